@@ -1,0 +1,6 @@
+"""Allows ``python -m fastnode``."""
+
+from fastnode.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Compiled kernels: bytes in, bytes out.  Import them through :mod:`fastnode.kernels`."""

@@ -1,0 +1,117 @@
+"""Every error fastnode raises on purpose, as one tree.
+
+Two branches matter to callers:
+
+* :class:`RpcError` and below travel to the client: each carries its JSON-RPC code, a message
+  that names the parameter or the limit, and optional ``data``.
+* :class:`StartError` and below stop the process with one line on standard error and exit
+  code 1; they are what an operator sees at 3 a.m., so each says what to do.
+
+Everything else below :class:`FastnodeError` is internal: the RPC engine logs it with its
+traceback and answers -32603 without details.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class FastnodeError(Exception):
+    """Root of the tree."""
+
+
+# ---- answered to the client ---------------------------------------------------------------
+
+
+class RpcError(FastnodeError):
+    """A JSON-RPC error answer.  ``code`` is the class's unless given."""
+
+    code = -32000
+
+    def __init__(self, message: str, *, data: Any = None, code: int | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.data = data
+        if code is not None:
+            self.code = code
+
+
+class ParseError(RpcError):
+    """The body is not JSON."""
+
+    code = -32700
+
+
+class InvalidRequest(RpcError):
+    """JSON, but not a JSON-RPC request."""
+
+    code = -32600
+
+
+class MethodNotFound(RpcError):
+    code = -32601
+
+
+class InvalidParams(RpcError):
+    """A parameter is missing, of a wrong type, out of range or too long; the message names it."""
+
+    code = -32602
+
+
+class InternalError(RpcError):
+    """Answered for unexpected faults; never carries internals."""
+
+    code = -32603
+
+
+class ServerError(RpcError):
+    """The request is well formed but cannot be answered: unknown reference block, pruned history, ..."""
+
+    code = -32000
+
+
+# ---- stops the process --------------------------------------------------------------------
+
+
+class StartError(FastnodeError):
+    """Stops a command with one clear line and exit code 1."""
+
+
+class ExtensionMissingError(StartError, ImportError):
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(
+            f"the compiled extension fastnode._ext.{name} cannot be loaded ({reason}); build it with "
+            f"`pip install .` or scripts/run, or set FASTNODE_NO_EXTENSIONS=1 to run on the slow Python twins"
+        )
+
+
+class SettingError(StartError):
+    """A setting has a bad value or an unknown name."""
+
+
+class DataDirectoryError(StartError):
+    """The data directory cannot be used: unwritable, in use, of another chain, or of a newer schema."""
+
+
+class ChainFileError(StartError):
+    """A chain file cannot be read; ``line`` is 1-based."""
+
+    def __init__(self, path: str, line: int | None, reason: str) -> None:
+        where = f"{path}, line {line}" if line is not None else path
+        super().__init__(f"{where}: {reason}")
+        self.path, self.line, self.reason = path, line, reason
+
+
+# ---- internal -----------------------------------------------------------------------------
+
+
+class DecodeError(FastnodeError, ValueError):
+    """Bytes or JSON do not have the shape a protocol type asks for; the message names the field's path."""
+
+
+class BlockRejected(FastnodeError):
+    """A block or checkpoint failed verification.  Nothing of it was written."""
+
+
+class DatabaseError(FastnodeError):
+    """LevelDB failed or holds something impossible."""

@@ -1,0 +1,36 @@
+"""The one place that chooses between the compiled extensions and their pure-Python twins.
+
+``FASTNODE_NO_EXTENSIONS=1`` selects the twins.  Without it a missing or broken extension
+raises :class:`~fastnode.errors.ExtensionMissingError`: a node that is silently a hundred
+times slower is worse than one that does not start.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from fastnode.errors import ExtensionMissingError
+
+__all__ = ["USING_TWINS", "encode", "poseidon2"]
+
+#: True when this process runs on the pure-Python twins.
+USING_TWINS = os.environ.get("FASTNODE_NO_EXTENSIONS") == "1"
+
+
+def _load(name: str) -> ModuleType:
+    if USING_TWINS:
+        return importlib.import_module(f"fastnode._twins.{name}")
+    try:
+        return importlib.import_module(f"fastnode._ext.{name}")
+    except ImportError as error:
+        raise ExtensionMissingError(name, str(error)) from error
+
+
+if TYPE_CHECKING:
+    from fastnode._ext import encode, poseidon2
+else:
+    encode = _load("encode")
+    poseidon2 = _load("poseidon2")
