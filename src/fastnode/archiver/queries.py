@@ -1,0 +1,399 @@
+"""Reads of the chain: one immutable view per committed block.
+
+A :class:`ChainView` is a LevelDB snapshot and the four tips that belong to it, so that every
+answer given from one view belongs to one moment of the chain.  Ingestion publishes a new view
+after each commit; whoever holds an older one may go on using it, from any thread.  The view
+keeps the database open until it is closed or collected, and everything in it comes from the
+database: another process that opens a copy of the files builds the same view.
+
+Numbers are ``int``, hashes 32-byte ``bytes``, and everything named ``*_json`` is ``bytes`` that
+can be spliced into a response as it is.  ``None`` means that the chain has no such thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import orjson
+
+from fastnode.archiver import store as layout
+from fastnode.archiver.records import (
+    BlockInfo,
+    StoredBlock,
+    StoredCheckpoint,
+    StoredTips,
+    StoredTransaction,
+    decode_block_info,
+)
+from fastnode.archiver.rendering import DETAILED_EXECUTION_RESULTS, EXECUTION_RESULTS
+from fastnode.errors import DatabaseError
+from fastnode.kernels import encode
+from fastnode.protocol.block import L2Block
+from fastnode.protocol.genesis import GENESIS_BLOCK_HEADER_HASH, GENESIS_CHECKPOINT_HEADER_HASH
+from fastnode.protocol.tips import BlockId, L2Tips, TipId
+
+if TYPE_CHECKING:
+    from fastnode.archiver.database import SharedDatabase
+
+__all__ = ["BlockInfo", "ChainInfo", "ChainView", "StoredCheckpoint", "TxLocation"]
+
+MESSAGES_PER_CHECKPOINT: Final = 1024
+
+_MAX_U32: Final = 2**32 - 1
+#: First node version whose receipts say only ``success`` or ``reverted``.
+_SIMPLE_RECEIPTS_SINCE: Final = (4, 3)
+
+
+class TxLocation(NamedTuple):
+    """Where a mined transaction is: block number and 0-based index in the block."""
+
+    block_number: int
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChainInfo:
+    """What never changes from block to block, as the chain's source gave it.
+
+    ``node_info`` and ``l1_constants`` are the records of the chain file; ``min_fees`` is the
+    source's last known answer to ``node_getCurrentMinFees`` or ``None``.
+    """
+
+    node_info: dict[str, Any]
+    l1_constants: dict[str, Any]
+    min_fees: dict[str, Any] | None
+    genesis_block_hash: bytes
+    genesis_archive_root: bytes
+    epoch_duration: int = field(init=False)  # slots per epoch
+    slot_duration: int = field(init=False)  # seconds per slot
+    l1_genesis_time: int = field(init=False)  # timestamp of slot 0, seconds
+    l1_chain_id: int = field(init=False)
+    rollup_version: int = field(init=False)
+    node_version: str = field(init=False)
+    #: True when receipts name which part of a transaction reverted (node versions below 4.3).
+    detailed_execution_results: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        derived = {
+            "epoch_duration": int(self.l1_constants["epochDuration"]),
+            "slot_duration": int(self.l1_constants["slotDuration"]),
+            "l1_genesis_time": int(self.l1_constants["l1GenesisTime"]),
+            "l1_chain_id": int(self.node_info["l1ChainId"]),
+            "rollup_version": int(self.node_info["rollupVersion"]),
+            "node_version": str(self.node_info.get("nodeVersion", "")),
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "detailed_execution_results", _is_before_simple_receipts(self.node_version))
+
+
+def _is_before_simple_receipts(node_version: str) -> bool:
+    """Whether a version like ``4.1.2`` is below 4.3; one that cannot be read counts as new."""
+    parts = node_version.split(".")
+    if len(parts) < 2 or not (parts[0].isdecimal() and parts[1].isdecimal()):
+        return False
+    return (int(parts[0]), int(parts[1])) < _SIMPLE_RECEIPTS_SINCE
+
+
+class ChainView:
+    """The chain at one moment.  Made by ``ArchiverStore.open_view()``.
+
+    ``tips`` and ``chain`` are plain attributes.  The genesis block is block 0 of every view.
+    Closing is optional (the last reference does it) and may be done more than once; a closed
+    view raises :class:`DatabaseError`.
+    """
+
+    __slots__ = ("_database", "_get", "_snapshot", "_tip", "chain", "tips", "tips_json")
+
+    tips: L2Tips
+    tips_json: bytes
+    chain: ChainInfo
+
+    def __init__(self, database: SharedDatabase, chain: ChainInfo) -> None:
+        self._snapshot: Any = None
+        self._database = database.acquire()
+        self._snapshot = database.snapshot()
+        self._get = self._snapshot.get
+        self.chain = chain
+        stored = self.stored_tips()
+        self._tip = stored.proposed_block
+        self.tips = self._resolve_tips(stored)
+        self.tips_json = orjson.dumps(self.tips.to_json())
+
+    # ---- life ----------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Release the snapshot; the database closes when its last view has gone."""
+        if self._snapshot is None:
+            return
+        snapshot, self._snapshot, self._get = self._snapshot, None, _closed
+        snapshot.close()
+        self._database.release()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def __enter__(self) -> ChainView:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ---- tips ----------------------------------------------------------------------------
+
+    @property
+    def tip_number(self) -> int:
+        """Number of the newest block, checkpointed or not; 0 on an empty chain."""
+        return self._tip
+
+    def stored_tips(self) -> StoredTips:
+        """The tips as numbers, as the database has them."""
+        return StoredTips.decode(self._required(layout.KEY_TIPS))
+
+    def _resolve_tips(self, stored: StoredTips) -> L2Tips:
+        return L2Tips(
+            proposed=self._block_id(stored.proposed_block),
+            checkpointed=self._tip_id(stored.checkpointed),
+            proven=self._tip_id(stored.proven),
+            finalized=self._tip_id(stored.finalized),
+        )
+
+    def _block_id(self, number: int) -> BlockId:
+        # The network reports block 0 under the hash of a genesis without prefilled accounts,
+        # whatever this chain's real genesis hash is.
+        if number == 0:
+            return BlockId(0, GENESIS_BLOCK_HEADER_HASH)
+        return BlockId(number, decode_block_info(number, self._required(layout.block_key(number))).hash)
+
+    def _tip_id(self, checkpoint_number: int) -> TipId:
+        if checkpoint_number == 0:
+            return TipId(block=self._block_id(0), checkpoint=BlockId(0, GENESIS_CHECKPOINT_HEADER_HASH))
+        value = self._required(layout.checkpoint_key(checkpoint_number))
+        checkpoint = StoredCheckpoint.decode(checkpoint_number, value)
+        return TipId(
+            block=self._block_id(checkpoint.last_block),
+            checkpoint=BlockId(checkpoint_number, checkpoint.header_hash),
+        )
+
+    # ---- blocks --------------------------------------------------------------------------
+
+    def block_number_by_hash(self, block_hash: bytes) -> int | None:
+        """Number of the block with this header hash; the chain's genesis hash gives 0."""
+        value = self._get(layout.BLOCK_BY_HASH + block_hash)
+        return None if value is None else layout.decode_number(value)
+
+    def block_number_by_archive(self, archive_root: bytes) -> int | None:
+        """Number of the block after which the archive tree has this root; the genesis root gives 0."""
+        value = self._get(layout.BLOCK_BY_ARCHIVE + archive_root)
+        return None if value is None else layout.decode_number(value)
+
+    def block(self, number: int) -> StoredBlock | None:
+        """Numbers, header and archive of a block in one read."""
+        if not 0 <= number <= self._tip:
+            return None
+        return StoredBlock.decode(number, self._required(layout.block_key(number)))
+
+    def block_info(self, number: int) -> BlockInfo | None:
+        if not 0 <= number <= self._tip:
+            return None
+        return decode_block_info(number, self._required(layout.block_key(number)))
+
+    def header_json(self, number: int) -> bytes | None:
+        """BlockHeader."""
+        block = self.block(number)
+        return None if block is None else block.header_json
+
+    def archive_json(self, number: int) -> bytes | None:
+        """AppendOnlyTreeSnapshot of the archive after this block; block 0: the genesis root and size 1."""
+        block = self.block(number)
+        return None if block is None else block.archive_json
+
+    def body_json(self, number: int) -> bytes | None:
+        """Body: ``{"txEffects":[...]}``."""
+        info = self.block_info(number)
+        if info is None:
+            return None
+        effects = [self._required(layout.effect_key(number, index)) for index in range(info.tx_count)]
+        return b'{"txEffects":[' + b",".join(effects) + b"]}"
+
+    def tx_hashes(self, number: int) -> list[bytes] | None:
+        """Hashes of a block's transactions, in order."""
+        if not 0 <= number <= self._tip:
+            return None
+        return _split32(self._required(layout.tx_hashes_key(number)))
+
+    def load_block(self, number: int) -> L2Block | None:
+        """A block of number >= 1 as a protocol object, decoded from its stored JSON.  Slow path:
+        for catching up, undoing and checking, not for answers."""
+        block = self.block(number)
+        if block is None or number == 0:
+            return None
+        return L2Block.from_json(
+            {
+                "archive": orjson.loads(block.archive_json),
+                "header": orjson.loads(block.header_json),
+                "body": orjson.loads(self.body_json(number) or b""),
+                "checkpointNumber": block.info.checkpoint_number,
+                "indexWithinCheckpoint": block.info.index_within_checkpoint,
+            },
+            f"block {number}",
+        )
+
+    # ---- checkpoints ---------------------------------------------------------------------
+
+    def checkpoint(self, number: int) -> StoredCheckpoint | None:
+        """A complete checkpoint of number >= 1."""
+        if not 1 <= number <= _MAX_U32:
+            return None
+        value = self._get(layout.checkpoint_key(number))
+        return None if value is None else StoredCheckpoint.decode(number, value)
+
+    def checkpoint_number_by_slot(self, slot: int) -> int | None:
+        if not 0 <= slot <= _MAX_U32:
+            return None
+        value = self._get(layout.slot_key(slot))
+        return None if value is None else layout.decode_number(value)
+
+    def checkpoint_numbers_of_epoch(self, epoch: int) -> range:
+        """Numbers of the complete checkpoints whose slot lies in the epoch (at most one per slot)."""
+        first_slot = epoch * self.chain.epoch_duration
+        end_slot = first_slot + self.chain.epoch_duration
+        if epoch < 0 or end_slot > _MAX_U32:
+            return range(0)
+        with self._snapshot_or_raise().iterator(
+            start=layout.slot_key(first_slot), stop=layout.slot_key(end_slot), include_key=False
+        ) as values:
+            numbers = [layout.decode_number(value) for value in values]
+        return range(numbers[0], numbers[-1] + 1) if numbers else range(0)
+
+    # ---- transactions --------------------------------------------------------------------
+
+    def tx_location(self, tx_hash: bytes) -> TxLocation | None:
+        value = self._get(layout.TRANSACTION + tx_hash)
+        if value is None:
+            return None
+        transaction = StoredTransaction.decode(value)
+        return TxLocation(transaction.block_number, transaction.index)
+
+    def tx_effect_json(self, tx_hash: bytes) -> bytes | None:
+        """IndexedTxEffect: ``{"l2BlockHash":..,"l2BlockNumber":..,"txIndexInBlock":..,"data":TxEffect}``."""
+        value = self._get(layout.TRANSACTION + tx_hash)
+        if value is None:
+            return None
+        transaction = StoredTransaction.decode(value)
+        return b'{"l2BlockHash":"%b","l2BlockNumber":%d,"txIndexInBlock":%d,"data":%b}' % (
+            encode.to_hex(transaction.block_hash),
+            transaction.block_number,
+            transaction.index,
+            self._required(layout.effect_key(transaction.block_number, transaction.index)),
+        )
+
+    def tx_receipt_json(self, tx_hash: bytes) -> bytes | None:
+        """TxReceipt of a mined transaction; the status follows from this view's tips."""
+        value = self._get(layout.TRANSACTION + tx_hash)
+        if value is None:
+            return None
+        transaction = StoredTransaction.decode(value)
+        results = DETAILED_EXECUTION_RESULTS if self.chain.detailed_execution_results else EXECUTION_RESULTS
+        return b'{"txHash":"%b","status":"%b","executionResult":"%b",%b' % (
+            encode.to_hex(tx_hash),
+            self.block_status(transaction.block_number),
+            results[transaction.revert_code],
+            transaction.receipt_json,
+        )
+
+    def block_status(self, number: int) -> bytes:
+        """``proposed``, ``checkpointed``, ``proven`` or ``finalized``."""
+        if number <= self.tips.finalized.block.number:
+            return b"finalized"
+        if number <= self.tips.proven.block.number:
+            return b"proven"
+        if number <= self.tips.checkpointed.block.number:
+            return b"checkpointed"
+        return b"proposed"
+
+    # ---- messages ------------------------------------------------------------------------
+
+    def l1_to_l2_message_index(self, message: bytes) -> int | None:
+        """Leaf index in the L1->L2 message tree: (checkpoint - 1) * 1024 + position."""
+        value = self._get(layout.MESSAGE + message)
+        return None if value is None else int.from_bytes(value, "big")
+
+    def l1_to_l2_messages(self, checkpoint_number: int) -> list[bytes]:
+        """L1->L2 messages that the checkpoint inserts, without the padding to 1,024."""
+        if not 1 <= checkpoint_number <= _MAX_U32:
+            return []
+        return _split32(self._get(layout.l1_to_l2_key(checkpoint_number)) or b"")
+
+    def l2_to_l1_messages_json(self, epoch: int) -> bytes:
+        """``[checkpoint][block][tx][message]`` of the epoch's complete checkpoints; ``[]`` when there is none."""
+        checkpoints = (self.checkpoint(number) for number in self.checkpoint_numbers_of_epoch(epoch))
+        return b"[" + b",".join(self._l2_to_l1_of_checkpoint(c) for c in checkpoints if c is not None) + b"]"
+
+    def _l2_to_l1_of_checkpoint(self, checkpoint: StoredCheckpoint) -> bytes:
+        blocks = range(checkpoint.start_block, checkpoint.last_block + 1)
+        return b"[" + b",".join(self._required(layout.l2_to_l1_key(number)) for number in blocks) + b"]"
+
+    def l2_to_l1_messages_of_block(self, number: int) -> list[list[bytes]] | None:
+        """``[tx][message]`` as 32-byte values."""
+        if not 0 <= number <= self._tip:
+            return None
+        transactions = orjson.loads(self._required(layout.l2_to_l1_key(number)))
+        return [[encode.from_hex(message) for message in messages] for messages in transactions]
+
+    # ---- genesis -------------------------------------------------------------------------
+
+    def genesis_json(self) -> bytes:
+        """The genesis record of the chain file, as it was imported."""
+        return bytes(self._required(layout.KEY_GENESIS))
+
+    def prefilled_public_data(self) -> list[tuple[bytes, bytes]]:
+        """(leaf slot, value) pairs of the genesis, in the order of the record."""
+        pairs = orjson.loads(self.genesis_json())["prefilledPublicData"]
+        return [(encode.from_hex(pair["slot"]), encode.from_hex(pair["value"])) for pair in pairs]
+
+    def contract_class_json(self, class_id: bytes) -> bytes | None:
+        """ContractClassPublic of a class that exists from genesis."""
+        value: bytes | None = self._get(layout.CLASS + class_id)
+        return value
+
+    def contract_instance_json(self, address: bytes) -> bytes | None:
+        """ContractInstanceWithAddress of an instance that exists from genesis."""
+        value: bytes | None = self._get(layout.INSTANCE + address)
+        return value
+
+    # ---- raw access, for the index writers' own readers and for the check -------------------
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a raw key at this view's moment."""
+        value: bytes | None = self._get(key)
+        return value
+
+    def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Keys and values from ``start`` to ``stop`` (exclusive), in order."""
+        with self._snapshot_or_raise().iterator(start=start, stop=stop) as pairs:
+            yield from pairs
+
+    def _required(self, key: bytes) -> bytes:
+        value: bytes | None = self._get(key)
+        if value is None:
+            raise DatabaseError(f"the chain database lacks the key {key!r}; run `fastnode db check`")
+        return value
+
+    def _snapshot_or_raise(self) -> Any:
+        if self._snapshot is None:
+            _closed(b"")
+        return self._snapshot
+
+
+def _closed(_key: bytes) -> bytes | None:
+    raise DatabaseError("this view of the chain is closed")
+
+
+def _split32(data: bytes) -> list[bytes]:
+    return [data[start : start + 32] for start in range(0, len(data), 32)]

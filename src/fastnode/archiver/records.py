@@ -1,0 +1,168 @@
+"""Values of the chain database that are not plain JSON: fixed heads followed by JSON fragments.
+
+All integers are big-endian.  A *fragment* is JSON exactly as it is sent to a client.
+
+    block        hash 32 | archive root 32 | checkpoint number u32 | index within checkpoint u32
+                 | slot u32 | timestamp u64 | tx count u32 | header length u32
+                 | header fragment | archive fragment
+
+    checkpoint   header hash 32 | out hash 32 | start block u32 | block count u32 | slot u32
+                 | fee asset price modifier i64 | lengths of the first three fragments 3 x u32
+                 | header fragment | archive fragment | l1 fragment | attestations fragment
+
+    transaction  block u32 | index in block u32 | revert code u8 | block hash 32
+                 | receipt fragment: the members after "executionResult" and the closing brace
+
+    tips         proposed block u32 | checkpointed u32 | proven u32 | finalized u32
+                 (the last three are checkpoint numbers; every hash is looked up, never stored twice)
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+__all__ = [
+    "BlockInfo",
+    "StoredBlock",
+    "StoredCheckpoint",
+    "StoredTips",
+    "StoredTransaction",
+]
+
+_BLOCK_HEAD = struct.Struct(">32s32sIIIQII")
+_CHECKPOINT_HEAD = struct.Struct(">32s32sIIIqIII")
+_TRANSACTION_HEAD = struct.Struct(">IIB32s")
+_TIPS = struct.Struct(">IIII")
+
+
+class BlockInfo(NamedTuple):
+    """The numbers of one block.  ``timestamp`` is in seconds; ``hash`` and ``archive_root`` are 32 bytes."""
+
+    number: int
+    hash: bytes
+    archive_root: bytes
+    checkpoint_number: int
+    index_within_checkpoint: int
+    slot_number: int
+    timestamp: int
+    tx_count: int
+
+
+class StoredBlock(NamedTuple):
+    """A block record: its numbers, its header as JSON, its archive snapshot as JSON."""
+
+    info: BlockInfo
+    header_json: bytes
+    archive_json: bytes
+
+    def encode(self) -> bytes:
+        info = self.info
+        head = _BLOCK_HEAD.pack(
+            info.hash,
+            info.archive_root,
+            info.checkpoint_number,
+            info.index_within_checkpoint,
+            info.slot_number,
+            info.timestamp,
+            info.tx_count,
+            len(self.header_json),
+        )
+        return b"".join((head, self.header_json, self.archive_json))
+
+    @classmethod
+    def decode(cls, number: int, value: bytes) -> StoredBlock:
+        *fields, header_length = _BLOCK_HEAD.unpack_from(value)
+        header_end = _BLOCK_HEAD.size + header_length
+        return cls(BlockInfo(number, *fields), value[_BLOCK_HEAD.size : header_end], value[header_end:])
+
+
+def decode_block_info(number: int, value: bytes) -> BlockInfo:
+    """Only the numbers of a block record."""
+    return BlockInfo(number, *_BLOCK_HEAD.unpack_from(value)[:-1])
+
+
+class StoredCheckpoint(NamedTuple):
+    """A complete checkpoint; ``*_json`` are fragments ready to be sent.
+
+    ``out_hash`` is the checkpoint's own out hash (zero without L2->L1 messages), not the epoch's.
+    """
+
+    number: int
+    header_hash: bytes
+    out_hash: bytes
+    start_block: int
+    block_count: int
+    slot_number: int
+    fee_asset_price_modifier: int
+    header_json: bytes
+    archive_json: bytes
+    l1_json: bytes
+    attestations_json: bytes
+
+    @property
+    def last_block(self) -> int:
+        return self.start_block + self.block_count - 1
+
+    def encode(self) -> bytes:
+        head = _CHECKPOINT_HEAD.pack(
+            self.header_hash,
+            self.out_hash,
+            self.start_block,
+            self.block_count,
+            self.slot_number,
+            self.fee_asset_price_modifier,
+            len(self.header_json),
+            len(self.archive_json),
+            len(self.l1_json),
+        )
+        return b"".join((head, self.header_json, self.archive_json, self.l1_json, self.attestations_json))
+
+    @classmethod
+    def decode(cls, number: int, value: bytes) -> StoredCheckpoint:
+        *fields, header_length, archive_length, l1_length = _CHECKPOINT_HEAD.unpack_from(value)
+        archive_start = _CHECKPOINT_HEAD.size + header_length
+        l1_start = archive_start + archive_length
+        attestations_start = l1_start + l1_length
+        return cls(
+            number,
+            *fields,
+            value[_CHECKPOINT_HEAD.size : archive_start],
+            value[archive_start:l1_start],
+            value[l1_start:attestations_start],
+            value[attestations_start:],
+        )
+
+
+class StoredTransaction(NamedTuple):
+    """Where a mined transaction is, and the end of its receipt."""
+
+    block_number: int
+    index: int
+    revert_code: int
+    block_hash: bytes
+    receipt_json: bytes
+
+    def encode(self) -> bytes:
+        head = _TRANSACTION_HEAD.pack(self.block_number, self.index, self.revert_code, self.block_hash)
+        return head + self.receipt_json
+
+    @classmethod
+    def decode(cls, value: bytes) -> StoredTransaction:
+        return cls(*_TRANSACTION_HEAD.unpack_from(value), value[_TRANSACTION_HEAD.size :])
+
+
+class StoredTips(NamedTuple):
+    """The four tips as numbers: one block and three checkpoints."""
+
+    proposed_block: int
+    checkpointed: int
+    proven: int
+    finalized: int
+
+    def encode(self) -> bytes:
+        return _TIPS.pack(*self)
+
+    @classmethod
+    def decode(cls, value: bytes) -> StoredTips:
+        return cls(*_TIPS.unpack(value))
