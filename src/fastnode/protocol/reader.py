@@ -1,0 +1,58 @@
+"""A cursor over a big-endian buffer, for the structures whose length is not fixed."""
+
+from __future__ import annotations
+
+from fastnode.errors import DecodeError
+from fastnode.protocol.fields import FIELD_BYTES, first_non_canonical
+
+
+class ByteReader:
+    """Reads forward; every failure is a DecodeError that names ``what`` and the offset."""
+
+    __slots__ = ("_buffer", "_offset", "_what")
+
+    def __init__(self, buffer: bytes, what: str) -> None:
+        self._buffer = buffer
+        self._offset = 0
+        self._what = what
+
+    @property
+    def offset(self) -> int:
+        return self._offset
+
+    def take(self, count: int) -> bytes:
+        start, end = self._offset, self._offset + count
+        if end > len(self._buffer):
+            raise DecodeError(f"{self._what}: needs {count} bytes at offset {start}, {len(self._buffer) - start} left")
+        self._offset = end
+        return self._buffer[start:end]
+
+    def unsigned(self, width: int) -> int:
+        """A ``width``-byte unsigned integer."""
+        return int.from_bytes(self.take(width), "big")
+
+    def fields(self, count: int) -> bytes:
+        """``count`` joined field elements, each below the modulus."""
+        start = self._offset
+        fields = self.take(count * FIELD_BYTES)
+        position = first_non_canonical(fields)
+        if position is not None:
+            offset = start + position * FIELD_BYTES
+            raise DecodeError(f"{self._what}: the field at offset {offset} is not below the field modulus")
+        return fields
+
+    def field(self) -> bytes:
+        return self.fields(1)
+
+    def count(self, width: int, maximum: int, name: str) -> int:
+        """A vector's count prefix of ``width`` bytes, at most ``maximum``."""
+        value = self.unsigned(width)
+        if value > maximum:
+            raise DecodeError(f"{self._what}: {value} {name}, at most {maximum} allowed")
+        return value
+
+    def finish(self) -> None:
+        """Refuses trailing bytes."""
+        left = len(self._buffer) - self._offset
+        if left:
+            raise DecodeError(f"{self._what}: {left} bytes left over")
