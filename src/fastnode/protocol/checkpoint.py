@@ -140,7 +140,11 @@ class CheckpointHeader:
         if slot_number >> U32_BITS:
             raise DecodeError(f"checkpoint header: slot number {slot_number} does not fit 32 bits")
         return cls(
-            *parts[:5],
+            last_archive_root=parts[0],
+            block_headers_hash=parts[1],
+            blobs_hash=parts[2],
+            in_hash=parts[3],
+            epoch_out_hash=parts[4],
             slot_number=slot_number,
             timestamp=parts[6],
             coinbase=parts[7],

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import sha256
+from typing import Final
 
 from fastnode.kernels import poseidon2
-from fastnode.protocol.fields import field_from_int
+from fastnode.protocol.fields import ZERO_FIELD, field_from_int
+
+#: The highest SHA tree of the protocol: the 1,024 messages of a checkpoint.
+SHA_TREE_HEIGHT_MAX: Final = 10
 
 
 def poseidon2_hash(fields: Sequence[bytes]) -> bytes:
@@ -42,3 +46,37 @@ def poseidon2_unbalanced_root(leaves: Sequence[bytes]) -> bytes:
 def sha256_to_field(data: bytes) -> bytes:
     """SHA-256 made to fit a field: the last byte of the digest is dropped, a zero byte put in front."""
     return b"\0" + sha256(data).digest()[:31]
+
+
+def _sha_zero_nodes(height: int) -> tuple[bytes, ...]:
+    nodes = [ZERO_FIELD]
+    for _ in range(height):
+        nodes.append(sha256_to_field(nodes[-1] * 2))
+    return tuple(nodes)
+
+
+#: Roots of the empty SHA trees of heights 0, 1, 2, ...
+SHA_ZERO_NODES: Final = _sha_zero_nodes(SHA_TREE_HEIGHT_MAX)
+
+
+def sha256_padded_levels(leaves: Sequence[bytes], height: int) -> list[list[bytes]]:
+    """The levels of a balanced SHA tree, leaves first, each cut off behind its last stored node.
+
+    The tree has ``2 ** height`` leaves, the missing ones zero; a node behind a level's end is
+    ``SHA_ZERO_NODES[level]``.  ValueError for more leaves than fit.
+    """
+    if len(leaves) > 1 << height:
+        raise ValueError(f"{len(leaves)} leaves do not fit a tree of height {height}")
+    levels = [list(leaves)]
+    for depth in range(height):
+        nodes = levels[-1]
+        if len(nodes) % 2:
+            nodes = [*nodes, SHA_ZERO_NODES[depth]]
+        levels.append([sha256_to_field(nodes[i] + nodes[i + 1]) for i in range(0, len(nodes), 2)])
+    return levels
+
+
+def sha256_padded_root(leaves: Sequence[bytes], height: int) -> bytes:
+    """Root of a balanced SHA tree of ``2 ** height`` leaves, the missing ones zero."""
+    top = sha256_padded_levels(leaves, height)[-1]
+    return top[0] if top else SHA_ZERO_NODES[height]

@@ -1,0 +1,196 @@
+"""Blob encoding: the fields that publish a checkpoint, and the running hash over them.
+
+Fields of a checkpoint: its blocks, then one checkpoint end marker.  A block: its txs, then its end data::
+
+    tx     tx start marker | tx hash | fee | note hashes | nullifiers | L2->L1 messages
+           | (leaf slot, value) per public data write
+           | (length, emitted fields) per private log
+           | (field count, contract, fields) per public log
+           | contract, emitted fields of the class log, when there is one
+    end    block end marker | block state marker | last archive root | note hash root | nullifier root
+           | public data root | L1-to-L2 message root (only in the first block of a checkpoint)
+
+Markers pack counters into one field; the first part is the most significant one, widths in bits::
+
+    tx start        prefix 32, note hashes 16, nullifiers 16, messages 16, writes 16, private logs 16,
+                    private log fields 16, public log fields 32, class log fields 16, revert code 8,
+                    fields of this tx 32
+    block end       prefix 32, timestamp 64, block number 32, txs 16
+    block state     L1-to-L2 size 36, note hash size 42, nullifier size 42, public data size 40, mana 48
+    checkpoint end  prefix 32, fields of the checkpoint 32 (this one included)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+from fastnode.kernels import poseidon2
+from fastnode.protocol.block import L2Block
+from fastnode.protocol.constants import (
+    BLOBS_PER_CHECKPOINT_MAX,
+    BLOCK_END_PREFIX,
+    CHECKPOINT_END_PREFIX,
+    FIELDS_PER_BLOB,
+    PUBLIC_LOG_HEADER_FIELDS,
+    TX_START_PREFIX,
+)
+from fastnode.protocol.effects import TxEffect
+from fastnode.protocol.fields import FIELD_BYTES
+
+#: Fields that fit the blobs of one checkpoint.
+CHECKPOINT_FIELDS_MAX: Final = BLOBS_PER_CHECKPOINT_MAX * FIELDS_PER_BLOB
+
+_TX_START_BITS: Final = (32, 16, 16, 16, 16, 16, 16, 32, 16, 8, 32)
+_BLOCK_END_BITS: Final = (32, 64, 32, 16)
+_BLOCK_STATE_BITS: Final = (36, 42, 42, 40, 48)
+_CHECKPOINT_END_BITS: Final = (32, 32)
+
+
+def _word(value: int) -> bytes:
+    return value.to_bytes(FIELD_BYTES, "big")
+
+
+def _marker(widths: Sequence[int], parts: Sequence[int]) -> bytes:
+    """Packs the parts into one field; ValueError when one does not fit its width."""
+    packed = 0
+    for width, part in zip(widths, parts, strict=True):
+        if part >> width:
+            raise ValueError(f"{part} does not fit {width} bits of a blob marker")
+        packed = packed << width | part
+    return _word(packed)
+
+
+# ---- fields ---------------------------------------------------------------------------------------
+
+
+def tx_blob_fields(effect: TxEffect) -> bytes:
+    """The blob fields of one tx, joined."""
+    content = [effect.tx_hash, _word(effect.transaction_fee)]
+    content += effect.note_hashes
+    content += effect.nullifiers
+    content += effect.l2_to_l1_msgs
+    for write in effect.public_data_writes:
+        content += (write.leaf_slot, write.value)
+    for private_log in effect.private_logs:
+        content += (_word(private_log.emitted_length), private_log.emitted)
+    for public_log in effect.public_logs:
+        content += (_word(len(public_log.fields)), public_log.contract_address, *public_log.fields)
+    for class_log in effect.contract_class_logs:
+        if class_log.emitted_length:
+            content += (class_log.contract_address, class_log.emitted)
+    joined = b"".join(content)
+    return _tx_start_marker(effect, 1 + len(joined) // FIELD_BYTES) + joined
+
+
+def _tx_start_marker(effect: TxEffect, field_count: int) -> bytes:
+    return _marker(
+        _TX_START_BITS,
+        (
+            TX_START_PREFIX,
+            len(effect.note_hashes),
+            len(effect.nullifiers),
+            len(effect.l2_to_l1_msgs),
+            len(effect.public_data_writes),
+            len(effect.private_logs),
+            sum(log.emitted_length for log in effect.private_logs),
+            sum(PUBLIC_LOG_HEADER_FIELDS + len(log.fields) for log in effect.public_logs),
+            sum(log.emitted_length for log in effect.contract_class_logs),
+            effect.revert_code,
+            field_count,
+        ),
+    )
+
+
+def block_end_fields(block: L2Block) -> bytes:
+    """The end data of a block, joined: 7 fields for the first block of a checkpoint, else 6."""
+    header, state = block.header, block.header.state
+    end_marker = _marker(
+        _BLOCK_END_BITS,
+        (BLOCK_END_PREFIX, header.global_variables.timestamp, block.number, len(block.body.tx_effects)),
+    )
+    state_marker = _marker(
+        _BLOCK_STATE_BITS,
+        (
+            state.l1_to_l2_message_tree.next_available_leaf_index,
+            state.note_hash_tree.next_available_leaf_index,
+            state.nullifier_tree.next_available_leaf_index,
+            state.public_data_tree.next_available_leaf_index,
+            header.total_mana_used,
+        ),
+    )
+    roots = [
+        header.last_archive.root,
+        state.note_hash_tree.root,
+        state.nullifier_tree.root,
+        state.public_data_tree.root,
+    ]
+    if block.index_within_checkpoint == 0:
+        roots.append(state.l1_to_l2_message_tree.root)
+    return b"".join((end_marker, state_marker, *roots))
+
+
+def block_blob_fields(block: L2Block) -> bytes:
+    """The blob fields of a block, joined.  ValueError for a counter that its marker cannot hold."""
+    return b"".join([tx_blob_fields(effect) for effect in block.body.tx_effects]) + block_end_fields(block)
+
+
+def checkpoint_end_marker(field_count: int) -> bytes:
+    """The last field of a checkpoint; ``field_count`` counts all its fields, this one included."""
+    return _marker(_CHECKPOINT_END_BITS, (CHECKPOINT_END_PREFIX, field_count))
+
+
+def checkpoint_blob_fields(blocks: Sequence[L2Block]) -> bytes:
+    """All blob fields of a checkpoint, joined, without the zero padding of the last blob."""
+    fields = b"".join([block_blob_fields(block) for block in blocks])
+    return fields + checkpoint_end_marker(len(fields) // FIELD_BYTES + 1)
+
+
+# ---- running hash -----------------------------------------------------------------------------------
+
+_RATE_BYTES: Final = 3 * FIELD_BYTES
+# The capacity is fixed to what a checkpoint can hold, not to what is absorbed: the number of fields is
+# not known before the last block.
+_INITIAL_STATE: Final = _word(0) * 3 + _word(CHECKPOINT_FIELDS_MAX << 64)
+
+
+@dataclass(frozen=True, slots=True)
+class BlobSponge:
+    """The sponge that runs over the blob fields of one checkpoint; a value, so any state can be kept.
+
+    Lazy: a group of three is permuted in only when a fourth field arrives, so 1 to 3 fields are
+    pending after any absorption.
+    """
+
+    state: bytes = _INITIAL_STATE
+    pending: bytes = b""
+
+    def absorb(self, fields: bytes) -> Self:
+        """The sponge after n joined fields; ValueError for a field not below the modulus."""
+        data = self.pending + fields
+        whole = (len(data) - 1) // _RATE_BYTES * _RATE_BYTES if data else 0
+        state = poseidon2.sponge_absorb(self.state, data[:whole]) if whole else self.state
+        return type(self)(state, data[whole:])
+
+    def squeeze(self) -> bytes:
+        """The hash so far (32 bytes).  The sponge itself can go on absorbing."""
+        padded = self.pending.ljust(_RATE_BYTES, b"\0")
+        return poseidon2.sponge_absorb(self.state, padded)[:FIELD_BYTES]
+
+
+def sponge_blob_hash(sponge: BlobSponge, block: L2Block) -> tuple[bytes, BlobSponge]:
+    """``spongeBlobHash`` of a block, and the sponge for the next block of the checkpoint.
+
+    ``sponge`` is what the block before left behind, a new :class:`BlobSponge` for the first block.
+    """
+    after = sponge.absorb(block_blob_fields(block))
+    return after.squeeze(), after
+
+
+def blob_fields_hash(sponge: BlobSponge, field_count: int) -> bytes:
+    """Hash over all blob fields of a checkpoint.
+
+    ``sponge`` is the one behind the last block, ``field_count`` counts all fields and the end marker.
+    """
+    return sponge.absorb(checkpoint_end_marker(field_count)).squeeze()

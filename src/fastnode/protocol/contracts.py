@@ -1,0 +1,441 @@
+"""Contract classes and instances: their ids and addresses, their JSON, and the logs that publish them.
+
+A class id commits to artifact, private functions and public bytecode; an address commits to the original
+class, salt, initialisation, deployer and public keys.  So whatever a log or a file claims can be checked:
+
+    class id        H(CONTRACT_CLASS_ID, artifact hash, private functions root, bytecode commitment)
+    commitment      H(PUBLIC_BYTECODE + byte length * 2^32, 31-byte chunks ...)
+    salted init     H(PARTIAL_ADDRESS, salt, initialization hash, deployer)
+    partial address H(PARTIAL_ADDRESS, original class id, salted init)
+    keys hash       H(PUBLIC_KEYS_HASH, x, y, infinity flag of each of the four keys), 0 when all are zero
+    address         x of H(CONTRACT_ADDRESS_V1, keys hash, partial address) * G + incoming viewing key
+
+Events, by the log that carries them::
+
+    class published     class log of contract 3:   magic | id | version | artifact hash
+                                                   | private functions root | byte length | chunks ...
+    instance published  private log, siloed tag of contract 2:
+                                                   tag | address | version | salt | class id
+                                                   | initialization hash | four keys x, y | deployer
+    instance updated    public log of contract 2:  magic | address | previous class id | new class id
+                                                   | timestamp of change
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from fastnode.errors import DecodeError
+from fastnode.kernels import encode, poseidon2
+from fastnode.protocol import grumpkin
+from fastnode.protocol.constants import (
+    BYTECODE_BYTES_PER_FIELD,
+    CONTRACT_CLASS_PUBLISHED_MAGIC,
+    CONTRACT_CLASS_REGISTRY_ADDRESS,
+    CONTRACT_INSTANCE_PUBLISHED_MAGIC,
+    CONTRACT_INSTANCE_REGISTRY_ADDRESS,
+    CONTRACT_INSTANCE_UPDATED_MAGIC,
+    PRIVATE_FUNCTION_TREE_HEIGHT,
+    PUBLIC_BYTECODE_FIELDS_MAX,
+    SEPARATOR_CONTRACT_ADDRESS_V1,
+    SEPARATOR_CONTRACT_CLASS_ID,
+    SEPARATOR_PARTIAL_ADDRESS,
+    SEPARATOR_PRIVATE_FUNCTION_LEAF,
+    SEPARATOR_PUBLIC_BYTECODE,
+    SEPARATOR_PUBLIC_KEYS_HASH,
+)
+from fastnode.protocol.effects import ContractClassLog, PrivateLog, PublicLog, TxEffect
+from fastnode.protocol.fields import (
+    FIELD_BYTES,
+    ZERO_FIELD,
+    as_record,
+    field_from_int,
+    first_non_canonical,
+    hex_text,
+    int_from_field,
+    join_path,
+    read_base64,
+    read_bytes,
+    read_field,
+    read_list,
+    read_number,
+    read_value,
+    split_fields,
+)
+from fastnode.protocol.hashing import poseidon2_hash_with_separator
+from fastnode.protocol.siloing import silo_private_log_tag
+
+#: The only version of classes and instances there is.
+CONTRACT_VERSION: Final = 1
+POINT_BYTES: Final = 2 * FIELD_BYTES
+PUBLIC_BYTECODE_BYTES_MAX: Final = 96_000
+
+_CLASS_REGISTRY: Final = field_from_int(CONTRACT_CLASS_REGISTRY_ADDRESS)
+_INSTANCE_REGISTRY: Final = field_from_int(CONTRACT_INSTANCE_REGISTRY_ADDRESS)
+_CLASS_PUBLISHED: Final = field_from_int(CONTRACT_CLASS_PUBLISHED_MAGIC)
+_INSTANCE_UPDATED: Final = field_from_int(CONTRACT_INSTANCE_UPDATED_MAGIC)
+#: Field 0 of the private log that publishes an instance.
+INSTANCE_PUBLISHED_TAG: Final = silo_private_log_tag(
+    _INSTANCE_REGISTRY, field_from_int(CONTRACT_INSTANCE_PUBLISHED_MAGIC)
+)
+
+# Fields of the class published event before the bytecode chunks.
+_CLASS_EVENT_HEAD_FIELDS: Final = 6
+_INSTANCE_EVENT_FIELDS: Final = 15
+_UPDATE_EVENT_FIELDS: Final = 5
+_TIMESTAMP_BITS: Final = 64
+
+
+# ---- class ids ------------------------------------------------------------------------------------
+
+
+def public_bytecode_chunks(bytecode: bytes) -> bytes:
+    """Bytecode as joined fields: 31 bytes each behind a zero byte, the last one padded on the right."""
+    step = BYTECODE_BYTES_PER_FIELD
+    chunks = [b"\0" + bytecode[start : start + step] for start in range(0, len(bytecode), step)]
+    if chunks:
+        chunks[-1] = chunks[-1].ljust(FIELD_BYTES, b"\0")
+    return b"".join(chunks)
+
+
+def public_bytecode_commitment(bytecode: bytes) -> bytes:
+    """Commitment to packed public bytecode; its length is mixed into the separator."""
+    separator = field_from_int(SEPARATOR_PUBLIC_BYTECODE + (len(bytecode) << 32))
+    return poseidon2.hash_fields(separator + public_bytecode_chunks(bytecode))
+
+
+def contract_class_id(artifact_hash: bytes, private_functions_root: bytes, bytecode_commitment: bytes) -> bytes:
+    """The class id.  The version is not part of it."""
+    return poseidon2_hash_with_separator(
+        SEPARATOR_CONTRACT_CLASS_ID, (artifact_hash, private_functions_root, bytecode_commitment)
+    )
+
+
+def private_functions_root(functions: Sequence[tuple[int, bytes]]) -> bytes:
+    """Root of the tree over (selector, verification key hash) of the private functions, in any order.
+
+    Its empty leaf is the hash of two zeros, not zero.  ValueError for more than 128 functions.
+    """
+    capacity = 1 << PRIVATE_FUNCTION_TREE_HEIGHT
+    if len(functions) > capacity:
+        raise ValueError(f"{len(functions)} private functions, at most {capacity} allowed")
+    separator = field_from_int(SEPARATOR_PRIVATE_FUNCTION_LEAF)
+    leaves = b"".join(separator + field_from_int(selector) + vk_hash for selector, vk_hash in sorted(functions))
+    empty = poseidon2.hash_pair(ZERO_FIELD, ZERO_FIELD)
+    level = poseidon2.hash_leaves_3(leaves) + empty * (capacity - len(functions))
+    while len(level) > FIELD_BYTES:
+        level = poseidon2.hash_pairs(level)
+    return level
+
+
+# ---- addresses --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PublicKeys:
+    """The four master public keys of an account or contract; each x || y, 64 bytes."""
+
+    master_nullifier_public_key: bytes
+    master_incoming_viewing_public_key: bytes
+    master_outgoing_viewing_public_key: bytes
+    master_tagging_public_key: bytes
+
+    @classmethod
+    def from_json(cls, value: object, path: str = "") -> Self:
+        record = as_record(value, path)
+        return cls(
+            _read_point(record, "masterNullifierPublicKey", path),
+            _read_point(record, "masterIncomingViewingPublicKey", path),
+            _read_point(record, "masterOutgoingViewingPublicKey", path),
+            _read_point(record, "masterTaggingPublicKey", path),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "masterNullifierPublicKey": hex_text(self.master_nullifier_public_key),
+            "masterIncomingViewingPublicKey": hex_text(self.master_incoming_viewing_public_key),
+            "masterOutgoingViewingPublicKey": hex_text(self.master_outgoing_viewing_public_key),
+            "masterTaggingPublicKey": hex_text(self.master_tagging_public_key),
+        }
+
+    def to_buffer(self) -> bytes:
+        """The four points, 256 bytes."""
+        return b"".join(
+            (
+                self.master_nullifier_public_key,
+                self.master_incoming_viewing_public_key,
+                self.master_outgoing_viewing_public_key,
+                self.master_tagging_public_key,
+            )
+        )
+
+    def hash(self) -> bytes:
+        buffer = self.to_buffer()
+        if not any(buffer):
+            return ZERO_FIELD
+        # Each point is followed by its infinity flag, which is never set: a key is a finite point.
+        points = [buffer[start : start + POINT_BYTES] + ZERO_FIELD for start in range(0, len(buffer), POINT_BYTES)]
+        return poseidon2_hash_with_separator(SEPARATOR_PUBLIC_KEYS_HASH, points)
+
+
+def _read_point(record: dict[str, Any], key: str, path: str) -> bytes:
+    point = read_bytes(record, key, path, POINT_BYTES)
+    if first_non_canonical(point) is not None:
+        raise DecodeError(f"{join_path(path, key)}: a coordinate is not below the field modulus")
+    return point
+
+
+def partial_address(original_class_id: bytes, salt: bytes, initialization_hash: bytes, deployer: bytes) -> bytes:
+    salted = poseidon2_hash_with_separator(SEPARATOR_PARTIAL_ADDRESS, (salt, initialization_hash, deployer))
+    return poseidon2_hash_with_separator(SEPARATOR_PARTIAL_ADDRESS, (original_class_id, salted))
+
+
+def contract_address(public_keys: PublicKeys, partial: bytes) -> bytes:
+    """The address of keys and partial address; DecodeError when the incoming viewing key is no curve point."""
+    key = public_keys.master_incoming_viewing_public_key
+    viewing_key = int_from_field(key[:FIELD_BYTES]), int_from_field(key[FIELD_BYTES:])
+    if not grumpkin.is_on_curve(viewing_key):
+        raise DecodeError("the incoming viewing public key is not a point of the curve")
+    pre_address = poseidon2_hash_with_separator(SEPARATOR_CONTRACT_ADDRESS_V1, (public_keys.hash(), partial))
+    point = grumpkin.multiply_and_add(int_from_field(pre_address), grumpkin.GENERATOR, viewing_key)
+    if point is None:
+        raise DecodeError("the address is the point at infinity")
+    return field_from_int(point[0])
+
+
+# ---- records ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ContractClassPublic:
+    """A published contract class.
+
+    ``l2_block_number`` is the block that published it (0 at genesis), when known.  The function arrays are
+    passed on as they came; networks of release 4 leave them empty.
+    """
+
+    id: bytes
+    version: int
+    artifact_hash: bytes
+    private_functions_root: bytes
+    packed_bytecode: bytes
+    private_functions: tuple[dict[str, Any], ...] = ()
+    utility_functions: tuple[dict[str, Any], ...] = ()
+    l2_block_number: int | None = None
+
+    @classmethod
+    def from_json(cls, value: object, path: str = "") -> Self:
+        record = as_record(value, path)
+        bytecode = read_base64(record, "packedBytecode", path)
+        if len(bytecode) > PUBLIC_BYTECODE_BYTES_MAX:
+            where = join_path(path, "packedBytecode")
+            raise DecodeError(f"{where}: {len(bytecode)} bytes, at most {PUBLIC_BYTECODE_BYTES_MAX} allowed")
+        return cls(
+            id=read_field(record, "id", path),
+            version=_read_version(record, path),
+            artifact_hash=read_field(record, "artifactHash", path),
+            private_functions_root=read_field(record, "privateFunctionsRoot", path),
+            packed_bytecode=bytecode,
+            private_functions=_read_functions(record, "privateFunctions", path),
+            utility_functions=_read_functions(record, "utilityFunctions", path),
+            l2_block_number=read_number(record, "l2BlockNumber", path) if "l2BlockNumber" in record else None,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        head = {} if self.l2_block_number is None else {"l2BlockNumber": self.l2_block_number}
+        return {
+            **head,
+            "version": self.version,
+            "artifactHash": hex_text(self.artifact_hash),
+            "privateFunctions": list(self.private_functions),
+            "utilityFunctions": list(self.utility_functions),
+            "packedBytecode": encode.to_base64(self.packed_bytecode).decode(),
+            "privateFunctionsRoot": hex_text(self.private_functions_root),
+            "id": hex_text(self.id),
+        }
+
+    def computed_id(self) -> bytes:
+        """What :attr:`id` must be."""
+        commitment = public_bytecode_commitment(self.packed_bytecode)
+        return contract_class_id(self.artifact_hash, self.private_functions_root, commitment)
+
+
+@dataclass(frozen=True, slots=True)
+class ContractInstance:
+    """A deployed contract.  ``current_contract_class_id`` changes with updates, the original one never."""
+
+    address: bytes
+    version: int
+    salt: bytes
+    deployer: bytes
+    current_contract_class_id: bytes
+    original_contract_class_id: bytes
+    initialization_hash: bytes
+    public_keys: PublicKeys
+
+    @classmethod
+    def from_json(cls, value: object, path: str = "") -> Self:
+        record = as_record(value, path)
+        return cls(
+            address=read_field(record, "address", path),
+            version=_read_version(record, path),
+            salt=read_field(record, "salt", path),
+            deployer=read_field(record, "deployer", path),
+            current_contract_class_id=read_field(record, "currentContractClassId", path),
+            original_contract_class_id=read_field(record, "originalContractClassId", path),
+            initialization_hash=read_field(record, "initializationHash", path),
+            public_keys=PublicKeys.from_json(read_value(record, "publicKeys", path), join_path(path, "publicKeys")),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "version": self.version,
+            "salt": hex_text(self.salt),
+            "deployer": hex_text(self.deployer),
+            "currentContractClassId": hex_text(self.current_contract_class_id),
+            "originalContractClassId": hex_text(self.original_contract_class_id),
+            "initializationHash": hex_text(self.initialization_hash),
+            "publicKeys": self.public_keys.to_json(),
+            "address": hex_text(self.address),
+        }
+
+    def computed_address(self) -> bytes:
+        """The derived address.  Equals :attr:`address` but for the protocol contracts, which live at small numbers."""
+        partial = partial_address(self.original_contract_class_id, self.salt, self.initialization_hash, self.deployer)
+        return contract_address(self.public_keys, partial)
+
+
+@dataclass(frozen=True, slots=True)
+class ContractInstanceUpdate:
+    """An instance moves to another class at ``timestamp_of_change`` (seconds)."""
+
+    address: bytes
+    previous_class_id: bytes
+    new_class_id: bytes
+    timestamp_of_change: int
+
+    def class_id_at(self, timestamp: int, original_class_id: bytes) -> bytes:
+        """The class at a time not before this update was stored.  Previous class zero means the original one."""
+        if timestamp >= self.timestamp_of_change:
+            return self.new_class_id
+        return original_class_id if self.previous_class_id == ZERO_FIELD else self.previous_class_id
+
+
+def _read_version(record: dict[str, Any], path: str) -> int:
+    version = read_number(record, "version", path)
+    if version != CONTRACT_VERSION:
+        raise DecodeError(f"{join_path(path, 'version')}: {version} is unknown, expected {CONTRACT_VERSION}")
+    return version
+
+
+def _read_functions(record: dict[str, Any], key: str, path: str) -> tuple[dict[str, Any], ...]:
+    where = join_path(path, key)
+    return tuple(as_record(item, f"{where}[{i}]") for i, item in enumerate(read_list(record, key, path)))
+
+
+# ---- events -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ContractEvents:
+    """What the logs of one tx publish.  ``rejected`` tells, in words, which events did not hold."""
+
+    classes: tuple[ContractClassPublic, ...]
+    instances: tuple[ContractInstance, ...]
+    updates: tuple[ContractInstanceUpdate, ...]
+    rejected: tuple[str, ...]
+
+
+def contract_events(effect: TxEffect) -> ContractEvents:
+    """All contract events of a tx.  An event whose id or address does not hold is rejected, the tx is not."""
+    classes: list[ContractClassPublic] = []
+    instances: list[ContractInstance] = []
+    updates: list[ContractInstanceUpdate] = []
+    rejected: list[str] = []
+    for class_log in effect.contract_class_logs:
+        if is_class_published(class_log):
+            _collect(classes, rejected, decode_class_published, class_log)
+    for private_log in effect.private_logs:
+        if is_instance_published(private_log):
+            _collect(instances, rejected, decode_instance_published, private_log)
+    for public_log in effect.public_logs:
+        if is_instance_updated(public_log):
+            _collect(updates, rejected, decode_instance_updated, public_log)
+    return ContractEvents(tuple(classes), tuple(instances), tuple(updates), tuple(rejected))
+
+
+def _collect(found: list[Any], rejected: list[str], decode: Any, log: Any) -> None:
+    try:
+        found.append(decode(log))
+    except DecodeError as error:
+        rejected.append(str(error))
+
+
+def is_class_published(log: ContractClassLog) -> bool:
+    return log.contract_address == _CLASS_REGISTRY and log.fields.startswith(_CLASS_PUBLISHED)
+
+
+def decode_class_published(log: ContractClassLog) -> ContractClassPublic:
+    """The class that a log publishes; DecodeError when the log is malformed or the class id does not hold."""
+    head = split_fields(log.padded[: _CLASS_EVENT_HEAD_FIELDS * FIELD_BYTES])
+    _, claimed_id, version, artifact_hash, functions_root, length_field = head
+    length = int_from_field(length_field)
+    # Shapes first: a length of 2^200 must not reach the arithmetic below.
+    if length > PUBLIC_BYTECODE_FIELDS_MAX * BYTECODE_BYTES_PER_FIELD:
+        raise DecodeError(f"class published: {length} bytes of bytecode")
+    chunk_count = -(-length // BYTECODE_BYTES_PER_FIELD)
+    if log.emitted_length < _CLASS_EVENT_HEAD_FIELDS + chunk_count:
+        raise DecodeError(f"class published: {log.emitted_length} fields cannot hold {length} bytes of bytecode")
+    if int_from_field(version) != CONTRACT_VERSION:
+        raise DecodeError(f"class published: unknown version {int_from_field(version)}")
+    end = (_CLASS_EVENT_HEAD_FIELDS + chunk_count) * FIELD_BYTES
+    chunks = log.padded[_CLASS_EVENT_HEAD_FIELDS * FIELD_BYTES : end]
+    bytecode = b"".join([chunks[start + 1 : start + FIELD_BYTES] for start in range(0, len(chunks), FIELD_BYTES)])
+    published = ContractClassPublic(claimed_id, CONTRACT_VERSION, artifact_hash, functions_root, bytecode[:length])
+    if published.computed_id() != claimed_id:
+        raise DecodeError(f"class published: the id {hex_text(claimed_id)} is not that of its content")
+    return published
+
+
+def is_instance_published(log: PrivateLog) -> bool:
+    return log.fields[0] == INSTANCE_PUBLISHED_TAG
+
+
+def decode_instance_published(log: PrivateLog) -> ContractInstance:
+    """The instance that a log publishes; DecodeError when the log is malformed or the address does not hold."""
+    if log.emitted_length != _INSTANCE_EVENT_FIELDS:
+        raise DecodeError(f"instance published: {log.emitted_length} fields, expected {_INSTANCE_EVENT_FIELDS}")
+    _, address, version, salt, class_id, initialization_hash = log.fields[:6]
+    keys, deployer = log.fields[6:14], log.fields[14]
+    if int_from_field(version) != CONTRACT_VERSION:
+        raise DecodeError(f"instance published: unknown version {int_from_field(version)}")
+    instance = ContractInstance(
+        address=address,
+        version=CONTRACT_VERSION,
+        salt=salt,
+        deployer=deployer,
+        current_contract_class_id=class_id,
+        original_contract_class_id=class_id,
+        initialization_hash=initialization_hash,
+        public_keys=PublicKeys(keys[0] + keys[1], keys[2] + keys[3], keys[4] + keys[5], keys[6] + keys[7]),
+    )
+    if instance.computed_address() != address:
+        raise DecodeError(f"instance published: the address {hex_text(address)} is not that of its content")
+    return instance
+
+
+def is_instance_updated(log: PublicLog) -> bool:
+    return log.contract_address == _INSTANCE_REGISTRY and len(log.fields) > 0 and log.fields[0] == _INSTANCE_UPDATED
+
+
+def decode_instance_updated(log: PublicLog) -> ContractInstanceUpdate:
+    """The update that a log announces; DecodeError when the log is malformed."""
+    if len(log.fields) < _UPDATE_EVENT_FIELDS:
+        raise DecodeError(f"instance updated: {len(log.fields)} fields, expected {_UPDATE_EVENT_FIELDS}")
+    _, address, previous_class_id, new_class_id, timestamp_field = log.fields[:_UPDATE_EVENT_FIELDS]
+    timestamp = int_from_field(timestamp_field)
+    if timestamp >> _TIMESTAMP_BITS:
+        raise DecodeError(f"instance updated: timestamp {timestamp} does not fit {_TIMESTAMP_BITS} bits")
+    return ContractInstanceUpdate(address, previous_class_id, new_class_id, timestamp)

@@ -1,0 +1,90 @@
+"""Block 0.
+
+Its header is zero but for the state: the genesis trees.  Its hash is leaf 0 of the archive, so a network with
+prefilled public data (test accounts with fee juice) has its own genesis hash and archive root.
+
+One quirk is part of the wire: the tips of an empty chain name block 0 by the hash of the genesis *without*
+prefilled data, on every network, and checkpoint 0 by the hash of an all-zero header.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from fastnode.protocol.block import L2Block
+from fastnode.protocol.constants import GENESIS_INDEXED_LEAVES
+from fastnode.protocol.effects import Body
+from fastnode.protocol.fields import ZERO_FIELD, as_record, field_from_int, hex_text, read_field
+from fastnode.protocol.header import EMPTY_SNAPSHOT, BlockHeader, GasFees, GlobalVariables, StateReference
+from fastnode.protocol.tips import BlockId, CheckpointId, L2Tips, TipId
+
+#: Hash of block 0 without prefilled data.
+GENESIS_BLOCK_HEADER_HASH: Final = bytes.fromhex("2ff681dd7730c7b9e5650c70afa57ee81377792dfc95d98c11817b8c761ff965")
+#: Root of an archive that holds only that hash.
+GENESIS_ARCHIVE_ROOT: Final = bytes.fromhex("15684c8c3d2106918d3860f777e50555b7166adff47df13cc652e2e5a50bf5c7")
+#: Hash of the all-zero checkpoint header: "checkpoint 0".
+GENESIS_CHECKPOINT_HEADER_HASH: Final = bytes.fromhex(
+    "007802c95d2f1ade746d97350a18ddbfdb9f5bee2803436917a3cf3d6a685a3a"
+)
+
+_ZERO_VARIABLES: Final = GlobalVariables(
+    chain_id=0,
+    version=0,
+    block_number=0,
+    slot_number=0,
+    timestamp=0,
+    coinbase=bytes(20),
+    fee_recipient=ZERO_FIELD,
+    gas_fees=GasFees(0, 0),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PrefilledPublicData:
+    """One public data leaf that exists from genesis."""
+
+    slot: bytes
+    value: bytes
+
+    @classmethod
+    def from_json(cls, value: object, path: str = "") -> Self:
+        record = as_record(value, path)
+        return cls(read_field(record, "slot", path), read_field(record, "value", path))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"slot": hex_text(self.slot), "value": hex_text(self.value)}
+
+
+def genesis_header(state: StateReference) -> BlockHeader:
+    """The header of block 0 over the genesis trees."""
+    return BlockHeader(EMPTY_SNAPSHOT, state, ZERO_FIELD, _ZERO_VARIABLES, 0, 0)
+
+
+def genesis_block(header: BlockHeader) -> L2Block:
+    """Block 0 as release 4.1.2 serves it: an empty body, and an archive of zero."""
+    return L2Block(EMPTY_SNAPSHOT, header, Body(()), 0, 0)
+
+
+def genesis_public_data(prefilled: Sequence[PrefilledPublicData]) -> list[tuple[bytes, bytes]]:
+    """(slot, value) of the 128 leaves of the genesis public data tree, in leaf order.
+
+    Prefilled ones come last, ascending by slot; slots 0, 1, 2, ... with value zero fill the places before.
+    ValueError when they do not fit, repeat a slot, or reach down into the filling.
+    """
+    filling = GENESIS_INDEXED_LEAVES - len(prefilled)
+    if filling < 1:
+        raise ValueError(f"{len(prefilled)} prefilled slots, at most {GENESIS_INDEXED_LEAVES - 1} allowed")
+    leaves = [(field_from_int(slot), ZERO_FIELD) for slot in range(filling)]
+    leaves += sorted((leaf.slot, leaf.value) for leaf in prefilled)
+    if any(low[0] >= high[0] for low, high in zip(leaves, leaves[1:], strict=False)):
+        raise ValueError("prefilled slots repeat or lie among the filling slots")
+    return leaves
+
+
+def genesis_tips() -> L2Tips:
+    """The tips of a chain without blocks, with the quirk described above."""
+    block = BlockId(0, GENESIS_BLOCK_HEADER_HASH)
+    tip = TipId(block, CheckpointId(0, GENESIS_CHECKPOINT_HEADER_HASH))
+    return L2Tips(proposed=block, checkpointed=tip, proven=tip, finalized=tip)
