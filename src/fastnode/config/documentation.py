@@ -1,0 +1,85 @@
+"""Writes docs/settings.md from the settings table.
+
+``python -m fastnode.config.documentation > docs/settings.md``; a test fails when the file is not current.
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import groupby
+
+from fastnode.config.renamed import RENAMED
+from fastnode.config.settings import Setting, Settings, rows
+
+__all__ = ["render"]
+
+_INTRODUCTION = """\
+# Settings
+
+<!-- Made by `python -m fastnode.config.documentation`; change src/fastnode/config/settings.py instead. -->
+
+Every setting can be given in four places. The first one that has it wins:
+
+1. a flag: `fastnode start --node --port 8090`
+2. an environment variable: `SVC_PORT=8090` (an empty one counts as not set)
+3. a settings file, named by `--config FILE` or `SVC_CONFIG`: TOML, keys at the top level, named as the flags
+4. the default
+
+`fastnode config show` prints every value and where it came from. A bad value, an unknown key in the settings file and
+an unknown environment name that begins with `SVC_` stop the start with one line. An environment name of the last column
+that does not begin with `SVC_` is what the network's other nodes call the same setting; if both are set, they must
+agree.
+
+```toml
+# node.toml
+port = 8090
+data-directory = "/var/lib/fastnode"
+rpc-max-body-size = "2mb"
+log-json = true
+```
+
+Sizes are bytes, or a number with `kb`, `mb` or `gb` (1 mb is 1,048,576 bytes). Switches are `1`, `true`, `0` or `false`
+in the environment, `--log-json` or `--no-log-json` as a flag, and a TOML boolean in the file.
+"""
+
+_TABLE_HEAD = """\
+| flag | default | what it does | allowed | environment |
+|---|---|---|---|---|
+"""
+
+_RENAMED_INTRODUCTION = """\
+## Names of earlier releases
+
+These names are not read any more. In the environment one of them brings a line in the log; as a flag or in the settings
+file it is an error.
+
+| old name | what to do |
+|---|---|
+"""
+
+
+def render() -> str:
+    """The whole page."""
+    parts = [_INTRODUCTION]
+    for section, settings in groupby(rows(Settings), key=lambda setting: setting.section):
+        parts.append(f"\n## {section}\n\n{_TABLE_HEAD}")
+        parts.extend(_row(setting) for setting in settings)
+    parts.append("\n" + _RENAMED_INTRODUCTION)
+    for row in RENAMED:
+        if row.environment is not None:
+            parts.append(f"| `{row.environment}` | {row.environment_advice} |\n")
+        if row.flag is not None:
+            parts.append(f"| `{row.flag}` | {row.flag_advice} |\n")
+    return "".join(parts)
+
+
+def _row(setting: Setting) -> str:
+    flags = ", ".join(f"`{flag}`" for flag in (setting.flag, *setting.other_flags))
+    default = setting.show(setting.default)
+    environment = ", ".join(f"`{name}`" for name in setting.environment)
+    cells = (flags, "not set" if default is None else f"`{default}`", setting.help, setting.kind.allowed, environment)
+    return f"| {' | '.join(cells)} |\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render())

@@ -1,0 +1,149 @@
+"""Finds the value of every setting: flag, then environment, then settings file, then default.
+
+Everything that is wrong raises :class:`~fastnode.errors.SettingError` with one line that names the
+setting, the value and what is allowed; nothing is guessed and nothing unknown is passed over.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from fastnode.config.renamed import RENAMED, advice_for_environment, advice_for_flag
+from fastnode.config.settings import ENVIRONMENT_PREFIX, Setting, rows
+from fastnode.errors import SettingError
+
+__all__ = ["CONFIG_ENVIRONMENT", "Origin", "Resolved", "resolve"]
+
+#: Names the settings file; a setting of the command line alone, so not part of the table.
+CONFIG_ENVIRONMENT = ENVIRONMENT_PREFIX + "CONFIG"
+
+#: How much of a bad value an error repeats.
+_SHOWN_VALUE_MAX = 80
+
+Table = TypeVar("Table")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value came from: ``layer`` is flag, environment, file or default."""
+
+    layer: str
+    name: str  # the flag, the environment name, the path; empty for a default
+
+    def __str__(self) -> str:
+        return f"{self.layer} {self.name}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved(Generic[Table]):
+    values: Table
+    origins: Mapping[str, Origin]  # by name of the setting
+    warnings: tuple[str, ...]  # lines the start should log
+
+
+def resolve(
+    table: type[Table],
+    *,
+    flags: Mapping[str, str],
+    environment: Mapping[str, str],
+    config_file: Path | None,
+) -> Resolved[Table]:
+    """``flags`` are the texts given on the command line, by name of the setting."""
+    settings = rows(table)
+    _refuse_unknown_environment(settings, environment)
+    document = _read_file(config_file, settings) if config_file is not None else {}
+    values: dict[str, Any] = {}
+    origins: dict[str, Origin] = {}
+    for setting in settings:
+        values[setting.attribute], origins[setting.name] = _find(setting, flags, environment, document, config_file)
+    return Resolved(table(**values), origins, tuple(_renamed_warnings(environment)))
+
+
+def _find(
+    setting: Setting,
+    flags: Mapping[str, str],
+    environment: Mapping[str, str],
+    document: Mapping[str, object],
+    config_file: Path | None,
+) -> tuple[Any, Origin]:
+    if setting.name in flags:
+        text = flags[setting.name]
+        try:
+            return setting.kind.read(text), Origin("flag", setting.flag)
+        except ValueError:
+            raise _bad_value(setting, setting.flag, text) from None
+    name = _environment_name(setting, environment)
+    if name is not None:
+        try:
+            return setting.kind.read(environment[name]), Origin("environment", name)
+        except ValueError:
+            raise _bad_value(setting, name, environment[name]) from None
+    if setting.name in document:
+        value = document[setting.name]
+        try:
+            return setting.kind.read_toml(value), Origin("file", str(config_file))
+        except ValueError:
+            raise _bad_value(setting, f"{setting.name} in {config_file}", value) from None
+    return setting.default, Origin("default", "")
+
+
+def _bad_value(setting: Setting, where: str, value: object) -> SettingError:
+    shown = "(secret)" if setting.secret else repr(value)
+    if len(shown) > _SHOWN_VALUE_MAX:
+        shown = shown[:_SHOWN_VALUE_MAX] + "..."
+    return SettingError(f"{where}: bad value {shown}; allowed: {setting.kind.allowed}")
+
+
+def _environment_name(setting: Setting, environment: Mapping[str, str]) -> str | None:
+    """The name under which the setting is set.  An empty variable counts as not set: compose files and
+    charts pass every variable on, filled or not."""
+    names = [name for name in setting.environment if environment.get(name)]
+    if len({environment[name] for name in names}) > 1:
+        raise SettingError(f"{' and '.join(names)} are the same setting and have different values; set one of them")
+    return names[0] if names else None
+
+
+def _refuse_unknown_environment(settings: Iterable[Setting], environment: Mapping[str, str]) -> None:
+    known = {name for setting in settings for name in setting.environment} | {CONFIG_ENVIRONMENT}
+    for name in sorted(environment):
+        if name.startswith(ENVIRONMENT_PREFIX) and name not in known:
+            raise SettingError(
+                f"unknown environment variable {name}{_suggestion(name, known)}; "
+                f"names that begin with {ENVIRONMENT_PREFIX} are fastnode's settings"
+            )
+
+
+def _read_file(path: Path, settings: Iterable[Setting]) -> dict[str, object]:
+    try:
+        document: dict[str, object] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingError(f"settings file {path} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingError(f"settings file {path} is not TOML: {error}") from None
+    known = {setting.name for setting in settings}
+    for key, value in document.items():
+        if key in known:
+            continue
+        advice = advice_for_flag(f"--{key}")
+        if advice is not None:
+            raise SettingError(f"{key} in {path} is not a setting any more; {advice}")
+        if isinstance(value, dict):
+            raise SettingError(f"unknown table [{key}] in {path}; settings stand at the top level, named as the flags")
+        raise SettingError(f"unknown setting {key!r} in {path}{_suggestion(key, known)}")
+    return document
+
+
+def _renamed_warnings(environment: Mapping[str, str]) -> Iterable[str]:
+    for row in RENAMED:
+        if row.environment is not None and environment.get(row.environment):
+            yield f"{row.environment} is set but not read any more; {advice_for_environment(row.environment)}"
+
+
+def _suggestion(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, sorted(known), n=1)
+    return f" (did you mean {close[0]}?)" if close else ""

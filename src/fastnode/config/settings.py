@@ -1,0 +1,252 @@
+"""Every setting of the node, once.
+
+A field of :class:`Settings` is the one place where a setting is written down.  Its name gives the
+flag (``--rpc-max-batch-size``), the key in the settings file (``rpc-max-batch-size``) and the
+environment name (``SVC_RPC_MAX_BATCH_SIZE``); the options of the command line, ``fastnode config
+show``, the errors and docs/settings.md are made from the rest.  ``environment`` and ``flags`` list
+the names that the network's other nodes use for the same thing.
+
+Adding a setting: add a field here, use it, run ``python -m fastnode.config.documentation``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from fastnode.config.kinds import Boolean, Choice, FilePath, Integer, Kind, Seconds, Size, Text
+
+__all__ = ["ENVIRONMENT_PREFIX", "Setting", "Settings", "rows", "setting"]
+
+#: Environment names that begin with this belong to the node; an unknown one stops the start.
+ENVIRONMENT_PREFIX = "SVC_"
+
+NETWORK = "Network"
+CHAIN = "Chain data"
+RPC = "JSON-RPC"
+LOGS = "Logs"
+
+# Commands that take settings.
+START = "start"
+IMPORT = "import"
+EXPORT = "export"
+CHECK = "db check"
+_STORE_COMMANDS = (START, IMPORT, EXPORT, CHECK)
+
+_PORT_MAX = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row of the table."""
+
+    name: str
+    kind: Kind
+    default: Any
+    section: str
+    help: str
+    commands: tuple[str, ...]
+    other_environment: tuple[str, ...]  # accepted beside the SVC_ name
+    other_flags: tuple[str, ...]  # accepted beside --name
+    secret: bool  # never shown
+
+    @property
+    def attribute(self) -> str:
+        return self.name.replace("-", "_")
+
+    @property
+    def flag(self) -> str:
+        return f"--{self.name}"
+
+    @property
+    def environment(self) -> tuple[str, ...]:
+        """Every environment name, the node's own first."""
+        return (ENVIRONMENT_PREFIX + self.attribute.upper(), *self.other_environment)
+
+    def show(self, value: Any) -> str | None:
+        """``value`` for human eyes; None if it is not set."""
+        if value is None:
+            return None
+        return "(set, not shown)" if self.secret else self.kind.show(value)
+
+
+def setting(
+    default: Any,
+    kind: Kind,
+    section: str,
+    help: str,
+    *,
+    commands: tuple[str, ...] = (START,),
+    environment: tuple[str, ...] = (),
+    flags: tuple[str, ...] = (),
+    secret: bool = False,
+) -> Any:
+    """A dataclass field that is a setting; a ``default`` of None means "not set"."""
+    facts = {
+        "kind": kind,
+        "default": default,
+        "section": section,
+        "help": help,
+        "commands": commands,
+        "other_environment": environment,
+        "other_flags": flags,
+        "secret": secret,
+    }
+    return field(default=default, metadata=facts)
+
+
+def rows(table: type) -> tuple[Setting, ...]:
+    """The settings of a dataclass whose fields were made by :func:`setting`, in its order."""
+    return tuple(Setting(name=item.name.replace("_", "-"), **item.metadata) for item in fields(table))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The effective values, typed; made by :func:`fastnode.config.resolve.resolve`."""
+
+    # ---- network --------------------------------------------------------------------------
+
+    port: int = setting(
+        8080,
+        Integer(0, _PORT_MAX),
+        NETWORK,
+        "Port of the public JSON-RPC interface; 0 takes any free one.",
+    )
+    admin_port: int = setting(
+        8880,
+        Integer(0, _PORT_MAX),
+        NETWORK,
+        "Port of the admin JSON-RPC interface; 0 takes any free one.",
+    )
+    host: str = setting(
+        "127.0.0.1",
+        Text(metavar="ADDRESS"),
+        NETWORK,
+        "Address the public interface listens on; 0.0.0.0 for every network.",
+    )
+    admin_host: str = setting(
+        "127.0.0.1",
+        Text(metavar="ADDRESS"),
+        NETWORK,
+        "Address the admin interface listens on.",
+    )
+    shutdown_grace_s: float = setting(
+        10.0,
+        Seconds(0, 3600),
+        NETWORK,
+        "How long a stop waits for requests that are being answered.",
+    )
+
+    # ---- chain data -----------------------------------------------------------------------
+
+    data_directory: Path | None = setting(
+        None,
+        FilePath(metavar="DIRECTORY"),
+        CHAIN,
+        "Where the chain is kept; without it a temporary directory that is removed at exit.",
+        commands=_STORE_COMMANDS,
+        environment=("DATA_DIRECTORY",),
+    )
+    chain_file: Path | None = setting(
+        None,
+        FilePath(metavar="FILE"),
+        CHAIN,
+        "Chain file to load before following anything else; the sample chain if the data directory is empty.",
+    )
+    verify: bool = setting(
+        True,
+        Boolean(),
+        CHAIN,
+        "Recompute every hash of what is ingested; --no-verify believes the source.",
+        commands=(START, IMPORT),
+    )
+
+    # ---- JSON-RPC -------------------------------------------------------------------------
+
+    method_set: str = setting(
+        "both",
+        Choice(("both", "release", "development")),
+        RPC,
+        "Which generation of methods is served.",
+    )
+    rpc_max_batch_size: int = setting(
+        100,
+        Integer(1, 1_000_000),
+        RPC,
+        "Most calls in one batch.",
+        environment=("RPC_MAX_BATCH_SIZE",),
+        flags=("--rpcMaxBatchSize",),
+    )
+    rpc_max_body_size: int = setting(
+        1 << 20,
+        Size(1 << 10, 1 << 30),
+        RPC,
+        "Largest request body, counted after decompression.",
+        environment=("RPC_MAX_BODY_SIZE",),
+        flags=("--rpcMaxBodySize",),
+    )
+    rpc_max_response_size: int = setting(
+        64 << 20,
+        Size(1 << 20, 4 << 30),
+        RPC,
+        "Largest answer to one HTTP request, all calls of a batch together.",
+    )
+    rpc_error_status: str = setting(
+        "200",
+        Choice(("200", "400")),
+        RPC,
+        "HTTP status of a JSON-RPC error answer to a single call.",
+    )
+    rpc_max_connections: int = setting(
+        16_384,
+        Integer(1, 1_000_000),
+        RPC,
+        "Most connections at a time, on each port.",
+    )
+    rpc_keep_alive_s: float = setting(
+        65.0,
+        Seconds(1, 86_400),
+        RPC,
+        "How long an idle connection is kept; keep it above the idle time of a load balancer in front.",
+    )
+    rpc_header_timeout_s: float = setting(
+        10.0,
+        Seconds(0.1, 3600),
+        RPC,
+        "How long a client may take to send the head of a request.",
+    )
+    rpc_body_timeout_s: float = setting(
+        30.0,
+        Seconds(0.1, 3600),
+        RPC,
+        "How long a client may take to send the body of a request.",
+    )
+    rpc_write_timeout_s: float = setting(
+        60.0,
+        Seconds(0.1, 3600),
+        RPC,
+        "How long a client may leave an answer untouched before it is cut off.",
+    )
+
+    # ---- logs -----------------------------------------------------------------------------
+
+    log_level: str = setting(
+        "info",
+        Choice(
+            ("debug", "info", "warning", "error"),
+            synonyms=(("trace", "debug"), ("verbose", "debug"), ("warn", "warning"), ("fatal", "error")),
+        ),
+        LOGS,
+        "Least important line that is logged.",
+        commands=_STORE_COMMANDS,
+        environment=("LOG_LEVEL",),
+    )
+    log_json: bool = setting(
+        False,
+        Boolean(),
+        LOGS,
+        "Log one JSON object per line.",
+        commands=_STORE_COMMANDS,
+        environment=("LOG_JSON",),
+    )

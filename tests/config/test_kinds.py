@@ -1,0 +1,152 @@
+"""How the value of a setting is read from text and from TOML."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fastnode.config.kinds import Boolean, Choice, FilePath, Integer, Kind, Seconds, Size, Text
+
+PORT = Integer(0, 65_535)
+SIZE = Size(1 << 10, 1 << 30)
+SECONDS = Seconds(0.5, 3600)
+LEVEL = Choice(("info", "error"), synonyms=(("fatal", "error"),))
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        (Boolean(), "1", True),
+        (Boolean(), "TRUE", True),
+        (Boolean(), "0", False),
+        (Boolean(), "false", False),
+        (PORT, "0", 0),
+        (PORT, "65535", 65_535),
+        (Integer(-5, 5), "-3", -3),
+        (SECONDS, "0.5", 0.5),
+        (SECONDS, "3600", 3600.0),
+        (SIZE, "1024", 1024),
+        (SIZE, "1mb", 1 << 20),
+        (SIZE, "1MB", 1 << 20),
+        (SIZE, "64 kb", 1 << 16),
+        (SIZE, "1gb", 1 << 30),
+        (SIZE, "2048b", 2048),
+        (LEVEL, "Info", "info"),
+        (LEVEL, "fatal", "error"),
+        (Text(), "0.0.0.0", "0.0.0.0"),
+        (FilePath(), "a/b", Path("a/b")),
+        (FilePath(), "~/b", Path.home() / "b"),
+    ],
+)
+def test_text_is_read(kind: Kind, text: str, value: object) -> None:
+    assert kind.read(text) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (Boolean(), "yes"),
+        (Boolean(), ""),
+        (PORT, "65536"),
+        (PORT, "-1"),
+        (PORT, "8080.0"),
+        (PORT, "0x10"),
+        (PORT, "1_000"),
+        (PORT, "٣"),  # a digit, but not one of ours
+        (PORT, "9" * 5000),
+        (SECONDS, "0.4"),
+        (SECONDS, "3601"),
+        (SECONDS, "nan"),
+        (SECONDS, "inf"),
+        (SECONDS, "1e3"),
+        (SIZE, "1"),
+        (SIZE, "2gb"),
+        (SIZE, "1tb"),
+        (SIZE, "1.5mb"),
+        (SIZE, "mb"),
+        (LEVEL, "loud"),
+        (Text(), ""),
+        (Text(), "a\0b"),
+        (FilePath(), ""),
+        (FilePath(), "~nobody-of-this-name/x"),
+        (FilePath(), "a\0b"),
+    ],
+)
+def test_bad_text_is_refused(kind: Kind, text: str) -> None:
+    with pytest.raises(ValueError, match=r"^$"):
+        kind.read(text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "read"),
+    [
+        (Boolean(), True, True),
+        (PORT, 8080, 8080),
+        (SECONDS, 2, 2.0),
+        (SECONDS, 2.5, 2.5),
+        (SIZE, 4096, 4096),
+        (SIZE, "1mb", 1 << 20),
+        (LEVEL, "info", "info"),
+        (Choice(("200", "400")), 400, "400"),
+        (Text(), "host", "host"),
+        (FilePath(), "/x", Path("/x")),
+    ],
+)
+def test_a_toml_value_is_read(kind: Kind, value: object, read: object) -> None:
+    assert kind.read_toml(value) == read
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (Boolean(), 1),
+        (Boolean(), "true"),
+        (PORT, "8080"),
+        (PORT, True),
+        (PORT, 80.0),
+        (PORT, 70_000),
+        (SECONDS, True),
+        (SECONDS, "1"),
+        (SECONDS, float("nan")),
+        (SIZE, True),
+        (SIZE, 1.5),
+        (SIZE, 1),
+        (LEVEL, True),
+        (LEVEL, ["info"]),
+        (Text(), 1),
+        (FilePath(), 1),
+    ],
+)
+def test_a_toml_value_of_another_type_is_refused(kind: Kind, value: object) -> None:
+    with pytest.raises(ValueError, match=r"^$"):
+        kind.read_toml(value)
+
+
+@given(st.integers(1 << 10, 1 << 30))
+def test_a_shown_size_reads_back(value: int) -> None:
+    assert SIZE.read(SIZE.show(value)) == value
+
+
+@given(st.integers(0, 65_535))
+def test_a_shown_integer_reads_back(value: int) -> None:
+    assert PORT.read(PORT.show(value)) == value
+
+
+@given(st.text())
+def test_any_text_is_read_or_refused(text: str) -> None:
+    for kind in (Boolean(), PORT, SECONDS, SIZE, LEVEL, Text(), FilePath()):
+        try:
+            kind.read(text)
+        except ValueError:
+            continue
+
+
+def test_every_kind_says_what_it_allows() -> None:
+    assert PORT.allowed == "a whole number from 0 to 65535"
+    assert SIZE.allowed == "1kb to 1gb, in bytes or with b, kb, mb or gb"
+    assert SECONDS.allowed == "seconds from 0.5 to 3600"
+    assert LEVEL.allowed == "info or error"
+    assert Choice(("a", "b", "c")).allowed == "a, b or c"
