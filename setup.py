@@ -17,7 +17,9 @@ from setuptools import Extension, setup
 EXT = Path("src/fastnode/_ext")
 
 # C files linked into an extension beside its own .pyx.
-C_SOURCES: dict[str, list[str]] = {}
+C_SOURCES: dict[str, list[str]] = {
+    "tag_log": ["tag_filter.c"],
+}
 
 DEBUG = os.environ.get("FASTNODE_DEBUG_BUILD") == "1"
 SANITIZE = os.environ.get("FASTNODE_SANITIZE")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from fastnode.errors import ExtensionMissingError
 
-__all__ = ["USING_TWINS", "encode", "poseidon2"]
+__all__ = ["USING_TWINS", "encode", "poseidon2", "tag_log"]
 
 #: True when this process runs on the pure-Python twins.
 USING_TWINS = os.environ.get("FASTNODE_NO_EXTENSIONS") == "1"
@@ -30,7 +30,8 @@ def _load(name: str) -> ModuleType:
 
 
 if TYPE_CHECKING:
-    from fastnode._ext import encode, poseidon2
+    from fastnode._ext import encode, poseidon2, tag_log
 else:
     encode = _load("encode")
     poseidon2 = _load("poseidon2")
+    tag_log = _load("tag_log")

@@ -1,0 +1,132 @@
+"""Log tags: a filter over all known ones, and answers spliced from stored pages."""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
+from libc.stdint cimport uint8_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
+
+
+cdef extern from "Python.h":
+    bint PyUnicode_CheckExact(object value)
+    bint PyUnicode_IS_COMPACT_ASCII(object text)
+    Py_ssize_t PyUnicode_GET_LENGTH(object text)
+    void *PyUnicode_DATA(object text)
+
+
+cdef enum:
+    PAGE_BYTES = 4
+
+cdef object PAGE_MAX = 0xFFFFFFFF
+
+
+cdef class TagFilter:
+    def __cinit__(self, size):
+        if size < 1:
+            raise ValueError(f"a tag filter of {size} bytes")
+        self.blocks = (size + TAG_BLOCK_BYTES - 1) // TAG_BLOCK_BYTES
+        self.words = <uint64_t *>calloc(self.blocks, TAG_BLOCK_BYTES)
+        if self.words is NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self.words)
+
+    @classmethod
+    def load(cls, bytes data not None):
+        if len(data) == 0 or len(data) % TAG_BLOCK_BYTES:
+            raise ValueError(f"{len(data)} bytes are no whole number of filter blocks")
+        cdef TagFilter loaded = TagFilter(len(data))
+        memcpy(loaded.words, PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
+        return loaded
+
+    @property
+    def size(self):
+        return self.blocks * TAG_BLOCK_BYTES
+
+    def add(self, bytes key not None):
+        cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(key)
+        cdef Py_ssize_t owner_length = _owner_length(key)
+        cdef uint64_t state = tag_start(start if owner_length else NULL)
+        return bool(tag_filter_add(self.words, self.blocks, state, start + owner_length))
+
+    def may_contain(self, bytes key not None):
+        cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(key)
+        cdef Py_ssize_t owner_length = _owner_length(key)
+        cdef uint64_t state = tag_start(start if owner_length else NULL)
+        return bool(tag_filter_has(self.words, self.blocks, state, start + owner_length))
+
+    def dump(self):
+        return PyBytes_FromStringAndSize(<const char *>self.words, self.blocks * TAG_BLOCK_BYTES)
+
+
+cdef Py_ssize_t _owner_length(bytes key) except -1:
+    cdef Py_ssize_t length = PyBytes_GET_SIZE(key) - TAG_BYTES
+    if length != 0 and length != TAG_BYTES:
+        raise ValueError(f"a tag key of {PyBytes_GET_SIZE(key)} bytes")
+    return length
+
+
+def read_fields(list values not None, strict):
+    cdef Py_ssize_t count = PyList_GET_SIZE(values)
+    cdef bytes fields = PyBytes_FromStringAndSize(NULL, count * TAG_BYTES)
+    cdef uint8_t *field = <uint8_t *>PyBytes_AS_STRING(fields)
+    cdef Py_ssize_t index
+    cdef object value
+    for index in range(count):
+        value = <object>PyList_GET_ITEM(values, index)
+        # Fast path. If: the text has the form that every client sends.  Then: read it in place.
+        if not (
+            PyUnicode_CheckExact(value)
+            and PyUnicode_IS_COMPACT_ASCII(value)
+            and PyUnicode_GET_LENGTH(value) == TAG_TEXT_LENGTH
+            and tag_read_field(<const uint8_t *>PyUnicode_DATA(value), field)
+        ):
+            # `strict` runs Python code, which could shorten the list; the caller owns it and does not.
+            _copy_field(strict(value, index), field)
+        field += TAG_BYTES
+    return fields
+
+
+cdef int _copy_field(bytes value, uint8_t *field) except -1:
+    if value is None or PyBytes_GET_SIZE(value) != TAG_BYTES:
+        raise ValueError("a field has 32 bytes")
+    memcpy(field, PyBytes_AS_STRING(value), TAG_BYTES)
+    return 0
+
+
+def answer(TagFilter tag_filter, bytes prefix not None, bytes owner not None, bytes tags not None, page, get):
+    cdef Py_ssize_t owner_length = PyBytes_GET_SIZE(owner)
+    cdef Py_ssize_t count = PyBytes_GET_SIZE(tags) // TAG_BYTES
+    if owner_length != 0 and owner_length != TAG_BYTES:
+        raise ValueError(f"a tag owner of {owner_length} bytes")
+    if count * TAG_BYTES != PyBytes_GET_SIZE(tags):
+        raise ValueError(f"tags of {PyBytes_GET_SIZE(tags)} bytes")
+    if not 0 <= page <= PAGE_MAX:
+        raise ValueError(f"page {page} of a tag")
+
+    # Without a filter every tag may be known.
+    cdef uint64_t state = tag_start(<const uint8_t *>PyBytes_AS_STRING(owner) if owner_length else NULL)
+    cdef const uint8_t *tag = <const uint8_t *>PyBytes_AS_STRING(tags)
+    cdef bytes head = prefix + owner
+    cdef bytes tail = int(page).to_bytes(PAGE_BYTES, "big")
+    cdef list pages = []
+    cdef Py_ssize_t index
+    for index in range(count):
+        if tag_filter is None or tag_filter_has(tag_filter.words, tag_filter.blocks, state, tag):
+            stored = get(_page_key(head, tag, tail))
+            pages.append(b"[]" if stored is None else stored)
+        else:
+            pages.append(b"[]")
+        tag += TAG_BYTES
+    return b"[" + b",".join(pages) + b"]"
+
+
+cdef bytes _page_key(bytes head, const uint8_t *tag, bytes tail):
+    cdef Py_ssize_t head_length = PyBytes_GET_SIZE(head)
+    cdef bytes key = PyBytes_FromStringAndSize(NULL, head_length + TAG_BYTES + PAGE_BYTES)
+    cdef char *target = PyBytes_AS_STRING(key)
+    memcpy(target, PyBytes_AS_STRING(head), head_length)
+    memcpy(target + head_length, tag, TAG_BYTES)
+    memcpy(target + head_length + TAG_BYTES, PyBytes_AS_STRING(tail), PAGE_BYTES)
+    return key
