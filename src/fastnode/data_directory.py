@@ -1,0 +1,108 @@
+"""The data directory as a whole: that it can be used, and that nobody else uses it.
+
+    <data directory>/
+      fastnode.lock     held (flock) by the process that uses the directory, with its id inside
+      archiver/         chain database
+      world_state/      state trees
+      p2p/              transaction pool
+
+The lock spans all databases, and an operator gets one sentence instead of LevelDB's.  It is left
+in place at exit: removing a lock file lets two processes lock two files of one name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from fastnode.errors import DataDirectoryError
+
+__all__ = ["LOCK_FILE", "DataDirectory"]
+
+LOCK_FILE: Final = "fastnode.lock"
+
+#: Digits of a process id, with room to spare.
+_PROCESS_ID_MAX: Final = 32
+
+
+class DataDirectory:
+    """A locked data directory; ``close`` frees it, and removes it if it is a temporary one."""
+
+    def __init__(self, path: Path, lock: int, *, temporary: bool) -> None:
+        self.path = path
+        self.is_temporary = temporary
+        self._lock: int | None = lock
+
+    @classmethod
+    def open(cls, path: Path, *, create: bool) -> DataDirectory:
+        """Lock ``path``.  DataDirectoryError: not there (unless ``create``), unusable, or in use."""
+        try:
+            if create:
+                path.mkdir(parents=True, exist_ok=True)
+            elif not path.is_dir():
+                raise DataDirectoryError(f"there is no data directory {path}")
+            return cls(path, _lock(path), temporary=False)
+        except FileExistsError:
+            raise DataDirectoryError(f"the data directory {path} cannot be used: it is a file") from None
+        except OSError as error:
+            raise DataDirectoryError(f"the data directory {path} cannot be used: {error.strerror}") from error
+
+    @classmethod
+    def temporary(cls) -> DataDirectory:
+        """A fresh directory that lives as long as the process."""
+        try:
+            path = Path(tempfile.mkdtemp(prefix="fastnode-"))
+            return cls(path, _lock(path), temporary=True)
+        except OSError as error:
+            raise DataDirectoryError(
+                f"no temporary directory can be made in {tempfile.gettempdir()} ({error.strerror}); "
+                f"give a --data-directory"
+            ) from error
+
+    def close(self) -> None:
+        """May be called more than once."""
+        if self._lock is None:
+            return
+        if self.is_temporary:
+            shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+        self._lock = None
+
+    def __enter__(self) -> DataDirectory:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _lock(path: Path) -> int:
+    """The descriptor that holds the lock; OSError for what the file system refuses."""
+    descriptor = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, b"%d\n" % os.getpid())
+    except BlockingIOError:
+        holder = _process_in(descriptor)
+        os.close(descriptor)
+        raise DataDirectoryError(f"the data directory {path} is in use by {holder}") from None
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _process_in(descriptor: int) -> str:
+    text = b""
+    with contextlib.suppress(OSError):
+        text = os.pread(descriptor, _PROCESS_ID_MAX, 0).strip()
+    # Empty for the instant between another process's lock and its write.
+    return f"fastnode process {text.decode()}" if text.isdigit() else "another fastnode process"
