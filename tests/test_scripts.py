@@ -1,0 +1,339 @@
+"""scripts/*: what they say when the machine lacks something, and what they skip.
+
+Nothing is built or installed here: the scripts run in a copy of the project's skeleton, with a
+PATH that holds only what a test puts there and stand-ins for Python and the compiler.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[1]
+SCRIPTS = [PROJECT / "scripts" / name for name in ("environment.sh", "run", "test", "bench")]
+SCRIPTS.append(PROJECT / ".ci" / "run")
+
+#: What the scripts use of a POSIX system, apart from Python and the compiler.
+TOOLS = ("bash", "cat", "chmod", "cksum", "dirname", "env", "find", "flock", "grep", "mkdir", "mv", "rm", "sh", "sort")
+TOOLS += ("sleep", "touch", "readlink", "printf")
+
+#: A Python that knows its version, has every module, and writes down what else it is asked for.
+STAND_IN = """\
+#!/bin/sh
+case "$*" in
+    *version_info*) echo {version}; exit 0 ;;
+    *ensurepip*) exit {venv_missing} ;;
+    *Python.h*) exit {headers_missing} ;;
+    *purelib*) echo "$PWD/packages"; mkdir -p packages; exit 0 ;;
+    *relpath*) echo ../src; exit 0 ;;
+    *"-m venv"*) mkdir -p .venv/bin; cp "$0" .venv/bin/python ;;
+esac
+echo "$*" >>"{record}"
+{extra}
+"""
+
+
+class Project:
+    """A copy of what the scripts need, and a PATH under control."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root / "project"
+        self.bin = root / "bin"
+        self.record = root / "calls"
+        self.bin.mkdir()
+        shutil.copytree(PROJECT / "scripts", self.root / "scripts")
+        (self.root / "src" / "fastnode" / "_ext").mkdir(parents=True)
+        (self.root / "src" / "fastnode" / "_ext" / "kernel.pyx").write_text("# a kernel\n")
+        for name in ("pyproject.toml", "setup.py"):
+            shutil.copy(PROJECT / name, self.root / name)
+        for tool in (*TOOLS, "cp"):
+            found = shutil.which(tool)
+            if found is not None:
+                (self.bin / tool).symlink_to(found)
+
+    def add_python(
+        self,
+        version: str,
+        *,
+        name: str = "python3",
+        venv_missing: bool = False,
+        headers_missing: bool = False,
+        extra: str = "exit 0",
+    ) -> None:
+        path = self.bin / name
+        path.write_text(
+            STAND_IN.format(
+                version=version,
+                record=self.record,
+                venv_missing=int(venv_missing),
+                headers_missing=int(headers_missing),
+                extra=extra,
+            )
+        )
+        path.chmod(0o755)
+
+    def add_compiler(self, name: str = "cc") -> None:
+        (self.bin / name).write_text("#!/bin/sh\n")
+        (self.bin / name).chmod(0o755)
+
+    def environment(self, **more: str) -> dict[str, str]:
+        return {"PATH": str(self.bin), "HOME": str(self.root), **more}
+
+    def run(self, script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [self.bin / "bash", self.root / "scripts" / script, *arguments],
+            cwd=self.root,
+            env=self.environment(**environment),
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+
+    def calls(self) -> list[str]:
+        """What the Python stand-in was asked for, and forgets it."""
+        calls = self.record.read_text().splitlines() if self.record.exists() else []
+        self.record.unlink(missing_ok=True)
+        return calls
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_a_script_is_valid_bash(script: Path) -> None:
+    checked = subprocess.run(["bash", "-n", script], capture_output=True, text=True, check=False)
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["run", "test", "bench"])
+def test_a_script_can_be_executed(name: str) -> None:
+    assert os.access(PROJECT / "scripts" / name, os.X_OK)
+
+
+def test_no_script_names_a_registry() -> None:
+    for script in SCRIPTS:
+        assert "://" not in script.read_text()
+        assert "index-url" not in script.read_text()
+
+
+def test_a_machine_without_python_is_told_which_and_why(project: Project) -> None:
+    result = project.run("run")
+    assert result.returncode == 1
+    assert result.stderr == (
+        "fastnode: error: no Python found; fastnode needs Python 3.11 or 3.12: plyvel, its LevelDB binding, publishes "
+        "wheels for no other version (set PYTHON=/path/to/python3.12 if it is not on the PATH)\n"
+    )
+
+
+@pytest.mark.parametrize("version", ["3.10", "3.13", "2.7"])
+def test_a_python_of_another_version_is_named_and_refused(project: Project, version: str) -> None:
+    project.add_python(version)
+    result = project.run("test")
+    assert result.returncode == 1
+    assert f"no fitting Python found (python3 is {version}); fastnode needs Python 3.11 or 3.12" in result.stderr
+
+
+def test_a_python_that_is_only_a_broken_shim_is_passed_over(project: Project) -> None:
+    project.add_python("3.12", name="python3.12", extra="exit 127")
+    (project.bin / "python3.12").write_text("#!/bin/sh\nexit 127\n")
+    project.add_python("3.11")
+    project.add_compiler()
+    assert project.run("run").returncode == 0
+
+
+def test_the_python_of_the_environment_must_fit_too(project: Project) -> None:
+    project.add_python("3.11")
+    project.add_python("3.13", name="other")
+    result = project.run("run", PYTHON="other")
+    assert result.returncode == 1
+    assert "PYTHON=other is Python 3.13; fastnode needs Python 3.11 or 3.12" in result.stderr
+    result = project.run("run", PYTHON="/nowhere/python")
+    assert "PYTHON=/nowhere/python does not run" in result.stderr
+
+
+def test_a_machine_without_a_compiler_is_told_what_to_install(project: Project) -> None:
+    project.add_python("3.12")
+    result = project.run("run")
+    assert result.returncode == 1
+    assert "no C compiler found (tried cc, gcc, clang)" in result.stderr
+    assert "apt install gcc" in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not (project.root / ".venv").exists(), "nothing is begun that cannot be finished"
+
+
+def test_a_compiler_of_the_environment_must_exist(project: Project) -> None:
+    project.add_python("3.12")
+    result = project.run("run", CC="no-such-cc -O2")
+    assert "CC=no-such-cc -O2 names no C compiler" in result.stderr
+
+
+def test_any_usual_compiler_will_do(project: Project) -> None:
+    project.add_python("3.12")
+    project.add_compiler("clang")
+    assert project.run("run").returncode == 0
+
+
+def test_a_python_without_venv_or_headers_is_told_what_to_install(project: Project) -> None:
+    project.add_compiler()
+    project.add_python("3.11", venv_missing=True)
+    result = project.run("run")
+    assert result.returncode == 1
+    assert "Python 3.11 has no venv module; Debian and Ubuntu: apt install python3.11-venv" in result.stderr
+    project.add_python("3.11", headers_missing=True)
+    result = project.run("run")
+    assert result.returncode == 1
+    assert "the C headers of Python 3.11 are missing" in result.stderr
+    assert "apt install python3.11-dev" in result.stderr
+
+
+def ready(project: Project) -> Project:
+    project.add_python("3.12")
+    project.add_compiler()
+    assert project.run("run").returncode == 0
+    project.calls()
+    return project
+
+
+def test_the_first_run_makes_installs_builds_and_starts(project: Project) -> None:
+    project.add_python("3.12")
+    project.add_compiler()
+    result = project.run("run", "--port", "0")
+    assert result.returncode == 0, result.stderr
+    kinds = [" ".join(call.split()[:4]) for call in project.calls()]
+    assert kinds[0].startswith("-m venv --clear")
+    assert any(kind.startswith("-m pip install") for kind in kinds)
+    assert any(kind.startswith("setup.py --quiet build_ext") for kind in kinds)
+    assert kinds[-1] == "-m fastnode start --node"
+
+
+def test_the_second_run_only_starts(project: Project) -> None:
+    ready(project)
+    started = time.monotonic()
+    result = project.run("run", "--port", "0")
+    elapsed = time.monotonic() - started
+    assert result.stderr == ""
+    assert project.calls() == [f"-m fastnode start --node --data-directory {project.root}/data --port 0"]
+    assert elapsed < 5, "the scripts' own work takes hundredths of a second"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment"),
+    [
+        (("--data-directory", "/elsewhere"), {}),
+        (("--data-directory=/elsewhere",), {}),
+        (("--config", "node.toml"), {}),
+        ((), {"SVC_DATA_DIRECTORY": "/elsewhere"}),
+        ((), {"DATA_DIRECTORY": "/elsewhere"}),
+        ((), {"SVC_CONFIG": "node.toml"}),
+    ],
+)
+def test_run_keeps_to_a_data_directory_that_is_given(
+    project: Project, arguments: tuple[str, ...], environment: dict[str, str]
+) -> None:
+    ready(project).run("run", *arguments, **environment)
+    assert project.calls() == [" ".join(("-m fastnode start --node", *arguments))]
+
+
+def test_test_and_bench_pass_their_arguments_to_pytest(project: Project) -> None:
+    ready(project)
+    project.run("test", "tests/config", "-q")
+    assert project.calls()[-1] == "-m pytest tests/config -q"
+    project.run("bench", "-k", "import")
+    assert project.calls()[-1] == "-m pytest bench --benchmark-only -k import"
+
+
+def test_changed_metadata_reinstalls_and_does_not_rebuild(project: Project) -> None:
+    ready(project)
+    with (project.root / "pyproject.toml").open("a") as file:
+        file.write("# a change\n")
+    project.run("run")
+    calls = project.calls()
+    assert any(call.startswith("-m pip install") for call in calls)
+    assert not any("build_ext" in call for call in calls)
+
+
+@pytest.mark.parametrize("name", ["kernel.pyx", "kernel.pxd", "c/hash.c", "c/hash.h"])
+def test_a_changed_source_rebuilds_even_with_an_older_time(project: Project, name: str) -> None:
+    ready(project)
+    source = project.root / "src" / "fastnode" / "_ext" / name
+    source.parent.mkdir(exist_ok=True)
+    source.write_text("// changed\n")
+    os.utime(source, (0, 0))
+    project.run("run")
+    calls = project.calls()
+    assert any("build_ext" in call for call in calls)
+    assert not any(call.startswith("-m pip install") for call in calls)
+    assert source.stat().st_mtime > 0, "build tools go by times, so the file's time must say that it changed"
+    project.run("run")
+    assert len(project.calls()) == 1
+
+
+def test_generated_c_files_do_not_count_as_sources(project: Project) -> None:
+    ready(project)
+    (project.root / "src" / "fastnode" / "_ext" / "kernel.c").write_text("/* made by Cython */\n")
+    project.run("run")
+    assert len(project.calls()) == 1
+
+
+def test_a_failed_build_is_shown_and_repeated_from_scratch(project: Project) -> None:
+    ready(project)
+    (project.root / "src" / "fastnode" / "_ext" / "kernel.pyx").write_text("# broken\n")
+    python = project.root / ".venv" / "bin" / "python"
+    working = python.read_text()
+    python.write_text(
+        working.removesuffix("exit 0\n") + 'case "$*" in *build_ext*) echo kernel.pyx:1; exit 1 ;; esac\n'
+    )
+    result = project.run("run")
+    assert result.returncode == 1
+    assert "kernel.pyx:1" in result.stderr
+    assert "the extensions could not be built" in result.stderr
+    python.write_text(working)
+    project.calls()
+    assert project.run("run").returncode == 0
+    assert any("build_ext --inplace --force" in call for call in project.calls())
+
+
+def test_a_venv_that_was_left_half_made_is_made_again(project: Project) -> None:
+    ready(project)
+    (project.root / "build").mkdir(exist_ok=True)
+    (project.root / "build" / "venv-unfinished").touch()
+    project.run("run")
+    assert project.calls()[0].startswith("-m venv --clear")
+
+
+@pytest.mark.skipif(shutil.which("flock") is None, reason="no flock on this machine")
+def test_two_scripts_at_once_build_once(project: Project) -> None:
+    project.add_python("3.12", extra='case "$*" in *build_ext*) sleep 0.5 ;; esac; exit 0')
+    project.add_compiler()
+    scripts = [
+        subprocess.Popen(
+            [project.bin / "bash", project.root / "scripts" / "run"],
+            cwd=project.root,
+            env=project.environment(),
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    messages = [script.communicate(timeout=30)[1] for script in scripts]
+    assert [script.returncode for script in scripts] == [0, 0]
+    calls = project.calls()
+    assert sum("build_ext" in call for call in calls) == 1
+    assert sum(call.startswith("-m fastnode start") for call in calls) == 2
+    assert sum("waiting for another script" in message for message in messages) == 1
+
+
+def test_the_versions_in_the_script_are_those_of_the_metadata() -> None:
+    text = (PROJECT / "scripts" / "environment.sh").read_text()
+    assert '[ "$1" = 3.11 ] || [ "$1" = 3.12 ]' in text
+    assert 'requires-python = ">=3.11,<3.13"' in (PROJECT / "pyproject.toml").read_text()
+    assert sys.version_info[:2] in ((3, 11), (3, 12))
