@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
-from fastnode.archiver import store as layout
+from fastnode.archiver import layout
 from fastnode.archiver.records import (
     BlockInfo,
     StoredBlock,
@@ -32,15 +32,16 @@ from fastnode.archiver.rendering import DETAILED_EXECUTION_RESULTS, EXECUTION_RE
 from fastnode.errors import DatabaseError
 from fastnode.kernels import encode
 from fastnode.protocol.block import L2Block
-from fastnode.protocol.genesis import GENESIS_BLOCK_HEADER_HASH, GENESIS_CHECKPOINT_HEADER_HASH
-from fastnode.protocol.tips import BlockId, L2Tips, TipId
+from fastnode.protocol.genesis import genesis_tips
+from fastnode.protocol.tips import BlockId, CheckpointId, L2Tips, TipId
 
 if TYPE_CHECKING:
     from fastnode.archiver.database import SharedDatabase
 
 __all__ = ["BlockInfo", "ChainInfo", "ChainView", "StoredCheckpoint", "TxLocation"]
 
-MESSAGES_PER_CHECKPOINT: Final = 1024
+#: The tips of an empty chain carry two constants of the protocol, whatever this chain's genesis hash is.
+GENESIS_TIP: Final = genesis_tips().checkpointed
 
 _MAX_U32: Final = 2**32 - 1
 #: First node version whose receipts say only ``success`` or ``reverted``.
@@ -51,7 +52,7 @@ class TxLocation(NamedTuple):
     """Where a mined transaction is: block number and 0-based index in the block."""
 
     block_number: int
-    index: int
+    index_in_block: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,20 +165,18 @@ class ChainView:
         )
 
     def _block_id(self, number: int) -> BlockId:
-        # The network reports block 0 under the hash of a genesis without prefilled accounts,
-        # whatever this chain's real genesis hash is.
         if number == 0:
-            return BlockId(0, GENESIS_BLOCK_HEADER_HASH)
+            return GENESIS_TIP.block
         return BlockId(number, decode_block_info(number, self._required(layout.block_key(number))).hash)
 
     def _tip_id(self, checkpoint_number: int) -> TipId:
         if checkpoint_number == 0:
-            return TipId(block=self._block_id(0), checkpoint=BlockId(0, GENESIS_CHECKPOINT_HEADER_HASH))
+            return GENESIS_TIP
         value = self._required(layout.checkpoint_key(checkpoint_number))
         checkpoint = StoredCheckpoint.decode(checkpoint_number, value)
         return TipId(
             block=self._block_id(checkpoint.last_block),
-            checkpoint=BlockId(checkpoint_number, checkpoint.header_hash),
+            checkpoint=CheckpointId(checkpoint_number, checkpoint.header_hash),
         )
 
     # ---- blocks --------------------------------------------------------------------------
@@ -278,7 +277,7 @@ class ChainView:
         if value is None:
             return None
         transaction = StoredTransaction.decode(value)
-        return TxLocation(transaction.block_number, transaction.index)
+        return TxLocation(transaction.block_number, transaction.index_in_block)
 
     def tx_effect_json(self, tx_hash: bytes) -> bytes | None:
         """IndexedTxEffect: ``{"l2BlockHash":..,"l2BlockNumber":..,"txIndexInBlock":..,"data":TxEffect}``."""
@@ -289,8 +288,8 @@ class ChainView:
         return b'{"l2BlockHash":"%b","l2BlockNumber":%d,"txIndexInBlock":%d,"data":%b}' % (
             encode.to_hex(transaction.block_hash),
             transaction.block_number,
-            transaction.index,
-            self._required(layout.effect_key(transaction.block_number, transaction.index)),
+            transaction.index_in_block,
+            self._required(layout.effect_key(transaction.block_number, transaction.index_in_block)),
         )
 
     def tx_receipt_json(self, tx_hash: bytes) -> bytes | None:

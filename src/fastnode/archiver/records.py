@@ -7,7 +7,7 @@ All integers are big-endian.  A *fragment* is JSON exactly as it is sent to a cl
                  | header fragment | archive fragment
 
     checkpoint   header hash 32 | out hash 32 | start block u32 | block count u32 | slot u32
-                 | fee asset price modifier i64 | lengths of the first three fragments 3 x u32
+                 | fee asset price modifier i256 | lengths of the first three fragments 3 x u32
                  | header fragment | archive fragment | l1 fragment | attestations fragment
 
     transaction  block u32 | index in block u32 | revert code u8 | block hash 32
@@ -31,7 +31,8 @@ __all__ = [
 ]
 
 _BLOCK_HEAD = struct.Struct(">32s32sIIIQII")
-_CHECKPOINT_HEAD = struct.Struct(">32s32sIIIqIII")
+_CHECKPOINT_HEAD = struct.Struct(">32s32sIII32sIII")
+_MODIFIER_BYTES = 32
 _TRANSACTION_HEAD = struct.Struct(">IIB32s")
 _TIPS = struct.Struct(">IIII")
 
@@ -111,7 +112,7 @@ class StoredCheckpoint(NamedTuple):
             self.start_block,
             self.block_count,
             self.slot_number,
-            self.fee_asset_price_modifier,
+            self.fee_asset_price_modifier.to_bytes(_MODIFIER_BYTES, "big", signed=True),
             len(self.header_json),
             len(self.archive_json),
             len(self.l1_json),
@@ -120,17 +121,25 @@ class StoredCheckpoint(NamedTuple):
 
     @classmethod
     def decode(cls, number: int, value: bytes) -> StoredCheckpoint:
-        *fields, header_length, archive_length, l1_length = _CHECKPOINT_HEAD.unpack_from(value)
-        archive_start = _CHECKPOINT_HEAD.size + header_length
-        l1_start = archive_start + archive_length
-        attestations_start = l1_start + l1_length
+        head = _CHECKPOINT_HEAD.unpack_from(value)
+        header_hash, out_hash, start_block, block_count, slot_number, modifier, *lengths = head
+        fragments = []
+        end = _CHECKPOINT_HEAD.size
+        for length in lengths:
+            start, end = end, end + length
+            fragments.append(value[start:end])
         return cls(
-            number,
-            *fields,
-            value[_CHECKPOINT_HEAD.size : archive_start],
-            value[archive_start:l1_start],
-            value[l1_start:attestations_start],
-            value[attestations_start:],
+            number=number,
+            header_hash=header_hash,
+            out_hash=out_hash,
+            start_block=start_block,
+            block_count=block_count,
+            slot_number=slot_number,
+            fee_asset_price_modifier=int.from_bytes(modifier, "big", signed=True),
+            header_json=fragments[0],
+            archive_json=fragments[1],
+            l1_json=fragments[2],
+            attestations_json=value[end:],
         )
 
 
@@ -138,18 +147,19 @@ class StoredTransaction(NamedTuple):
     """Where a mined transaction is, and the end of its receipt."""
 
     block_number: int
-    index: int
+    index_in_block: int
     revert_code: int
     block_hash: bytes
     receipt_json: bytes
 
     def encode(self) -> bytes:
-        head = _TRANSACTION_HEAD.pack(self.block_number, self.index, self.revert_code, self.block_hash)
+        head = _TRANSACTION_HEAD.pack(self.block_number, self.index_in_block, self.revert_code, self.block_hash)
         return head + self.receipt_json
 
     @classmethod
     def decode(cls, value: bytes) -> StoredTransaction:
-        return cls(*_TRANSACTION_HEAD.unpack_from(value), value[_TRANSACTION_HEAD.size :])
+        block_number, index, revert_code, block_hash = _TRANSACTION_HEAD.unpack_from(value)
+        return cls(block_number, index, revert_code, block_hash, value[_TRANSACTION_HEAD.size :])
 
 
 class StoredTips(NamedTuple):

@@ -1,113 +1,210 @@
-"""The chain database: key layout, opening and refusing, write transactions.
+"""The chain database as a thing that is opened, refused, read through views and closed.
 
-Layout of ``<data directory>/archiver`` (LevelDB; numbers are u32 big-endian so that they sort;
-values with a head are drawn in ``records.py``; *JSON* means bytes ready to be sent):
-
-    key                        value
-    --------------------------------------------------------------------------------------------
-    V                          schema version, u32
-    C                          JSON of the chain: {"nodeInfo":..,"l1Constants":..,"minFees":..}
-    G                          JSON of the genesis record as the chain file has it
-    T                          tips (records.py): the newest block is the one named here
-    U                          block number of an undo that was interrupted; absent otherwise
-    K  class id 32             JSON of a contract class of the genesis
-    N  address 32              JSON of a contract instance of the genesis
-
-    b  block                   block record; block 0 is the genesis block
-    e  block  tx index         JSON of one TxEffect
-    y  block                   tx hashes of the block, 32 bytes each, in order
-    m  block                   JSON of the block's L2->L1 messages: [tx][message]
-    c  checkpoint              checkpoint record; absent until the checkpoint's last block is stored
-    i  checkpoint              L1->L2 messages of the checkpoint, 32 bytes each, without padding;
-                               stored with the checkpoint's first block, absent when there is none
-
-    H  block hash 32           block number
-    A  archive root 32         block number (the archive *after* that block)
-    t  tx hash 32              transaction record
-    s  slot                    checkpoint number
-    x  L1->L2 message hash 32  leaf index in the message tree, u64
-
-    0x80..0xff                 reserved for index writers (logs, contracts); never read here
-
-A block is one synced write batch that includes ``T``, so that a crash at any instant leaves
-whole blocks.  Bodies are keyed by number and not by transaction hash: a class registration is
-200 kB, and keys that grow keep LevelDB from merging such values over and over.
+The key layout is drawn at the top of ``layout.py``.
 """
 
 from __future__ import annotations
 
-import struct
+from pathlib import Path
+from types import TracebackType
 from typing import Final
 
-__all__ = [
-    "SCHEMA_VERSION",
-]
+import orjson
 
-SCHEMA_VERSION: Final = 1
+from fastnode.archiver import layout
+from fastnode.archiver.database import SharedDatabase, Transaction, open_leveldb
+from fastnode.archiver.queries import ChainInfo, ChainView
+from fastnode.archiver.records import BlockInfo, StoredBlock, StoredTips
+from fastnode.archiver.rendering import render
+from fastnode.archiver.sources.base import ChainRecord, GenesisRecord
+from fastnode.errors import BlockRejected, DatabaseError, DataDirectoryError
+from fastnode.protocol.header import AppendOnlyTreeSnapshot
 
-KEY_SCHEMA: Final = b"V"
-KEY_CHAIN: Final = b"C"
-KEY_GENESIS: Final = b"G"
-KEY_TIPS: Final = b"T"
-KEY_UNDO: Final = b"U"
+__all__ = ["ARCHIVER_DIRECTORY", "ArchiverStore"]
 
-CLASS: Final = b"K"
-INSTANCE: Final = b"N"
-
-BLOCK: Final = b"b"
-EFFECT: Final = b"e"
-TX_HASHES: Final = b"y"
-L2_TO_L1: Final = b"m"
-CHECKPOINT: Final = b"c"
-L1_TO_L2: Final = b"i"
-
-BLOCK_BY_HASH: Final = b"H"
-BLOCK_BY_ARCHIVE: Final = b"A"
-TRANSACTION: Final = b"t"
-CHECKPOINT_BY_SLOT: Final = b"s"
-MESSAGE: Final = b"x"
-
-_NUMBER = struct.Struct(">I")
-_NUMBERED = struct.Struct(">cI")
-_EFFECT_KEY = struct.Struct(">cII")
+#: Folder of this database below the data directory.
+ARCHIVER_DIRECTORY: Final = "archiver"
 
 
-def numbered_key(prefix: bytes, number: int) -> bytes:
-    """Key of a block, checkpoint or slot: prefix and u32."""
-    return _NUMBERED.pack(prefix, number)
+class ArchiverStore:
+    """The open chain database.  One process opens it at a time; in it, one thread writes.
+
+    ``open`` gives a store that may not know its chain yet; ``adopt_chain`` says which one it is
+    (or checks that it is the same), and after that views can be opened.
+    """
+
+    def __init__(self, database: SharedDatabase) -> None:
+        self._database = database
+        self._chain: ChainInfo | None = None
+        self._closed = False
+
+    @classmethod
+    def open(cls, data_directory: Path, *, create: bool = True) -> ArchiverStore:
+        """Open ``<data_directory>/archiver``, creating it unless ``create`` is False.
+
+        DataDirectoryError: in use, unwritable, damaged, not a fastnode database, or of another schema.
+        """
+        path = data_directory / ARCHIVER_DIRECTORY
+        database = SharedDatabase(open_leveldb(path, create=create), path)
+        try:
+            _check_schema(database)
+        except BaseException:
+            database.release()
+            raise
+        return cls(database)
+
+    # ---- which chain ---------------------------------------------------------------------
+
+    @property
+    def path(self) -> Path:
+        return self._database.path
+
+    @property
+    def has_chain(self) -> bool:
+        """Whether a genesis has been stored."""
+        return self._database.get(layout.KEY_TIPS) is not None
+
+    @property
+    def chain(self) -> ChainInfo:
+        """What the database says about its chain; DatabaseError before ``adopt_chain``."""
+        if self._chain is None:
+            self._chain = self._load_chain()
+        return self._chain
+
+    def adopt_chain(self, chain: ChainRecord, genesis: GenesisRecord) -> bool:
+        """Store the genesis of a new chain, or check that it is the chain stored already.
+
+        Returns whether it was new.  DataDirectoryError, naming both, when the L1 chain id, the rollup
+        version, the genesis block hash or the genesis archive root differ.
+        """
+        if self.has_chain:
+            self._refuse_other_chain(chain, genesis)
+            return False
+        _check_genesis_hash(genesis)
+        transaction = self.transaction()
+        transaction.put(layout.KEY_CHAIN, orjson.dumps(chain.to_json()))
+        transaction.put(layout.KEY_GENESIS, orjson.dumps(genesis.to_json()))
+        transaction.put(layout.KEY_TIPS, StoredTips(0, 0, 0, 0).encode())
+        for class_id, contract_class in genesis.contract_classes:
+            transaction.put(layout.CLASS + class_id, orjson.dumps(contract_class))
+        for address, instance in genesis.contract_instances:
+            transaction.put(layout.INSTANCE + address, orjson.dumps(instance))
+        for key, value in genesis_block_entries(genesis).items():
+            transaction.put(key, value)
+        transaction.commit()
+        return True
+
+    def _load_chain(self) -> ChainInfo:
+        chain, genesis = self._database.get(layout.KEY_CHAIN), self._database.get(layout.block_key(0))
+        if chain is None or genesis is None:
+            raise DatabaseError(f"the database {self.path} holds no chain yet")
+        record = ChainRecord.from_json(orjson.loads(chain))
+        info = StoredBlock.decode(0, genesis).info
+        return ChainInfo(
+            node_info=record.node_info,
+            l1_constants=record.l1_constants,
+            min_fees=record.min_fees,
+            genesis_block_hash=info.hash,
+            genesis_archive_root=info.archive_root,
+        )
+
+    def _refuse_other_chain(self, chain: ChainRecord, genesis: GenesisRecord) -> None:
+        stored = self.chain
+        for name, ours, theirs in (
+            ("L1 chain id", stored.l1_chain_id, int(chain.node_info["l1ChainId"])),
+            ("rollup version", stored.rollup_version, int(chain.node_info["rollupVersion"])),
+            ("genesis block hash", _hex(stored.genesis_block_hash), _hex(genesis.block_hash)),
+            ("genesis archive root", _hex(stored.genesis_archive_root), _hex(genesis.archive_root)),
+        ):
+            if ours != theirs:
+                raise DataDirectoryError(
+                    f"the data directory {self.path.parent} holds another chain: its {name} is {ours}, "
+                    f"the given chain's is {theirs}"
+                )
+
+    # ---- reading and writing ---------------------------------------------------------------
+
+    def open_view(self) -> ChainView:
+        """A view of the newest committed state.  Cheap: one snapshot and at most seven reads."""
+        return ChainView(self._database, self.chain)
+
+    def transaction(self) -> Transaction:
+        """An empty write transaction."""
+        return Transaction(self._database)
+
+    @property
+    def open_views(self) -> int:
+        """Views that still hold the database open."""
+        return self._database.owners - (0 if self._closed else 1)
+
+    def close(self) -> None:
+        """Give the database up.  The files close now, or when the last open view goes."""
+        if not self._closed:
+            self._closed = True
+            self._database.release()
+
+    def __enter__(self) -> ArchiverStore:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
 
-def effect_key(block_number: int, index: int) -> bytes:
-    return _EFFECT_KEY.pack(EFFECT, block_number, index)
+def genesis_block_entries(genesis: GenesisRecord) -> dict[bytes, bytes]:
+    """Keys and values of block 0: stored like any other block, so that reads need no exception for it."""
+    variables = genesis.header.global_variables
+    block = StoredBlock(
+        info=BlockInfo(
+            number=0,
+            hash=genesis.block_hash,
+            archive_root=genesis.archive_root,
+            checkpoint_number=0,
+            index_within_checkpoint=0,
+            slot_number=variables.slot_number,
+            timestamp=variables.timestamp,
+            tx_count=0,
+        ),
+        header_json=render(genesis.header),
+        archive_json=render(AppendOnlyTreeSnapshot(genesis.archive_root, 1)),
+    )
+    number = layout.encode_number(0)
+    return {
+        layout.block_key(0): block.encode(),
+        layout.tx_hashes_key(0): b"",
+        layout.l2_to_l1_key(0): b"[]",
+        layout.BLOCK_BY_HASH + genesis.block_hash: number,
+        layout.BLOCK_BY_ARCHIVE + genesis.archive_root: number,
+    }
 
 
-def encode_number(number: int) -> bytes:
-    return _NUMBER.pack(number)
+def _check_genesis_hash(genesis: GenesisRecord) -> None:
+    computed = genesis.header.hash()
+    if computed != genesis.block_hash:
+        raise BlockRejected(f"genesis: blockHash is {_hex(genesis.block_hash)}, its header hashes to {_hex(computed)}")
 
 
-def decode_number(value: bytes) -> int:
-    return int.from_bytes(value, "big")
+def _check_schema(database: SharedDatabase) -> None:
+    value = database.get(layout.KEY_SCHEMA)
+    if value is None and database.is_empty():
+        database.write([(layout.KEY_SCHEMA, layout.SCHEMA_NAME + b"%d" % layout.SCHEMA_VERSION)])
+        return
+    digits = (value or b"").removeprefix(layout.SCHEMA_NAME)
+    if digits == value or not digits.isdigit():
+        raise DataDirectoryError(f"{database.path} is not a fastnode chain database")
+    version = int(digits)
+    if version > layout.SCHEMA_VERSION:
+        raise DataDirectoryError(
+            f"the database {database.path} has schema {version}, newer than this fastnode's {layout.SCHEMA_VERSION}; "
+            f"use a newer fastnode or another data directory"
+        )
+    if version < layout.SCHEMA_VERSION:
+        raise DataDirectoryError(
+            f"the database {database.path} has schema {version}, older than this fastnode's {layout.SCHEMA_VERSION}; "
+            f"remove it and import again"
+        )
 
 
-def block_key(number: int) -> bytes:
-    return _NUMBERED.pack(BLOCK, number)
-
-
-def tx_hashes_key(number: int) -> bytes:
-    return _NUMBERED.pack(TX_HASHES, number)
-
-
-def l2_to_l1_key(number: int) -> bytes:
-    return _NUMBERED.pack(L2_TO_L1, number)
-
-
-def checkpoint_key(number: int) -> bytes:
-    return _NUMBERED.pack(CHECKPOINT, number)
-
-
-def l1_to_l2_key(checkpoint_number: int) -> bytes:
-    return _NUMBERED.pack(L1_TO_L2, checkpoint_number)
-
-
-def slot_key(slot: int) -> bytes:
-    return _NUMBERED.pack(CHECKPOINT_BY_SLOT, slot)
+def _hex(value: bytes) -> str:
+    return "0x" + value.hex()

@@ -1,0 +1,1 @@
+"""Where blocks come from: one file per kind of source, all behind ``base.BlockSource``."""

@@ -1,0 +1,55 @@
+"""What else happens with a block when it is stored or undone: state trees and further indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from fastnode.archiver.database import Transaction
+from fastnode.protocol.block import L2Block
+
+__all__ = ["IndexWriter", "StateApplier"]
+
+
+class StateApplier(Protocol):
+    """The state trees behind the chain, in a database of their own.
+
+    Order for a block: ``prepare``, then the archiver's batch, then ``commit``.  After a crash in
+    between, the trees are behind the archiver and catch up from it when the node starts.
+    Order for an undo: the trees first (they may refuse), then the archiver; a crash in between
+    again leaves the trees behind.
+    """
+
+    def prepare(self, block: L2Block, l1_to_l2_messages: Sequence[bytes]) -> Any:
+        """Compute the block's trees and compare all roots; BlockRejected when one differs.
+
+        Writes nothing.  ``l1_to_l2_messages`` are those of the checkpoint, without padding, for its
+        first block, and empty for every other block.
+        """
+        ...
+
+    def commit(self, prepared: Any) -> None:
+        """Write what ``prepare`` returned, in one synced batch."""
+        ...
+
+    def undo_above(self, block_number: int) -> None:
+        """Return to the state after ``block_number``; no-op when not above it."""
+        ...
+
+
+class IndexWriter(Protocol):
+    """Adds keys of its own to the batch of each block (logs, contracts).
+
+    All its keys start with bytes of :attr:`prefixes`, each one byte in 0x80..0xff that no other
+    writer uses.  The transaction is readable: it sees what earlier calls of the same batch changed.
+    """
+
+    prefixes: Sequence[bytes]
+
+    def write(self, transaction: Transaction, block: L2Block) -> None:
+        """Add the block's entries."""
+        ...
+
+    def undo(self, transaction: Transaction, block: L2Block) -> None:
+        """Take back exactly what ``write`` did for this block; called from the newest block down."""
+        ...

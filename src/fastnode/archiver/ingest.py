@@ -1,0 +1,494 @@
+"""The only writer of the chain database.
+
+Everything a source delivers goes through an :class:`Ingestor`: it is checked, handed to the state
+applier, written as one synced batch per block, and published as a new view.  Giving it something
+that is stored already changes nothing, so that any import can be started again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fastnode.archiver import layout
+from fastnode.archiver.database import Transaction
+from fastnode.archiver.entries import (
+    Entries,
+    block_entries,
+    block_info,
+    block_keys,
+    checkpoint_entries,
+    checkpoint_keys,
+    message_entries,
+    message_keys,
+)
+from fastnode.archiver.hooks import IndexWriter, StateApplier
+from fastnode.archiver.queries import GENESIS_TIP, ChainView
+from fastnode.archiver.records import BlockInfo, StoredCheckpoint, StoredTips
+from fastnode.archiver.sources.base import BlockRecord, CheckpointRecord, Record, TipsRecord
+from fastnode.archiver.store import ArchiverStore
+from fastnode.archiver.verification import (
+    SKIPPED_WITHOUT_VERIFICATION,
+    CheckpointVerifier,
+    Verification,
+    check_messages,
+    require,
+    show,
+)
+from fastnode.errors import BlockRejected, DatabaseError
+from fastnode.protocol.block import L2Block
+from fastnode.protocol.checkpoint import PublishedCheckpoint
+from fastnode.protocol.messages import first_message_index
+from fastnode.protocol.tips import BlockId, L2Tips, TipId
+
+__all__ = ["Ingestor", "Verification"]
+
+log = logging.getLogger(__name__)
+
+#: Blocks removed in one batch.  A longer undo takes several, and a marker makes it resumable.
+UNDO_BLOCKS_PER_BATCH: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class _CheckedCheckpoint:
+    """A checkpoint that passed every check: what is left is to write it."""
+
+    infos: Sequence[BlockInfo]
+    new_blocks: Sequence[L2Block]
+    record: Entries
+
+
+class Ingestor:
+    """Checks, writes and publishes.  Safe to call from any thread; calls run one after another.
+
+    ``view`` is always the newest committed view: reading it is one attribute read.  ``on_commit`` is
+    called with each new view, in the writing thread, after the state applier has committed too.
+    """
+
+    def __init__(
+        self,
+        store: ArchiverStore,
+        *,
+        verification: Verification = Verification.FULL,
+        state: StateApplier | None = None,
+        index_writers: Sequence[IndexWriter] = (),
+        on_commit: Callable[[ChainView], None] | None = None,
+    ) -> None:
+        self._store = store
+        self._verification = verification
+        self._state = state
+        self._index_writers = tuple(index_writers)
+        self._on_commit = on_commit
+        self._lock = threading.RLock()
+        self._open_checkpoint: CheckpointVerifier | None = None  # of the newest proposed block
+        self.view = store.open_view()
+        if verification is Verification.NONE:
+            log.warning("verification is off: %s", SKIPPED_WITHOUT_VERIFICATION)
+        self._finish_interrupted_undo()
+
+    @property
+    def store(self) -> ArchiverStore:
+        return self._store
+
+    def apply(self, record: Record) -> int:
+        """Apply one record of a source; returns how many blocks were new."""
+        if isinstance(record, CheckpointRecord):
+            if self._is_known_checkpoint(record):
+                return 0
+            return self.add_checkpoint(record.published, record.l1_to_l2_messages)
+        if isinstance(record, BlockRecord):
+            return int(self.add_block(record.block, record.l1_to_l2_messages))
+        if isinstance(record, TipsRecord):
+            self.set_tips(record.tips)
+        else:
+            self.undo_above(record.block_number)
+        return 0
+
+    # ---- checkpoints ---------------------------------------------------------------------
+
+    def add_checkpoint(self, published: PublishedCheckpoint, messages: Sequence[bytes]) -> int:
+        """Store a published checkpoint with its L1->L2 messages (without padding).
+
+        Returns how many of its blocks were new.  BlockRejected, and nothing of it is stored, when a check
+        fails or when it contradicts what is stored (undo first).
+        """
+        with self._lock:
+            if published.checkpoint.number <= self.view.tips.checkpointed.checkpoint.number:
+                self._confirm_checkpoint(published, messages)
+                return 0
+            checked = self._check_checkpoint(published, messages)
+            self._store_checkpoint(published.checkpoint.number, checked, messages)
+            return len(checked.new_blocks)
+
+    def _check_checkpoint(self, published: PublishedCheckpoint, messages: Sequence[bytes]) -> _CheckedCheckpoint:
+        checkpoint, view = published.checkpoint, self.view
+        last = view.checkpoint(view.tips.checkpointed.checkpoint.number)
+        parent = self._info(last.last_block if last else 0)
+        require(f"checkpoint {checkpoint.number}", "number", checkpoint.number, parent.checkpoint_number + 1)
+        self._check_messages(checkpoint.number, messages)
+        verifier = self._verifier(parent)
+        seen: set[bytes] = set()
+        for block in checkpoint.blocks:
+            info = verifier.check_block(block, block.hash())
+            if info.number <= view.tip_number:
+                self._require_same_block(info)
+            else:
+                self._require_unknown(block, seen)
+        self._check_following_block(verifier)
+        if checkpoint.blocks and checkpoint.blocks[0].number <= view.tip_number:
+            self._require_same_messages(checkpoint.number, messages)
+        epoch = checkpoint.header.slot_number // view.chain.epoch_duration
+        out_hash = verifier.check_checkpoint(checkpoint, messages, self._out_hashes_of_epoch(epoch))
+        return _CheckedCheckpoint(
+            infos=verifier.infos,
+            new_blocks=checkpoint.blocks[max(0, view.tip_number - parent.number) :],
+            record=checkpoint_entries(published, header_hash=checkpoint.header.hash(), out_hash=out_hash),
+        )
+
+    def _check_following_block(self, verifier: CheckpointVerifier) -> None:
+        """A block stored behind the checkpoint's last one must belong to the next checkpoint."""
+        following = self.view.block_info(verifier.tip.number + 1)
+        if following is not None:
+            where = f"block {following.number}, stored behind the last block of checkpoint {verifier.number}"
+            require(where, "checkpointNumber", following.checkpoint_number, verifier.number + 1)
+
+    def _out_hashes_of_epoch(self, epoch: int) -> list[bytes]:
+        checkpoints = (self.view.checkpoint(number) for number in self.view.checkpoint_numbers_of_epoch(epoch))
+        return [checkpoint.out_hash for checkpoint in checkpoints if checkpoint is not None]
+
+    def _store_checkpoint(self, number: int, checked: _CheckedCheckpoint, messages: Sequence[bytes]) -> None:
+        self._open_checkpoint = None
+        tip_before = self.view.tip_number
+        if not checked.new_blocks:
+            self._commit(checked.record, checkpointed=number)
+            return
+        new_infos = checked.infos[-len(checked.new_blocks) :]
+        try:
+            for block, info in zip(checked.new_blocks, new_infos, strict=True):
+                is_last = block is checked.new_blocks[-1]
+                self._store_block(
+                    block,
+                    info,
+                    messages,
+                    record=checked.record if is_last else {},
+                    checkpointed=number if is_last else None,
+                )
+        except BlockRejected:
+            # The state applier refused a later block of the checkpoint: take back the earlier ones.
+            self.undo_above(tip_before)
+            raise
+
+    def _confirm_checkpoint(self, published: PublishedCheckpoint, messages: Sequence[bytes]) -> None:
+        """The checkpoint's number is known: it must be the same one.  Where L1 has it may have changed."""
+        checkpoint = published.checkpoint
+        where = f"checkpoint {checkpoint.number}"
+        stored = self.view.checkpoint(checkpoint.number)
+        if stored is None:
+            raise BlockRejected(f"{where}: number is {checkpoint.number}, expected at least 1")
+        require(f"{where}, known already", "header hash", checkpoint.header.hash(), stored.header_hash)
+        require(
+            f"{where}, known already",
+            "feeAssetPriceModifier",
+            checkpoint.fee_asset_price_modifier,
+            stored.fee_asset_price_modifier,
+        )
+        require(f"{where}, known already", "number of blocks", len(checkpoint.blocks), stored.block_count)
+        for block in checkpoint.blocks:
+            self._require_same_block(block_info(block, block.hash()))
+        self._require_same_messages(checkpoint.number, messages)
+        record = checkpoint_entries(published, header_hash=stored.header_hash, out_hash=stored.out_hash)
+        if record[layout.checkpoint_key(stored.number)] != stored.encode():
+            self._commit(record)
+
+    def _is_known_checkpoint(self, record: CheckpointRecord) -> bool:
+        """Whether all of a record is stored, seen from its headers alone.  False may also mean: look closer."""
+        stored = self.view.checkpoint(record.number)
+        return (
+            stored is not None
+            and record.header.hash() == stored.header_hash
+            and record.publication_json == (stored.l1_json, stored.attestations_json)
+            and record.fee_asset_price_modifier == stored.fee_asset_price_modifier
+            and self._are_known_headers(record, stored)
+            and self.view.l1_to_l2_messages(record.number) == list(record.l1_to_l2_messages)
+        )
+
+    def _are_known_headers(self, record: CheckpointRecord, stored: StoredCheckpoint) -> bool:
+        headers = record.block_headers
+        if len(headers) != stored.block_count:
+            return False
+        numbers = range(stored.start_block, stored.last_block + 1)
+        return all(header.hash() == self._info(number).hash for number, header in zip(numbers, headers, strict=True))
+
+    # ---- blocks --------------------------------------------------------------------------
+
+    def add_block(self, block: L2Block, messages: Sequence[bytes] = ()) -> bool:
+        """Store a proposed block behind the newest one; returns False when it is stored already.
+
+        ``messages``: the L1->L2 messages of its checkpoint, if it is the checkpoint's first block.
+        """
+        with self._lock:
+            if 1 <= block.number <= self.view.tip_number:
+                self._require_same_block(block_info(block, block.hash()))
+                if block.index_within_checkpoint == 0 and messages:
+                    self._require_same_messages(block.checkpoint_number, messages)
+                return False
+            is_first = block.index_within_checkpoint == 0
+            if is_first:
+                self._check_messages(block.checkpoint_number, messages)
+            elif messages:
+                raise BlockRejected(f"block {block.number}: L1->L2 messages given, expected none after a first block")
+            verifier = self._verifier_for_next_block(is_first=is_first)
+            self._open_checkpoint = None  # a rejection leaves the verifier useless
+            info = verifier.check_block(block, block.hash())
+            self._require_unknown(block, set())
+            self._store_block(block, info, messages)
+            self._open_checkpoint = verifier
+            return True
+
+    def _verifier(self, parent: BlockInfo) -> CheckpointVerifier:
+        chain = self.view.chain
+        return CheckpointVerifier(
+            parent, chain_id=chain.l1_chain_id, version=chain.rollup_version, mode=self._verification
+        )
+
+    def _verifier_for_next_block(self, *, is_first: bool) -> CheckpointVerifier:
+        tip = self._info(self.view.tip_number)
+        complete = self.view.tips.checkpointed.checkpoint.number == tip.checkpoint_number
+        if is_first or complete:
+            return self._verifier(tip)
+        if self._open_checkpoint is not None and self._open_checkpoint.tip == tip:
+            return self._open_checkpoint
+        # After a restart or an undo: run once more through the blocks of the unfinished checkpoint.
+        start = tip.number - tip.index_within_checkpoint
+        verifier = self._verifier(self._info(start - 1))
+        for number in range(start, tip.number + 1):
+            verifier.pass_block(self._load_block(number), self._info(number).hash)
+        return verifier
+
+    def _store_block(
+        self,
+        block: L2Block,
+        info: BlockInfo,
+        messages: Sequence[bytes],
+        *,
+        record: Entries | None = None,
+        checkpointed: int | None = None,
+    ) -> None:
+        messages = messages if info.index_within_checkpoint == 0 else ()
+        prepared = self._state.prepare(block, messages) if self._state is not None else None
+        entries = block_entries(block, info.hash, epoch_duration=self.view.chain.epoch_duration)
+        entries |= message_entries(info.checkpoint_number, messages)
+        entries |= record or {}
+        transaction = self._transaction_of(entries)
+        for writer in self._index_writers:
+            writer.write(transaction, block)
+        tips = self.view.stored_tips()._replace(proposed_block=info.number)
+        if checkpointed is not None:
+            tips = tips._replace(checkpointed=checkpointed)
+        transaction.put(layout.KEY_TIPS, tips.encode())
+        transaction.commit()
+        if self._state is not None:
+            self._state.commit(prepared)
+        self._publish()
+
+    # ---- tips ----------------------------------------------------------------------------
+
+    def set_tips(self, tips: L2Tips) -> None:
+        """Move the proven and the finalized tip to where ``tips`` has them.
+
+        All four must name stored blocks and checkpoints by their hashes, in order: finalized <= proven <=
+        checkpointed <= proposed.  The first two follow from what is stored and are only compared.
+        """
+        with self._lock:
+            self._require_known_block("tips.proposed", tips.proposed)
+            for name, tip in (
+                ("checkpointed", tips.checkpointed),
+                ("proven", tips.proven),
+                ("finalized", tips.finalized),
+            ):
+                self._require_known_tip(f"tips.{name}", tip)
+            proven, finalized = tips.proven.checkpoint.number, tips.finalized.checkpoint.number
+            _require_order("tips.proven", proven, "the checkpointed tip", tips.checkpointed.checkpoint.number)
+            _require_order("tips.finalized", finalized, "the proven tip", proven)
+            stored = self.view.stored_tips()
+            if (stored.proven, stored.finalized) != (proven, finalized):
+                self._commit({}, proven=proven, finalized=finalized)
+
+    def _require_known_block(self, where: str, block: BlockId) -> None:
+        info = self.view.block_info(block.number)
+        if info is None:
+            raise BlockRejected(f"{where}: block {block.number} is unknown, the newest is {self.view.tip_number}")
+        # An empty chain's tips carry a constant in place of the real genesis hash.
+        if block.number == 0 and block.hash == GENESIS_TIP.block.hash:
+            return
+        require(f"{where}: block {block.number}", "hash", block.hash, info.hash)
+
+    def _require_known_tip(self, where: str, tip: TipId) -> None:
+        self._require_known_block(where, tip.block)
+        number = tip.checkpoint.number
+        if number == 0:
+            require(where, "checkpoint.hash", tip.checkpoint.hash, GENESIS_TIP.checkpoint.hash)
+            require(where, "block.number", tip.block.number, 0)
+            return
+        stored = self.view.checkpoint(number)
+        if stored is None:
+            newest = self.view.tips.checkpointed.checkpoint.number
+            raise BlockRejected(f"{where}: checkpoint {number} is unknown, the newest is {newest}")
+        require(f"{where}: checkpoint {number}", "hash", tip.checkpoint.hash, stored.header_hash)
+        require(f"{where}: checkpoint {number}", "last block", tip.block.number, stored.last_block)
+
+    # ---- undo ----------------------------------------------------------------------------
+
+    def undo_above(self, block_number: int) -> int:
+        """Remove every block above ``block_number`` and all that belongs to it; returns how many.
+
+        A checkpoint that loses a block is no longer complete: what is left of it counts as proposed.  The
+        other tips are lowered to what remains.
+        """
+        if block_number < 0:
+            raise ValueError(f"cannot undo above block {block_number}")
+        with self._lock:
+            count = self.view.tip_number - block_number
+            if count <= 0:
+                return 0
+            if self._state is not None:
+                self._state.undo_above(block_number)
+            self._undo_in_steps(block_number)
+            return count
+
+    def _undo_in_steps(self, target: int) -> None:
+        self._open_checkpoint = None
+        while self.view.tip_number > target:
+            step = max(target, self.view.tip_number - UNDO_BLOCKS_PER_BATCH)
+            transaction = self._store.transaction()
+            for number in range(self.view.tip_number, step, -1):
+                self._remove_block(transaction, number)
+            transaction.put(layout.KEY_TIPS, self._tips_after_undo(step).encode())
+            if step > target:
+                transaction.put(layout.KEY_UNDO, layout.encode_number(target))
+            else:
+                transaction.delete(layout.KEY_UNDO)
+            transaction.commit()
+            self._publish()
+
+    def _remove_block(self, transaction: Transaction, number: int) -> None:
+        view = self.view
+        info = self._info(number)
+        if self._index_writers:
+            block = self._load_block(number)
+            for writer in reversed(self._index_writers):
+                writer.undo(transaction, block)
+        keys = block_keys(info, view.tx_hashes(number) or [])
+        checkpoint = view.checkpoint(info.checkpoint_number)
+        if checkpoint is not None:
+            keys += checkpoint_keys(checkpoint)
+        if info.index_within_checkpoint == 0:
+            keys += message_keys(info.checkpoint_number, view.l1_to_l2_messages(info.checkpoint_number))
+        for key in keys:
+            transaction.delete(key)
+
+    def _tips_after_undo(self, block_number: int) -> StoredTips:
+        tips = self.view.stored_tips()
+        newest = self._info(block_number)
+        checkpoint = self.view.checkpoint(newest.checkpoint_number)
+        complete = newest.checkpoint_number
+        if checkpoint is None or checkpoint.last_block > block_number:
+            complete = max(0, complete - 1)
+        checkpointed = min(tips.checkpointed, complete)
+        proven = min(tips.proven, checkpointed)
+        return StoredTips(block_number, checkpointed, proven, min(tips.finalized, proven))
+
+    def _finish_interrupted_undo(self) -> None:
+        target = self.view.get(layout.KEY_UNDO)
+        if target is not None:
+            log.warning("finishing an interrupted undo to block %d", layout.decode_number(target))
+            self._undo_in_steps(layout.decode_number(target))
+
+    # ---- what is stored already ------------------------------------------------------------
+
+    def _info(self, number: int) -> BlockInfo:
+        info = self.view.block_info(number)
+        if info is None:
+            raise DatabaseError(f"block {number} is missing from the chain database; run `fastnode db check`")
+        return info
+
+    def _load_block(self, number: int) -> L2Block:
+        block = self.view.load_block(number)
+        if block is None:
+            raise DatabaseError(f"block {number} is missing from the chain database; run `fastnode db check`")
+        return block
+
+    def _require_same_block(self, given: BlockInfo) -> None:
+        """A known number must come with the very same block."""
+        stored = self.view.block_info(given.number)
+        where = f"block {given.number}, known already"
+        if stored is None:
+            raise BlockRejected(f"block {given.number}: unknown, the newest is {self.view.tip_number}")
+        require(where, "hash", given.hash, stored.hash)
+        require(where, "archive.root", given.archive_root, stored.archive_root)
+        require(where, "checkpointNumber", given.checkpoint_number, stored.checkpoint_number)
+        require(where, "indexWithinCheckpoint", given.index_within_checkpoint, stored.index_within_checkpoint)
+
+    def _require_unknown(self, block: L2Block, seen: set[bytes]) -> None:
+        """Nothing that a new block is indexed by may be there yet, or an undo would remove the older entry."""
+        where = f"block {block.number}"
+        known = self.view.block_number_by_archive(block.archive.root)
+        if known is not None or block.archive.root in seen:
+            raise BlockRejected(f"{where}: archive.root {show(block.archive.root)} is already that of block {known}")
+        seen.add(block.archive.root)
+        for effect in block.body.tx_effects:
+            location = self.view.tx_location(effect.tx_hash)
+            if location is not None:
+                raise BlockRejected(
+                    f"{where}: transaction {show(effect.tx_hash)} is already in block {location.block_number}"
+                )
+            if effect.tx_hash in seen:
+                raise BlockRejected(f"{where}: transaction {show(effect.tx_hash)} is there twice")
+            seen.add(effect.tx_hash)
+
+    def _check_messages(self, checkpoint_number: int, messages: Sequence[bytes]) -> None:
+        check_messages(checkpoint_number, messages)
+        first = first_message_index(checkpoint_number)
+        for index, message in enumerate(messages, first):
+            known = self.view.l1_to_l2_message_index(message)
+            if known is not None:
+                require(f"checkpoint {checkpoint_number}: L1->L2 message {show(message)}", "index", index, known)
+
+    def _require_same_messages(self, checkpoint_number: int, messages: Sequence[bytes]) -> None:
+        stored = self.view.l1_to_l2_messages(checkpoint_number)
+        where = f"checkpoint {checkpoint_number}, known already"
+        require(where, "number of L1->L2 messages", len(messages), len(stored))
+        for index, (given, known) in enumerate(zip(messages, stored, strict=True)):
+            require(where, f"L1->L2 message {index}", given, known)
+
+    # ---- writing -------------------------------------------------------------------------
+
+    def _transaction_of(self, entries: Entries) -> Transaction:
+        transaction = self._store.transaction()
+        for key, value in entries.items():
+            transaction.put(key, value)
+        return transaction
+
+    def _commit(self, entries: Entries, **tips: int) -> None:
+        """One batch without a block: a checkpoint's record, or moved tips."""
+        transaction = self._transaction_of(entries)
+        transaction.put(layout.KEY_TIPS, self.view.stored_tips()._replace(**tips).encode())
+        transaction.commit()
+        self._publish()
+
+    def _publish(self) -> None:
+        self.view = self._store.open_view()
+        if self._on_commit is not None:
+            self._on_commit(self.view)
+
+    def close(self) -> None:
+        """Close the published view; views that readers still hold stay usable."""
+        self.view.close()
+
+
+def _require_order(where: str, number: int, above: str, limit: int) -> None:
+    if number > limit:
+        raise BlockRejected(f"{where}: checkpoint {number} is above {above}, checkpoint {limit}")

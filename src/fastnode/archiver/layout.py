@@ -1,0 +1,113 @@
+"""The chain database: its keys.
+
+``<data directory>/archiver`` is a LevelDB (numbers are u32 big-endian so that they sort;
+values with a head are drawn in ``records.py``; *JSON* means bytes ready to be sent):
+
+    key                        value
+    --------------------------------------------------------------------------------------------
+    V                          "fastnode archiver " and the schema version in decimal digits
+    C                          JSON of the chain: {"nodeInfo":..,"l1Constants":..,"minFees":..}
+    G                          JSON of the genesis record as the chain file has it
+    T                          tips (records.py): the newest block is the one named here
+    U                          block number of an undo that was interrupted; absent otherwise
+    K  class id 32             JSON of a contract class of the genesis
+    N  address 32              JSON of a contract instance of the genesis
+
+    b  block                   block record; block 0 is the genesis block
+    e  block  tx index         JSON of one TxEffect
+    y  block                   tx hashes of the block, 32 bytes each, in order
+    m  block                   JSON of the block's L2->L1 messages: [tx][message]
+    c  checkpoint              checkpoint record; absent until the checkpoint's last block is stored
+    i  checkpoint              L1->L2 messages of the checkpoint, 32 bytes each, without padding;
+                               stored with the checkpoint's first block, absent when there is none
+
+    H  block hash 32           block number
+    A  archive root 32         block number (the archive *after* that block)
+    t  tx hash 32              transaction record
+    s  slot                    checkpoint number
+    x  L1->L2 message hash 32  leaf index in the message tree, u64
+
+    0x80..0xff                 reserved for index writers (logs, contracts); never read here
+
+A block is one synced write batch that includes ``T``, so that a crash at any instant leaves
+whole blocks.  Bodies are keyed by number and not by transaction hash: a class registration is
+200 kB, and keys that grow keep LevelDB from merging such values over and over.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+SCHEMA_VERSION: Final = 1
+#: Tells this database from the node's others, and from anybody else's.
+SCHEMA_NAME: Final = b"fastnode archiver "
+
+KEY_SCHEMA: Final = b"V"
+KEY_CHAIN: Final = b"C"
+KEY_GENESIS: Final = b"G"
+KEY_TIPS: Final = b"T"
+KEY_UNDO: Final = b"U"
+
+CLASS: Final = b"K"
+INSTANCE: Final = b"N"
+
+BLOCK: Final = b"b"
+EFFECT: Final = b"e"
+TX_HASHES: Final = b"y"
+L2_TO_L1: Final = b"m"
+CHECKPOINT: Final = b"c"
+L1_TO_L2: Final = b"i"
+
+BLOCK_BY_HASH: Final = b"H"
+BLOCK_BY_ARCHIVE: Final = b"A"
+TRANSACTION: Final = b"t"
+CHECKPOINT_BY_SLOT: Final = b"s"
+MESSAGE: Final = b"x"
+
+_NUMBER = struct.Struct(">I")
+_INDEX = struct.Struct(">Q")
+_NUMBERED = struct.Struct(">cI")
+_EFFECT_KEY = struct.Struct(">cII")
+
+
+def block_key(number: int) -> bytes:
+    return _NUMBERED.pack(BLOCK, number)
+
+
+def tx_hashes_key(number: int) -> bytes:
+    return _NUMBERED.pack(TX_HASHES, number)
+
+
+def l2_to_l1_key(number: int) -> bytes:
+    return _NUMBERED.pack(L2_TO_L1, number)
+
+
+def checkpoint_key(number: int) -> bytes:
+    return _NUMBERED.pack(CHECKPOINT, number)
+
+
+def l1_to_l2_key(checkpoint_number: int) -> bytes:
+    return _NUMBERED.pack(L1_TO_L2, checkpoint_number)
+
+
+def slot_key(slot: int) -> bytes:
+    return _NUMBERED.pack(CHECKPOINT_BY_SLOT, slot)
+
+
+def effect_key(block_number: int, index: int) -> bytes:
+    return _EFFECT_KEY.pack(EFFECT, block_number, index)
+
+
+def encode_number(number: int) -> bytes:
+    return _NUMBER.pack(number)
+
+
+def encode_index(index: int) -> bytes:
+    """A leaf index, u64."""
+    return _INDEX.pack(index)
+
+
+def decode_number(value: bytes) -> int:
+    """A u32 or u64."""
+    return int.from_bytes(value, "big")

@@ -1,0 +1,242 @@
+"""What a block source hands to ingestion.
+
+A source first says which chain it has (:class:`ChainRecord`, :class:`GenesisRecord`), then yields
+records in chain order.  Ingestion does not know where they come from, and believes nothing: a
+record is a claim that is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import orjson
+
+from fastnode.errors import DecodeError
+from fastnode.protocol.block import L2Block
+from fastnode.protocol.checkpoint import PRICE_MODIFIER_BITS, CheckpointHeader, PublishedCheckpoint
+from fastnode.protocol.constants import L1_TO_L2_MESSAGES_PER_CHECKPOINT
+from fastnode.protocol.fields import (
+    as_record,
+    element_path,
+    fields_from_texts,
+    read_decimal,
+    read_field,
+    read_fields,
+    read_list,
+    read_number,
+    read_record,
+    split_fields,
+)
+from fastnode.protocol.header import BlockHeader
+from fastnode.protocol.tips import L2Tips
+
+__all__ = [
+    "BlockRecord",
+    "BlockSource",
+    "ChainRecord",
+    "CheckpointRecord",
+    "GenesisRecord",
+    "Record",
+    "TipsRecord",
+    "UndoRecord",
+]
+
+#: l1Constants that the node computes with; each must be there.
+REQUIRED_L1_CONSTANTS = ("epochDuration", "slotDuration", "l1GenesisTime")
+REQUIRED_NODE_INFO = ("l1ChainId", "rollupVersion")
+
+
+@dataclass(frozen=True, slots=True)
+class ChainRecord:
+    """Which chain this is, in the words of the node it was taken from.
+
+    ``min_fees`` is that node's last answer to ``node_getCurrentMinFees``, or None.
+    """
+
+    node_info: dict[str, Any]
+    l1_constants: dict[str, Any]
+    min_fees: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        for record, keys, name in (
+            (self.node_info, REQUIRED_NODE_INFO, "nodeInfo"),
+            (self.l1_constants, REQUIRED_L1_CONSTANTS, "l1Constants"),
+        ):
+            for key in keys:
+                _check_natural(record.get(key), f"{name}.{key}")
+        for key in ("epochDuration", "slotDuration"):
+            if int(self.l1_constants[key]) == 0:
+                raise DecodeError(f"l1Constants.{key}: must not be 0")
+
+    @classmethod
+    def from_json(cls, value: object) -> ChainRecord:
+        record = as_record(value, "")
+        fees = record.get("minFees")
+        return cls(
+            read_record(record, "nodeInfo", ""),
+            read_record(record, "l1Constants", ""),
+            None if fees is None else as_record(fees, "minFees"),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {"nodeInfo": self.node_info, "l1Constants": self.l1_constants, "minFees": self.min_fees}
+
+
+def _check_natural(value: object, path: str) -> None:
+    """A non-negative integer, as a number or as decimal digits."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 78:
+        return
+    if type(value) is int and value >= 0:
+        return
+    raise DecodeError(f"{path}: expected a non-negative integer, got {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class GenesisRecord:
+    """Block 0 and everything that exists before block 1.
+
+    ``raw`` is the record as it was read: what is stored and exported, unknown keys included.
+    """
+
+    header: BlockHeader
+    block_hash: bytes
+    archive_root: bytes
+    prefilled_public_data: tuple[tuple[bytes, bytes], ...]  # (leaf slot, value)
+    contract_classes: tuple[tuple[bytes, dict[str, Any]], ...]  # (class id, ContractClassPublic)
+    contract_instances: tuple[tuple[bytes, dict[str, Any]], ...]  # (address, ContractInstanceWithAddress)
+    raw: dict[str, Any]
+
+    @classmethod
+    def from_json(cls, value: object) -> GenesisRecord:
+        record = as_record(value, "")
+        return cls(
+            header=BlockHeader.from_json(read_record(record, "header", ""), "header"),
+            block_hash=read_field(record, "blockHash", ""),
+            archive_root=read_field(record, "archiveRoot", ""),
+            prefilled_public_data=tuple(
+                (read_field(pair, "slot", path), read_field(pair, "value", path))
+                for pair, path in _items(record, "prefilledPublicData")
+            ),
+            contract_classes=tuple(
+                (read_field(item, "id", path), item) for item, path in _items(record, "contractClasses")
+            ),
+            contract_instances=tuple(
+                (read_field(item, "address", path), item) for item, path in _items(record, "contractInstances")
+            ),
+            raw={key: item for key, item in record.items() if key != "kind"},
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return self.raw
+
+
+def _items(record: dict[str, Any], key: str) -> Iterator[tuple[dict[str, Any], str]]:
+    for index, item in enumerate(read_list(record, key, "")):
+        path = element_path("", key, index)
+        yield as_record(item, path), path
+
+
+class CheckpointRecord:
+    """One published checkpoint and the L1->L2 messages it inserts.
+
+    Decoded in two steps: the headers are enough to see that a checkpoint is known already, and cost a
+    hundredth of the bodies.
+    """
+
+    def __init__(self, raw: dict[str, Any]) -> None:
+        self._published = read_record(raw, "published", "")
+        self._checkpoint = read_record(self._published, "checkpoint", "published")
+        self.number = read_number(self._checkpoint, "number", "checkpoint")
+        texts = read_list(raw, "l1ToL2Messages", "")
+        self.l1_to_l2_messages = split_fields(fields_from_texts(texts, "l1ToL2Messages"))
+
+    @cached_property
+    def header(self) -> CheckpointHeader:
+        return CheckpointHeader.from_json(read_record(self._checkpoint, "header", "checkpoint"), "checkpoint.header")
+
+    @cached_property
+    def block_headers(self) -> tuple[BlockHeader, ...]:
+        blocks = read_list(self._checkpoint, "blocks", "checkpoint")
+        return tuple(
+            BlockHeader.from_json(as_record(block, path).get("header"), f"{path}.header")
+            for index, block in enumerate(blocks)
+            for path in [element_path("checkpoint", "blocks", index)]
+        )
+
+    @property
+    def publication_json(self) -> tuple[bytes, bytes]:
+        """``l1`` and ``attestations`` as compact JSON in the record's own key order."""
+        l1 = read_record(self._published, "l1", "published")
+        return orjson.dumps(l1), orjson.dumps(read_list(self._published, "attestations", "published"))
+
+    @property
+    def fee_asset_price_modifier(self) -> int:
+        return read_decimal(
+            self._checkpoint, "feeAssetPriceModifier", "checkpoint", bits=PRICE_MODIFIER_BITS, signed=True
+        )
+
+    @cached_property
+    def published(self) -> PublishedCheckpoint:
+        return PublishedCheckpoint.from_json(self._published)
+
+
+class BlockRecord:
+    """A proposed block: one that follows the last checkpoint.
+
+    ``l1_to_l2_messages`` (optional key ``l1ToL2Messages``) matters for the first block of a checkpoint.
+    """
+
+    def __init__(self, raw: dict[str, Any]) -> None:
+        self._block = read_record(raw, "block", "")
+        self.l1_to_l2_messages = (
+            split_fields(read_fields(raw, "l1ToL2Messages", "", maximum=L1_TO_L2_MESSAGES_PER_CHECKPOINT))
+            if "l1ToL2Messages" in raw
+            else ()
+        )
+
+    @cached_property
+    def header(self) -> BlockHeader:
+        return BlockHeader.from_json(read_record(self._block, "header", "block"), "block.header")
+
+    @cached_property
+    def block(self) -> L2Block:
+        return L2Block.from_json(self._block, "block")
+
+
+@dataclass(frozen=True, slots=True)
+class TipsRecord:
+    """Where the source sees the four tips."""
+
+    tips: L2Tips
+
+
+@dataclass(frozen=True, slots=True)
+class UndoRecord:
+    """A reorg: every block above ``block_number`` is gone."""
+
+    block_number: int
+
+
+Record = CheckpointRecord | BlockRecord | TipsRecord | UndoRecord
+
+
+class BlockSource(Protocol):
+    """A place that blocks come from."""
+
+    @property
+    def name(self) -> str:
+        """For log lines: a path, a URL."""
+        ...
+
+    @property
+    def chain(self) -> ChainRecord: ...
+
+    @property
+    def genesis(self) -> GenesisRecord: ...
+
+    def records(self) -> Iterator[Record]:
+        """Records in chain order, from wherever the source begins.  May repeat what is known already."""
+        ...

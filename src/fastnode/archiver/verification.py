@@ -1,0 +1,261 @@
+"""What a block and a checkpoint must satisfy before anything of them is stored.
+
+Every failure is a :class:`BlockRejected` that names the block or checkpoint, the field, the value
+given and the value expected.  Roots of the state trees and of the archive are recomputed by the
+state applier, not here.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Final, NoReturn
+
+from fastnode.archiver.entries import block_info
+from fastnode.archiver.records import BlockInfo
+from fastnode.errors import BlockRejected
+from fastnode.protocol.blobs import CHECKPOINT_FIELDS_MAX, BlobSponge, block_blob_fields
+from fastnode.protocol.block import L2Block
+from fastnode.protocol.checkpoint import Checkpoint, block_headers_hash
+from fastnode.protocol.constants import (
+    BLOCKS_PER_CHECKPOINT_MAX,
+    CHECKPOINTS_PER_EPOCH_MAX,
+    CONTRACT_CLASS_LOGS_PER_TX_MAX,
+    L1_TO_L2_MESSAGES_PER_CHECKPOINT,
+    L2_TO_L1_MESSAGES_PER_TX_MAX,
+    NOTE_HASHES_PER_TX_MAX,
+    NULLIFIERS_PER_TX_MAX,
+    PRIVATE_LOGS_PER_TX_MAX,
+    PUBLIC_DATA_WRITES_PER_TX_MAX,
+    PUBLIC_LOG_HEADER_FIELDS,
+    PUBLIC_LOGS_FLAT_FIELDS_MAX,
+    REVERT_CODE_MAX,
+)
+from fastnode.protocol.effects import TXS_PER_BLOCK_MAX, TxEffect
+from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD
+from fastnode.protocol.messages import in_hash
+from fastnode.protocol.out_hash import checkpoint_out_hash, epoch_out_hash, messages_of_block
+
+__all__ = ["SKIPPED_WITHOUT_VERIFICATION", "CheckpointVerifier", "Verification", "check_messages", "reject"]
+
+#: For the log line that says what ``Verification.NONE`` means.
+SKIPPED_WITHOUT_VERIFICATION: Final = (
+    "not checked: block headers hash, blob sponge hash, in hash, epoch out hash, fee and mana sums, limits, "
+    "global variables; checked all the same: numbering, archive chaining, unknown transactions and messages"
+)
+
+
+class Verification(enum.Enum):
+    """How much is checked before a block is stored."""
+
+    FULL = "full"
+    #: Only what keeps the store itself consistent.
+    NONE = "none"
+
+
+def show(value: object) -> str:
+    """A value for an error text: hashes as hex."""
+    return "0x" + value.hex() if isinstance(value, bytes) else str(value)
+
+
+def reject(where: str, field: str, given: object, expected: object) -> NoReturn:
+    raise BlockRejected(f"{where}: {field} is {show(given)}, expected {show(expected)}")
+
+
+def require(where: str, field: str, given: object, expected: object) -> None:
+    if given != expected:
+        reject(where, field, given, expected)
+
+
+def require_at_most(where: str, field: str, given: int, maximum: int) -> None:
+    if given > maximum:
+        raise BlockRejected(f"{where}: {field} is {given}, at most {maximum} allowed")
+
+
+class CheckpointVerifier:
+    """Checks the blocks of one checkpoint in order, then the checkpoint against its blocks.
+
+    ``parent`` is the last block before the checkpoint.  After a rejection the verifier is of no use.
+    """
+
+    def __init__(self, parent: BlockInfo, *, chain_id: int, version: int, mode: Verification) -> None:
+        self.number = parent.checkpoint_number + 1
+        self.infos: list[BlockInfo] = []
+        self._parent = parent
+        self._chain_id = chain_id
+        self._version = version
+        self._full = mode is Verification.FULL
+        self._first: L2Block | None = None
+        self._last: L2Block | None = None
+        self._sponge = BlobSponge()
+        self._blob_fields = 0
+        self._mana = 0
+        self._messages: list[list[tuple[bytes, ...]]] = []
+
+    @property
+    def tip(self) -> BlockInfo:
+        """The block that the next one must follow."""
+        return self.infos[-1] if self.infos else self._parent
+
+    # ---- one block -----------------------------------------------------------------------
+
+    def check_block(self, block: L2Block, block_hash: bytes) -> BlockInfo:
+        """Check the next block.  ``block_hash`` is the hash of its header."""
+        where = f"block {block.number}"
+        self._check_chaining(where, block)
+        if self._full:
+            self._check_global_variables(where, block)
+            self._check_body(where, block)
+        return self.pass_block(block, block_hash)
+
+    def pass_block(self, block: L2Block, block_hash: bytes) -> BlockInfo:
+        """Take the next block into account.  Unchecked, except for the blob sponge hash, which comes by the way."""
+        if self._full:
+            self._absorb(f"block {block.number}", block)
+        info = block_info(block, block_hash)
+        self.infos.append(info)
+        self._first = self._first or block
+        self._last = block
+        self._mana += block.header.total_mana_used
+        self._messages.append(messages_of_block(block))
+        return info
+
+    def _check_chaining(self, where: str, block: L2Block) -> None:
+        tip, header = self.tip, block.header
+        require(where, "header.globalVariables.blockNumber", block.number, tip.number + 1)
+        require(where, "checkpointNumber", block.checkpoint_number, self.number)
+        require(where, "indexWithinCheckpoint", block.index_within_checkpoint, len(self.infos))
+        require(where, "header.lastArchive.root", header.last_archive.root, tip.archive_root)
+        require(
+            where,
+            "header.lastArchive.nextAvailableLeafIndex",
+            header.last_archive.next_available_leaf_index,
+            block.number,
+        )
+        require(where, "archive.nextAvailableLeafIndex", block.archive.next_available_leaf_index, block.number + 1)
+        self._check_time(where, block)
+
+    def _check_time(self, where: str, block: L2Block) -> None:
+        tip, variables = self.tip, block.header.global_variables
+        slot, timestamp = variables.slot_number, variables.timestamp
+        if self.infos:
+            require(where, "header.globalVariables.slotNumber", slot, tip.slot_number)
+            require(where, "header.globalVariables.timestamp", timestamp, tip.timestamp)
+            return
+        # Nothing is earlier than the genesis block: its slot and time are zero, not real.
+        if tip.number > 0 and slot <= tip.slot_number:
+            reject(where, "header.globalVariables.slotNumber", slot, f"more than {tip.slot_number}")
+        if tip.number > 0 and timestamp <= tip.timestamp:
+            reject(where, "header.globalVariables.timestamp", timestamp, f"more than {tip.timestamp}")
+
+    def _check_global_variables(self, where: str, block: L2Block) -> None:
+        variables = block.header.global_variables
+        require(where, "header.globalVariables.chainId", variables.chain_id, self._chain_id)
+        require(where, "header.globalVariables.version", variables.version, self._version)
+        if self._first is None:
+            return
+        first = self._first.header.global_variables
+        require(where, "header.globalVariables.coinbase", variables.coinbase, first.coinbase)
+        require(where, "header.globalVariables.feeRecipient", variables.fee_recipient, first.fee_recipient)
+        require(where, "header.globalVariables.gasFees", variables.gas_fees, first.gas_fees)
+
+    def _check_body(self, where: str, block: L2Block) -> None:
+        effects = block.body.tx_effects
+        require_at_most(where, "number of transactions", len(effects), TXS_PER_BLOCK_MAX)
+        for index, effect in enumerate(effects):
+            _check_limits(f"{where}: transaction {index}", effect)
+        require(where, "header.totalFees", block.header.total_fees, block.body.total_fees)
+
+    def _absorb(self, where: str, block: L2Block) -> None:
+        try:
+            fields = block_blob_fields(block)
+        except ValueError as error:
+            raise BlockRejected(f"{where}: {error}") from error
+        self._blob_fields += len(fields) // FIELD_BYTES
+        # One more is needed for the marker that ends the checkpoint.
+        require_at_most(where, "number of blob fields of the checkpoint", self._blob_fields + 1, CHECKPOINT_FIELDS_MAX)
+        self._sponge = self._sponge.absorb(fields)
+        require(where, "header.spongeBlobHash", block.header.sponge_blob_hash, self._sponge.squeeze())
+
+    # ---- the checkpoint ------------------------------------------------------------------
+
+    def check_checkpoint(
+        self, checkpoint: Checkpoint, messages: Sequence[bytes], earlier_out_hashes: Sequence[bytes]
+    ) -> bytes:
+        """Check a checkpoint whose blocks have all been passed; returns its own out hash.
+
+        ``messages`` are its L1->L2 messages without padding, ``earlier_out_hashes`` the out hashes of the
+        checkpoints before it in the same epoch.
+        """
+        where = f"checkpoint {checkpoint.number}"
+        if self._first is None or self._last is None:
+            raise BlockRejected(f"{where}: has no blocks")
+        require(where, "number", checkpoint.number, self.number)
+        require(where, "archive", checkpoint.archive.to_json(), self._last.archive.to_json())
+        require(where, "header.slotNumber", checkpoint.header.slot_number, self.tip.slot_number)
+        out_hash = checkpoint_out_hash(self._messages)
+        if self._full:
+            self._check_header(where, checkpoint)
+            _check_message_hashes(where, checkpoint, messages, [*earlier_out_hashes, out_hash])
+        return out_hash
+
+    def _check_header(self, where: str, checkpoint: Checkpoint) -> None:
+        assert self._first is not None
+        header, first = checkpoint.header, self._first.header
+        variables = first.global_variables
+        require_at_most(where, "number of blocks", len(self.infos), BLOCKS_PER_CHECKPOINT_MAX)
+        hashes = [info.hash for info in self.infos]
+        require(where, "header.blockHeadersHash", header.block_headers_hash, block_headers_hash(hashes))
+        require(where, "header.lastArchiveRoot", header.last_archive_root, first.last_archive.root)
+        require(where, "header.timestamp", header.timestamp, variables.timestamp)
+        require(where, "header.coinbase", header.coinbase, variables.coinbase)
+        require(where, "header.feeRecipient", header.fee_recipient, variables.fee_recipient)
+        require(where, "header.gasFees", header.gas_fees, variables.gas_fees)
+        require(where, "header.totalManaUsed", header.total_mana_used, self._mana)
+
+
+def _check_message_hashes(
+    where: str, checkpoint: Checkpoint, messages: Sequence[bytes], out_hashes: Sequence[bytes]
+) -> None:
+    header = checkpoint.header
+    require_at_most(where, "number of checkpoints in its epoch", len(out_hashes), CHECKPOINTS_PER_EPOCH_MAX)
+    require(where, "header.inHash", header.in_hash, in_hash(messages))
+    require(where, "header.epochOutHash", header.epoch_out_hash, epoch_out_hash(out_hashes))
+
+
+def check_messages(checkpoint_number: int, messages: Sequence[bytes]) -> None:
+    """L1->L2 messages as a list: not too many, none of them padding, none twice."""
+    where = f"checkpoint {checkpoint_number}"
+    require_at_most(where, "number of L1->L2 messages", len(messages), L1_TO_L2_MESSAGES_PER_CHECKPOINT)
+    if ZERO_FIELD in messages:
+        raise BlockRejected(f"{where}: L1->L2 message {messages.index(ZERO_FIELD)} is zero, expected no padding")
+    if len(set(messages)) != len(messages):
+        raise BlockRejected(f"{where}: an L1->L2 message is there twice")
+
+
+_TX_LIMITS: Final = (
+    ("noteHashes", NOTE_HASHES_PER_TX_MAX),
+    ("nullifiers", NULLIFIERS_PER_TX_MAX),
+    ("l2ToL1Msgs", L2_TO_L1_MESSAGES_PER_TX_MAX),
+    ("publicDataWrites", PUBLIC_DATA_WRITES_PER_TX_MAX),
+    ("privateLogs", PRIVATE_LOGS_PER_TX_MAX),
+    ("contractClassLogs", CONTRACT_CLASS_LOGS_PER_TX_MAX),
+)
+
+
+def _check_limits(where: str, effect: TxEffect) -> None:
+    counts = (
+        len(effect.note_hashes),
+        len(effect.nullifiers),
+        len(effect.l2_to_l1_msgs),
+        len(effect.public_data_writes),
+        len(effect.private_logs),
+        len(effect.contract_class_logs),
+    )
+    for (field, maximum), count in zip(_TX_LIMITS, counts, strict=True):
+        require_at_most(where, f"number of {field}", count, maximum)
+    if not effect.nullifiers:
+        raise BlockRejected(f"{where}: number of nullifiers is 0, at least 1 needed")
+    flat = sum(PUBLIC_LOG_HEADER_FIELDS + len(log.fields) for log in effect.public_logs)
+    require_at_most(where, "number of publicLogs fields", flat, PUBLIC_LOGS_FLAT_FIELDS_MAX)
+    require_at_most(where, "revertCode", effect.revert_code, REVERT_CODE_MAX)
