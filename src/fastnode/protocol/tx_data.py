@@ -1,0 +1,275 @@
+"""The public inputs of a transaction: what its hash covers and all that validation looks at.
+
+The buffer is kept as it came and read by slicing; nothing is decoded that nobody asks for.  What the
+constructor :meth:`TxData.from_buffer` accepts is well formed throughout: exact length, every field below
+the modulus, flags 0 or 1, public calls without holes.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, Self
+
+from fastnode.errors import DecodeError
+from fastnode.kernels import poseidon2
+from fastnode.protocol import tx_layout as layout
+from fastnode.protocol.constants import SEPARATOR_BLOCK_HEADER_HASH
+from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD, field_from_int, first_non_canonical
+from fastnode.protocol.header import HEADER_BYTES, HEADER_FIELDS, BlockHeader, GasFees
+
+SEPARATOR_PUBLIC_TX_HASH: Final = 1630108851
+SEPARATOR_PRIVATE_TX_HASH: Final = 1971680439
+
+_PUBLIC_SEPARATOR: Final = field_from_int(SEPARATOR_PUBLIC_TX_HASH)
+_PRIVATE_SEPARATOR: Final = field_from_int(SEPARATOR_PRIVATE_TX_HASH)
+_HEADER_SEPARATOR: Final = field_from_int(SEPARATOR_BLOCK_HEADER_HASH)
+
+_GAS: Final = struct.Struct(">II")
+_CALL_REQUEST: Final = struct.Struct(">32s32sB32s")
+_CLASS_LOG_HASH: Final = struct.Struct(">32sI32s")
+_STATIC_FLAG: Final = 2 * FIELD_BYTES
+_EMPTY_CALL_REQUEST: Final = bytes(layout.CALL_REQUEST_BYTES)
+_EMPTY_CLASS_LOG_HASH: Final = bytes(layout.CLASS_LOG_HASH_BYTES)
+
+
+class Gas(NamedTuple):
+    """An amount of gas in both dimensions, u32 each."""
+
+    da_gas: int
+    l2_gas: int
+
+
+class CallRequest(NamedTuple):
+    """A public call the transaction asks for; its calldata is found by ``calldata_hash``."""
+
+    msg_sender: bytes
+    contract_address: bytes
+    is_static_call: int
+    calldata_hash: bytes
+
+
+class ClassLogHash(NamedTuple):
+    """A contract class log: hash of its 3,023 fields, emitted length in fields, emitting contract."""
+
+    value: bytes
+    length: int
+    contract_address: bytes
+
+
+class PrivateLogBytes(NamedTuple):
+    """A private log: 16 joined fields and how many of them were emitted."""
+
+    fields: bytes
+    emitted_length: int
+
+
+@dataclass(frozen=True, slots=True)
+class TxData:
+    """A checked ``data`` buffer (layout: tx_layout.py) and the two hashes that follow from it."""
+
+    buffer: bytes
+    is_public: bool
+    tx_hash: bytes
+    anchor_block_hash: bytes = field(repr=False)
+
+    @classmethod
+    def from_buffer(cls, buffer: bytes, path: str = "data") -> Self:
+        """Checks and hashes.  DecodeError names the path and, where one field is wrong, its offset.
+
+        Bytes after a private-only layout are dropped, up to the length of the public one: release
+        4.1.2 does not look at them either.
+        """
+        if len(buffer) > layout.PUBLIC_DATA_BYTES:
+            raise DecodeError(f"{path}: {len(buffer)} bytes, at most {layout.PUBLIC_DATA_BYTES} allowed")
+        public = _flag(buffer[:1], path)
+        expected = layout.PUBLIC_DATA_BYTES if public else layout.PRIVATE_DATA_BYTES
+        if len(buffer) < expected:
+            kind = "public" if public else "private-only"
+            raise DecodeError(f"{path}: {len(buffer)} bytes, a {kind} transaction has {expected}")
+        buffer = bytes(buffer[:expected])
+        plan = layout.PUBLIC_PLAN if public else layout.PRIVATE_PLAN
+        fields = plan.hashed_fields(buffer)
+        position = first_non_canonical(fields)
+        if position is not None:
+            offset = plan.offsets[position]
+            name = layout.name_at(offset, public=public)
+            raise DecodeError(f"{path}.{name}: the field at byte {offset} is not below the field modulus")
+        if public:
+            _check_calls(buffer, path)
+        separator = _PUBLIC_SEPARATOR if public else _PRIVATE_SEPARATOR
+        return cls(
+            buffer,
+            public,
+            poseidon2.hash_fields(separator + fields),
+            poseidon2.hash_fields(_HEADER_SEPARATOR + fields[: HEADER_FIELDS * FIELD_BYTES]),
+        )
+
+    # ---- constants -----------------------------------------------------------------------
+
+    @property
+    def anchor_block_header(self) -> BlockHeader:
+        """Header of the block whose state the transaction was proven against."""
+        return BlockHeader.from_buffer(self.buffer[layout.ANCHOR_HEADER : layout.ANCHOR_HEADER + HEADER_BYTES])
+
+    @property
+    def chain_id(self) -> int:
+        return int.from_bytes(self._field(layout.CHAIN_ID), "big")
+
+    @property
+    def version(self) -> int:
+        return int.from_bytes(self._field(layout.VERSION), "big")
+
+    @property
+    def gas_limits(self) -> Gas:
+        return Gas(*_GAS.unpack_from(self.buffer, layout.GAS_LIMITS))
+
+    @property
+    def teardown_gas_limits(self) -> Gas:
+        return Gas(*_GAS.unpack_from(self.buffer, layout.TEARDOWN_GAS_LIMITS))
+
+    @property
+    def max_fees_per_gas(self) -> GasFees:
+        return self._gas_fees(layout.MAX_FEES)
+
+    @property
+    def max_priority_fees_per_gas(self) -> GasFees:
+        return self._gas_fees(layout.MAX_PRIORITY_FEES)
+
+    @property
+    def vk_tree_root(self) -> bytes:
+        return self._field(layout.VK_TREE_ROOT)
+
+    @property
+    def protocol_contracts_hash(self) -> bytes:
+        return self._field(layout.PROTOCOL_CONTRACTS_HASH)
+
+    @property
+    def gas_used(self) -> Gas:
+        return Gas(*_GAS.unpack_from(self.buffer, layout.GAS_USED))
+
+    @property
+    def fee_payer(self) -> bytes:
+        return self._field(layout.FEE_PAYER)
+
+    @property
+    def expiration_timestamp(self) -> int:
+        """Seconds; a block of a later timestamp must not include the transaction."""
+        return int.from_bytes(self.buffer[layout.EXPIRATION : layout.HEAD_BYTES], "big")
+
+    # ---- accumulated data ------------------------------------------------------------------
+
+    @property
+    def note_hashes(self) -> tuple[bytes, ...]:
+        """Non-zero note hashes, non-revertible ones first."""
+        return self._non_zero_fields(layout.NOTE_HASHES, layout.NULLIFIERS)
+
+    @property
+    def nullifiers(self) -> tuple[bytes, ...]:
+        """Non-zero nullifiers, non-revertible ones first."""
+        return self._non_zero_fields(layout.NULLIFIERS, layout.MESSAGES)
+
+    @property
+    def private_logs(self) -> tuple[PrivateLogBytes, ...]:
+        """Private logs of a non-zero emitted length, non-revertible ones first."""
+        logs: list[PrivateLogBytes] = []
+        for base in self._accumulated():
+            section = self.buffer[base + layout.PRIVATE_LOGS : base + layout.CLASS_LOG_HASHES]
+            for start in range(0, len(section), layout.PRIVATE_LOG_BYTES):
+                end = start + layout.PRIVATE_LOG_BYTES
+                emitted_length = int.from_bytes(section[end - 4 : end], "big")
+                if emitted_length:
+                    logs.append(PrivateLogBytes(section[start : end - 4], emitted_length))
+        return tuple(logs)
+
+    @property
+    def class_log_hashes(self) -> tuple[ClassLogHash, ...]:
+        """Contract class logs, non-revertible ones first; empty slots are left out."""
+        hashes = []
+        for base in self._accumulated():
+            start = base + layout.CLASS_LOG_HASHES
+            if self.buffer[start : start + layout.CLASS_LOG_HASH_BYTES] != _EMPTY_CLASS_LOG_HASH:
+                hashes.append(ClassLogHash(*_CLASS_LOG_HASH.unpack_from(self.buffer, start)))
+        return tuple(hashes)
+
+    @property
+    def setup_calls(self) -> tuple[CallRequest, ...]:
+        """Public calls that run before the fee is secured and cannot be reverted."""
+        return self._calls(layout.NON_REVERTIBLE) if self.is_public else ()
+
+    @property
+    def app_calls(self) -> tuple[CallRequest, ...]:
+        """Public calls of the revertible phase."""
+        return self._calls(layout.REVERTIBLE) if self.is_public else ()
+
+    @property
+    def teardown_call(self) -> CallRequest | None:
+        if not self.is_public or self.buffer[layout.TEARDOWN_REQUEST :] == _EMPTY_CALL_REQUEST:
+            return None
+        return CallRequest(*_CALL_REQUEST.unpack_from(self.buffer, layout.TEARDOWN_REQUEST))
+
+    @property
+    def public_calls(self) -> tuple[CallRequest, ...]:
+        """All public calls: setup, app logic, teardown."""
+        teardown = self.teardown_call
+        return self.setup_calls + self.app_calls + (() if teardown is None else (teardown,))
+
+    def _accumulated(self) -> tuple[int, ...]:
+        return (layout.NON_REVERTIBLE, layout.REVERTIBLE) if self.is_public else (layout.ACCUMULATED,)
+
+    def _non_zero_fields(self, start: int, end: int) -> tuple[bytes, ...]:
+        found: list[bytes] = []
+        for base in self._accumulated():
+            section = self.buffer[base + start : base + end]
+            for position in range(0, len(section), FIELD_BYTES):
+                value = section[position : position + FIELD_BYTES]
+                if value != ZERO_FIELD:
+                    found.append(value)
+        return tuple(found)
+
+    def _calls(self, base: int) -> tuple[CallRequest, ...]:
+        start = base + layout.CALL_REQUESTS
+        calls = []
+        for offset in range(start, base + layout.PUBLIC_ACCUMULATED_BYTES, layout.CALL_REQUEST_BYTES):
+            if self.buffer[offset : offset + layout.CALL_REQUEST_BYTES] == _EMPTY_CALL_REQUEST:
+                break
+            calls.append(CallRequest(*_CALL_REQUEST.unpack_from(self.buffer, offset)))
+        return tuple(calls)
+
+    def _field(self, offset: int) -> bytes:
+        return self.buffer[offset : offset + FIELD_BYTES]
+
+    def _gas_fees(self, offset: int) -> GasFees:
+        return GasFees(
+            int.from_bytes(self.buffer[offset : offset + 16], "big"),
+            int.from_bytes(self.buffer[offset + 16 : offset + 32], "big"),
+        )
+
+
+def _flag(byte: bytes, path: str) -> bool:
+    if byte not in (b"\0", b"\1"):
+        raise DecodeError(f"{path}.forPublic: expected 0 or 1, got {byte[0] if byte else 'no bytes'}")
+    return byte == b"\1"
+
+
+def _check_calls(buffer: bytes, path: str) -> None:
+    """Static flags are 0 or 1, and no request follows an empty one."""
+    for phase in (layout.NON_REVERTIBLE, layout.REVERTIBLE):
+        start = phase + layout.CALL_REQUESTS
+        end = phase + layout.PUBLIC_ACCUMULATED_BYTES
+        empty_before = False
+        for offset in range(start, end, layout.CALL_REQUEST_BYTES):
+            request = buffer[offset : offset + layout.CALL_REQUEST_BYTES]
+            if request == _EMPTY_CALL_REQUEST:
+                empty_before = True
+                continue
+            name = f"{path}.{layout.name_at(offset, public=True)}"
+            if empty_before:
+                raise DecodeError(f"{name}: non-empty items must stand without gaps from index 0")
+            _check_static_flag(request, name)
+    _check_static_flag(buffer[layout.TEARDOWN_REQUEST :], f"{path}.publicTeardownCallRequest")
+
+
+def _check_static_flag(request: bytes, name: str) -> None:
+    if request[_STATIC_FLAG] > 1:
+        raise DecodeError(f"{name}.isStaticCall: expected 0 or 1, got {request[_STATIC_FLAG]}")
