@@ -38,11 +38,13 @@ from fastnode.protocol.constants import (
     CONTRACT_INSTANCE_REGISTRY_ADDRESS,
     CONTRACT_INSTANCE_UPDATED_MAGIC,
     PRIVATE_FUNCTION_TREE_HEIGHT,
+    PROTOCOL_CONTRACTS_MAX,
     PUBLIC_BYTECODE_FIELDS_MAX,
     SEPARATOR_CONTRACT_ADDRESS_V1,
     SEPARATOR_CONTRACT_CLASS_ID,
     SEPARATOR_PARTIAL_ADDRESS,
     SEPARATOR_PRIVATE_FUNCTION_LEAF,
+    SEPARATOR_PROTOCOL_CONTRACTS,
     SEPARATOR_PUBLIC_BYTECODE,
     SEPARATOR_PUBLIC_KEYS_HASH,
 )
@@ -203,6 +205,12 @@ def contract_address(public_keys: PublicKeys, partial: bytes) -> bytes:
     if point is None:
         raise DecodeError("the address is the point at infinity")
     return field_from_int(point[0])
+
+
+def protocol_contracts_hash(derived_addresses: Sequence[bytes]) -> bytes:
+    """What txs name to agree on the protocol contracts: derived addresses in order, padded to 11 with zero."""
+    padding = [ZERO_FIELD] * (PROTOCOL_CONTRACTS_MAX - len(derived_addresses))
+    return poseidon2_hash_with_separator(SEPARATOR_PROTOCOL_CONTRACTS, (*derived_addresses, *padding))
 
 
 # ---- records ----------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final, Self
 
 from fastnode.protocol.block import L2Block
@@ -78,7 +79,7 @@ def genesis_public_data(prefilled: Sequence[PrefilledPublicData]) -> list[tuple[
         raise ValueError(f"{len(prefilled)} prefilled slots, at most {GENESIS_INDEXED_LEAVES - 1} allowed")
     leaves = [(field_from_int(slot), ZERO_FIELD) for slot in range(filling)]
     leaves += sorted((leaf.slot, leaf.value) for leaf in prefilled)
-    if any(low[0] >= high[0] for low, high in zip(leaves, leaves[1:], strict=False)):
+    if any(low[0] >= high[0] for low, high in pairwise(leaves)):
         raise ValueError("prefilled slots repeat or lie among the filling slots")
     return leaves
 
