@@ -1,0 +1,229 @@
+"""The JSON-RPC 2.0 engine: the bytes of a request body in, the bytes of the answer out.
+
+It knows nothing of HTTP.  ``Engine.handle`` answers at once unless a method asks for a thread; then
+it returns an awaitable.  Answers are spliced, never serialised: the id is the request's own text and
+the result is the handler's.
+
+    {"jsonrpc":"2.0","id":<id text>,"result":<result>}      no "result" when nothing was found
+    {"jsonrpc":"2.0","id":<id text>,"error":{"code":<code>,"message":<text>,"data":<data>}}
+
+Differences from the specification's letter, both lenient: ``jsonrpc`` may be absent or name another
+version, and an id of any JSON type is echoed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Executor
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from fastnode.errors import (
+    InternalError,
+    InvalidParams,
+    InvalidRequest,
+    MethodNotFound,
+    ParseError,
+    RpcError,
+    ServerError,
+)
+from fastnode.rpc import json_text
+from fastnode.rpc.json_text import IdTexts
+from fastnode.rpc.limits import Limits
+from fastnode.rpc.methods import BoundMethod, Call, MethodTable
+from fastnode.rpc.parameters import describe
+from fastnode.rpc.view import View
+
+__all__ = ["Engine", "Reply"]
+
+logger = logging.getLogger("fastnode.rpc")
+
+NULL_ID: Final = b"null"
+_NO_PARAMETERS: Final[list[Any]] = []
+
+
+class Reply(NamedTuple):
+    """``body`` None: there is nothing to say.  ``error_code`` is set if the whole body is one error object."""
+
+    body: bytes | None
+    error_code: int | None = None
+
+
+_SILENCE: Final = Reply(None)
+
+
+class Engine:
+    """Answers request bodies from a method table.
+
+    ``view_source`` is asked once per body; None means that there is no chain to read yet.
+    ``executor`` runs the methods that ask for a thread (default: the event loop's).
+    """
+
+    def __init__(
+        self,
+        table: MethodTable,
+        view_source: Callable[[], View | None],
+        *,
+        limits: Limits | None = None,
+        executor: Executor | None = None,
+    ) -> None:
+        self.table = table
+        self.limits = limits or Limits()
+        self._view_source = view_source
+        self._executor = executor
+        #: Unexpected exceptions in methods: each one is a bug, logged with its traceback.
+        self.internal_fault_count = 0
+
+    def handle(self, body: bytes) -> Reply | Coroutine[Any, Any, Reply]:
+        """The answer to one request body.  Raises for nothing that a body can hold."""
+        try:
+            request = json_text.parse(body, depth_max=self.limits.json_depth_max)
+        except ParseError as error:
+            return _error_reply(error, NULL_ID)
+        call = Call(self._view_source(), self.table.method_set, self.limits.response_bytes_max)
+        if type(request) is list:
+            return self._answer_batch(request, IdTexts(body), call)
+        return self._answer(request, IdTexts(body), 0, call)
+
+    # ---- batches ---------------------------------------------------------------------------
+
+    def _answer_batch(self, requests: list[Any], ids: IdTexts, call: Call) -> Reply | Coroutine[Any, Any, Reply]:
+        if not requests:
+            return _error_reply(InvalidRequest("Invalid request: the batch is empty"), NULL_ID)
+        limit = self.limits.batch_calls_max
+        if len(requests) > limit:
+            message = f"Invalid request: a batch of {len(requests)} calls exceeds the limit of {limit}"
+            return _error_reply(InvalidRequest(message), NULL_ID)
+        replies: list[Reply] = []
+        for index, request in enumerate(requests):
+            reply = self._answer(request, ids, index, call)
+            if not isinstance(reply, Reply):
+                return self._finish_batch(reply, replies, requests, ids, call)
+            replies.append(reply)
+        return _join(replies)
+
+    async def _finish_batch(
+        self, pending: Awaitable[Reply], replies: list[Reply], requests: list[Any], ids: IdTexts, call: Call
+    ) -> Reply:
+        """A batch from its first call in a thread on; ``replies`` are those before it.
+
+        One call at a time: the elements take effect in request order, and no batch takes all threads.
+        """
+        replies.append(await pending)
+        for index in range(len(replies), len(requests)):
+            reply = self._answer(requests[index], ids, index, call)
+            replies.append(reply if isinstance(reply, Reply) else await reply)
+        return _join(replies)
+
+    # ---- one call --------------------------------------------------------------------------
+
+    def _answer(self, request: Any, ids: IdTexts, index: int, call: Call) -> Reply | Coroutine[Any, Any, Reply]:
+        if type(request) is not dict:
+            message = f"Invalid request: a call must be an object, got {describe(request)}"
+            return _error_reply(InvalidRequest(message), NULL_ID)
+        is_notification = "id" not in request
+        id_text = NULL_ID if is_notification else ids.text(request["id"], index)
+        if (flaw := _flaw_of(request)) is not None:
+            return _error_reply(InvalidRequest(f"Invalid request: {flaw}"), id_text)
+        reply = self._dispatch(request, id_text, call)
+        if not is_notification:
+            return reply
+        return _SILENCE if isinstance(reply, Reply) else _silenced(reply)
+
+    def _dispatch(self, request: dict[str, Any], id_text: bytes, call: Call) -> Reply | Coroutine[Any, Any, Reply]:
+        name = request["method"]
+        try:
+            method = self.table.get(name)
+            if method is None:
+                raise MethodNotFound(f"Method not found: {_shorten(name)}")
+            arguments = method.decode(_positional(request))
+            if method.wants_thread(arguments):
+                return self._answer_from_thread(method, arguments, id_text, call)
+        except RpcError as error:
+            return _error_reply(error, id_text)
+        except Exception:  # noqa: BLE001 - logged and counted there
+            return _error_reply(self._internal_fault(name), id_text)
+        return _reply(self._run(method, arguments, call), id_text, call)
+
+    async def _answer_from_thread(self, method: BoundMethod, arguments: list[Any], id_text: bytes, call: Call) -> Reply:
+        loop = asyncio.get_running_loop()
+        outcome = await loop.run_in_executor(self._executor, self._run, method, arguments, call)
+        return _reply(outcome, id_text, call)
+
+    def _run(self, method: BoundMethod, arguments: list[Any], call: Call) -> bytes | RpcError | None:
+        """The handler's result, or the error to answer."""
+        try:
+            return method.handler(call, *arguments)
+        except RpcError as error:
+            return error
+        except Exception:  # noqa: BLE001 - logged and counted there
+            return self._internal_fault(method.name)
+
+    def _internal_fault(self, name: str) -> InternalError:
+        """To be called while an unexpected exception is handled: the log gets it, the client does not."""
+        self.internal_fault_count += 1
+        logger.exception("%s failed", _shorten(name))
+        return InternalError("Internal error")
+
+
+# ---- parts of a request -----------------------------------------------------------------------
+
+
+def _flaw_of(request: dict[str, Any]) -> str | None:
+    """What keeps an object from being a request, or None."""
+    name = request.get("method")
+    if type(name) is not str:
+        return "method must be a string" if "method" in request else "method is missing"
+    if not name:
+        return "method must not be empty"
+    if type(request.get("jsonrpc", "")) is not str:
+        return "jsonrpc must be a string"
+    return None
+
+
+def _positional(request: dict[str, Any]) -> list[Any]:
+    values = request.get("params", _NO_PARAMETERS)
+    if type(values) is not list:
+        raise InvalidParams(f"Invalid params: params must be an array (parameters by position), got {describe(values)}")
+    return values
+
+
+def _shorten(name: str) -> str:
+    return describe(name)[1:-1]
+
+
+# ---- parts of an answer -----------------------------------------------------------------------
+
+
+def _reply(outcome: bytes | RpcError | None, id_text: bytes, call: Call) -> Reply:
+    if outcome is None:
+        return Reply(b'{"jsonrpc":"2.0","id":%b}' % id_text)
+    if isinstance(outcome, RpcError):
+        return _error_reply(outcome, id_text)
+    try:
+        call.require_bytes(len(outcome))
+    except ServerError as error:
+        return _error_reply(error, id_text)
+    call.bytes_left -= len(outcome)
+    return Reply(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id_text, outcome))
+
+
+def _error_reply(error: RpcError, id_text: bytes) -> Reply:
+    # A message may quote what a client sent; a lone surrogate in it has no UTF-8 form.
+    message = orjson.dumps(error.message.encode("utf-8", "backslashreplace").decode("utf-8"))
+    data = b"" if error.data is None else b',"data":' + orjson.dumps(error.data)
+    body = b'{"jsonrpc":"2.0","id":%b,"error":{"code":%d,"message":%b%b}}' % (id_text, error.code, message, data)
+    return Reply(body, error.code)
+
+
+async def _silenced(pending: Awaitable[Reply]) -> Reply:
+    await pending
+    return _SILENCE
+
+
+def _join(replies: list[Reply]) -> Reply:
+    bodies = [reply.body for reply in replies if reply.body is not None]
+    return Reply(b"[" + b",".join(bodies) + b"]") if bodies else _SILENCE

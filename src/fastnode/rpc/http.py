@@ -1,0 +1,348 @@
+"""One HTTP connection: bytes in, requests to the application, answers out in order.
+
+    data_received -> RequestReader -> arrived requests -> application -> slots -> one write
+
+* Answers leave in request order.  An answer that is not ready holds back those behind it in a queue
+  of slots; with no such answer there is no queue, no task and no copy.
+* Everything that one read brings is answered with one write (pipelined requests are corked).
+* Back-pressure: while the client does not take its answers, nothing more is read or answered.
+* Whoever is refused gets the reason and then a lingering close: the rest of what it sends is read
+  and dropped for a moment, because closing at once would destroy the answer on its way.
+
+:class:`HttpConnection` is the strict path.  A faster ``data_received`` can stand in front of it and
+pass on what it does not know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import deque
+from collections.abc import Coroutine
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+
+from fastnode.rpc.http_messages import CONTINUE, Refusal, Request, Response, ResponseWriter
+from fastnode.rpc.http_reader import ReadState, RequestReader
+from fastnode.rpc.limits import Limits
+
+__all__ = ["Application", "ConnectionOwner", "HttpConnection"]
+
+logger = logging.getLogger("fastnode.rpc")
+
+#: How long a refused client may go on sending before it is cut off, and how much.
+LINGER_S: Final = 2.0
+LINGER_BYTES_MAX: Final = 4 * 1024 * 1024
+#: Connections are kept a little longer than announced, so that a client that reuses one at the last
+#: moment never meets a closing socket.
+IDLE_SLACK_S: Final = 2.0
+#: Collected answers above this size are written before the next one is made.
+CORKED_BYTES_MAX: Final = 128 * 1024
+
+_NEVER: Final = float("inf")
+
+
+class Application(Protocol):
+    """What stands behind a connection."""
+
+    def on_request(
+        self, method: bytes, target: bytes, headers: dict[bytes, bytes], body: bytes
+    ) -> Response | Coroutine[Any, Any, Response]:
+        """The answer to a complete request, at once or later.  Must not raise."""
+
+    def on_refusal(self, status: HTTPStatus, reason: str) -> Response:
+        """The answer to a request that is not read to its end."""
+
+
+class ConnectionOwner(Protocol):
+    """What a connection needs of its server."""
+
+    @property
+    def limits(self) -> Limits: ...
+
+    @property
+    def application(self) -> Application: ...
+
+    @property
+    def writer(self) -> ResponseWriter: ...
+
+    def admit(self, connection: HttpConnection) -> bool:
+        """Count a new connection; False if there are too many."""
+
+    def forget(self, connection: HttpConnection) -> None:
+        """A connection has gone."""
+
+    def keep_task(self, task: asyncio.Task[Any]) -> None:
+        """Hold a reference to a running task until it is done, even if its connection goes."""
+
+
+class _Slot:
+    """The place of one answer in the order of a connection."""
+
+    __slots__ = ("request", "response")
+
+    def __init__(self, request: Request | None, response: Response | None) -> None:
+        self.request = request  # None: the answer to a refusal
+        self.response = response  # None: not ready
+
+
+class HttpConnection(asyncio.Protocol):
+    """The strict path.  Lives from ``connection_made`` to ``connection_lost``.
+
+    The owner calls :meth:`on_deadline` when ``deadline`` has passed.
+    """
+
+    __slots__ = (
+        "_corked",
+        "_corked_bytes",
+        "_drained_bytes",
+        "_has_ended",
+        "_is_draining",
+        "_is_lingering",
+        "_is_write_paused",
+        "_limits",
+        "_loop",
+        "_owner",
+        "_read_state",
+        "_reader",
+        "_slots",
+        "_transport",
+        "_unfinished",
+        "deadline",
+    )
+
+    def __init__(self, owner: ConnectionOwner, loop: asyncio.AbstractEventLoop) -> None:
+        self._owner = owner
+        self._loop = loop
+        self._limits = owner.limits
+        self._reader = RequestReader(owner.limits)
+        self._read_state = ReadState.IDLE
+        self._transport: asyncio.Transport | None = None
+        # answers
+        self._slots: deque[_Slot] = deque()  # from the first answer that is not ready on
+        self._unfinished = 0  # slots without an answer
+        self._corked: list[bytes] = []
+        self._corked_bytes = 0
+        # state
+        self._is_write_paused = False
+        self._is_draining = False  # the server stops: finish, then close
+        self._is_lingering = False  # the last answer is out: drop what comes
+        self._has_ended = False  # the client sends no more
+        self._drained_bytes = 0
+        #: Loop time at which :meth:`on_deadline` is due.
+        self.deadline = _NEVER
+
+    # ---- transport -------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes_max)
+        if not self._owner.admit(self):
+            self._transport = None
+            response = self._owner.application.on_refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections")
+            transport.writelines(self._owner.writer.render(response, keep_alive=False, omit_body=False))
+            transport.close()
+            return
+        connection_socket = transport.get_extra_info("socket")
+        if connection_socket is not None and connection_socket.family in (socket.AF_INET, socket.AF_INET6):
+            connection_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._set_deadline()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._owner.forget(self)
+        self._transport = None
+        self._reader.arrived.clear()
+        self._slots.clear()
+        self._corked.clear()
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_lingering:
+            self._drained_bytes += len(data)
+            if self._drained_bytes > LINGER_BYTES_MAX:
+                self._abort()
+            return
+        self._reader.feed(data)
+        self._pump()
+
+    def eof_received(self) -> bool:
+        """The client sends no more; True keeps the connection for the answers it still waits for."""
+        self._has_ended = True
+        if self._is_lingering or not self._is_busy():
+            return False
+        self._pump()
+        return True
+
+    def pause_writing(self) -> None:
+        self._is_write_paused = True
+
+    def resume_writing(self) -> None:
+        self._is_write_paused = False
+        self._pump()
+
+    # ---- requests to answers ---------------------------------------------------------------
+
+    def _pump(self) -> None:
+        """Answer what can be answered, write it, and decide what the connection waits for."""
+        if self._transport is None or self._is_lingering:
+            return
+        arrived = self._reader.arrived
+        while arrived and not self._is_write_paused and self._unfinished < self._limits.pipelined_calls_max:
+            self._take(arrived.popleft())
+            if self._corked_bytes > CORKED_BYTES_MAX:
+                self._uncork()
+        if self._reader.awaits_continue and not self._slots and not arrived:
+            self._corked.append(CONTINUE)
+            self._reader.awaits_continue = False
+        self._uncork()
+        self._settle()
+
+    def _take(self, item: Request | Refusal) -> None:
+        application = self._owner.application
+        if isinstance(item, Refusal):
+            self._place(_Slot(None, application.on_refusal(item.status, item.reason)))
+            return
+        answer = application.on_request(item.method, item.target, item.headers, item.body)
+        if isinstance(answer, Response):
+            self._place(_Slot(item, answer))
+            return
+        slot = _Slot(item, None)
+        self._slots.append(slot)
+        self._unfinished += 1
+        task = self._loop.create_task(answer)
+        self._owner.keep_task(task)
+        task.add_done_callback(lambda done: self._on_answer(slot, done))
+
+    def _place(self, slot: _Slot) -> None:
+        if self._slots:
+            self._slots.append(slot)
+        else:
+            self._cork(slot)
+
+    def _on_answer(self, slot: _Slot, task: asyncio.Task[Response]) -> None:
+        self._unfinished -= 1
+        if task.cancelled() or (error := task.exception()) is not None:
+            if not task.cancelled():
+                logger.error("answering %s failed", slot.request and slot.request.target, exc_info=error)
+            reason = "the request could not be answered"
+            slot.response = self._owner.application.on_refusal(HTTPStatus.INTERNAL_SERVER_ERROR, reason)
+        else:
+            slot.response = task.result()
+        if self._transport is None:
+            return
+        while self._slots and self._slots[0].response is not None:
+            self._cork(self._slots.popleft())
+        self._pump()
+
+    def _cork(self, slot: _Slot) -> None:
+        """Collect a finished answer for the next write."""
+        response = slot.response
+        assert response is not None
+        request = slot.request
+        keep_alive = request is not None and request.keep_alive and not self._closes_after_this()
+        omit_body = request is not None and request.method == b"HEAD"
+        chunks = self._owner.writer.render(response, keep_alive=keep_alive, omit_body=omit_body)
+        self._corked += chunks
+        self._corked_bytes += sum(map(len, chunks))
+
+    def _closes_after_this(self) -> bool:
+        """Whether the answer about to be rendered is the last one of a server that stops."""
+        return self._is_draining and not self._slots and not self._reader.arrived and self._is_between_requests()
+
+    def _uncork(self) -> None:
+        if self._corked and self._transport is not None:
+            corked, self._corked, self._corked_bytes = self._corked, [], 0
+            if len(corked) == 1:
+                self._transport.write(corked[0])
+            else:
+                self._transport.writelines(corked)
+
+    # ---- between reads ---------------------------------------------------------------------
+
+    def _is_between_requests(self) -> bool:
+        return self._reader.state in (ReadState.IDLE, ReadState.ENDED)
+
+    def _is_busy(self) -> bool:
+        return bool(self._slots or self._reader.arrived or self._corked)
+
+    def _settle(self) -> None:
+        """After a write: close, linger, or wait for more."""
+        transport = self._transport
+        if transport is None:
+            return
+        if not self._is_busy():
+            if self._reader.state is ReadState.ENDED:
+                self._linger()
+                return
+            if self._has_ended or (self._is_draining and self._is_between_requests()):
+                transport.close()
+                return
+        if self._reader.arrived or self._is_write_paused:
+            transport.pause_reading()
+        elif not transport.is_reading():
+            transport.resume_reading()
+        self._set_deadline()
+
+    def _linger(self) -> None:
+        transport = self._transport
+        assert transport is not None
+        if self._has_ended or self._is_draining:
+            transport.close()
+            return
+        self._is_lingering = True
+        self._is_write_paused = False
+        if not transport.is_reading():
+            transport.resume_reading()
+        if transport.can_write_eof():
+            transport.write_eof()
+        self.deadline = self._loop.time() + LINGER_S
+
+    # ---- time ------------------------------------------------------------------------------
+
+    def _set_deadline(self) -> None:
+        limits = self._limits
+        state = self._reader.state
+        if self._is_write_paused:
+            self.deadline = self._loop.time() + limits.write_time_s
+        elif self._is_busy():
+            self.deadline = _NEVER  # the server's turn
+        elif state is not self._read_state or state is ReadState.IDLE:
+            # A head or a body has one deadline from its first byte: trickling bytes does not extend it.
+            times = {
+                ReadState.IDLE: limits.idle_time_s + IDLE_SLACK_S,
+                ReadState.HEAD: limits.head_time_s,
+                ReadState.BODY: limits.body_time_s,
+            }
+            self.deadline = self._loop.time() + times.get(state, 0.0)
+        self._read_state = state
+
+    def on_deadline(self) -> None:
+        """Called by the owner's sweep when ``deadline`` has passed."""
+        transport = self._transport
+        if transport is None:
+            return
+        if self._is_lingering or self._is_write_paused:
+            self._abort()
+        elif self._reader.state is ReadState.IDLE:
+            transport.close()
+        else:
+            what = "headers" if self._reader.state is ReadState.HEAD else "body"
+            self._reader.refuse(HTTPStatus.REQUEST_TIMEOUT, f"the request's {what} took too long")
+            self._pump()
+
+    def drain(self) -> None:
+        """The server stops: answer what has begun to arrive, then close."""
+        self._is_draining = True
+        if self._transport is None:
+            return
+        if self._is_lingering or (not self._is_busy() and self._is_between_requests()):
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Cut the connection off."""
+        self._abort()
+
+    def _abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()

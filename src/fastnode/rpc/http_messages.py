@@ -1,0 +1,86 @@
+"""HTTP/1.1 messages: what a request is, and how a response becomes bytes."""
+
+from __future__ import annotations
+
+import time
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Final, NamedTuple
+
+__all__ = ["Refusal", "Request", "Response", "ResponseWriter", "header_fields"]
+
+
+class Request(NamedTuple):
+    """A complete request.  ``headers`` has lower-case names; equal names are joined by ``, ``."""
+
+    method: bytes
+    target: bytes
+    headers: dict[bytes, bytes]
+    body: bytes
+    is_http_1_0: bool
+    keep_alive: bool
+
+
+class Refusal(NamedTuple):
+    """A request that will not be read to its end: its answer is the last one on the connection."""
+
+    status: HTTPStatus
+    reason: str
+
+
+class Response(NamedTuple):
+    """``fields`` are complete header lines, each with its CRLF; the connection adds its own.
+
+    A ``body`` of None has no Content-Length at all, as 204 demands.
+    """
+
+    status: HTTPStatus
+    fields: bytes
+    body: bytes | None
+
+
+def header_fields(*pairs: tuple[str, str]) -> bytes:
+    """Header lines, ready for :class:`Response`.  Raises ValueError for a line break in a name or value."""
+    lines = []
+    for name, value in pairs:
+        if "\r" in name + value or "\n" in name + value:
+            raise ValueError(f"the header {name!r} contains a line break")
+        lines.append(f"{name}: {value}\r\n")
+    return "".join(lines).encode("latin-1")
+
+
+_STATUS_LINES: Final = {status: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode("ascii") for status in HTTPStatus}
+CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+#: A body above this size is handed to the socket as it is instead of being copied behind its head.
+COPIED_BODY_BYTES_MAX: Final = 64 * 1024
+
+
+class ResponseWriter:
+    """Renders responses; keeps the header lines that are the same for a second."""
+
+    __slots__ = ("_closing", "_date", "_keep_alive", "_keeping")
+
+    def __init__(self, idle_time_s: float) -> None:
+        self._keep_alive = f"Connection: keep-alive\r\nKeep-Alive: timeout={int(idle_time_s)}\r\n\r\n".encode("ascii")
+        self._date = b""
+        self.refresh_date()
+
+    def refresh_date(self) -> None:
+        """To be called about once a second."""
+        self._date = f"Date: {formatdate(time.time(), usegmt=True)}\r\n".encode("ascii")
+        self._keeping = self._date + self._keep_alive
+        self._closing = self._date + b"Connection: close\r\n\r\n"
+
+    def render(self, response: Response, *, keep_alive: bool, omit_body: bool) -> list[bytes]:
+        """The response as one or two chunks; ``omit_body`` is for HEAD, whose headers are those of GET."""
+        end = self._keeping if keep_alive else self._closing
+        status_line = _STATUS_LINES[response.status]
+        body = response.body
+        if body is None:
+            return [b"".join((status_line, response.fields, end))]
+        length = b"Content-Length: %d\r\n" % len(body)
+        if omit_body:
+            return [b"".join((status_line, response.fields, length, end))]
+        if len(body) <= COPIED_BODY_BYTES_MAX:
+            return [b"".join((status_line, response.fields, length, end, body))]
+        return [b"".join((status_line, response.fields, length, end)), body]
