@@ -16,7 +16,6 @@ DA gas is always free here: it is paid for inside the L2 gas price.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 

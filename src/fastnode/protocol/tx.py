@@ -64,7 +64,7 @@ class Calldata(NamedTuple):
     hash: bytes
 
     @property
-    def count(self) -> int:
+    def field_count(self) -> int:
         return len(self.values) // FIELD_BYTES
 
     def computed_hash(self) -> bytes:
@@ -177,7 +177,7 @@ class Tx:
         parts += self.class_logs
         parts.append(len(self.calldata).to_bytes(1, "big"))
         for entry in self.calldata:
-            parts += (entry.count.to_bytes(4, "big"), entry.values, entry.hash)
+            parts += (entry.field_count.to_bytes(4, "big"), entry.values, entry.hash)
         return b"".join(parts)
 
     def _counted_proof(self) -> bytes:

@@ -1,0 +1,56 @@
+"""What a transaction offers for its place, and what it may cost its fee payer.
+
+Rules of release 4.1.2: only the L2 dimension decides priority, and a transaction that claims bridged
+fee juice in its setup phase may spend what it claims.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastnode.protocol.constants import FEE_JUICE_ADDRESS
+from fastnode.protocol.fields import FIELD_BYTES, field_from_int
+from fastnode.protocol.tx import Tx
+from fastnode.protocol.tx_data import CallRequest, TxData
+
+_FEE_JUICE: Final = field_from_int(FEE_JUICE_ADDRESS)
+#: Selector of the fee juice contract's ``_increase_public_balance((Field),u128)``.
+_INCREASE_BALANCE_SELECTOR: Final = field_from_int(0xE7F045FF)
+#: Selector, account, amount.
+_CLAIM_FIELDS: Final = 3
+
+
+def priority_fee(data: TxData) -> int:
+    """What the sender adds per unit of L2 gas, as far as the cap on the whole price allows."""
+    return min(data.max_fees_per_gas.fee_per_l2_gas, data.max_priority_fees_per_gas.fee_per_l2_gas)
+
+
+def fee_limit(data: TxData) -> int:
+    """The most that the transaction can cost."""
+    gas, fees = data.gas_limits, data.max_fees_per_gas
+    return gas.da_gas * fees.fee_per_da_gas + gas.l2_gas * fees.fee_per_l2_gas
+
+
+def calldata_of(tx: Tx, call: CallRequest) -> bytes:
+    """Joined calldata fields of a call, found by the hash the sender claims; empty if there is none.
+
+    The claim itself is checked by the data rule of validation.
+    """
+    for entry in tx.calldata:
+        if entry.hash == call.calldata_hash:
+            return entry.values
+    return b""
+
+
+def claim_amount(tx: Tx) -> int:
+    """Fee juice that the setup phase credits to the fee payer before the fee is taken; 0 if none."""
+    for call in tx.data.setup_calls:
+        if call.contract_address != _FEE_JUICE or call.msg_sender != _FEE_JUICE or call.is_static_call:
+            continue
+        calldata = calldata_of(tx, call)
+        if len(calldata) < _CLAIM_FIELDS * FIELD_BYTES:
+            continue
+        selector, account, amount = (calldata[i * FIELD_BYTES : (i + 1) * FIELD_BYTES] for i in range(_CLAIM_FIELDS))
+        if selector == _INCREASE_BALANCE_SELECTOR and account == tx.data.fee_payer:
+            return int.from_bytes(amount, "big")
+    return 0
