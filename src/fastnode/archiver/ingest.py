@@ -392,12 +392,7 @@ class Ingestor:
 
     def _tips_after_undo(self, block_number: int) -> StoredTips:
         tips = self.view.stored_tips()
-        newest = self._info(block_number)
-        checkpoint = self.view.checkpoint(newest.checkpoint_number)
-        complete = newest.checkpoint_number
-        if checkpoint is None or checkpoint.last_block > block_number:
-            complete = max(0, complete - 1)
-        checkpointed = min(tips.checkpointed, complete)
+        checkpointed = self.view.newest_complete_checkpoint(block_number)
         proven = min(tips.proven, checkpointed)
         return StoredTips(block_number, checkpointed, proven, min(tips.finalized, proven))
 

@@ -158,26 +158,37 @@ class ChainView:
 
     def _resolve_tips(self, stored: StoredTips) -> L2Tips:
         return L2Tips(
-            proposed=self._block_id(stored.proposed_block),
-            checkpointed=self._tip_id(stored.checkpointed),
-            proven=self._tip_id(stored.proven),
-            finalized=self._tip_id(stored.finalized),
+            proposed=self.block_id(stored.proposed_block),
+            checkpointed=self.tip_of_checkpoint(stored.checkpointed),
+            proven=self.tip_of_checkpoint(stored.proven),
+            finalized=self.tip_of_checkpoint(stored.finalized),
         )
 
-    def _block_id(self, number: int) -> BlockId:
+    def block_id(self, number: int) -> BlockId:
+        """A stored block as tips name it: block 0 with its constant hash.  DatabaseError when unknown."""
         if number == 0:
             return GENESIS_TIP.block
         return BlockId(number, decode_block_info(number, self._required(layout.block_key(number))).hash)
 
-    def _tip_id(self, checkpoint_number: int) -> TipId:
-        if checkpoint_number == 0:
+    def tip_of_checkpoint(self, number: int) -> TipId:
+        """What a tip at this complete checkpoint says; 0 is the genesis.  DatabaseError when unknown."""
+        if number == 0:
             return GENESIS_TIP
-        value = self._required(layout.checkpoint_key(checkpoint_number))
-        checkpoint = StoredCheckpoint.decode(checkpoint_number, value)
+        checkpoint = StoredCheckpoint.decode(number, self._required(layout.checkpoint_key(number)))
         return TipId(
-            block=self._block_id(checkpoint.last_block),
-            checkpoint=CheckpointId(checkpoint_number, checkpoint.header_hash),
+            block=self.block_id(checkpoint.last_block),
+            checkpoint=CheckpointId(number, checkpoint.header_hash),
         )
+
+    def newest_complete_checkpoint(self, block_number: int) -> int:
+        """Number of the newest complete checkpoint that ends at or before a stored block; 0 when none does."""
+        checkpointed = self.tips.checkpointed.checkpoint.number
+        info = decode_block_info(block_number, self._required(layout.block_key(block_number)))
+        if info.checkpoint_number > checkpointed:
+            return checkpointed
+        checkpoint = self.checkpoint(info.checkpoint_number)
+        ends_later = checkpoint is not None and checkpoint.last_block > block_number
+        return info.checkpoint_number - 1 if ends_later else info.checkpoint_number
 
     # ---- blocks --------------------------------------------------------------------------
 

@@ -16,7 +16,9 @@ checkpoint, and may be left out when there are none.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import os
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -42,6 +44,7 @@ CHAIN_FILE_VERSION: Final = 1
 #: A checkpoint of full blobs is a few MB of JSON; a line beyond this is not a chain file.
 LINE_BYTES_MAX: Final = 64 << 20
 
+GZIP_LEVEL: Final = 6
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _ERROR_TEXT_MAX: Final = 200
 
@@ -185,35 +188,65 @@ _RECORDS: Final[dict[str, Callable[[dict[str, Any]], Record]]] = {
 class ChainFileWriter:
     """Writes a chain file beside its final name and moves it there when it is complete.
 
-    ``write`` takes ready JSON members, so that a record can be spliced from stored answers.
+    A context manager: leaving it without an error completes the file, leaving it with one removes what was
+    written.  Whatever the disk refuses is a :class:`ChainFileError`.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._partial = path.with_name(path.name + ".partial")
-        self._file = self._partial.open("wb")
+        try:
+            self._file = self._partial.open("wb")
+        except OSError as error:
+            raise self._error(error) from error
         # mtime 0 and no name: the same chain gives the same bytes.
-        self._gzip = gzip.GzipFile("", "wb", 6, self._file, mtime=0) if path.suffix == ".gz" else None
+        self._gzip = gzip.GzipFile("", "wb", GZIP_LEVEL, self._file, mtime=0) if path.suffix == ".gz" else None
 
     def write(self, kind: bytes, members: bytes) -> None:
-        """One line: ``members`` is what follows the kind, ``"key":value,...`` without braces."""
+        """One line: ``members`` is what follows the kind, ``"key":value,...`` without braces: ready JSON,
+        so that a record can be spliced from stored answers."""
         line = b'{"kind":"%b",%b}\n' % (kind, members)
-        if self._gzip is not None:
-            self._gzip.write(line)
-        else:
-            self._file.write(line)
+        try:
+            (self._gzip or self._file).write(line)
+        except OSError as error:
+            raise self._error(error) from error
 
     def finish(self) -> None:
         """Complete the file and give it its name."""
-        self._close()
-        self._partial.replace(self._path)
+        try:
+            if self._gzip is not None:
+                self._gzip.close()
+            # Synced before it gets its name: after a crash there is a whole file of that name, or none.
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            self._partial.replace(self._path)
+        except OSError as error:
+            raise self._error(error) from error
 
     def discard(self) -> None:
         """Remove what was written."""
-        self._close()
+        for file in (self._gzip, self._file):
+            # A full disk refuses the last buffer too; it is thrown away with the rest.
+            with contextlib.suppress(OSError):
+                if file is not None:
+                    file.close()
         self._partial.unlink(missing_ok=True)
 
-    def _close(self) -> None:
-        if self._gzip is not None:
-            self._gzip.close()
-        self._file.close()
+    def _error(self, error: OSError) -> ChainFileError:
+        return ChainFileError(str(self._path), None, f"cannot be written: {error.strerror or error}")
+
+    def __enter__(self) -> ChainFileWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self.discard()
+            return
+        try:
+            self.finish()
+        except ChainFileError:
+            self.discard()
+            raise
