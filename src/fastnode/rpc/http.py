@@ -104,9 +104,9 @@ class HttpConnection(asyncio.Protocol):
         "_limits",
         "_loop",
         "_owner",
-        "_read_state",
         "_reader",
         "_slots",
+        "_timed",
         "_transport",
         "_unfinished",
         "deadline",
@@ -117,7 +117,8 @@ class HttpConnection(asyncio.Protocol):
         self._loop = loop
         self._limits = owner.limits
         self._reader = RequestReader(owner.limits)
-        self._read_state = ReadState.IDLE
+        #: What ``deadline`` was set for, so that trickling bytes does not extend it.
+        self._timed: tuple[ReadState, int] | None = None
         self._transport: asyncio.Transport | None = None
         # answers
         self._slots: deque[_Slot] = deque()  # from the first answer that is not ready on
@@ -305,17 +306,22 @@ class HttpConnection(asyncio.Protocol):
         state = self._reader.state
         if self._is_write_paused:
             self.deadline = self._loop.time() + limits.write_time_s
-        elif self._is_busy():
+            self._timed = None
+            return
+        if self._is_busy():
             self.deadline = _NEVER  # the server's turn
-        elif state is not self._read_state or state is ReadState.IDLE:
-            # A head or a body has one deadline from its first byte: trickling bytes does not extend it.
-            times = {
-                ReadState.IDLE: limits.idle_time_s + IDLE_SLACK_S,
-                ReadState.HEAD: limits.head_time_s,
-                ReadState.BODY: limits.body_time_s,
-            }
-            self.deadline = self._loop.time() + times.get(state, 0.0)
-        self._read_state = state
+            self._timed = None
+            return
+        awaited = (state, self._reader.begun_count)
+        if awaited == self._timed:
+            return
+        self._timed = awaited
+        times = {
+            ReadState.IDLE: limits.idle_time_s + IDLE_SLACK_S,
+            ReadState.HEAD: limits.head_time_s,
+            ReadState.BODY: limits.body_time_s,
+        }
+        self.deadline = self._loop.time() + times.get(state, 0.0)
 
     def on_deadline(self) -> None:
         """Called by the owner's sweep when ``deadline`` has passed."""

@@ -58,6 +58,7 @@ class RequestReader:
         "_unfinished_head_bytes",
         "arrived",
         "awaits_continue",
+        "begun_count",
         "state",
     )
 
@@ -65,6 +66,8 @@ class RequestReader:
         self._limits = limits
         self.arrived: deque[Request | Refusal] = deque()
         self.state = ReadState.IDLE
+        #: Requests whose first byte has come; tells one open head or body from the next.
+        self.begun_count = 0
         #: The client waits for "100 Continue" before it sends the body.
         self.awaits_continue = False
         self._parser = httptools.HttpRequestParser(self)
@@ -149,6 +152,7 @@ class RequestReader:
 
     def on_message_begin(self) -> None:
         self._reset()
+        self.begun_count += 1
         self.state = ReadState.HEAD
 
     def on_url(self, piece: bytes) -> None:

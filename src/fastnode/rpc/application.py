@@ -1,0 +1,191 @@
+"""What stands behind a connection: paths, verbs, content types, codings, CORS; JSON-RPC goes to the engine.
+
+    POST /          JSON-RPC: 200 with the answer (or the configured status for an error), 204 for nothing to say
+    GET  /status    200 OK; HEAD too
+    OPTIONS         CORS preflight 204; a plain question 200 with Allow
+    others          405 with Allow on a known path, 404 elsewhere
+
+A fault of HTTP has an HTTP status; what concerns the body (413, 415, 400 for damaged gzip) also
+carries a JSON-RPC error, because the client's code that reads it expects one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import Executor
+from http import HTTPStatus
+from typing import Any, Final
+
+import orjson
+
+from fastnode.errors import InvalidRequest, ParseError
+from fastnode.rpc.content_coding import BodyTooLarge, Coding, choose_coding, deflate, inflate, is_known_coding
+from fastnode.rpc.engine import Engine, Reply
+from fastnode.rpc.http_messages import Response, header_fields
+
+__all__ = ["RpcApplication"]
+
+#: A smaller answer travels in one packet anyway.
+COMPRESSED_BYTES_MIN: Final = 1024
+#: A larger answer is compressed in a thread.
+COMPRESSED_ON_LOOP_BYTES_MAX: Final = 64 * 1024
+
+STATUS_PATH: Final = b"/status"
+_JSON_TYPE: Final = re.compile(
+    rb"application/(?:json|[\w.+-]+\+json|csp-report)[ \t]*(?:;.*)?", re.IGNORECASE | re.DOTALL
+)
+_ABSOLUTE_TARGET: Final = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
+#: Header names that may be sent back to a browser that asks whether it may send them.
+_HEADER_NAMES: Final = re.compile(rb"[\w!#$%&'*+.^`|~-]+(?:[ \t]*,[ \t]*[\w!#$%&'*+.^`|~-]+)*", re.ASCII)
+#: Of requests whose body could not be read or understood.
+_STATUSES_WITH_RPC_ERROR: Final = frozenset({HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE})
+
+
+class RpcApplication:
+    """Answers the complete requests of all connections of one server.
+
+    ``headers`` are added to every response; ``error_status`` is the HTTP status of a body that is one
+    JSON-RPC error.  ``executor`` compresses large answers (default: the event loop's).
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        headers: Sequence[tuple[str, str]] = (),
+        error_status: int = HTTPStatus.OK,
+        executor: Executor | None = None,
+    ) -> None:
+        self._engine = engine
+        self._executor = executor
+        self._error_status = HTTPStatus(error_status)
+        self.set_headers(headers)
+
+    def set_headers(self, headers: Sequence[tuple[str, str]]) -> None:
+        """Replace the headers of every response, from the next one on."""
+        common = header_fields(("Vary", "Accept-Encoding, Origin"), ("Access-Control-Allow-Origin", "*"), *headers)
+        json_fields = common + header_fields(("Content-Type", "application/json; charset=utf-8"))
+        text_fields = common + header_fields(("Content-Type", "text/plain; charset=utf-8"))
+        self._common_fields = common
+        self._json_fields = json_fields
+        self._text_fields = text_fields
+        self._coded_fields: dict[Coding, bytes] = {
+            "gzip": json_fields + header_fields(("Content-Encoding", "gzip")),
+            "deflate": json_fields + header_fields(("Content-Encoding", "deflate")),
+        }
+        self._preflight_fields = common + header_fields(("Access-Control-Allow-Methods", "GET,HEAD,POST"))
+
+    # ---- the connection's side ---------------------------------------------------------------
+
+    def on_request(
+        self, method: bytes, target: bytes, headers: dict[bytes, bytes], body: bytes
+    ) -> Response | Coroutine[Any, Any, Response]:
+        # Fast path. If: POST to the root.  Then: nothing else can be meant.
+        if method == b"POST" and target == b"/":
+            return self._on_call(headers, body)
+        path = _path_of(target)
+        if path == b"/":
+            if method == b"POST":
+                return self._on_call(headers, body)
+            return self._on_other_verb(method, headers, "POST")
+        if path == STATUS_PATH:
+            if method in (b"GET", b"HEAD"):
+                return Response(HTTPStatus.OK, self._text_fields, b"OK")
+            return self._on_other_verb(method, headers, "HEAD, GET")
+        return self._text(HTTPStatus.NOT_FOUND)
+
+    def on_refusal(self, status: HTTPStatus, reason: str) -> Response:
+        if status in _STATUSES_WITH_RPC_ERROR:
+            return self._rpc_error(status, reason)
+        return Response(status, self._text_fields, f"{status.phrase}: {reason}".encode())
+
+    # ---- verbs -------------------------------------------------------------------------------
+
+    def _on_other_verb(self, method: bytes, headers: dict[bytes, bytes], allowed: str) -> Response:
+        allow = header_fields(("Allow", allowed))
+        if method != b"OPTIONS":
+            return Response(HTTPStatus.METHOD_NOT_ALLOWED, self._text_fields + allow, b"Method Not Allowed")
+        if b"origin" not in headers or b"access-control-request-method" not in headers:
+            return Response(HTTPStatus.OK, self._text_fields + allow, b"")
+        fields = self._preflight_fields
+        wanted = headers.get(b"access-control-request-headers", b"")
+        if _HEADER_NAMES.fullmatch(wanted) is not None:
+            fields += header_fields(("Access-Control-Allow-Headers", wanted.decode("ascii")))
+        return Response(HTTPStatus.NO_CONTENT, fields, None)
+
+    def _text(self, status: HTTPStatus) -> Response:
+        return Response(status, self._text_fields, status.phrase.encode())
+
+    # ---- JSON-RPC ----------------------------------------------------------------------------
+
+    def _on_call(self, headers: dict[bytes, bytes], body: bytes) -> Response | Coroutine[Any, Any, Response]:
+        coding = headers.get(b"content-encoding")
+        if coding is not None and (refusal_or_body := self._inflate(coding, body)) is not None:
+            if isinstance(refusal_or_body, Response):
+                return refusal_or_body
+            body = refusal_or_body
+        is_json_type = _JSON_TYPE.fullmatch(headers.get(b"content-type", b"")) is not None
+        accepted = headers.get(b"accept-encoding")
+        reply = self._engine.handle(body)
+        if not isinstance(reply, Reply):
+            return self._respond_later(reply, accepted)
+        if not is_json_type and reply.error_code == ParseError.code:
+            return self._rpc_error(
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body is not JSON, and its Content-Type does not say it is"
+            )
+        return self._respond(reply, accepted)
+
+    def _inflate(self, coding_header: bytes, body: bytes) -> Response | bytes | None:
+        """The plain body, or the refusal; None if the body is plain already."""
+        coding = coding_header.decode("latin-1").strip().lower()
+        if coding in ("", "identity"):
+            return None
+        if not is_known_coding(coding):
+            return self._rpc_error(
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "only the content codings gzip and deflate are understood"
+            )
+        limit = self._engine.limits.body_bytes_max
+        try:
+            return inflate(body, coding, bytes_max=limit)
+        except BodyTooLarge:
+            reason = f"the inflated request body exceeds the limit of {limit} bytes"
+            return self._rpc_error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
+        except ValueError as error:
+            return self._rpc_error(HTTPStatus.BAD_REQUEST, str(error))
+
+    async def _respond_later(self, pending: Coroutine[Any, Any, Reply], accepted: bytes | None) -> Response:
+        response = self._respond(await pending, accepted)
+        return response if isinstance(response, Response) else await response
+
+    def _respond(self, reply: Reply, accepted: bytes | None) -> Response | Coroutine[Any, Any, Response]:
+        body = reply.body
+        if body is None:
+            return Response(HTTPStatus.NO_CONTENT, self._common_fields, None)
+        status = HTTPStatus.OK if reply.error_code is None else self._error_status
+        if accepted is None or len(body) <= COMPRESSED_BYTES_MIN:
+            return Response(status, self._json_fields, body)
+        coding = choose_coding(accepted)
+        if coding is None:
+            return Response(status, self._json_fields, body)
+        if len(body) > COMPRESSED_ON_LOOP_BYTES_MAX:
+            return self._compress_in_thread(status, coding, body)
+        return Response(status, self._coded_fields[coding], deflate(body, coding))
+
+    async def _compress_in_thread(self, status: HTTPStatus, coding: Coding, body: bytes) -> Response:
+        loop = asyncio.get_running_loop()
+        compressed = await loop.run_in_executor(self._executor, deflate, body, coding)
+        return Response(status, self._coded_fields[coding], compressed)
+
+    def _rpc_error(self, status: HTTPStatus, reason: str) -> Response:
+        error = {"code": InvalidRequest.code, "message": f"Invalid request: {reason}"}
+        return Response(status, self._json_fields, orjson.dumps({"jsonrpc": "2.0", "id": None, "error": error}))
+
+
+def _path_of(target: bytes) -> bytes:
+    """The path that a request target means: no query, no host, slashes that say nothing removed."""
+    if not target.startswith(b"/"):
+        target = _ABSOLUTE_TARGET.sub(b"", target, count=1)
+    path = target.partition(b"?")[0]
+    return b"/" + path.strip(b"/")

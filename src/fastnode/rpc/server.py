@@ -1,0 +1,157 @@
+"""The server: one port, its connections, their deadlines, and a stop that loses no answer."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from http import HTTPStatus
+from typing import Any, Final
+
+from fastnode.rpc.application import RpcApplication
+from fastnode.rpc.engine import Engine
+from fastnode.rpc.http import HttpConnection
+from fastnode.rpc.http_messages import ResponseWriter
+from fastnode.rpc.limits import Limits
+
+__all__ = ["RpcServer", "describe_bind_error"]
+
+logger = logging.getLogger("fastnode.rpc")
+
+#: Deadlines are checked, and the Date header renewed, this often.
+SWEEP_INTERVAL_S: Final = 1.0
+#: Connections that the system may hold ready before they are accepted.
+BACKLOG: Final = 4096
+
+
+class RpcServer:
+    """Serves an engine over HTTP.  ``start`` and ``stop`` belong to one running event loop.
+
+    ``headers`` are added to every response (:meth:`set_headers` replaces them later); ``error_status``
+    is the HTTP status of a body that is one JSON-RPC error.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        host: str,
+        port: int,
+        headers: Sequence[tuple[str, str]] = (),
+        error_status: int = HTTPStatus.OK,
+        executor: Executor | None = None,
+    ) -> None:
+        self.limits: Limits = engine.limits
+        self.application = RpcApplication(engine, headers=headers, error_status=error_status, executor=executor)
+        self.writer = ResponseWriter(self.limits.idle_time_s)
+        self.host = host
+        self._wanted_port = port
+        self._listener: asyncio.Server | None = None
+        self._sweeper: asyncio.Task[None] | None = None
+        self._connections: set[HttpConnection] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._all_gone: asyncio.Event | None = None
+        self._is_stopping = False
+        self._bound_port = 0
+        #: Connections since the start, and those turned away because there were too many.
+        self.accepted_count = 0
+        self.turned_away_count = 0
+
+    # ---- life --------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Bind and listen.  Raises OSError (such as EADDRINUSE), with nothing left open."""
+        if self._listener is not None:
+            raise RuntimeError("the server has been started already")
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(
+            lambda: HttpConnection(self, loop), self.host, self._wanted_port, backlog=BACKLOG
+        )
+        self._bound_port = self._listener.sockets[0].getsockname()[1]
+        self._sweeper = loop.create_task(self._sweep())
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on, also when port 0 asked for any free one."""
+        return self._bound_port
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
+    def set_headers(self, headers: Sequence[tuple[str, str]]) -> None:
+        self.application.set_headers(headers)
+
+    async def stop(self, *, grace_seconds: float = 10.0) -> None:
+        """Accept nothing new, finish the requests that have begun to arrive, close.
+
+        What is not finished after ``grace_seconds`` is cut off.  May be called more than once.
+        """
+        if self._listener is None or self._is_stopping:
+            return
+        self._is_stopping = True
+        self._listener.close()
+        self._all_gone = asyncio.Event()
+        for connection in tuple(self._connections):
+            connection.drain()
+        await self._wait_until_gone(grace_seconds)
+        if self._connections:
+            logger.warning("%d connections were cut off after %g s", len(self._connections), grace_seconds)
+            for connection in tuple(self._connections):
+                connection.abort()
+            await self._wait_until_gone(SWEEP_INTERVAL_S)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=SWEEP_INTERVAL_S)
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            await asyncio.gather(self._sweeper, return_exceptions=True)
+
+    async def _wait_until_gone(self, seconds: float) -> None:
+        assert self._all_gone is not None
+        if not self._connections:
+            return
+        try:
+            await asyncio.wait_for(self._all_gone.wait(), seconds)
+        except TimeoutError:
+            return
+
+    async def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(SWEEP_INTERVAL_S)
+            self.writer.refresh_date()
+            now = loop.time()
+            late = [connection for connection in self._connections if connection.deadline <= now]
+            for connection in late:
+                connection.on_deadline()
+
+    # ---- connections -------------------------------------------------------------------------
+
+    def admit(self, connection: HttpConnection) -> bool:
+        if self._is_stopping or len(self._connections) >= self.limits.connections_max:
+            self.turned_away_count += 1
+            return False
+        self.accepted_count += 1
+        self._connections.add(connection)
+        return True
+
+    def forget(self, connection: HttpConnection) -> None:
+        self._connections.discard(connection)
+        if not self._connections and self._all_gone is not None:
+            self._all_gone.set()
+
+    def keep_task(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def describe_bind_error(error: OSError, host: str, port: int) -> str:
+    """One line for an operator whose server could not listen."""
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} on {host} is in use by another program; choose another one"
+    if error.errno == errno.EACCES:
+        return f"port {port} on {host} needs privileges; choose one above 1023"
+    return f"cannot listen on {host}:{port}: {os.strerror(error.errno) if error.errno else error}"
