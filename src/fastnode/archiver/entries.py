@@ -17,6 +17,7 @@ from fastnode.protocol.checkpoint import PublishedCheckpoint
 from fastnode.protocol.messages import first_message_index
 
 __all__ = [
+    "Entries",
     "block_entries",
     "block_info",
     "block_keys",
@@ -26,6 +27,7 @@ __all__ = [
     "message_keys",
 ]
 
+#: Keys and their values.
 Entries = dict[bytes, bytes]
 
 

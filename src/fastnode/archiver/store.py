@@ -13,6 +13,7 @@ import orjson
 
 from fastnode.archiver import layout
 from fastnode.archiver.database import SharedDatabase, Transaction, open_leveldb
+from fastnode.archiver.entries import Entries
 from fastnode.archiver.queries import ChainInfo, ChainView
 from fastnode.archiver.records import BlockInfo, StoredBlock, StoredTips
 from fastnode.archiver.rendering import render
@@ -20,7 +21,7 @@ from fastnode.archiver.sources.base import ChainRecord, GenesisRecord
 from fastnode.errors import BlockRejected, DatabaseError, DataDirectoryError
 from fastnode.protocol.header import AppendOnlyTreeSnapshot
 
-__all__ = ["ARCHIVER_DIRECTORY", "ArchiverStore"]
+__all__ = ["ARCHIVER_DIRECTORY", "ArchiverStore", "check_genesis_hash", "genesis_entries"]
 
 #: Folder of this database below the data directory.
 ARCHIVER_DIRECTORY: Final = "archiver"
@@ -80,17 +81,11 @@ class ArchiverStore:
         if self.has_chain:
             self._refuse_other_chain(chain, genesis)
             return False
-        _check_genesis_hash(genesis)
+        check_genesis_hash(genesis)
         transaction = self.transaction()
-        transaction.put(layout.KEY_CHAIN, orjson.dumps(chain.to_json()))
-        transaction.put(layout.KEY_GENESIS, orjson.dumps(genesis.to_json()))
-        transaction.put(layout.KEY_TIPS, StoredTips(0, 0, 0, 0).encode())
-        for class_id, contract_class in genesis.contract_classes:
-            transaction.put(layout.CLASS + class_id, orjson.dumps(contract_class))
-        for address, instance in genesis.contract_instances:
-            transaction.put(layout.INSTANCE + address, orjson.dumps(instance))
-        for key, value in genesis_block_entries(genesis).items():
+        for key, value in genesis_entries(chain, genesis).items():
             transaction.put(key, value)
+        transaction.put(layout.KEY_TIPS, StoredTips(0, 0, 0, 0).encode())
         transaction.commit()
         return True
 
@@ -152,7 +147,18 @@ class ArchiverStore:
         self.close()
 
 
-def genesis_block_entries(genesis: GenesisRecord) -> dict[bytes, bytes]:
+def genesis_entries(chain: ChainRecord, genesis: GenesisRecord) -> Entries:
+    """Keys and values of everything that exists before block 1, the tips excepted."""
+    entries = {
+        layout.KEY_CHAIN: orjson.dumps(chain.to_json()),
+        layout.KEY_GENESIS: orjson.dumps(genesis.to_json()),
+    }
+    entries |= {layout.CLASS + class_id: orjson.dumps(item) for class_id, item in genesis.contract_classes}
+    entries |= {layout.INSTANCE + address: orjson.dumps(item) for address, item in genesis.contract_instances}
+    return entries | _genesis_block_entries(genesis)
+
+
+def _genesis_block_entries(genesis: GenesisRecord) -> Entries:
     """Keys and values of block 0: stored like any other block, so that reads need no exception for it."""
     variables = genesis.header.global_variables
     block = StoredBlock(
@@ -179,7 +185,8 @@ def genesis_block_entries(genesis: GenesisRecord) -> dict[bytes, bytes]:
     }
 
 
-def _check_genesis_hash(genesis: GenesisRecord) -> None:
+def check_genesis_hash(genesis: GenesisRecord) -> None:
+    """BlockRejected when the record's ``blockHash`` is not the hash of its header."""
     computed = genesis.header.hash()
     if computed != genesis.block_hash:
         raise BlockRejected(f"genesis: blockHash is {_hex(genesis.block_hash)}, its header hashes to {_hex(computed)}")

@@ -1,0 +1,273 @@
+"""``fastnode db check``: everything that the chain database claims, worked out again.
+
+Each block and checkpoint is decoded from its stored JSON, verified as if it had just arrived, and
+what it must have stored is compared with what is there.  Then all keys are counted, so that
+nothing can lie in the database that belongs to no block.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Final
+
+import orjson
+import plyvel
+
+from fastnode.archiver import layout
+from fastnode.archiver.entries import Entries, block_entries, checkpoint_entries, message_entries
+from fastnode.archiver.queries import ChainView
+from fastnode.archiver.records import BlockInfo, StoredCheckpoint
+from fastnode.archiver.sources.base import ChainRecord, GenesisRecord
+from fastnode.archiver.store import ArchiverStore, check_genesis_hash, genesis_entries
+from fastnode.archiver.verification import CheckpointVerifier, Verification, check_messages, require
+from fastnode.errors import BlockRejected, DatabaseError, DecodeError
+from fastnode.protocol.block import L2Block
+from fastnode.protocol.checkpoint import (
+    Checkpoint,
+    CheckpointHeader,
+    CommitteeAttestation,
+    L1PublishedData,
+    PublishedCheckpoint,
+)
+from fastnode.protocol.header import AppendOnlyTreeSnapshot
+
+__all__ = ["CheckReport", "check_database"]
+
+#: After so many findings the walk ends: the database is lost, and the operator knows.
+PROBLEMS_MAX: Final = 100
+
+#: What is stored under a key, by its first byte.
+_KINDS: Final = {
+    layout.KEY_SCHEMA: "the schema version",
+    layout.KEY_CHAIN: "the chain record",
+    layout.KEY_GENESIS: "the genesis record",
+    layout.KEY_TIPS: "the tips",
+    layout.KEY_UNDO: "the mark of an interrupted undo",
+    layout.CLASS: "contract class",
+    layout.INSTANCE: "contract instance",
+    layout.BLOCK: "block record",
+    layout.EFFECT: "transaction effect",
+    layout.TX_HASHES: "list of transaction hashes",
+    layout.L2_TO_L1: "list of L2->L1 messages",
+    layout.CHECKPOINT: "checkpoint record",
+    layout.L1_TO_L2: "list of L1->L2 messages",
+    layout.BLOCK_BY_HASH: "index entry of the block hash",
+    layout.BLOCK_BY_ARCHIVE: "index entry of the archive root",
+    layout.TRANSACTION: "transaction record",
+    layout.CHECKPOINT_BY_SLOT: "index entry of the slot",
+    layout.MESSAGE: "index entry of an L1->L2 message",
+}
+#: First byte of the keys that belong to index writers.
+_RESERVED_FROM: Final = 0x80
+
+#: What a damaged value may do to its reader.
+_DAMAGE: Final = (BlockRejected, DatabaseError, DecodeError, ValueError, KeyError, struct.error, plyvel.Error)
+
+#: ``progress(done, total)`` in blocks.
+Progress = Callable[[int, int], None]
+
+
+@dataclass(slots=True)
+class CheckReport:
+    """What was walked and what was found.  ``problems`` are sentences; none means that the database is clean.
+
+    ``notes`` are things to know that are no fault.
+    """
+
+    blocks: int = 0
+    checkpoints: int = 0
+    transactions: int = 0
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def clean(self) -> bool:
+        return not self.problems
+
+
+def check_database(store: ArchiverStore, *, progress: Progress | None = None) -> CheckReport:
+    """Check the whole chain database.  Never raises for what it finds; reads from one snapshot."""
+    report = CheckReport()
+    if not store.has_chain:
+        report.notes.append("the database holds no chain yet")
+        return report
+    try:
+        with store.open_view() as view:
+            _Check(view, report, progress).run()
+    except _TooManyProblemsError:
+        report.notes.append(f"stopped after {PROBLEMS_MAX} problems")
+    except _DAMAGE as error:
+        report.problems.append(f"the database cannot be read: {_text(error)}")
+    return report
+
+
+class _TooManyProblemsError(Exception):
+    pass
+
+
+class _Check:
+    def __init__(self, view: ChainView, report: CheckReport, progress: Progress | None) -> None:
+        self._view = view
+        self._report = report
+        self._progress = progress
+        self._expected: Counter[bytes] = Counter({layout.KEY_SCHEMA: 1, layout.KEY_TIPS: 1})
+        self._epoch = -1
+        self._out_hashes: list[bytes] = []  # of the epoch's checkpoints so far
+        self._newest_complete = 0
+
+    def run(self) -> None:
+        with self._noting("the genesis"):
+            self._check_genesis()
+        for _, group in groupby(self._block_infos(), key=lambda info: info.checkpoint_number):
+            self._check_run(list(group))
+        with self._noting("the tips"):
+            self._check_tips()
+        with self._noting("the keys"):
+            self._check_keys()
+
+    # ---- findings ------------------------------------------------------------------------
+
+    def _problem(self, text: str) -> None:
+        self._report.problems.append(text)
+        if len(self._report.problems) >= PROBLEMS_MAX:
+            raise _TooManyProblemsError
+
+    @contextlib.contextmanager
+    def _noting(self, where: str) -> Iterator[None]:
+        """Whatever is wrong inside becomes a problem, and the walk goes on behind it."""
+        try:
+            yield
+        except BlockRejected as error:
+            self._problem(str(error))  # says where itself
+        except _DAMAGE as error:
+            self._problem(f"{where}: {_text(error)}")
+
+    def _compare(self, where: str, entries: Entries) -> None:
+        for key, expected in entries.items():
+            kind = key[:1]
+            self._expected[kind] += 1
+            stored = self._view.get(key)
+            if stored != expected:
+                self._problem(f"{where}: its {_KINDS[kind]} {'is missing' if stored is None else 'is wrong'}")
+
+    # ---- the walk ------------------------------------------------------------------------
+
+    def _check_genesis(self) -> None:
+        chain = ChainRecord.from_json(orjson.loads(self._view.get(layout.KEY_CHAIN) or b""))
+        genesis = GenesisRecord.from_json(orjson.loads(self._view.genesis_json()))
+        check_genesis_hash(genesis)
+        self._compare("the genesis", genesis_entries(chain, genesis))
+
+    def _block_infos(self) -> Iterator[BlockInfo]:
+        """Blocks 1 to the tip; one that is missing is a problem and leaves a gap."""
+        tip = self._view.tip_number
+        for number in range(1, tip + 1):
+            with self._noting(f"block {number}"):
+                info = self._view.block_info(number)
+                assert info is not None
+                yield info
+            if self._progress is not None:
+                self._progress(number, tip)
+
+    def _check_run(self, infos: Sequence[BlockInfo]) -> None:
+        """The blocks of one checkpoint, then the checkpoint itself when it is complete."""
+        view, number = self._view, infos[0].checkpoint_number
+        with self._noting(f"checkpoint {number}"):
+            parent = view.block_info(infos[0].number - 1)
+            assert parent is not None
+            verifier = CheckpointVerifier(
+                parent, chain_id=view.chain.l1_chain_id, version=view.chain.rollup_version, mode=Verification.FULL
+            )
+            messages = view.l1_to_l2_messages(number)
+            check_messages(number, messages)
+            self._compare(f"checkpoint {number}", message_entries(number, messages))
+            blocks = tuple(self._check_block(info, verifier) for info in infos)
+            if number <= view.tips.checkpointed.checkpoint.number:
+                self._check_checkpoint(number, blocks, messages, verifier)
+
+    def _check_block(self, info: BlockInfo, verifier: CheckpointVerifier) -> L2Block:
+        where = f"block {info.number}"
+        block = self._view.load_block(info.number)
+        assert block is not None
+        require(where, "header.globalVariables.blockNumber", block.number, info.number)
+        block_hash = block.hash()
+        verifier.check_block(block, block_hash)
+        self._compare(where, block_entries(block, block_hash, epoch_duration=self._view.chain.epoch_duration))
+        self._report.blocks += 1
+        self._report.transactions += info.tx_count
+        return block
+
+    def _check_checkpoint(
+        self, number: int, blocks: tuple[L2Block, ...], messages: Sequence[bytes], verifier: CheckpointVerifier
+    ) -> None:
+        where = f"checkpoint {number}"
+        stored = self._view.checkpoint(number)
+        if stored is None:
+            raise BlockRejected(f"{where}: its {_KINDS[layout.CHECKPOINT]} is missing")
+        published = _published(stored, blocks)
+        header = published.checkpoint.header
+        epoch = header.slot_number // self._view.chain.epoch_duration
+        if epoch != self._epoch:
+            self._epoch, self._out_hashes = epoch, []
+        out_hash = verifier.check_checkpoint(published.checkpoint, messages, self._out_hashes)
+        self._out_hashes.append(out_hash)
+        self._compare(where, checkpoint_entries(published, header_hash=header.hash(), out_hash=out_hash))
+        self._report.checkpoints += 1
+        self._newest_complete = number
+
+    # ---- the whole -----------------------------------------------------------------------
+
+    def _check_tips(self) -> None:
+        tips = self._view.stored_tips()
+        if not tips.finalized <= tips.proven <= tips.checkpointed:
+            self._problem(
+                f"the tips: finalized {tips.finalized}, proven {tips.proven}, checkpointed {tips.checkpointed} "
+                f"are not in order"
+            )
+        if tips.checkpointed != self._newest_complete:
+            self._problem(
+                f"the tips: checkpointed is {tips.checkpointed}, the newest sound checkpoint is {self._newest_complete}"
+            )
+
+    def _check_keys(self) -> None:
+        """Reads every value once more with its checksum, and looks for entries that belong to nothing."""
+        found: Counter[bytes] = Counter()
+        for key, _ in self._view.scan(verify_checksums=True):
+            if key[0] < _RESERVED_FROM:
+                found[key[:1]] += 1
+        if found.pop(layout.KEY_UNDO, 0):
+            self._report.notes.append("an undo was interrupted; the next start finishes it")
+        if self._report.problems:
+            return  # what is wrong already makes the counts differ
+        for kind in sorted(found.keys() | self._expected.keys()):
+            surplus = found[kind] - self._expected[kind]
+            if surplus:
+                name = _KINDS.get(kind, f"key that starts with {kind!r}")
+                self._problem(f"{surplus} too many of the kind: {name}")
+
+
+def _published(stored: StoredCheckpoint, blocks: tuple[L2Block, ...]) -> PublishedCheckpoint:
+    where = f"checkpoint {stored.number}"
+    checkpoint = Checkpoint(
+        archive=AppendOnlyTreeSnapshot.from_json(orjson.loads(stored.archive_json), f"{where}.archive"),
+        header=CheckpointHeader.from_json(orjson.loads(stored.header_json), f"{where}.header"),
+        blocks=blocks,
+        number=stored.number,
+        fee_asset_price_modifier=stored.fee_asset_price_modifier,
+    )
+    attestations = orjson.loads(stored.attestations_json)
+    return PublishedCheckpoint(
+        checkpoint=checkpoint,
+        l1=L1PublishedData.from_json(orjson.loads(stored.l1_json), f"{where}.l1"),
+        attestations=tuple(CommitteeAttestation.from_json(item, f"{where}.attestations") for item in attestations),
+    )
+
+
+def _text(error: BaseException) -> str:
+    message = error.args[0] if error.args else ""
+    return message.decode(errors="replace") if isinstance(message, bytes) else str(error) or type(error).__name__
