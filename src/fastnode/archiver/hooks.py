@@ -15,10 +15,15 @@ class StateApplier(Protocol):
     """The state trees behind the chain, in a database of their own.
 
     Order for a block: ``prepare``, then the archiver's batch, then ``commit``.  After a crash in
-    between, the trees are behind the archiver and catch up from it when the node starts.
+    between, the trees are behind the archiver and catch up from it (``Ingestor.catch_up``).
     Order for an undo: the trees first (they may refuse), then the archiver; a crash in between
     again leaves the trees behind.
     """
+
+    @property
+    def block_number(self) -> int:
+        """The newest block whose state is committed; 0 for the genesis."""
+        ...
 
     def prepare(self, block: L2Block, l1_to_l2_messages: Sequence[bytes]) -> Any:
         """Compute the block's trees and compare all roots; BlockRejected when one differs.

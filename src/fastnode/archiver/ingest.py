@@ -107,6 +107,36 @@ class Ingestor:
             self.undo_above(record.block_number)
         return 0
 
+    def catch_up(self, progress: Callable[[int, int], None] | None = None) -> int:
+        """Bring the state applier to the newest stored block; returns how many blocks it was behind.
+
+        To be called before anything is added: the trees are behind after a crash, or when their database is
+        new.  ``progress(done, total)`` counts blocks.  A state that is ahead (an older copy of the chain
+        database was put back) is undone.  DatabaseError when the trees refuse a stored block.
+        """
+        if self._state is None:
+            return 0
+        with self._lock:
+            tip = self.view.tip_number
+            self._state.undo_above(tip)
+            start = self._state.block_number
+            if start < tip:
+                log.info("state trees are at block %d, the chain at %d: catching up", start, tip)
+            for number in range(start + 1, tip + 1):
+                self._apply_stored_block(self._state, number)
+                if progress is not None:
+                    progress(number - start, tip - start)
+            return tip - start
+
+    def _apply_stored_block(self, state: StateApplier, number: int) -> None:
+        block = self._load_block(number)
+        is_first = block.index_within_checkpoint == 0
+        messages = self.view.l1_to_l2_messages(block.checkpoint_number) if is_first else ()
+        try:
+            state.commit(state.prepare(block, messages))
+        except BlockRejected as error:
+            raise DatabaseError(f"the state trees refuse the stored block {number}: {error}") from error
+
     # ---- checkpoints ---------------------------------------------------------------------
 
     def add_checkpoint(self, published: PublishedCheckpoint, messages: Sequence[bytes]) -> int:
@@ -278,7 +308,10 @@ class Ingestor:
         checkpointed: int | None = None,
     ) -> None:
         messages = messages if info.index_within_checkpoint == 0 else ()
-        prepared = self._state.prepare(block, messages) if self._state is not None else None
+        prepared = None
+        if self._state is not None:
+            self._require_state_at_tip(self._state)
+            prepared = self._state.prepare(block, messages)
         entries = block_entries(block, info.hash, epoch_duration=self.view.chain.epoch_duration)
         entries |= message_entries(info.checkpoint_number, messages)
         entries |= record or {}
@@ -293,6 +326,13 @@ class Ingestor:
         if self._state is not None:
             self._state.commit(prepared)
         self._publish()
+
+    def _require_state_at_tip(self, state: StateApplier) -> None:
+        if state.block_number != self.view.tip_number:
+            raise DatabaseError(
+                f"the state trees are at block {state.block_number}, the chain at {self.view.tip_number}: "
+                f"they have to catch up first"
+            )
 
     # ---- tips ----------------------------------------------------------------------------
 
