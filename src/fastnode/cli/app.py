@@ -1,0 +1,120 @@
+"""The root of the command line: its commands, and the one place where errors become exit codes.
+
+Exit codes: 0 done; 1 a command failed for a reason that its one line on standard error tells;
+2 the command line itself is wrong; 70 a bug; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import NoReturn
+
+import click
+
+from fastnode import __version__
+from fastnode.cli.chain import database, export_chain, import_chain
+from fastnode.cli.completion import completion
+from fastnode.cli.config import config
+from fastnode.cli.rpc import rpc
+from fastnode.cli.start import start
+from fastnode.config.renamed import advice_for_flag
+from fastnode.errors import FastnodeError
+
+__all__ = ["main", "root"]
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_BUG = 70  # EX_SOFTWARE of sysexits.h
+EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells count
+
+#: Environment name of --debug, for places where the command line is out of reach.
+_DEBUG_ENVIRONMENT = "FASTNODE_DEBUG"
+
+
+def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if not wanted or context.resilient_parsing:
+        return
+    from fastnode import kernels
+
+    python = ".".join(map(str, sys.version_info[:3]))
+    click.echo(f"fastnode {__version__} (kernel {kernels.poseidon2.kernel_name()}, Python {python})")
+    context.exit()
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version, the hashing kernel and the Python in use.",
+)
+@click.option("--debug", is_flag=True, help=f"Show a traceback when something fails.  [env: {_DEBUG_ENVIRONMENT}]")
+def root(debug: bool) -> None:
+    """A layer-2 rollup node made for serving."""
+    if debug:
+        os.environ[_DEBUG_ENVIRONMENT] = "1"
+
+
+for _command in (start, import_chain, export_chain, rpc, database, config, completion):
+    root.add_command(_command)
+
+
+def main() -> NoReturn:
+    """Runs the command line and ends the process."""
+    try:
+        result = root.main(prog_name="fastnode", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        # A group without its command: the help, in full, is the answer.
+        print(error.format_message(), file=sys.stderr)
+        sys.exit(EXIT_USAGE)
+    except click.UsageError as error:
+        _fail(_usage_message(error), EXIT_USAGE)
+    except click.ClickException as error:
+        _fail(error.format_message(), EXIT_FAILED)
+    except (click.Abort, KeyboardInterrupt):
+        _fail("interrupted", EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of our output went away (`fastnode ... | head`): leave without a word, and keep
+        # the interpreter from flushing into the closed pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_FAILED)
+    except FastnodeError as error:
+        _show_traceback_if_wanted()
+        _fail(str(error), EXIT_FAILED)
+    except Exception as error:  # noqa: BLE001 - the last line of defence: a bug, reported as one
+        if not _show_traceback_if_wanted():
+            _fail(f"internal error: {error!r} (a bug; --debug shows where)", EXIT_BUG)
+        sys.exit(EXIT_BUG)
+    sys.exit(result if isinstance(result, int) else 0)
+
+
+def _usage_message(error: click.UsageError) -> str:
+    """Click's sentence on one line, and where to read more."""
+    if isinstance(error, click.NoSuchOption):
+        advice = advice_for_flag(error.option_name)
+        if advice is not None:
+            return f"{error.option_name} is not a setting any more; {advice}"
+        message = f"no such option {error.option_name}"
+        if error.possibilities:
+            message += f"; did you mean {' or '.join(sorted(error.possibilities))}?"
+    else:
+        message = error.format_message().rstrip(".")
+    command = error.ctx.command_path if error.ctx is not None else "fastnode"
+    return f"{message} (see {command} --help)"
+
+
+def _show_traceback_if_wanted() -> bool:
+    wanted = os.environ.get(_DEBUG_ENVIRONMENT) == "1"
+    if wanted:
+        traceback.print_exc()
+    return wanted
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    one_line = " ".join(message.split())
+    print(f"fastnode: error: {one_line}", file=sys.stderr)
+    sys.exit(code)

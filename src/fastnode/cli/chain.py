@@ -1,0 +1,105 @@
+"""Commands on a data directory: ``import``, ``export`` and ``db check``."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import click
+
+from fastnode.cli.options import with_settings
+from fastnode.cli.progress import progress
+from fastnode.config.resolve import Resolved
+from fastnode.config.settings import CHECK, EXPORT, IMPORT, Settings
+from fastnode.errors import SettingError
+
+__all__ = ["database", "export_chain", "import_chain"]
+
+
+def _prepare(resolved: Resolved[Settings]) -> tuple[Settings, Path]:
+    """Sets the log up; the settings, and the data directory, which these commands cannot do without."""
+    from fastnode.observability import logs
+
+    settings = resolved.values
+    logs.configure(level=settings.log_level, as_json=settings.log_json)
+    for warning in resolved.warnings:
+        logging.getLogger(__name__).warning(warning)
+    if settings.data_directory is None:
+        raise SettingError("no data directory: add --data-directory DIRECTORY or set SVC_DATA_DIRECTORY")
+    return settings, settings.data_directory
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@with_settings(IMPORT)
+def import_chain(resolved: Resolved[Settings], file: Path) -> None:
+    """Load the chain file FILE into a data directory, verifying every block.
+
+    It may be stopped at any instant and run again: what is stored is recognised and skipped.
+    """
+    settings, path = _prepare(resolved)
+    from fastnode.archiver.chain_import import ImportProgress, adopt_chain_file, import_chain_file
+    from fastnode.chain_data import ChainData
+
+    with ChainData.open(path) as data, progress(f"importing {file.name}") as advance:
+
+        def on_progress(now: ImportProgress) -> None:
+            advance(now.bytes_read, now.bytes_total, f"block {now.block_number}")
+
+        adopt_chain_file(data.store, file)
+        ingestor = data.open_ingestor(verify=settings.verify)
+        summary = import_chain_file(ingestor, file, progress=on_progress)
+    known = summary.blocks - summary.new_blocks
+    click.echo(f"{summary.new_blocks} new blocks, {known} known already; newest block {summary.tip}")
+
+
+@click.command("export")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--from", "first", type=click.IntRange(min=1), metavar="N", help="First block.  [default: 1]")
+@click.option("--to", "last", type=click.IntRange(min=1), metavar="N", help="Last block.  [default: the newest]")
+@with_settings(EXPORT)
+def export_chain(resolved: Resolved[Settings], file: Path, first: int | None, last: int | None) -> None:
+    """Write the stored chain to the chain file FILE, compressed if its name ends in .gz.
+
+    Blocks come in whole checkpoints: the file begins with the checkpoint of the first block.
+    """
+    _, path = _prepare(resolved)
+    from fastnode.archiver.chain_export import export_chain_file
+    from fastnode.chain_data import ChainData
+
+    with ChainData.open(path, create=False) as data, progress(f"exporting {file.name}") as advance:
+
+        def on_progress(done: int, total: int) -> None:
+            advance(done, total, f"{done} of {total} blocks")
+
+        with data.store.open_view() as view:
+            summary = export_chain_file(view, file, first_block=first or 1, last_block=last, progress=on_progress)
+    click.echo(f"blocks {summary.first_block} to {summary.last_block}, {summary.checkpoints} whole checkpoints")
+
+
+@click.group("db")
+def database() -> None:
+    """Look after the databases of a data directory."""
+
+
+@database.command()
+@with_settings(CHECK)
+def check(resolved: Resolved[Settings]) -> int:
+    """Work out again everything that is stored and compare.  Exit code 1 when something is wrong."""
+    _, path = _prepare(resolved)
+    from fastnode.archiver.check import check_database
+    from fastnode.chain_data import ChainData
+
+    with ChainData.open(path, create=False) as data, progress("checking") as advance:
+
+        def on_progress(done: int, total: int) -> None:
+            advance(done, total, f"{done} of {total} blocks")
+
+        report = check_database(data.store, progress=on_progress)
+    for note in report.notes:
+        click.echo(f"note: {note}")
+    for problem in report.problems:
+        click.echo(f"problem: {problem}")
+    counted = f"{report.blocks} blocks, {report.checkpoints} checkpoints, {report.transactions} transactions"
+    click.echo(f"{counted}: {'clean' if report.clean else f'{len(report.problems)} problems'}")
+    return 0 if report.clean else 1

@@ -1,0 +1,30 @@
+"""``fastnode completion SHELL``: prints the script that teaches a shell to complete the command."""
+
+from __future__ import annotations
+
+import click
+
+__all__ = ["completion"]
+
+#: Where each shell reads such a script from; the first line of the command's help.
+_SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(_SHELLS))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the completion script of a shell.
+
+    \b
+    bash:  eval "$(fastnode completion bash)"       in ~/.bashrc
+    zsh:   eval "$(fastnode completion zsh)"        in ~/.zshrc
+    fish:  fastnode completion fish | source        in ~/.config/fish/config.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    made_by = get_completion_class(shell)
+    if made_by is None:  # pragma: no cover - click knows all three
+        raise click.UsageError(f"no completion for {shell}")
+    script = made_by(context.find_root().command, {}, "fastnode", "_FASTNODE_COMPLETE")
+    click.echo(script.source())

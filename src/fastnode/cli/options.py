@@ -1,0 +1,67 @@
+"""Turns the settings table into click options, and what they bring into effective settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from fastnode.config.kinds import Boolean
+from fastnode.config.resolve import CONFIG_ENVIRONMENT, Resolved, resolve
+from fastnode.config.settings import Setting, Settings, rows
+
+__all__ = ["with_settings"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def with_settings(*commands: str) -> Callable[[Command], Command]:
+    """Gives a click command the options of the settings that any of ``commands`` takes.
+
+    The command receives them as its first argument, a ``Resolved[Settings]``.
+    """
+
+    def decorate(function: Command) -> Command:
+        taken = [setting for setting in rows(Settings) if set(setting.commands) & set(commands)]
+
+        @wraps(function)
+        def with_resolved_settings(config: str | None, **arguments: Any) -> Any:
+            flags: dict[str, str] = {}
+            for setting in taken:
+                value = arguments.pop(setting.attribute)
+                if value is not None:
+                    flags[setting.name] = str(value)
+            return function(_resolve(flags, config), **arguments)
+
+        decorated: Any = with_resolved_settings
+        decorated = click.option(
+            "--config", metavar="FILE", help=f"Settings file (TOML).  [env: {CONFIG_ENVIRONMENT}]"
+        )(decorated)
+        for setting in reversed(taken):
+            decorated = _option(setting)(decorated)
+        return decorated  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def _resolve(flags: dict[str, str], config: str | None) -> Resolved[Settings]:
+    file = config or os.environ.get(CONFIG_ENVIRONMENT)
+    return resolve(Settings, flags=flags, environment=os.environ, config_file=Path(file) if file else None)
+
+
+def _option(setting: Setting) -> Callable[[Any], Any]:
+    facts = [f"env: {', '.join(setting.environment)}"]
+    default = setting.show(setting.default)
+    if default is not None:
+        facts.append(f"default: {default}")
+    help_text = f"{setting.help}  [{'; '.join(facts)}]"
+    if isinstance(setting.kind, Boolean):
+        switch = f"{setting.flag}/--no-{setting.name}"
+        return click.option(switch, setting.attribute, default=None, help=help_text)
+    # Text for click: the settings table reads and checks the value, wherever it comes from.
+    names = (setting.flag, *setting.other_flags, setting.attribute)
+    return click.option(*names, type=str, default=None, metavar=setting.kind.metavar, help=help_text)

@@ -1,0 +1,70 @@
+"""Progress of long work: a bar on a terminal, plain lines everywhere else."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+__all__ = ["Advance", "progress"]
+
+#: ``advance(done, total, note)``: absolute counts, and where the work is in words ("block 57").
+Advance = Callable[[int, int, str], None]
+
+#: Seconds between two plain lines, and between two redraws of the bar.
+_LINE_INTERVAL_S = 5.0
+_BAR_INTERVAL_S = 0.1
+
+
+@contextmanager
+def progress(doing: str) -> Iterator[Advance]:
+    """Shows how far ``doing`` is on standard error, until the block is left."""
+    if sys.stderr.isatty():
+        with _bar(doing) as advance:
+            yield advance
+    else:
+        yield _limited(_LINE_INTERVAL_S, _print_line(doing))
+
+
+@contextmanager
+def _bar(doing: str) -> Iterator[Advance]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn(doing),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[note]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(doing, total=None, note="")
+
+        def draw(done: int, total: int, note: str) -> None:
+            bar.update(task, completed=done, total=total, note=note)
+
+        yield _limited(_BAR_INTERVAL_S, draw)
+
+
+def _print_line(doing: str) -> Advance:
+    def show(done: int, total: int, note: str) -> None:
+        percent = 100 * done // total if total else 100
+        print(f"{doing}: {percent} %, {note}", file=sys.stderr)
+
+    return show
+
+
+def _limited(interval_s: float, show: Advance) -> Advance:
+    """Passes on at most one report per interval: work reports after every record."""
+    next_at = time.monotonic() + interval_s
+
+    def advance(done: int, total: int, note: str) -> None:
+        nonlocal next_at
+        now = time.monotonic()
+        if now >= next_at:
+            next_at = now + interval_s
+            show(done, total, note)
+
+    return advance

@@ -1,0 +1,115 @@
+"""``fastnode rpc METHOD [PARAMS...]``: one call to a running node, printed for people."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from fastnode.errors import StartError
+
+__all__ = ["rpc"]
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+DEFAULT_ADMIN_URL = "http://127.0.0.1:8880"
+
+_THIS_MACHINE = ("127.0.0.1", "localhost")
+
+PUBLIC_PREFIX = "node_"
+ADMIN_PREFIX = "nodeAdmin_"
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.option(
+    "--url", metavar="URL", help=f"Where the node is.  [default: {DEFAULT_URL}, {DEFAULT_ADMIN_URL} for nodeAdmin_]"
+)
+@click.option("--timeout", type=float, default=30.0, metavar="SECONDS", show_default=True, help="How long to wait.")
+@click.argument("method")
+@click.argument("parameters", metavar="[PARAMS]...", nargs=-1)
+def rpc(method: str, parameters: tuple[str, ...], url: str | None, timeout: float) -> int:
+    """Call METHOD of a running node and print the result.
+
+    A parameter is read as JSON if it is JSON and as a string otherwise; a METHOD without a prefix
+    is one of the node_ methods.
+
+    \b
+    fastnode rpc getBlock 42
+    fastnode rpc getBlockHeader latest
+    fastnode rpc getCheckpointsData '{"from": 1, "limit": 3}'
+    """
+    if "_" not in method:
+        method = PUBLIC_PREFIX + method
+    if url is None:
+        url = DEFAULT_ADMIN_URL if method.startswith(ADMIN_PREFIX) else DEFAULT_URL
+    answer = _call(url, method, [_parameter(text) for text in parameters], timeout)
+    if "error" in answer:
+        _print_json(answer["error"], error=True)
+        return 1
+    if "result" in answer:
+        _print_json(answer["result"])
+    else:
+        click.echo("nothing found", err=True)
+    return 0
+
+
+def _parameter(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _call(url: str, method: str, parameters: list[Any], timeout: float) -> dict[str, Any]:
+    import http.client
+    from urllib.error import HTTPError, URLError
+    from urllib.request import ProxyHandler, Request, build_opener
+
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}).encode()
+    try:
+        request = Request(url, data=body, headers={"Content-Type": "application/json"})
+        if request.type not in ("http", "https"):
+            raise StartError(f"--url {url} is not an http or https address")
+        # This machine is called directly: a proxy set up for the outside world does not know it.
+        proxies = ProxyHandler({} if request.host.partition(":")[0] in _THIS_MACHINE else None)
+        with build_opener(proxies).open(request, timeout=timeout) as response:
+            content, status = response.read(), response.status
+    except HTTPError as error:
+        with error:
+            content, status = error.read(), error.code
+    except URLError as error:
+        raise StartError(f"no answer from {url}: {_reason(error.reason)}; is the node running?") from error
+    except (OSError, http.client.HTTPException) as error:
+        raise StartError(f"no answer from {url}: {_reason(error)}") from error
+    except ValueError as error:
+        raise StartError(f"--url {url} is not an address: {error}") from error
+    return _json_rpc_answer(url, content, status)
+
+
+def _reason(error: object) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__
+
+
+def _json_rpc_answer(url: str, content: bytes, status: int) -> dict[str, Any]:
+    try:
+        answer = json.loads(content)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict) or answer.get("jsonrpc") != "2.0":
+        raise StartError(f"{url} is no JSON-RPC server: it answered HTTP {status}")
+    return answer
+
+
+def _print_json(value: Any, *, error: bool = False) -> None:
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    stream = sys.stderr if error else sys.stdout
+    if not stream.isatty():
+        click.echo(text, err=error)
+        return
+    from rich.console import Console
+    from rich.syntax import Syntax
+
+    Console(file=stream).print(Syntax(text, "json", background_color="default", word_wrap=True))

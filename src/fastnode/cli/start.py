@@ -1,0 +1,33 @@
+"""``fastnode start --node``: runs the node until it is told to stop."""
+
+from __future__ import annotations
+
+import logging
+
+import click
+
+from fastnode.cli.options import with_settings
+from fastnode.config.resolve import Resolved
+from fastnode.config.settings import START, Settings
+
+__all__ = ["start"]
+
+
+@click.command()
+@click.option("--node", is_flag=True, help="Run a node; needed, as there may be other things to start.")
+@with_settings(START)
+def start(resolved: Resolved[Settings], node: bool) -> None:
+    """Start a node: follow the chain, verify it, serve it.
+
+    SIGTERM and SIGINT (Ctrl-C) stop it after the running requests; a second one stops it at once.
+    """
+    if not node:
+        raise click.UsageError("nothing to start: add --node", click.get_current_context())
+    from fastnode.node import run
+    from fastnode.observability import logs
+
+    settings = resolved.values
+    logs.configure(level=settings.log_level, as_json=settings.log_json)
+    for warning in resolved.warnings:
+        logging.getLogger(__name__).warning(warning)
+    run(settings)

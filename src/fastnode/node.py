@@ -1,0 +1,241 @@
+"""The composition root: builds the parts of a node from its settings, starts and stops them in order.
+
+    start   lock the data directory, open the chain, publish the first view, open both ports,
+            feed the chain from its source in a thread
+    stop    close the ports after the running requests, stop the thread, close the chain, unlock
+
+What a request reads is a :class:`~fastnode.rpc.view.View`.  Ingestion publishes a new one after each
+commit, from its thread, by assigning ``node.view``; the RPC engine takes it once per request body.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from contextlib import ExitStack
+from importlib import resources
+from pathlib import Path
+from typing import Final, cast
+
+import uvloop
+
+from fastnode import __version__, kernels
+from fastnode.archiver.chain_import import adopt_chain_file
+from fastnode.archiver.ingest import Ingestor
+from fastnode.archiver.queries import ChainInfo, ChainView
+from fastnode.archiver.store import ArchiverStore
+from fastnode.chain_data import ChainData
+from fastnode.config.settings import Settings
+from fastnode.errors import StartError
+from fastnode.ingestion import IngestionThread
+from fastnode.observability.logs import fields
+from fastnode.rpc import chain_methods
+from fastnode.rpc.engine import Engine
+from fastnode.rpc.limits import Limits
+from fastnode.rpc.methods import Method, MethodSet, MethodTable
+from fastnode.rpc.server import RpcServer, describe_bind_error
+from fastnode.rpc.view import View
+
+__all__ = ["Node", "run"]
+
+logger = logging.getLogger(__name__)
+
+#: Present in a data directory from the first block of the sample chain to its last, so that a start
+#: that was cut short is taken up again, and a chain of one's own is never mixed with the sample.
+SAMPLE_UNFINISHED: Final = "sample-chain.unfinished"
+
+
+class Node:
+    """A node with its parts.  ``start`` once, ``stop`` once; both in the same event loop."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.view: View | None = None
+        self.public: RpcServer | None = None
+        self.admin: RpcServer | None = None
+        self._resources = ExitStack()
+        self._marker = Path()  # SAMPLE_UNFINISHED in the data directory
+        self._ingestion: IngestionThread | None = None
+        self._failure: asyncio.Future[None] | None = None
+
+    # ---- life ------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """StartError or DatabaseError, with everything closed again, when the node cannot start."""
+        self._failure = asyncio.get_running_loop().create_future()
+        try:
+            data = self._open_data()
+            source = self._choose_source(data.store)
+            ingestor = data.open_ingestor(verify=self.settings.verify, on_commit=self._publish)
+            self._publish(ingestor.view)
+            await self._open_ports(data.store.chain)
+            self._feed(ingestor, source)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def wait_for_failure(self) -> None:
+        """Never returns; raises what ended ingestion."""
+        assert self._failure is not None
+        await self._failure
+
+    async def stop(self) -> None:
+        """Answer what is being answered, finish the block being written, close everything."""
+        for server in (self.public, self.admin):
+            if server is not None:
+                await server.stop(grace_seconds=self.settings.shutdown_grace_s)
+        if self._ingestion is not None:
+            await asyncio.to_thread(self._ingestion.stop)
+        if self._failure is not None:
+            self._failure.cancel()
+        self.view = None
+        self._resources.close()
+
+    # ---- chain -----------------------------------------------------------------------------
+
+    def _open_data(self) -> ChainData:
+        data = self._resources.enter_context(ChainData.open(self.settings.data_directory))
+        self._marker = data.directory.path / SAMPLE_UNFINISHED
+        logger.info("data directory", extra=fields(path=data.directory.path))
+        return data
+
+    def _choose_source(self, store: ArchiverStore) -> Path | None:
+        """The chain file to load, with its genesis already in the store; None: serve what is stored."""
+        if self.settings.chain_file is not None:
+            source = self.settings.chain_file
+        elif not store.has_chain or self._marker.exists():
+            source = self._resources.enter_context(resources.as_file(sample_chain()))
+            self._marker.touch()
+            logger.info("sample chain: nothing is stored yet and no chain file is given")
+        else:
+            return None
+        adopt_chain_file(store, source)
+        return source
+
+    def _publish(self, chain: ChainView) -> None:
+        """Called by ingestion, in its thread, after each commit."""
+        self.view = View(chain)
+
+    def _feed(self, ingestor: Ingestor, source: Path | None) -> None:
+        if source is None:
+            logger.info("serving the stored chain", extra=fields(tip=ingestor.view.tip_number))
+            return
+        loop = asyncio.get_running_loop()
+
+        def on_failure(error: BaseException) -> None:
+            loop.call_soon_threadsafe(self._fail, error)
+
+        self._ingestion = IngestionThread(ingestor, source, on_done=self._on_loaded, on_failure=on_failure)
+        self._ingestion.start()
+
+    def _on_loaded(self) -> None:
+        self._marker.unlink(missing_ok=True)
+
+    def _fail(self, error: BaseException) -> None:
+        if self._failure is not None and not self._failure.done():
+            self._failure.set_exception(error)
+
+    # ---- RPC -------------------------------------------------------------------------------
+
+    async def _open_ports(self, chain: ChainInfo) -> None:
+        settings = self.settings
+        headers = version_headers(chain)
+        self.public = self._server(public_methods(), settings.host, settings.port, headers)
+        await _listen(self.public, settings.port, "--port")
+        self.admin = self._server(admin_methods(), settings.admin_host, settings.admin_port, headers)
+        await _listen(self.admin, settings.admin_port, "--admin-port")
+        logger.info("serving", extra=fields(host=settings.host, port=self.public.port, admin_port=self.admin.port))
+
+    def _server(self, methods: list[Method], host: str, port: int, headers: list[tuple[str, str]]) -> RpcServer:
+        settings = self.settings
+        engine = Engine(
+            MethodTable(methods, cast(MethodSet, settings.method_set)), lambda: self.view, limits=limits_of(settings)
+        )
+        return RpcServer(engine, host=host, port=port, headers=headers, error_status=int(settings.rpc_error_status))
+
+
+async def _listen(server: RpcServer, port: int, flag: str) -> None:
+    try:
+        await server.start()
+    except OSError as error:
+        reason = describe_bind_error(error, server.host, port)
+        raise StartError(f"{reason} with {flag}") from error
+
+
+# ---- what settings mean ------------------------------------------------------------------------
+
+
+def sample_chain() -> resources.abc.Traversable:
+    """The chain file that comes with the package."""
+    return resources.files("fastnode") / "data" / "sample_chain.jsonl.gz"
+
+
+def limits_of(settings: Settings) -> Limits:
+    """The RPC limits that settings ask for."""
+    return Limits(
+        body_bytes_max=settings.rpc_max_body_size,
+        batch_calls_max=settings.rpc_max_batch_size,
+        response_bytes_max=settings.rpc_max_response_size,
+        head_time_s=settings.rpc_header_timeout_s,
+        body_time_s=settings.rpc_body_timeout_s,
+        idle_time_s=settings.rpc_keep_alive_s,
+        write_time_s=settings.rpc_write_timeout_s,
+        connections_max=settings.rpc_max_connections,
+    )
+
+
+def version_headers(chain: ChainInfo) -> list[tuple[str, str]]:
+    """What every response says about the network; clients compare it with what they were built for."""
+    rollup = chain.node_info.get("l1ContractAddresses", {}).get("rollupAddress")
+    headers = [("x-aztec-l1ChainId", str(chain.l1_chain_id)), ("x-aztec-rollupVersion", str(chain.rollup_version))]
+    if rollup is not None:
+        headers.append(("x-aztec-l1RollupAddress", str(rollup)))
+    if chain.node_version:
+        headers.append(("x-aztec-packageVersion", chain.node_version))
+    return headers
+
+
+def public_methods() -> list[Method]:
+    """Every method of the public port."""
+    return list(chain_methods.METHODS)
+
+
+def admin_methods() -> list[Method]:
+    """Every method of the admin port."""
+    return []
+
+
+# ---- as a process --------------------------------------------------------------------------------
+
+
+def run(settings: Settings) -> None:
+    """Run a node until SIGTERM or SIGINT; raises what keeps it from starting or what ended it."""
+    logger.info("fastnode", extra=fields(version=__version__, kernel=kernels.poseidon2.kernel_name()))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_run_until_stopped(Node(settings)))
+
+
+async def _run_until_stopped(node: Node) -> None:
+    loop = asyncio.get_running_loop()
+    stop_requested = asyncio.Event()
+
+    def on_signal(number: signal.Signals) -> None:
+        logger.info("stopping", extra=fields(signal=number.name))
+        stop_requested.set()
+        # A second signal ends the process at once.
+        loop.remove_signal_handler(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal, number)
+    await node.start()
+    stopping = asyncio.ensure_future(stop_requested.wait())
+    failing = asyncio.ensure_future(node.wait_for_failure())
+    try:
+        await asyncio.wait((stopping, failing), return_when=asyncio.FIRST_COMPLETED)
+        if failing.done():
+            failing.result()
+    finally:
+        stopping.cancel()
+        await node.stop()
+    logger.info("stopped")
