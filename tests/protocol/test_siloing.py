@@ -20,7 +20,7 @@ def test_every_siloed_value_is_that_of_the_reference(misc_vectors: dict[str, Any
             "siloNullifier": siloing.silo_nullifier(contract, value),
             "noteHashNonce": siloing.note_hash_nonce(nonce, vector["index"]),
             "uniqueNoteHash": siloing.unique_note_hash(nonce, value),
-            "publicDataLeafSlot": siloing.public_data_leaf_slot(contract, value),
+            "publicDataLeafSlot": siloing.public_leaf_slot(contract, value),
             "mapSlot": siloing.storage_map_slot(nonce, contract),
             "siloedPrivateLogTag": siloing.silo_private_log_tag(contract, value),
             "secretHash": siloing.secret_hash(value),

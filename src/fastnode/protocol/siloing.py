@@ -43,7 +43,7 @@ def silo_private_log_tag(contract_address: bytes, tag: bytes) -> bytes:
     return poseidon2_hash_with_separator(SEPARATOR_PRIVATE_LOG_FIRST_FIELD, (contract_address, tag))
 
 
-def public_data_leaf_slot(contract_address: bytes, storage_slot: bytes) -> bytes:
+def public_leaf_slot(contract_address: bytes, storage_slot: bytes) -> bytes:
     """The key of a contract's storage slot in the public data tree."""
     return poseidon2_hash_with_separator(SEPARATOR_PUBLIC_LEAF_SLOT, (contract_address, storage_slot))
 
@@ -56,7 +56,7 @@ def storage_map_slot(map_slot: bytes, key: bytes) -> bytes:
 def fee_juice_balance_leaf_slot(owner: bytes) -> bytes:
     """The public data tree key of an address' fee juice balance."""
     slot = storage_map_slot(field_from_int(FEE_JUICE_BALANCES_SLOT), owner)
-    return public_data_leaf_slot(field_from_int(FEE_JUICE_ADDRESS), slot)
+    return public_leaf_slot(field_from_int(FEE_JUICE_ADDRESS), slot)
 
 
 def secret_hash(secret: bytes) -> bytes:
