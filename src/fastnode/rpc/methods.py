@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 from fastnode.errors import InvalidParams, ServerError
 from fastnode.rpc.chain_parameters import DEVELOPMENT_BLOCK, RELEASE_BLOCK
@@ -116,7 +116,14 @@ class Method:
         return None if chosen is None else _accept_every_block_form(chosen)
 
 
-def common(result: str, *parameters: Parameter, may_be_absent: bool = False) -> dict[str, Signature]:
+class BothSignatures(TypedDict):
+    """Keyword arguments of :class:`Method`."""
+
+    release: Signature
+    development: Signature
+
+
+def common(result: str, *parameters: Parameter, may_be_absent: bool = False) -> BothSignatures:
     """Both signatures of a method that the sets declare alike, but for how a block is named."""
     release = Signature(result, parameters, may_be_absent)
     return {"release": release, "development": _accept_every_block_form(release)}
