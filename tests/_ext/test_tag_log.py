@@ -81,6 +81,27 @@ def test_a_dumped_filter_loads_as_it_was(added: list[bytes]) -> None:
     assert all(loaded.may_contain(key) for key in added)
 
 
+@given(st.lists(keys, max_size=30), st.lists(keys, max_size=30))
+def test_a_merged_filter_knows_the_keys_of_both(ours: list[bytes], theirs: list[bytes]) -> None:
+    dumps = []
+    for module in (kernel, twin):
+        one, other = module.TagFilter(640), module.TagFilter(640)
+        for key in ours:
+            one.add(key)
+        for key in theirs:
+            other.add(key)
+        one.merge(other.dump())
+        assert all(one.may_contain(key) for key in ours + theirs)
+        dumps.append(one.dump())
+    assert dumps[0] == dumps[1]
+
+
+def test_a_filter_of_another_size_is_not_merged() -> None:
+    for module in (kernel, twin):
+        with pytest.raises(ValueError, match="do not fit"):
+            module.TagFilter(640).merge(bytes(64))
+
+
 @pytest.mark.parametrize("size", [0, -1])
 def test_a_filter_without_room_is_refused(size: int) -> None:
     with pytest.raises(ValueError, match="tag filter"):

@@ -24,6 +24,9 @@ class TagFilter:
     def size(self) -> int:
         """Bytes."""
 
+    def merge(self, data: bytes) -> None:
+        """Add every key of a dumped filter; ValueError when it is of another size."""
+
     def add(self, key: bytes) -> bool:
         """Add a key of 32 or 64 bytes (ValueError otherwise).  True when it was certainly unknown before."""
 

@@ -44,6 +44,16 @@ cdef class TagFilter:
     def size(self):
         return self.blocks * TAG_BLOCK_BYTES
 
+    def merge(self, bytes data not None):
+        cdef uint64_t length = self.blocks * TAG_BLOCK_BYTES
+        if <uint64_t>PyBytes_GET_SIZE(data) != length:
+            raise ValueError(f"{len(data)} bytes do not fit a filter of {length}")
+        cdef const uint8_t *source = <const uint8_t *>PyBytes_AS_STRING(data)
+        cdef uint8_t *target = <uint8_t *>self.words
+        cdef uint64_t index
+        for index in range(length):
+            target[index] |= source[index]
+
     def add(self, bytes key not None):
         cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(key)
         cdef Py_ssize_t owner_length = _owner_length(key)

@@ -43,6 +43,11 @@ class TagFilter:
     def size(self) -> int:
         return self.blocks * BLOCK_BYTES
 
+    def merge(self, data: bytes) -> None:
+        if len(data) != self.size:
+            raise ValueError(f"{len(data)} bytes do not fit a filter of {self.size}")
+        self._bits[:] = bytes(ours | theirs for ours, theirs in zip(self._bits, data, strict=True))
+
     def add(self, key: bytes) -> bool:
         changed = False
         for position, bit in self._choices(key):

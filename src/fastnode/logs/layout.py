@@ -1,0 +1,172 @@
+"""Keys of the log and contract indexes, in the chain database (see ``archiver/layout.py``).
+
+Numbers are big-endian so that they sort.  A *position* is (block u32, tx index u16, log index u16):
+where a log is; the last two of it are a *place* in a block.  JSON is stored as it is sent.
+
+    key                                        value
+    ------------------------------------------------------------------------------------------------
+    tags
+    0x80  tag 32                               logs of this private tag so far, u32
+    0x81  contract 32  tag 32                  logs of this public tag so far, u32
+    0x82  tag 32  page u32                     JSON array of at most ten TxScopedL2Log
+    0x83  contract 32  tag 32  page u32        the same for public logs
+
+    public logs by position
+    0x84  block  tx  log                       JSON {"id":LogId,"log":{contractAddress, fields}}
+    0x85  contract 32  block                   places, 4 bytes each, in order
+    0x86  tag 32  block                        places
+    0x87  contract 32  tag 32  block           places
+
+    contract class logs by position
+    0x88  block  tx  log                       class log record (below)
+    0x89  contract 32  block                   places
+
+    0x8f                                       index head (below)
+
+    contracts
+    0x90  class id 32                          block u32 | JSON of ContractClassPublic
+    0x91  address 32                           block u32 | JSON of ContractInstanceWithAddress
+    0x92  address 32  block  tx  log           previous class 32 | new class 32 | timestamp of change u64
+    0x9f                                       index head
+
+    index head: layout version u32 | block u32 | archive root 32 of that block, the newest one indexed
+    class log record: zero fields cut off u16 | length of the first part u32 | first part | second part
+    JSON as above; between the two parts belong the cut zeros, which are most of the 3,023 fields
+
+Only the last page of a tag ever changes.  The counts are small and lie together, so reading all of
+them gives all known tags without touching a page.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+__all__ = [
+    "CONTRACT_PREFIXES",
+    "LOGS_PER_PAGE",
+    "LOG_PREFIXES",
+    "PAGE_MAX",
+    "Place",
+    "Position",
+]
+
+#: (tx index in the block, log index in the tx)
+Place: TypeAlias = tuple[int, int]
+#: (block number, tx index in the block, log index in the tx)
+Position: TypeAlias = tuple[int, int, int]
+
+PRIVATE_COUNT: Final = b"\x80"
+PUBLIC_COUNT: Final = b"\x81"
+PRIVATE_PAGE: Final = b"\x82"
+PUBLIC_PAGE: Final = b"\x83"
+
+PUBLIC_LOG: Final = b"\x84"
+PUBLIC_BY_CONTRACT: Final = b"\x85"
+PUBLIC_BY_TAG: Final = b"\x86"
+PUBLIC_BY_CONTRACT_AND_TAG: Final = b"\x87"
+
+CLASS_LOG: Final = b"\x88"
+CLASS_BY_CONTRACT: Final = b"\x89"
+
+LOG_HEAD: Final = b"\x8f"
+
+CONTRACT_CLASS: Final = b"\x90"
+CONTRACT_INSTANCE: Final = b"\x91"
+INSTANCE_UPDATE: Final = b"\x92"
+CONTRACT_HEAD: Final = b"\x9f"
+
+LOG_PREFIXES: Final = (
+    PRIVATE_COUNT,
+    PUBLIC_COUNT,
+    PRIVATE_PAGE,
+    PUBLIC_PAGE,
+    PUBLIC_LOG,
+    PUBLIC_BY_CONTRACT,
+    PUBLIC_BY_TAG,
+    PUBLIC_BY_CONTRACT_AND_TAG,
+    CLASS_LOG,
+    CLASS_BY_CONTRACT,
+    LOG_HEAD,
+)
+CONTRACT_PREFIXES: Final = (CONTRACT_CLASS, CONTRACT_INSTANCE, INSTANCE_UPDATE, CONTRACT_HEAD)
+
+#: Changes when anything drawn above does; an index of another version is built anew from the blocks.
+LAYOUT_VERSION: Final = 1
+
+#: Logs of one tag in one answer; part of the wire format (behaviour of release 4.1.2).
+LOGS_PER_PAGE: Final = 10
+PAGE_MAX: Final = 0xFFFFFFFF
+BLOCK_MAX: Final = 0xFFFFFFFF
+
+TAG_BYTES: Final = 32
+BLOCK_BYTES: Final = 4
+PLACE_BYTES: Final = 4
+
+_NUMBER: Final = struct.Struct(">I")
+_PLACE: Final = struct.Struct(">HH")
+_POSITION: Final = struct.Struct(">IHH")
+
+_PREFIX_BYTES: Final = 1
+
+
+def after_prefix(prefix: bytes) -> bytes:
+    """The first key behind all that begin with a prefix of one byte."""
+    return bytes((prefix[0] + 1,))
+
+
+# ---- tags -----------------------------------------------------------------------------------
+# A *tag key* is the tag alone (private) or contract address and tag (public), as in the tag_log kernel.
+
+
+def count_key(tag_key: bytes) -> bytes:
+    return (PRIVATE_COUNT if len(tag_key) == TAG_BYTES else PUBLIC_COUNT) + tag_key
+
+
+def tag_key_of_count(key: bytes) -> bytes:
+    """The inverse of :func:`count_key`."""
+    return key[_PREFIX_BYTES:]
+
+
+def page_key(tag_key: bytes, page: int) -> bytes:
+    return (PRIVATE_PAGE if len(tag_key) == TAG_BYTES else PUBLIC_PAGE) + tag_key + _NUMBER.pack(page)
+
+
+# ---- positions --------------------------------------------------------------------------------
+
+
+def log_key(prefix: bytes, position: Position) -> bytes:
+    return prefix + _POSITION.pack(*position)
+
+
+def position_of_log(key: bytes) -> Position:
+    """The position in a key of :func:`log_key`."""
+    block, tx_index, log_index = _POSITION.unpack_from(key, _PREFIX_BYTES)
+    return block, tx_index, log_index
+
+
+def block_key(prefix: bytes, block: int) -> bytes:
+    """First key of a block in an index; ``prefix`` includes the contract or the tag."""
+    return prefix + _NUMBER.pack(block)
+
+
+def block_of_places(key: bytes) -> int:
+    """The block in a key of an index row: its last four bytes."""
+    return int.from_bytes(key[-BLOCK_BYTES:], "big")
+
+
+def encode_places(places: list[Place]) -> bytes:
+    return b"".join([_PLACE.pack(*place) for place in places])
+
+
+def decode_places(value: bytes) -> Iterator[Place]:
+    return _PLACE.iter_unpack(value)
+
+
+def encode_number(number: int) -> bytes:
+    return _NUMBER.pack(number)
+
+
+def decode_number(value: bytes) -> int:
+    return int.from_bytes(value, "big")
