@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from fastnode.errors import ExtensionMissingError
 
-__all__ = ["USING_TWINS", "encode", "poseidon2", "tag_log"]
+__all__ = ["USING_TWINS", "append_tree", "encode", "indexed_tree", "poseidon2", "tag_log"]
 
 #: True when this process runs on the pure-Python twins.
 USING_TWINS = os.environ.get("FASTNODE_NO_EXTENSIONS") == "1"
@@ -31,7 +31,10 @@ def _load(name: str) -> ModuleType:
 
 if TYPE_CHECKING:
     from fastnode._ext import encode, poseidon2, tag_log
+    from fastnode._twins import append_tree, indexed_tree
 else:
+    append_tree = importlib.import_module("fastnode._twins.append_tree")
     encode = _load("encode")
+    indexed_tree = importlib.import_module("fastnode._twins.indexed_tree")
     poseidon2 = _load("poseidon2")
     tag_log = _load("tag_log")

@@ -1,0 +1,169 @@
+"""An append-only tree in the database: note hashes, L1 to L2 messages, the archive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from fastnode.kernels import append_tree
+from fastnode.world_state.layout import (
+    EDGE,
+    HASH_BYTES,
+    NODE,
+    TILE,
+    VALUE,
+    pack_place,
+    u48,
+    unpack_place,
+)
+from fastnode.world_state.snapshot import Snapshot
+from fastnode.world_state.trees import Tree, zero_nodes
+
+__all__ = ["AppendOnlyTree", "Change", "Growth"]
+
+ZERO_LEAF: Final = bytes(HASH_BYTES)
+
+#: A database key and its new value; None removes it.
+Change = tuple[bytes, bytes | None]
+Growth = append_tree.Growth
+
+
+class AppendOnlyTree:
+    """Reads take the snapshot and the size they refer to; the memory of upper nodes is shared."""
+
+    def __init__(self, tree: Tree, *, memory_bytes: int) -> None:
+        self.tree = tree
+        self.nodes = append_tree.AppendNodes(tree.height, zero_nodes(tree.height))
+        self._memory_limit = memory_bytes
+        self._zeros = zero_nodes(tree.height)
+        self._value_prefix = VALUE + tree.prefix
+        self._edge_prefix = EDGE + tree.prefix
+        self._tile_prefix = TILE + tree.prefix
+        self._node_prefix = NODE + tree.prefix
+
+    # ---- reads ---------------------------------------------------------------------------------
+
+    def find(self, snapshot: Snapshot, leaf: bytes) -> tuple[int, int] | None:
+        """(index, block of insertion) of the first such leaf; empty leaves are not found."""
+        place = snapshot.get(self._value_prefix + leaf)
+        return unpack_place(place) if place is not None else None
+
+    def path(self, snapshot: Snapshot, index: int, size: int, *, use_memory: bool) -> bytes:
+        """Sibling path of leaf ``index`` in the tree of ``size`` leaves, lowest sibling first."""
+        tile = snapshot.get(self._tile_prefix + u48(index >> append_tree.TILE_LEVELS)) or b""
+        edge = snapshot.get(self._edge_prefix + u48(size)) or b""
+        missing: list[int] = []
+        path = self.nodes.path(index, size, tile, edge, missing, use_memory=use_memory)
+        for level in missing:
+            path[level * HASH_BYTES : (level + 1) * HASH_BYTES] = self._stored(snapshot, level, (index >> level) ^ 1)
+        return bytes(path)
+
+    def leaves(self, snapshot: Snapshot, start: int, stop: int) -> Iterator[bytes]:
+        """Leaves start <= index < stop in order, empty ones as zero."""
+        nodes: dict[int, bytes] = {}
+        for index in range(start, stop):
+            if index == start or index % append_tree.TILE_LEAVES == 0:
+                tile = snapshot.get(self._tile_prefix + u48(index // append_tree.TILE_LEAVES))
+                nodes = append_tree.unpack_tile(tile or b"")
+            yield nodes.get(index % append_tree.TILE_LEAVES, ZERO_LEAF)
+
+    def _stored(self, snapshot: Snapshot, level: int, index: int) -> bytes:
+        node = snapshot.get(self._node_prefix + bytes([level]) + u48(index))
+        return node if node is not None else self._zeros[level * HASH_BYTES : (level + 1) * HASH_BYTES]
+
+    # ---- writes --------------------------------------------------------------------------------
+
+    def prepare(self, snapshot: Snapshot, size: int, leaves: bytes) -> Growth:
+        """Hash ``leaves`` (32 bytes each) onto the newest tree, which has ``size`` leaves."""
+        tile = b""
+        if size % append_tree.TILE_LEAVES:
+            tile = snapshot.get(self._tile_prefix + u48(size >> append_tree.TILE_LEVELS)) or b""
+        return self.nodes.append(size, self._frontier(snapshot, size), tile, leaves)
+
+    def _frontier(self, snapshot: Snapshot, size: int) -> bytes:
+        """Per level the complete node left of where the next leaf goes; zero bytes where there is none."""
+        frontier = bytearray(HASH_BYTES * self.tree.height)
+        if size == 0:
+            return bytes(frontier)
+        tile = snapshot.get(self._tile_prefix + u48((size - 1) >> append_tree.TILE_LEVELS)) or b""
+        nodes = append_tree.unpack_tile(tile)
+        for level in range(self.tree.height):
+            if not size >> level & 1:
+                continue
+            index = (size >> level) - 1
+            if level < append_tree.TILE_LEVELS:
+                zero = self._zeros[level * HASH_BYTES : (level + 1) * HASH_BYTES]
+                node = nodes.get(append_tree.tile_position(level, index), zero)
+            else:
+                node = self.nodes.node(level, index) or self._stored(snapshot, level, index)
+            frontier[level * HASH_BYTES : (level + 1) * HASH_BYTES] = node
+        return bytes(frontier)
+
+    def changes(self, snapshot: Snapshot, growth: Growth, leaves: bytes, block: int) -> Iterator[Change]:
+        """What ``growth`` writes; ``snapshot`` is the one it was prepared from."""
+        get, prefix = snapshot.get, self._value_prefix
+        first_places: dict[bytes, int] = {}
+        for offset in range(0, len(leaves), HASH_BYTES):
+            leaf = leaves[offset : offset + HASH_BYTES]
+            if leaf != ZERO_LEAF and leaf not in first_places and get(prefix + leaf) is None:
+                first_places[leaf] = growth.size_before + offset // HASH_BYTES
+        for leaf, index in first_places.items():
+            yield prefix + leaf, pack_place(index, block)
+        for index, tile in growth.tiles:
+            yield self._tile_prefix + u48(index), tile
+        for key, node in growth.nodes:
+            yield self._node_prefix + key, node
+        yield self._edge_prefix + u48(growth.size), growth.edge
+
+    def publish(self, growth: Growth) -> None:
+        """Make a written growth part of the memory."""
+        self.nodes.publish(growth)
+        self._keep_within_limit()
+
+    def undo(self, snapshot: Snapshot, size_before: int, size: int) -> Iterator[Change]:
+        """What takes the tree from ``size`` leaves back to ``size_before``; then call :meth:`resize`."""
+        if size_before == size:
+            return
+        for index, leaf in enumerate(self.leaves(snapshot, size_before, size), size_before):
+            place = self.find(snapshot, leaf)
+            if place is not None and place[0] == index:
+                yield self._value_prefix + leaf, None
+        # A tile that keeps leaves stays as it is: its reader looks at complete nodes only.
+        first_tile = -(-size_before // append_tree.TILE_LEAVES)
+        for index in range(first_tile, -(-size // append_tree.TILE_LEAVES)):
+            yield self._tile_prefix + u48(index), None
+        for level in range(append_tree.TILE_LEVELS, self.tree.height + 1):
+            for index in range(size_before >> level, size >> level):
+                yield self._node_prefix + bytes([level]) + u48(index), None
+        yield self._edge_prefix + u48(size), None
+
+    def resize(self, size: int) -> None:
+        """Forget what an undo removed."""
+        self.nodes.resize(size)
+
+    def prune(self, size_before: int, size: int) -> Iterator[Change]:
+        """Drop what only the tree of ``size_before`` leaves needs, ``size`` being the next larger one kept."""
+        if size > size_before > 0:
+            yield self._edge_prefix + u48(size_before), None
+
+    # ---- memory --------------------------------------------------------------------------------
+
+    def open(self, snapshot: Snapshot, size: int) -> None:
+        """Load the upper nodes of a tree of ``size`` leaves."""
+        self._keep_within_limit(size)
+        self.nodes.resize(size)
+        for level in range(self.nodes.first_level, self.tree.height + 1):
+            if size >> level == 0:
+                break
+            skip = len(self._node_prefix)
+            with snapshot.scan(self._node_prefix + bytes([level])) as entries:
+                self.nodes.load((key[skip:], node) for key, node in entries)
+
+    def _keep_within_limit(self, size: int | None = None) -> None:
+        """Levels leave the memory from below, each half as large as all above it together."""
+        while True:
+            level = self.nodes.first_level
+            used = self.nodes.memory_bytes() if size is None else (size >> level) * 2 * HASH_BYTES
+            if used <= self._memory_limit or level == self.tree.height:
+                return
+            self.nodes.raise_first_level(level + 1)

@@ -1,0 +1,176 @@
+"""One block's effect on the five trees, computed and compared with its header; nothing is written here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fastnode.errors import BlockRejected
+from fastnode.protocol.block import L2Block
+from fastnode.protocol.constants import (
+    L1_TO_L2_MESSAGES_PER_CHECKPOINT,
+    NOTE_HASHES_PER_TX_MAX,
+    NULLIFIERS_PER_TX_MAX,
+)
+from fastnode.protocol.header import AppendOnlyTreeSnapshot
+from fastnode.world_state.append_only import AppendOnlyTree, Change, Growth
+from fastnode.world_state.forest import Forest
+from fastnode.world_state.indexed import LeafChanges
+from fastnode.world_state.layout import BLOCK, CHANGED, BlockRecord, pack_changed, u32
+from fastnode.world_state.snapshot import Snapshot
+from fastnode.world_state.trees import ARCHIVE, L1_TO_L2, NOTE_HASH, NULLIFIER, PUBLIC_DATA, Tree
+
+__all__ = ["PreparedBlock", "prepare_block"]
+
+LEAF_BYTES: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedBlock:
+    """A block that passed: what it writes, and what then becomes part of the memory."""
+
+    record: BlockRecord
+    batch: list[Change]
+    growths: tuple[tuple[AppendOnlyTree, Growth], ...]
+    nullifiers: LeafChanges
+    public_data: LeafChanges
+
+    def publish(self, forest: Forest) -> None:
+        """Make the written block part of the memory."""
+        forest.nullifiers.publish(self.nullifiers)
+        forest.public_data.publish(self.public_data)
+        for tree, growth in self.growths:
+            tree.publish(growth)
+
+
+def prepare_block(
+    forest: Forest, snapshot: Snapshot, tip: BlockRecord, block: L2Block, messages: Sequence[bytes]
+) -> PreparedBlock:
+    """Apply ``block`` to the trees after ``tip``, as ``snapshot`` and the memory hold them.
+
+    ``messages``: the L1->L2 messages of its checkpoint without padding, if it is the checkpoint's first
+    block.  BlockRejected naming block, tree and both roots (or sizes) when they differ from the header's.
+    """
+    return _Application(forest, snapshot, tip, block).run(messages)
+
+
+class _Application:
+    def __init__(self, forest: Forest, snapshot: Snapshot, tip: BlockRecord, block: L2Block) -> None:
+        self._forest = forest
+        self._snapshot = snapshot
+        self._tip = tip
+        self._block = block
+        self._number = block.number
+        self._roots = list(tip.roots)
+        self._sizes = list(tip.sizes)
+        self._growths: list[tuple[AppendOnlyTree, Growth, bytes]] = []
+
+    def run(self, messages: Sequence[bytes]) -> PreparedBlock:
+        header = self._block.header
+        self._require_follows()
+        self._require_same(ARCHIVE, "lastArchive", header.last_archive)
+        self._append(self._forest.messages, self._message_leaves(messages))
+        self._append(self._forest.note_hashes, self._note_hash_leaves())
+        nullifiers = self._insert_nullifiers()
+        public_data = self._write_public_data()
+        self._require_same(L1_TO_L2, "state", header.state.l1_to_l2_message_tree)
+        self._require_same(NOTE_HASH, "state", header.state.note_hash_tree)
+        self._require_same(NULLIFIER, "state", header.state.nullifier_tree)
+        self._require_same(PUBLIC_DATA, "state", header.state.public_data_tree)
+        block_hash = self._block.hash()
+        self._append(self._forest.archive, block_hash)
+        self._require_same(ARCHIVE, "archive", self._block.archive)
+        record = BlockRecord(
+            self._number, tuple(self._roots), tuple(self._sizes), block_hash, self._block.checkpoint_number
+        )
+        return PreparedBlock(
+            record=record,
+            batch=self._batch(record, nullifiers, public_data),
+            growths=tuple((tree, growth) for tree, growth, _ in self._growths),
+            nullifiers=nullifiers,
+            public_data=public_data,
+        )
+
+    # ---- inputs --------------------------------------------------------------------------------
+
+    def _message_leaves(self, messages: Sequence[bytes]) -> bytes:
+        """1,024 leaves for the first block of a checkpoint, even when it has no messages; else none."""
+        if self._block.index_within_checkpoint > 0:
+            if messages:
+                raise BlockRejected(f"block {self._number}: L1->L2 messages given, expected none after a first block")
+            return b""
+        self._require_at_most("L1->L2 messages", len(messages), L1_TO_L2_MESSAGES_PER_CHECKPOINT)
+        return b"".join(messages).ljust(L1_TO_L2_MESSAGES_PER_CHECKPOINT * LEAF_BYTES, b"\0")
+
+    def _note_hash_leaves(self) -> bytes:
+        """64 leaves for each transaction."""
+        parts = []
+        for effect in self._block.body.tx_effects:
+            self._require_at_most("note hashes of a transaction", len(effect.note_hashes), NOTE_HASHES_PER_TX_MAX)
+            parts.append(b"".join(effect.note_hashes).ljust(NOTE_HASHES_PER_TX_MAX * LEAF_BYTES, b"\0"))
+        return b"".join(parts)
+
+    # ---- trees ---------------------------------------------------------------------------------
+
+    def _append(self, tree: AppendOnlyTree, leaves: bytes) -> None:
+        if leaves:
+            growth = tree.prepare(self._snapshot, self._sizes[tree.tree.id], leaves)
+            self._growths.append((tree, growth, leaves))
+            self._put(tree.tree, growth.root, growth.size)
+
+    def _insert_nullifiers(self) -> LeafChanges:
+        slots = [effect.nullifiers for effect in self._block.body.tx_effects]
+        for nullifiers in slots:
+            self._require_at_most("nullifiers of a transaction", len(nullifiers), NULLIFIERS_PER_TX_MAX)
+        size, root = self._sizes[NULLIFIER.id], self._roots[NULLIFIER.id]
+        tree = self._forest.nullifiers
+        changes = tree.insert_padded(self._snapshot, self._number, size, root, slots, NULLIFIERS_PER_TX_MAX)
+        self._put(NULLIFIER, changes.root, changes.size)
+        return changes
+
+    def _write_public_data(self) -> LeafChanges:
+        effects = self._block.body.tx_effects
+        writes = [(write.leaf_slot, write.value) for effect in effects for write in effect.public_data_writes]
+        size, root = self._sizes[PUBLIC_DATA.id], self._roots[PUBLIC_DATA.id]
+        changes = self._forest.public_data.write_sequence(self._snapshot, self._number, size, root, writes)
+        self._put(PUBLIC_DATA, changes.root, changes.size)
+        return changes
+
+    def _put(self, tree: Tree, root: bytes, size: int) -> None:
+        self._roots[tree.id] = root
+        self._sizes[tree.id] = size
+
+    def _batch(self, record: BlockRecord, nullifiers: LeafChanges, public_data: LeafChanges) -> list[Change]:
+        batch: list[Change] = []
+        for tree, growth, leaves in self._growths:
+            batch.extend(tree.changes(self._snapshot, growth, leaves, self._number))
+        batch.extend(self._forest.nullifiers.changes(nullifiers))
+        batch.extend(self._forest.public_data.changes(public_data))
+        changed = pack_changed([nullifiers.changed_leaves(), public_data.changed_leaves()])
+        batch.append((CHANGED + u32(self._number), changed))
+        batch.append((BLOCK + u32(self._number), record.pack()))
+        return batch
+
+    # ---- checks --------------------------------------------------------------------------------
+
+    def _require_follows(self) -> None:
+        if self._number != self._tip.number + 1:
+            raise BlockRejected(f"block {self._number}: the world state is at block {self._tip.number}")
+
+    def _require_at_most(self, what: str, count: int, maximum: int) -> None:
+        if count > maximum:
+            raise BlockRejected(f"block {self._number}: number of {what} is {count}, at most {maximum} allowed")
+
+    def _require_same(self, tree: Tree, where: str, claimed: AppendOnlyTreeSnapshot) -> None:
+        root, size = self._roots[tree.id], self._sizes[tree.id]
+        if root != claimed.root:
+            raise BlockRejected(
+                f"block {self._number}: the root of the {tree.name} is 0x{root.hex()}, "
+                f"the block's {where} says 0x{claimed.root.hex()}"
+            )
+        if size != claimed.next_available_leaf_index:
+            raise BlockRejected(
+                f"block {self._number}: the size of the {tree.name} is {size}, "
+                f"the block's {where} says {claimed.next_available_leaf_index}"
+            )

@@ -1,0 +1,65 @@
+"""The five trees together, and how the memory budget is shared out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fastnode.world_state.append_only import AppendOnlyTree
+from fastnode.world_state.indexed import IndexedTree
+from fastnode.world_state.snapshot import Snapshot
+from fastnode.world_state.trees import ARCHIVE, L1_TO_L2, NOTE_HASH, NULLIFIER, PUBLIC_DATA
+
+__all__ = ["Forest"]
+
+MEBIBYTE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """Half of the budget is for upper nodes, half for superseded nodes of the indexed trees.
+
+    Both grow only as they fill: a small chain uses little whatever the budget.
+    """
+
+    nullifiers: IndexedTree
+    note_hashes: AppendOnlyTree
+    public_data: IndexedTree
+    messages: AppendOnlyTree
+    archive: AppendOnlyTree
+
+    @classmethod
+    def within(cls, cache_mb: int) -> Forest:
+        """Trees that together keep at most ``cache_mb`` MiB in memory."""
+        sixteenth = cache_mb * MEBIBYTE // 16
+        return cls(
+            nullifiers=IndexedTree(NULLIFIER, value_bytes=0, memory_bytes=2 * sixteenth, history_bytes=5 * sixteenth),
+            note_hashes=AppendOnlyTree(NOTE_HASH, memory_bytes=2 * sixteenth),
+            public_data=IndexedTree(
+                PUBLIC_DATA, value_bytes=32, memory_bytes=2 * sixteenth, history_bytes=3 * sixteenth
+            ),
+            messages=AppendOnlyTree(L1_TO_L2, memory_bytes=sixteenth),
+            archive=AppendOnlyTree(ARCHIVE, memory_bytes=sixteenth),
+        )
+
+    @property
+    def in_order(self) -> tuple[IndexedTree | AppendOnlyTree, ...]:
+        """By tree id."""
+        return self.nullifiers, self.note_hashes, self.public_data, self.messages, self.archive
+
+    @property
+    def append_only(self) -> tuple[AppendOnlyTree, ...]:
+        return self.note_hashes, self.messages, self.archive
+
+    @property
+    def indexed(self) -> tuple[IndexedTree, ...]:
+        """In the order of the changed-leaves record."""
+        return self.nullifiers, self.public_data
+
+    def open(self, snapshot: Snapshot, sizes: tuple[int, ...]) -> None:
+        """Load the upper nodes of all trees."""
+        for tree in self.in_order:
+            tree.open(snapshot, sizes[tree.tree.id])
+
+    def memory_bytes(self) -> int:
+        """Bytes of nodes held in memory."""
+        return sum(tree.nodes.memory_bytes() for tree in self.in_order)

@@ -1,0 +1,94 @@
+"""The trees before block 1, computed from the prefilled public data and compared with the chain's claim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from fastnode.archiver.sources.base import GenesisRecord
+from fastnode.errors import StartError
+from fastnode.protocol.constants import GENESIS_INDEXED_LEAVES
+from fastnode.protocol.fields import field_from_int
+from fastnode.protocol.genesis import PrefilledPublicData, genesis_header, genesis_public_data
+from fastnode.protocol.header import AppendOnlyTreeSnapshot, StateReference
+from fastnode.world_state.append_only import Change, Growth
+from fastnode.world_state.forest import Forest
+from fastnode.world_state.indexed import LeafChanges
+from fastnode.world_state.layout import BLOCK, BlockRecord, u32
+from fastnode.world_state.snapshot import Snapshot
+from fastnode.world_state.trees import ARCHIVE, L1_TO_L2, NOTE_HASH, NULLIFIER, PUBLIC_DATA, zero_nodes
+
+__all__ = ["Genesis", "compute_genesis"]
+
+GENESIS_BLOCK: Final = 0
+ROOT_BYTES: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Genesis:
+    """The genesis trees, not written yet."""
+
+    record: BlockRecord
+    nullifiers: LeafChanges
+    public_data: LeafChanges
+    archive: Growth
+    forest: Forest
+
+    def changes(self, snapshot: Snapshot) -> Iterator[Change]:
+        """What an empty database is filled with."""
+        yield from self.forest.nullifiers.changes(self.nullifiers)
+        yield from self.forest.public_data.changes(self.public_data)
+        yield from self.forest.archive.changes(snapshot, self.archive, self.record.block_hash, GENESIS_BLOCK)
+        yield BLOCK + u32(GENESIS_BLOCK), self.record.pack()
+
+    def publish(self) -> None:
+        """Make the written trees part of the memory."""
+        self.forest.nullifiers.publish(self.nullifiers)
+        self.forest.public_data.publish(self.public_data)
+        self.forest.archive.publish(self.archive)
+
+
+def compute_genesis(forest: Forest, snapshot: Snapshot, claim: GenesisRecord) -> Genesis:
+    """The genesis trees of ``claim``'s prefilled data; StartError naming both when its hash or root differ."""
+    prefilled = [PrefilledPublicData(slot, value) for slot, value in claim.prefilled_public_data]
+    try:
+        public_leaves = genesis_public_data(prefilled)
+    except ValueError as error:
+        raise StartError(f"genesis: {error}") from error
+    nullifiers = forest.nullifiers.genesis([(field_from_int(key), b"") for key in range(GENESIS_INDEXED_LEAVES)])
+    public_data = forest.public_data.genesis(public_leaves)
+    empty_notes, empty_messages = _empty_root(NOTE_HASH.height), _empty_root(L1_TO_L2.height)
+    state = StateReference(
+        l1_to_l2_message_tree=AppendOnlyTreeSnapshot(empty_messages, 0),
+        note_hash_tree=AppendOnlyTreeSnapshot(empty_notes, 0),
+        nullifier_tree=AppendOnlyTreeSnapshot(nullifiers.root, nullifiers.size),
+        public_data_tree=AppendOnlyTreeSnapshot(public_data.root, public_data.size),
+    )
+    block_hash = genesis_header(state).hash()
+    archive = forest.archive.prepare(snapshot, 0, block_hash)
+    _require("archive root", archive.root, claim.archive_root)
+    _require("block hash", block_hash, claim.block_hash)
+    roots = {NULLIFIER: nullifiers.root, NOTE_HASH: empty_notes, PUBLIC_DATA: public_data.root}
+    roots |= {L1_TO_L2: empty_messages, ARCHIVE: archive.root}
+    sizes = {NULLIFIER: nullifiers.size, NOTE_HASH: 0, PUBLIC_DATA: public_data.size, L1_TO_L2: 0, ARCHIVE: 1}
+    record = BlockRecord(
+        number=GENESIS_BLOCK,
+        roots=tuple(roots[tree.tree] for tree in forest.in_order),
+        sizes=tuple(sizes[tree.tree] for tree in forest.in_order),
+        block_hash=block_hash,
+        checkpoint_number=0,
+    )
+    return Genesis(record, nullifiers, public_data, archive, forest)
+
+
+def _empty_root(height: int) -> bytes:
+    return zero_nodes(height)[-ROOT_BYTES:]
+
+
+def _require(name: str, computed: bytes, claimed: bytes) -> None:
+    if computed != claimed:
+        raise StartError(
+            f"genesis: the {name} computed from the prefilled public data is 0x{computed.hex()}, "
+            f"the chain says 0x{claimed.hex()}"
+        )

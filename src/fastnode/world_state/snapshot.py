@@ -1,0 +1,71 @@
+"""A frozen state of the database: point reads and seeks."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from fastnode.archiver.database import SharedDatabase
+from fastnode.errors import DatabaseError
+
+__all__ = ["Snapshot"]
+
+
+class Snapshot:
+    """A LevelDB snapshot, usable from any thread until it is closed or collected.
+
+    Making an iterator costs more than a seek, so iterators are kept for the next seek; each is used by
+    one thread at a time.
+    """
+
+    __slots__ = ("_database", "_iterators", "_snapshot", "get")
+
+    def __init__(self, database: SharedDatabase) -> None:
+        self._snapshot: Any = None
+        self._database = database.acquire()
+        self._snapshot = database.snapshot()
+        #: Value of a key, or None.
+        self.get: Callable[[bytes], bytes | None] = self._snapshot.get
+        self._iterators: deque[Any] = deque()
+
+    def first(self, start: bytes, prefix: bytes) -> tuple[bytes, bytes] | None:
+        """The first entry at or after ``start`` whose key begins with ``prefix``: (key, value)."""
+        try:
+            iterator = self._iterators.pop()
+        except IndexError:
+            iterator = self._snapshot.raw_iterator()
+        iterator.seek(start)
+        found = None
+        if iterator.valid():
+            key = iterator.key()
+            if key.startswith(prefix):
+                found = key, iterator.value()
+        self._iterators.append(iterator)
+        return found
+
+    def scan(self, prefix: bytes) -> Any:
+        """Iterate over (key, value) of all keys that begin with ``prefix``; close it, or use it in ``with``."""
+        return self._snapshot.iterator(prefix=prefix)
+
+    def scan_range(self, start: bytes, stop: bytes) -> Any:
+        """Iterate over (key, value) with start <= key < stop."""
+        return self._snapshot.iterator(start=start, stop=stop)
+
+    def close(self) -> None:
+        """Release the snapshot; more than once is allowed."""
+        if self._snapshot is None:
+            return
+        for iterator in self._iterators:
+            iterator.close()
+        self._iterators.clear()
+        snapshot, self._snapshot, self.get = self._snapshot, None, _closed
+        snapshot.close()
+        self._database.release()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _closed(_key: bytes) -> bytes | None:
+    raise DatabaseError("this view of the world state is closed")

@@ -1,0 +1,292 @@
+"""The writer of the world state: opens the database, applies blocks, takes them back, publishes views.
+
+The trees are derived from the chain database and may be behind it after a crash; ``Ingestor.catch_up`` makes
+up for that.  One synced batch per block: the database always holds the trees of a whole block.
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from fastnode.archiver.database import SharedDatabase, open_leveldb
+from fastnode.archiver.sources.base import GenesisRecord
+from fastnode.errors import DatabaseError, DataDirectoryError
+from fastnode.protocol.block import L2Block
+from fastnode.world_state.append_only import Change
+from fastnode.world_state.apply import PreparedBlock, prepare_block
+from fastnode.world_state.check import check_trees
+from fastnode.world_state.forest import Forest
+from fastnode.world_state.genesis import compute_genesis
+from fastnode.world_state.layout import (
+    BLOCK,
+    CHANGED,
+    GENESIS_KEY,
+    SCHEMA_KEY,
+    SCHEMA_VERSION,
+    TIP_KEY,
+    BlockRecord,
+    pack_tip,
+    u32,
+    unpack_changed,
+    unpack_tip,
+)
+from fastnode.world_state.snapshot import Snapshot
+from fastnode.world_state.view import WorldStateView
+
+__all__ = ["WORLD_STATE_DIRECTORY", "WorldState"]
+
+log = logging.getLogger(__name__)
+
+#: Folder of this database below the data directory.
+WORLD_STATE_DIRECTORY: Final = "world_state"
+#: At start, what the newest blocks replaced goes back into the memory: this many blocks or leaves, whichever is less.
+REMEMBERED_BLOCKS: Final = 1024
+REMEMBERED_LEAVES: Final = 20_000
+#: History is dropped a few blocks at a time, so that lowering the setting never makes one block take long.
+PRUNED_BLOCKS_PER_COMMIT: Final = 64
+
+
+class WorldState:
+    """The five trees, verified block by block.  A StateApplier: give it to the Ingestor as ``state``.
+
+    One thread writes at a time (the Ingestor sees to that); any thread may read :attr:`view`, which is
+    always the newest committed one.  Nothing in a view ever changes.
+
+        genesis = GenesisRecord.from_json(orjson.loads(chain_view.genesis_json()))
+        state = WorldState(data_directory, genesis, cache_mb=256, history=0)
+        ingestor = Ingestor(store, state=state, on_commit=...)
+        ingestor.catch_up()
+    """
+
+    def __init__(self, data_directory: Path, genesis: GenesisRecord, *, cache_mb: int = 256, history: int = 0) -> None:
+        """Open ``<data_directory>/world_state``, or create it from the prefilled data of ``genesis``.
+
+        ``cache_mb`` bounds the tree nodes held in memory; ``history`` is the number of checkpoints whose
+        blocks can still be read, 0 or less for all.  DataDirectoryError: in use, unwritable, damaged, of
+        another schema or chain.  StartError: the computed genesis archive root is not ``genesis``'s.
+        """
+        path = data_directory / WORLD_STATE_DIRECTORY
+        self._history = history
+        self._views: weakref.WeakSet[WorldStateView] = weakref.WeakSet()
+        self._forest = Forest.within(cache_mb)
+        self._database = SharedDatabase(open_leveldb(path, create=True), path)
+        self._closed = False
+        try:
+            if self._database.is_empty():
+                self._create(genesis)
+            else:
+                _check_schema(self._database)
+                _check_chain(self._database, genesis)
+            self._open()
+        except BaseException:
+            self._database.release()
+            raise
+
+    # ---- open and close ------------------------------------------------------------------------
+
+    def _create(self, claim: GenesisRecord) -> None:
+        # The trees of a genesis that is refused must not stay in the memory either, so a forest of its own.
+        forest = Forest.within(0)
+        snapshot = Snapshot(self._database)
+        try:
+            genesis = compute_genesis(forest, snapshot, claim)
+            self._database.write(
+                [
+                    (SCHEMA_KEY, b"%d" % SCHEMA_VERSION),
+                    (GENESIS_KEY, claim.block_hash + claim.archive_root),
+                    (TIP_KEY, pack_tip(0, 0)),
+                    *genesis.changes(snapshot),
+                ]
+            )
+        finally:
+            snapshot.close()
+
+    def _open(self) -> None:
+        newest, oldest = unpack_tip(self._required(TIP_KEY))
+        tip = BlockRecord.unpack(newest, self._required(BLOCK + u32(newest)))
+        self._publish(tip, oldest)
+        self._forest.open(self.view.snapshot, tip.sizes)
+        self._remember_newest_blocks()
+
+    def _remember_newest_blocks(self) -> None:
+        """Historic reads of the newest blocks come from memory, after a restart too."""
+        first = last = self.view.tip.number
+        leaves = 0
+        while first > self.view.oldest and last - first < REMEMBERED_BLOCKS and leaves < REMEMBERED_LEAVES:
+            leaves += sum(map(len, self._changed_leaves(first)))
+            first -= 1
+        for number in range(first + 1, last + 1):
+            before, after = self.view.record(number - 1), self.view.record(number)
+            for tree, changed in zip(self._forest.indexed, self._changed_leaves(number), strict=True):
+                sizes = before.sizes[tree.tree.id], after.sizes[tree.tree.id]
+                tree.remember_block(self.view.snapshot, number, *sizes, changed)
+
+    def close(self) -> None:
+        """Give the database up.  The files close now, or when the last view that a reader holds goes."""
+        if not self._closed:
+            self._closed = True
+            self.view.close()
+            self._database.release()
+
+    def __enter__(self) -> WorldState:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def path(self) -> Path:
+        return self._database.path
+
+    def memory_bytes(self) -> int:
+        """Bytes of tree nodes held in memory."""
+        return self._forest.memory_bytes()
+
+    # ---- blocks --------------------------------------------------------------------------------
+
+    @property
+    def block_number(self) -> int:
+        """The newest block whose trees are committed; 0 for the genesis."""
+        return self.view.tip.number
+
+    def prepare(self, block: L2Block, l1_to_l2_messages: Sequence[bytes]) -> PreparedBlock:
+        """Compute the block's trees; BlockRejected naming block, tree and both roots when one differs.
+
+        Writes nothing.  ``l1_to_l2_messages`` are those of the checkpoint, without padding, for its
+        first block, and empty for every other block.
+        """
+        return prepare_block(self._forest, self.view.snapshot, self.view.tip, block, l1_to_l2_messages)
+
+    def commit(self, prepared: PreparedBlock) -> None:
+        """Write what :meth:`prepare` returned for the next block, in one synced batch, and publish its view."""
+        record, tip = prepared.record, self.view.tip
+        if record.number != tip.number + 1:
+            raise DatabaseError(f"block {record.number} was prepared, the world state is at block {tip.number}")
+        batch, oldest = prepared.batch, self.view.oldest
+        if self._history > 0:
+            pruned, oldest = self._prune(record)
+            batch = batch + pruned
+        self._database.write([*batch, (TIP_KEY, pack_tip(record.number, oldest))])
+        # Memory first: a reader never asks the memory about blocks newer than its view.
+        prepared.publish(self._forest)
+        self._publish(record, oldest)
+
+    def undo_above(self, block_number: int) -> None:
+        """Return to the trees after ``block_number``; no-op when not above it.
+
+        DatabaseError, before anything is undone, when that block is below the kept history.
+        """
+        oldest = self.view.oldest
+        if block_number < oldest <= self.view.tip.number:
+            raise DatabaseError(
+                f"cannot go back to block {block_number}: the world state keeps history from block {oldest} on; "
+                f"remove {self._database.path} to rebuild it from the chain database"
+            )
+        while self.view.tip.number > block_number:
+            self._undo_newest()
+
+    def check(self, *, progress: Callable[[int, int], None] | None = None) -> list[str]:
+        """Recompute all roots of the newest block from the leaves; returns the faults found, none if it is whole.
+
+        ``progress(leaves done, leaves in all)`` is called now and then.
+        """
+        return check_trees(self._forest, self.view, progress=progress)
+
+    # ---- undo and prune ------------------------------------------------------------------------
+
+    def _undo_newest(self) -> None:
+        tip, oldest = self.view.tip, self.view.oldest
+        before = self.view.record(tip.number - 1)
+        snapshot = self.view.snapshot
+        batch: list[Change] = [(BLOCK + u32(tip.number), None), (CHANGED + u32(tip.number), None)]
+        for tree in self._forest.append_only:
+            batch.extend(tree.undo(snapshot, before.sizes[tree.tree.id], tip.sizes[tree.tree.id]))
+        restored = []
+        for indexed, changed in zip(self._forest.indexed, self._changed_leaves(tip.number), strict=True):
+            sizes = before.sizes[indexed.tree.id], tip.sizes[indexed.tree.id]
+            changes, nodes = indexed.undo(snapshot, tip.number, *sizes, changed)
+            batch.extend(changes)
+            restored.append((indexed, nodes))
+        # From here on readers of older views leave the memory alone where it concerns the undone block.
+        for view in list(self._views):
+            view.memory_limit = min(view.memory_limit, before.number)
+        self._database.write([*batch, (TIP_KEY, pack_tip(before.number, oldest))])
+        for tree in self._forest.append_only:
+            tree.resize(before.sizes[tree.tree.id])
+        for indexed, nodes in restored:
+            indexed.revert(tip.number, nodes)
+        self._publish(before, oldest)
+
+    def _changed_leaves(self, number: int) -> list[list[tuple[int, bytes]]]:
+        return unpack_changed(self._required(CHANGED + u32(number)), len(self._forest.indexed))
+
+    def _prune(self, newest: BlockRecord) -> tuple[list[Change], int]:
+        """What falls out of the history when ``newest`` becomes the tip, and the oldest block that stays."""
+        batch: list[Change] = []
+        view, oldest = self.view, self.view.oldest
+        for _ in range(PRUNED_BLOCKS_PER_COMMIT):
+            if oldest >= view.tip.number:
+                break
+            before, after = view.record(oldest), view.record(oldest + 1)
+            # The block before the first kept checkpoint stays too: it is what an undo of that checkpoint returns to.
+            if after.checkpoint_number > newest.checkpoint_number - self._history:
+                break
+            oldest += 1
+            for tree in (self._forest.note_hashes, self._forest.messages):
+                batch.extend(tree.prune(before.sizes[tree.tree.id], after.sizes[tree.tree.id]))
+            # The archive that a block's header refers to is the one before the block: one more is kept.
+            archive_size = before.sizes[self._forest.archive.tree.id]
+            batch.extend(self._forest.archive.prune(archive_size - 1, archive_size))
+            for indexed, changed in zip(self._forest.indexed, self._changed_leaves(oldest), strict=True):
+                sizes = before.sizes[indexed.tree.id], after.sizes[indexed.tree.id]
+                batch.extend(indexed.prune(oldest, *sizes, changed))
+            batch.append((CHANGED + u32(oldest), None))
+        return batch, oldest
+
+    # ---- database ------------------------------------------------------------------------------
+
+    def _publish(self, tip: BlockRecord, oldest: int) -> None:
+        view = WorldStateView(self._database, self._forest, tip, oldest)
+        self._views.add(view)
+        #: The newest committed view; readers may keep it as long as they like and never close it.
+        self.view = view
+
+    def _required(self, key: bytes) -> bytes:
+        value = self._database.get(key)
+        if value is None:
+            raise DatabaseError(f"the world state lacks the key {key!r}; remove {self._database.path} to rebuild it")
+        return value
+
+
+def _check_schema(database: SharedDatabase) -> None:
+    value = database.get(SCHEMA_KEY) or b""
+    if not value.isdigit():
+        raise DataDirectoryError(f"{database.path} is not a fastnode world state database")
+    version = int(value)
+    if version > SCHEMA_VERSION:
+        raise DataDirectoryError(
+            f"the database {database.path} has schema {version}, newer than this fastnode's {SCHEMA_VERSION}; "
+            f"use a newer fastnode or another data directory"
+        )
+    if version < SCHEMA_VERSION:
+        raise DataDirectoryError(
+            f"the database {database.path} has schema {version}, older than this fastnode's {SCHEMA_VERSION}; "
+            f"remove it, and it is rebuilt from the chain database"
+        )
+
+
+def _check_chain(database: SharedDatabase, genesis: GenesisRecord) -> None:
+    stored = database.get(GENESIS_KEY) or b""
+    given = genesis.block_hash + genesis.archive_root
+    if stored != given:
+        raise DataDirectoryError(
+            f"{database.path} holds the trees of another chain: its genesis archive root is "
+            f"0x{stored[32:].hex()}, the given chain's is 0x{genesis.archive_root.hex()}"
+        )

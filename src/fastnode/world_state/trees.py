@@ -1,0 +1,48 @@
+"""The five trees: numbers, names, heights and zero nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from fastnode.kernels import poseidon2
+
+__all__ = ["ARCHIVE", "L1_TO_L2", "NOTE_HASH", "NULLIFIER", "PUBLIC_DATA", "TREES", "Tree", "zero_nodes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """``id`` is the number clients and the network use; ``prefix`` the byte inside database keys."""
+
+    id: int
+    name: str
+    height: int
+
+    @property
+    def prefix(self) -> bytes:
+        return bytes([self.id])
+
+
+NULLIFIER = Tree(0, "nullifier tree", 42)
+NOTE_HASH = Tree(1, "note hash tree", 42)
+PUBLIC_DATA = Tree(2, "public data tree", 40)
+L1_TO_L2 = Tree(3, "L1 to L2 message tree", 36)
+ARCHIVE = Tree(4, "archive tree", 30)
+
+#: In the order of their ids.
+TREES = (NULLIFIER, NOTE_HASH, PUBLIC_DATA, L1_TO_L2, ARCHIVE)
+
+_TALLEST = max(tree.height for tree in TREES)
+
+
+@lru_cache(maxsize=1)
+def _all_zero_nodes() -> bytes:
+    nodes = [bytes(32)]
+    for _ in range(_TALLEST):
+        nodes.append(poseidon2.hash_pair(nodes[-1], nodes[-1]))
+    return b"".join(nodes)
+
+
+def zero_nodes(height: int) -> bytes:
+    """Zero nodes of levels 0 to ``height``, 32 bytes each: z_0 = 0, z_(k+1) = hash(z_k, z_k)."""
+    return _all_zero_nodes()[: 32 * (height + 1)]
