@@ -387,6 +387,14 @@ def is_class_published(log: ContractClassLog) -> bool:
 
 def decode_class_published(log: ContractClassLog) -> ContractClassPublic:
     """The class that a log publishes; DecodeError when the log is malformed or the class id does not hold."""
+    published = read_class_published(log)
+    if published.computed_id() != published.id:
+        raise DecodeError(f"class published: the id {hex_text(published.id)} is not that of its content")
+    return published
+
+
+def read_class_published(log: ContractClassLog) -> ContractClassPublic:
+    """What a log says about a class, its id unchecked; DecodeError when the log is malformed."""
     head = split_fields(log.padded[: _CLASS_EVENT_HEAD_FIELDS * FIELD_BYTES])
     _, claimed_id, version, artifact_hash, functions_root, length_field = head
     length = int_from_field(length_field)
@@ -401,10 +409,7 @@ def decode_class_published(log: ContractClassLog) -> ContractClassPublic:
     end = (_CLASS_EVENT_HEAD_FIELDS + chunk_count) * FIELD_BYTES
     chunks = log.padded[_CLASS_EVENT_HEAD_FIELDS * FIELD_BYTES : end]
     bytecode = b"".join([chunks[start + 1 : start + FIELD_BYTES] for start in range(0, len(chunks), FIELD_BYTES)])
-    published = ContractClassPublic(claimed_id, CONTRACT_VERSION, artifact_hash, functions_root, bytecode[:length])
-    if published.computed_id() != claimed_id:
-        raise DecodeError(f"class published: the id {hex_text(claimed_id)} is not that of its content")
-    return published
+    return ContractClassPublic(claimed_id, CONTRACT_VERSION, artifact_hash, functions_root, bytecode[:length])
 
 
 def is_instance_published(log: PrivateLog) -> bool:
@@ -413,13 +418,21 @@ def is_instance_published(log: PrivateLog) -> bool:
 
 def decode_instance_published(log: PrivateLog) -> ContractInstance:
     """The instance that a log publishes; DecodeError when the log is malformed or the address does not hold."""
+    instance = read_instance_published(log)
+    if instance.computed_address() != instance.address:
+        raise DecodeError(f"instance published: the address {hex_text(instance.address)} is not that of its content")
+    return instance
+
+
+def read_instance_published(log: PrivateLog) -> ContractInstance:
+    """What a log says about an instance, its address unchecked; DecodeError when the log is malformed."""
     if log.emitted_length != _INSTANCE_EVENT_FIELDS:
         raise DecodeError(f"instance published: {log.emitted_length} fields, expected {_INSTANCE_EVENT_FIELDS}")
     _, address, version, salt, class_id, initialization_hash = log.fields[:6]
     keys, deployer = log.fields[6:14], log.fields[14]
     if int_from_field(version) != CONTRACT_VERSION:
         raise DecodeError(f"instance published: unknown version {int_from_field(version)}")
-    instance = ContractInstance(
+    return ContractInstance(
         address=address,
         version=CONTRACT_VERSION,
         salt=salt,
@@ -429,9 +442,6 @@ def decode_instance_published(log: PrivateLog) -> ContractInstance:
         initialization_hash=initialization_hash,
         public_keys=PublicKeys(keys[0] + keys[1], keys[2] + keys[3], keys[4] + keys[5], keys[6] + keys[7]),
     )
-    if instance.computed_address() != address:
-        raise DecodeError(f"instance published: the address {hex_text(address)} is not that of its content")
-    return instance
 
 
 def is_instance_updated(log: PublicLog) -> bool:
