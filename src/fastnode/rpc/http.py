@@ -21,7 +21,7 @@ import socket
 from collections import deque
 from collections.abc import Coroutine
 from http import HTTPStatus
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from fastnode.rpc.http_messages import CONTINUE, Refusal, Request, Response, ResponseWriter
 from fastnode.rpc.http_reader import ReadState, RequestReader
@@ -137,7 +137,8 @@ class HttpConnection(asyncio.Protocol):
     # ---- transport -------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+        # uvloop's transports have the methods of asyncio.Transport and do not inherit from it.
+        transport = cast(asyncio.Transport, transport)
         self._transport = transport
         transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes_max)
         if not self._owner.admit(self):
