@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 DATA = Path(__file__).parent / "data"
+SAMPLE_CHAIN = Path(__file__).parents[1] / "src" / "fastnode" / "data" / "sample_chain.jsonl.gz"
+
+#: What a slow and busy machine may need for a start or a stop.
+PATIENCE_S = 60.0
 
 
 def pytest_report_header() -> str:
@@ -29,3 +41,85 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def data_directory() -> Path:
     """The folder of recorded and generated test data."""
     return DATA
+
+
+@pytest.fixture(scope="session")
+def sample_chain() -> Path:
+    """The chain file that comes with the package."""
+    return SAMPLE_CHAIN
+
+
+def clean_environment(**names: str) -> dict[str, str]:
+    """This process's environment without any setting of a node, plus ``names``."""
+    ours = ("SVC_", "LOG_", "RPC_", "DATA_DIRECTORY", "FASTNODE_DEBUG")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)} | names
+
+
+class NodeProcess:
+    """``fastnode start --node`` as a process of its own, on two free ports."""
+
+    def __init__(self, arguments: list[str], log: Path, environment: dict[str, str]) -> None:
+        self.log = log
+        with log.open("wb") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "fastnode", "start", "--node", "--port=0", "--admin-port=0", *arguments],
+                stdin=subprocess.DEVNULL,
+                stderr=errors,
+                env=clean_environment(LOG_JSON="1", **environment),
+            )
+        self.port = self.admin_port = 0
+
+    def entries(self) -> list[dict[str, Any]]:
+        """The log so far; what is no JSON line (the last word of a failed start) under ``message``."""
+        lines = self.log.read_text().splitlines()
+        return [json.loads(line) if line.startswith("{") else {"message": line} for line in lines]
+
+    def wait_for_line(self, message: str) -> dict[str, Any]:
+        """The first log entry with this message, which the process has to bring in time."""
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            ended = self.process.poll() is not None
+            for entry in self.entries():
+                if entry["message"].startswith(message):
+                    return entry
+            assert not ended, f"the node ended: {self.log.read_text()}"
+            time.sleep(0.01)
+        raise AssertionError(f"no line {message!r}: {self.log.read_text()}")
+
+    def wait_until_serving(self) -> NodeProcess:
+        entry = self.wait_for_line("serving")
+        self.port, self.admin_port = entry["port"], entry["admin_port"]
+        return self
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def call(self, method: str, *parameters: object) -> Any:
+        """The answer to one call, as a dict."""
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}).encode()
+        request = urllib.request.Request(self.url, data=body, headers={"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
+            return json.loads(response.read())
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Send a signal and wait; the exit code."""
+        self.process.send_signal(number)
+        return self.process.wait(PATIENCE_S)
+
+
+@pytest.fixture
+def start_node(tmp_path: Path) -> Iterator[Callable[..., NodeProcess]]:
+    """Starts nodes, ``start_node("--flag", ..., NAME="value")``; whatever still runs at the end is killed."""
+    started: list[NodeProcess] = []
+
+    def start(*arguments: object, **environment: str) -> NodeProcess:
+        log = tmp_path / f"node-{len(started)}.log"
+        started.append(NodeProcess([str(argument) for argument in arguments], log, environment))
+        return started[-1]
+
+    yield start
+    for node in started:
+        if node.process.poll() is None:
+            node.process.kill()
+        node.process.wait()

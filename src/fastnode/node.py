@@ -30,7 +30,7 @@ from fastnode.config.settings import Settings
 from fastnode.errors import StartError
 from fastnode.ingestion import IngestionThread
 from fastnode.observability.logs import fields
-from fastnode.rpc import chain_methods
+from fastnode.rpc.chain_methods import methods as chain_methods
 from fastnode.rpc.engine import Engine
 from fastnode.rpc.limits import Limits
 from fastnode.rpc.methods import Method, MethodSet, MethodTable
@@ -198,7 +198,7 @@ def version_headers(chain: ChainInfo) -> list[tuple[str, str]]:
 
 def public_methods() -> list[Method]:
     """Every method of the public port."""
-    return list(chain_methods.METHODS)
+    return chain_methods()
 
 
 def admin_methods() -> list[Method]:

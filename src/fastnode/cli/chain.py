@@ -101,5 +101,5 @@ def check(resolved: Resolved[Settings]) -> int:
     for problem in report.problems:
         click.echo(f"problem: {problem}")
     counted = f"{report.blocks} blocks, {report.checkpoints} checkpoints, {report.transactions} transactions"
-    click.echo(f"{counted}: {'clean' if report.clean else f'{len(report.problems)} problems'}")
+    click.echo(f"{counted}: {'clean' if report.clean else f'problems: {len(report.problems)}'}")
     return 0 if report.clean else 1

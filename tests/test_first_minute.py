@@ -1,0 +1,296 @@
+"""What goes wrong in the first minute: one line that says what to do, and a non-zero exit code."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import resource
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import plyvel
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "src" / "fastnode"
+TIMEOUT_S = 60.0
+
+
+def failure_of(*arguments: object, preexec: Callable[[], None] | None = None, **environment: str) -> tuple[str, int]:
+    """The one line on standard error with which a command ends, and its exit code."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SVC_", "LOG_"))}
+    done = subprocess.run(
+        [sys.executable, "-m", "fastnode", *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        preexec_fn=preexec,
+        env=inherited | {"LOG_LEVEL": "error"} | environment,
+    )
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1, f"not one line but {done.stderr!r}"
+    assert done.returncode != 0
+    assert done.stdout == ""
+    return lines[0], done.returncode
+
+
+def start(*arguments: object, **more: Any) -> tuple[str, int]:
+    return failure_of("start", "--node", "--port=0", "--admin-port=0", *arguments, **more)
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+@pytest.fixture
+def chain_lines(sample_chain: Path) -> list[bytes]:
+    return gzip.decompress(sample_chain.read_bytes()).splitlines(keepends=True)
+
+
+def imported(directory: Path, file: Path) -> Path:
+    """``directory``, holding the chain of ``file``."""
+    command = [sys.executable, "-m", "fastnode", "import", file, "--data-directory", directory, "--no-verify"]
+    subprocess.run(command, check=True, capture_output=True, timeout=TIMEOUT_S)
+    return directory
+
+
+# ---- ports ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flag", ["--port", "--admin-port"])
+def test_a_port_that_is_taken_is_named_with_its_flag(flag: str, taken_port: int) -> None:
+    line, code = start(f"{flag}={taken_port}")
+    expected = f"port {taken_port} on 127.0.0.1 is in use by another program; choose another one with {flag}"
+    assert (line, code) == (f"fastnode: error: {expected}", 1)
+
+
+def test_an_address_of_another_machine_is_named() -> None:
+    line, code = start("--host=192.0.2.1")
+    assert code == 1
+    assert "192.0.2.1" in line
+
+
+# ---- the data directory ----------------------------------------------------------------------------
+
+
+def test_a_data_directory_of_another_chain_is_refused_with_both_names(
+    tmp_path: Path, sample_chain: Path, chain_lines: list[bytes]
+) -> None:
+    chain = json.loads(chain_lines[0])
+    ours = chain["nodeInfo"]["rollupVersion"]
+    chain["nodeInfo"]["rollupVersion"] = 7
+    other = tmp_path / "other.jsonl"
+    other.write_bytes(json.dumps(chain).encode() + b"\n" + chain_lines[1])
+    directory = imported(tmp_path / "data", sample_chain)
+    for command in (("import", other), ("start", "--node", "--port=0", "--admin-port=0", "--chain-file", other)):
+        line, code = failure_of(*command, "--data-directory", directory)
+        assert code == 1
+        assert f"{directory} holds another chain: its rollup version is {ours}, the given chain's is 7" in line
+
+
+def test_a_data_directory_of_a_newer_schema_is_refused(tmp_path: Path, sample_chain: Path) -> None:
+    directory = imported(tmp_path / "data", sample_chain)
+    from fastnode.archiver import layout
+
+    with plyvel.DB(str(directory / "archiver")) as database:
+        database.put(layout.KEY_SCHEMA, layout.SCHEMA_NAME + b"%d" % (layout.SCHEMA_VERSION + 1))
+    line, code = start("--data-directory", directory)
+    assert code == 1
+    assert f"has schema {layout.SCHEMA_VERSION + 1}, newer than this fastnode's {layout.SCHEMA_VERSION}" in line
+
+
+def test_a_data_directory_that_a_node_uses_is_refused_to_every_other_command(
+    tmp_path: Path, start_node: Callable[..., Any], sample_chain: Path
+) -> None:
+    node = start_node("--data-directory", tmp_path / "data").wait_until_serving()
+    expected = f"the data directory {tmp_path / 'data'} is in use by fastnode process {node.process.pid}"
+    for command in (("import", sample_chain), ("export", tmp_path / "out"), ("db", "check")):
+        line, code = failure_of(*command, "--data-directory", tmp_path / "data")
+        assert (line, code) == (f"fastnode: error: {expected}", 1)
+    line, code = start("--data-directory", tmp_path / "data")
+    assert (line, code) == (f"fastnode: error: {expected}", 1)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc, where nobody can make a directory")
+def test_a_directory_that_cannot_be_made_is_named() -> None:
+    line, code = start("--data-directory", "/proc/fastnode")
+    assert code == 1
+    assert "the data directory /proc/fastnode cannot be used: " in line
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    line, code = start("--data-directory", tmp_path)
+    assert (line, code) == (f"fastnode: error: the data directory {tmp_path} cannot be used: Permission denied", 1)
+
+
+def test_a_data_directory_that_is_a_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("")
+    line, code = start("--data-directory", tmp_path / "data")
+    assert (line, code) == (f"fastnode: error: the data directory {tmp_path / 'data'} cannot be used: it is a file", 1)
+
+
+def test_a_disk_that_takes_no_more_ends_the_node_and_keeps_whole_blocks(tmp_path: Path, sample_chain: Path) -> None:
+    """A limit on the size of files stands for the full disk: the system refuses a write in the middle."""
+
+    def limit_files() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+
+    line, code = start("--data-directory", tmp_path, "--no-verify", preexec=limit_files)
+    assert code == 1
+    assert f"cannot write the database {tmp_path}/archiver" in line
+    assert "File too large" in line
+    command = [sys.executable, "-m", "fastnode", "db", "check", "--data-directory", str(tmp_path)]
+    checked = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
+    assert "clean" in checked.stdout
+    assert "106 blocks" not in checked.stdout
+    imported(tmp_path, sample_chain)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 300 kB."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("a small file system needs root")
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(path)], capture_output=True)
+    if mounted.returncode != 0:
+        pytest.skip("this machine lets nobody mount")
+    yield path
+    subprocess.run(["umount", str(path)], check=True)
+
+
+def test_a_full_disk_is_named(small_disk: Path) -> None:
+    line, code = start("--data-directory", small_disk, "--no-verify")
+    assert code == 1
+    assert f"{small_disk}/" in line
+    assert "No space left on device" in line
+
+
+# ---- the chain file --------------------------------------------------------------------------------
+
+
+def test_a_missing_chain_file_is_named(tmp_path: Path) -> None:
+    line, code = start("--chain-file", tmp_path / "nope.jsonl")
+    assert (line, code) == (f"fastnode: error: {tmp_path / 'nope.jsonl'}: No such file or directory", 1)
+
+
+@pytest.mark.parametrize("command", ["start", "import"])
+def test_a_chain_file_with_a_bad_line_is_named_with_its_line_number(
+    command: str, tmp_path: Path, chain_lines: list[bytes]
+) -> None:
+    file = tmp_path / "chain.jsonl"
+    file.write_bytes(b"".join(chain_lines[:4]) + b'{"kind":"checkpoint","published":\n')
+    directory = tmp_path / "data"
+    if command == "start":
+        line, code = start("--no-verify", "--chain-file", file, "--data-directory", directory)
+    else:
+        line, code = failure_of("import", "--no-verify", file, "--data-directory", directory)
+    assert code == 1
+    assert line.startswith(f"fastnode: error: {file}, line 5: ")
+
+
+def test_a_block_that_fails_a_check_is_named_with_its_line_number(tmp_path: Path, chain_lines: list[bytes]) -> None:
+    file = tmp_path / "chain.jsonl"
+    record = json.loads(chain_lines[3])
+    header = record["published"]["checkpoint"]["blocks"][0]["header"]
+    header["totalFees"] = "0x" + "1".rjust(64, "0")
+    file.write_bytes(b"".join(chain_lines[:3]) + json.dumps(record).encode())
+    line, code = start("--chain-file", file, "--data-directory", tmp_path / "data")
+    assert code == 1
+    assert line.startswith(f"fastnode: error: {file}, line 4: ")
+
+
+def test_a_chain_file_that_is_cut_off_is_named(tmp_path: Path, sample_chain: Path) -> None:
+    file = tmp_path / "chain.jsonl.gz"
+    file.write_bytes(sample_chain.read_bytes()[:100_000])
+    line, code = start("--no-verify", "--chain-file", file)
+    assert code == 1
+    assert f"{file}, line " in line
+
+
+# ---- the installation -------------------------------------------------------------------------------
+
+
+def test_an_extension_that_is_not_built_is_named(tmp_path: Path) -> None:
+    shutil.copytree(PACKAGE, tmp_path / "fastnode", ignore=shutil.ignore_patterns("*.so", "*.c", "*.html", "*.gz"))
+    line, code = start(PYTHONPATH=str(tmp_path), FASTNODE_NO_EXTENSIONS="0")
+    assert code == 1
+    assert "the compiled extension fastnode._ext." in line
+    assert "build it with" in line
+
+
+# ---- settings -------------------------------------------------------------------------------------
+
+
+def test_a_start_without_node_says_what_to_add() -> None:
+    line, code = failure_of("start")
+    assert (line, code) == ("fastnode: error: nothing to start: add --node (see fastnode start --help)", 2)
+
+
+PORTS = "a whole number from 0 to 65535"
+
+
+def test_a_bad_value_of_a_flag_is_named_with_what_is_allowed() -> None:
+    line, code = failure_of("start", "--node", "--port", "eighty")
+    assert (line, code) == (f"fastnode: error: --port: bad value 'eighty'; allowed: {PORTS}", 1)
+
+
+def test_a_bad_value_in_the_environment_is_named_with_what_is_allowed() -> None:
+    line, code = failure_of("start", "--node", SVC_PORT="65536")
+    assert (line, code) == (f"fastnode: error: SVC_PORT: bad value '65536'; allowed: {PORTS}", 1)
+
+
+def test_a_bad_value_in_the_settings_file_is_named_with_what_is_allowed(tmp_path: Path) -> None:
+    file = tmp_path / "node.toml"
+    file.write_text('port = "8080"\n')
+    line, code = failure_of("start", "--node", "--config", file)
+    assert (line, code) == (f"fastnode: error: port in {file}: bad value '8080'; allowed: {PORTS}", 1)
+
+
+def test_an_unknown_flag_is_named_with_what_is_close() -> None:
+    line, code = failure_of("start", "--node", "--prot", "1")
+    assert code == 2
+    assert line.startswith("fastnode: error: no such option --prot; did you mean ")
+    assert "--port" in line
+
+
+def test_an_unknown_environment_name_is_named_with_what_is_close() -> None:
+    line, code = failure_of("start", "--node", SVC_PROT="1")
+    assert code == 1
+    assert line.startswith("fastnode: error: unknown environment variable SVC_PROT (did you mean SVC_PORT?)")
+
+
+def test_an_unknown_key_of_the_settings_file_is_named_with_what_is_close(tmp_path: Path) -> None:
+    file = tmp_path / "node.toml"
+    file.write_text("prot = 1\n")
+    line, code = failure_of("start", "--node", SVC_CONFIG=str(file))
+    assert (line, code) == (f"fastnode: error: unknown setting 'prot' in {file} (did you mean port?)", 1)
+
+
+def test_a_settings_file_that_is_missing_or_no_toml_is_named(tmp_path: Path) -> None:
+    line, code = failure_of("start", "--node", "--config", tmp_path / "node.toml")
+    assert (line, code) == (
+        f"fastnode: error: settings file {tmp_path / 'node.toml'} cannot be read: No such file or directory",
+        1,
+    )
+    (tmp_path / "node.toml").write_text("port 8080")
+    line, code = failure_of("start", "--node", "--config", tmp_path / "node.toml")
+    assert code == 1
+    assert line.startswith(f"fastnode: error: settings file {tmp_path / 'node.toml'} is not TOML: ")
+
+
+def test_a_setting_of_an_earlier_release_is_pointed_to_its_successor() -> None:
+    line, code = failure_of("start", "--node", "--maxBlockSizeInBytes", "5")
+    assert code == 2
+    assert line.startswith("fastnode: error: --maxBlockSizeInBytes is not a setting any more; ")
