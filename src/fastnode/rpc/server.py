@@ -44,6 +44,7 @@ class RpcServer:
         error_status: int = HTTPStatus.OK,
         executor: Executor | None = None,
     ) -> None:
+        self.engine = engine
         self.limits: Limits = engine.limits
         self.application = RpcApplication(engine, headers=headers, error_status=error_status, executor=executor)
         self.writer = ResponseWriter(self.limits.idle_time_s)
