@@ -121,6 +121,8 @@ class ArchiverStore:
 
     def open_view(self) -> ChainView:
         """A view of the newest committed state.  Cheap: one snapshot and at most seven reads."""
+        if self._closed:
+            raise DatabaseError(f"the database {self.path} is closed")
         return ChainView(self._database, self.chain)
 
     def transaction(self) -> Transaction:
