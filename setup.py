@@ -18,6 +18,7 @@ EXT = Path("src/fastnode/_ext")
 
 # C files linked into an extension beside its own .pyx.
 C_SOURCES: dict[str, list[str]] = {
+    "poseidon2": ["poseidon2_kernels.c", "poseidon2_portable.c"],
     "tag_log": ["tag_filter.c"],
 }
 

@@ -30,6 +30,7 @@ __all__ = [
     "kernel_name",
     "permute",
     "sponge_absorb",
+    "use_kernel",
 ]
 
 FIELD_BYTES: Final = 32
@@ -47,6 +48,12 @@ def kernel_name() -> str:
 def available_kernels() -> tuple[str, ...]:
     """Every kernel this module could run on, the chosen one among them."""
     return (kernel_name(),)
+
+
+def use_kernel(name: str) -> None:
+    """Nothing to choose from here: ValueError for any other name."""
+    if name != kernel_name():
+        raise ValueError(f"there is no kernel {name!r}, only {kernel_name()}")
 
 
 def permute(state: bytes) -> bytes:

@@ -1,0 +1,48 @@
+/* Poseidon2 over the BN254 scalar field, width 4: one interface, several kernels.
+ *
+ * Elements outside are 32 bytes, big-endian, and must be below the modulus (check them with
+ * poseidon2_first_not_canonical first).  A state is four elements.  Nothing here allocates,
+ * fails or touches Python. */
+#ifndef FASTNODE_POSEIDON2_H
+#define FASTNODE_POSEIDON2_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define POSEIDON2_FIELD_BYTES 32
+#define POSEIDON2_WIDTH 4
+#define POSEIDON2_RATE 3
+#define POSEIDON2_STATE_BYTES (POSEIDON2_WIDTH * POSEIDON2_FIELD_BYTES)
+
+typedef struct {
+    const char *name;
+
+    /* Hash `count` inputs of `arity` elements each, one after the other in `inputs`; 32 bytes
+     * each to `out`.  `out` may be `inputs`: no input is overwritten before it was read. */
+    void (*hash_many)(const uint8_t *inputs, size_t arity, size_t count, uint8_t *out);
+} poseidon2_kernel;
+
+/* Every kernel compiled in, ending with a NULL; the portable one is always there. */
+extern const poseidon2_kernel *const poseidon2_kernels[];
+
+/* Can this processor run it? */
+int poseidon2_kernel_runs_here(const poseidon2_kernel *kernel);
+
+/* Index of the first of `count` elements that is not below the modulus, or `count`. */
+size_t poseidon2_first_not_canonical(const uint8_t *elements, size_t count);
+
+/* Hash of `count` elements, from 0 on.  Portable: one input has no use for lanes. */
+void poseidon2_hash_one(const uint8_t *elements, size_t count, uint8_t *out);
+
+/* One state in, one out; `out` may be `state`.  Portable: a single state has no use for lanes. */
+void poseidon2_permute(const uint8_t *state, uint8_t *out);
+
+/* For each of `groups` groups of three elements: add them to lanes 0 to 2 of the state, permute. */
+void poseidon2_absorb(uint8_t *state, const uint8_t *elements, size_t groups);
+
+extern const poseidon2_kernel poseidon2_portable;
+#if defined(__x86_64__)
+extern const poseidon2_kernel poseidon2_avx512_ifma;
+#endif
+
+#endif

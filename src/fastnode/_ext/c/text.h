@@ -1,0 +1,188 @@
+/* Text forms of bytes and of 256-bit numbers (32 bytes, big-endian). */
+#ifndef FASTNODE_TEXT_H
+#define FASTNODE_TEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define TEXT_FIELD_BYTES 32
+#define TEXT_FIELD_HEX_DIGITS (2 * TEXT_FIELD_BYTES)
+#define TEXT_DECIMAL_DIGITS_MAX 78 /* of 2^256 - 1 */
+
+static const char TEXT_HEX_DIGITS[] = "0123456789abcdef";
+static const char TEXT_BASE64_DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/* 0x30644e72e131a029b85045b68181585d2833e84879b9709143e1f593f0000001 */
+static const uint8_t TEXT_MODULUS[TEXT_FIELD_BYTES] = {
+    0x30, 0x64, 0x4e, 0x72, 0xe1, 0x31, 0xa0, 0x29, 0xb8, 0x50, 0x45, 0xb6, 0x81, 0x81, 0x58, 0x5d,
+    0x28, 0x33, 0xe8, 0x48, 0x79, 0xb9, 0x70, 0x91, 0x43, 0xe1, 0xf5, 0x93, 0xf0, 0x00, 0x00, 0x01,
+};
+
+static inline int text_field_is_canonical(const uint8_t *field)
+{
+    return memcmp(field, TEXT_MODULUS, TEXT_FIELD_BYTES) < 0;
+}
+
+/* ---- hex ------------------------------------------------------------------------------------ */
+
+/* Two digits per byte, to `out` of 2 * size characters. */
+static inline void text_write_hex(const uint8_t *data, size_t size, uint8_t *out)
+{
+    for (size_t i = 0; i < size; i++) {
+        out[2 * i] = (uint8_t)TEXT_HEX_DIGITS[data[i] >> 4];
+        out[2 * i + 1] = (uint8_t)TEXT_HEX_DIGITS[data[i] & 15];
+    }
+}
+
+/* 0 to 15, or something above for a character that is no hex digit.  Without branches or tables. */
+static inline unsigned text_hex_value(uint8_t character)
+{
+    unsigned decimal = (unsigned)character - '0';
+    unsigned letter = ((unsigned)character | 0x20) - 'a';
+    return decimal < 10 ? decimal : letter < 6 ? letter + 10 : 16;
+}
+
+/* `size` bytes from 2 * size digits; 0 if one of them is no hex digit. */
+static inline int text_read_hex(const uint8_t *digits, size_t size, uint8_t *out)
+{
+    unsigned seen = 0;
+    for (size_t i = 0; i < size; i++) {
+        unsigned high = text_hex_value(digits[2 * i]), low = text_hex_value(digits[2 * i + 1]);
+        seen |= high | low;
+        out[i] = (uint8_t)(high << 4 | (low & 15));
+    }
+    return seen < 16;
+}
+
+static inline int text_is_hex(const uint8_t *digits, size_t count)
+{
+    unsigned seen = 0;
+    for (size_t i = 0; i < count; i++)
+        seen |= text_hex_value(digits[i]);
+    return seen < 16;
+}
+
+/* ---- decimal -------------------------------------------------------------------------------- */
+
+#define TEXT_CHUNK_DIGITS 18
+#define TEXT_CHUNK 1000000000000000000ULL /* 10^18 */
+
+static inline void text_load_words(const uint8_t *field, uint64_t words[4])
+{
+    for (int i = 0; i < 4; i++) {
+        words[i] = 0;
+        for (int j = 0; j < 8; j++)
+            words[i] = words[i] << 8 | field[8 * i + j];
+    }
+}
+
+/* Digits of 32 bytes to `out` of TEXT_DECIMAL_DIGITS_MAX characters; their number. */
+static inline size_t text_write_decimal(const uint8_t *field, uint8_t *out)
+{
+    uint8_t reversed[5 * TEXT_CHUNK_DIGITS];
+    uint64_t words[4]; /* most significant first */
+    text_load_words(field, words);
+    size_t written = 0, significant = 1;
+    while (written < sizeof reversed) {
+        uint64_t rest = 0;
+        for (int i = 0; i < 4; i++) {
+            unsigned __int128 part = (unsigned __int128)rest << 64 | words[i];
+            words[i] = (uint64_t)(part / TEXT_CHUNK);
+            rest = (uint64_t)(part % TEXT_CHUNK);
+        }
+        for (int i = 0; i < TEXT_CHUNK_DIGITS; i++) {
+            if (rest % 10)
+                significant = written + 1;
+            reversed[written++] = (uint8_t)('0' + rest % 10);
+            rest /= 10;
+        }
+    }
+    for (size_t i = 0; i < significant; i++)
+        out[i] = reversed[significant - 1 - i];
+    return significant;
+}
+
+/* 32 bytes of the number that `count` <= 77 decimal digits are; the caller looked at the digits. */
+static inline void text_read_decimal(const uint8_t *digits, size_t count, uint8_t *out)
+{
+    uint64_t words[4] = {0, 0, 0, 0}; /* most significant first */
+    for (size_t done = 0; done < count;) {
+        uint64_t chunk = 0, factor = 1;
+        for (int i = 0; i < TEXT_CHUNK_DIGITS && done < count; i++) {
+            chunk = 10 * chunk + (digits[done++] - '0');
+            factor *= 10;
+        }
+        for (int i = 3; i >= 0; i--) {
+            unsigned __int128 product = (unsigned __int128)words[i] * factor + chunk;
+            words[i] = (uint64_t)product;
+            chunk = (uint64_t)(product >> 64);
+        }
+    }
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < 8; j++)
+            out[8 * i + j] = (uint8_t)(words[i] >> (56 - 8 * j));
+}
+
+/* ---- base64 --------------------------------------------------------------------------------- */
+
+static inline size_t text_base64_length(size_t size)
+{
+    return (size + 2) / 3 * 4;
+}
+
+/* Padded base64 to `out` of text_base64_length(size) characters. */
+static inline void text_write_base64(const uint8_t *data, size_t size, uint8_t *out)
+{
+    for (; size > 0; out += 4) {
+        size_t taken = size < 3 ? size : 3;
+        unsigned bits = (unsigned)data[0] << 16 | (taken > 1 ? (unsigned)data[1] << 8 : 0) | (taken > 2 ? data[2] : 0);
+        out[0] = (uint8_t)TEXT_BASE64_DIGITS[bits >> 18];
+        out[1] = (uint8_t)TEXT_BASE64_DIGITS[bits >> 12 & 63];
+        out[2] = (uint8_t)(taken > 1 ? TEXT_BASE64_DIGITS[bits >> 6 & 63] : '=');
+        out[3] = (uint8_t)(taken > 2 ? TEXT_BASE64_DIGITS[bits & 63] : '=');
+        data += taken;
+        size -= taken;
+    }
+}
+
+/* 0 to 63, or 64 for a character that is no digit. */
+static inline unsigned text_base64_value(uint8_t character)
+{
+    unsigned upper = (unsigned)character - 'A', lower = (unsigned)character - 'a', decimal = (unsigned)character - '0';
+    return upper < 26 ? upper : lower < 26 ? lower + 26 : decimal < 10 ? decimal + 52
+         : character == '+' ? 62 : character == '/' ? 63 : 64;
+}
+
+/* Bytes that padded base64 of `count` characters has, or -1 when that is no possible count. */
+static inline ptrdiff_t text_base64_size(const uint8_t *text, size_t count)
+{
+    if (count % 4)
+        return -1;
+    size_t padding = 0;
+    if (count > 0)
+        padding = text[count - 1] != '=' ? 0 : text[count - 2] != '=' ? 1 : 2;
+    return (ptrdiff_t)(count / 4 * 3 - padding);
+}
+
+/* `size` = text_base64_size bytes of the text; 0 if a character is no digit.  Spare bits are ignored. */
+static inline int text_read_base64(const uint8_t *text, size_t size, uint8_t *out)
+{
+    unsigned seen = 0;
+    for (; size > 0; text += 4) {
+        size_t taken = size < 3 ? size : 3;
+        unsigned bits = 0;
+        for (size_t i = 0; i < 4; i++) {
+            unsigned value = i <= taken ? text_base64_value(text[i]) : 0;
+            seen |= value;
+            bits = bits << 6 | (value & 63);
+        }
+        for (size_t i = 0; i < taken; i++)
+            out[i] = (uint8_t)(bits >> (16 - 8 * i));
+        out += taken;
+        size -= taken;
+    }
+    return seen < 64;
+}
+
+#endif

@@ -1,0 +1,25 @@
+from libc.stdint cimport uint8_t
+
+
+cdef extern from "text.h" nogil:
+    enum:
+        TEXT_FIELD_BYTES
+        TEXT_FIELD_HEX_DIGITS
+        TEXT_DECIMAL_DIGITS_MAX
+    const uint8_t *TEXT_MODULUS
+    bint text_field_is_canonical(const uint8_t *field)
+    void text_write_hex(const uint8_t *data, size_t size, uint8_t *out)
+    bint text_read_hex(const uint8_t *digits, size_t size, uint8_t *out)
+    bint text_is_hex(const uint8_t *digits, size_t count)
+    size_t text_write_decimal(const uint8_t *field, uint8_t *out)
+    void text_read_decimal(const uint8_t *digits, size_t count, uint8_t *out)
+    size_t text_base64_length(size_t size)
+    void text_write_base64(const uint8_t *data, size_t size, uint8_t *out)
+    Py_ssize_t text_base64_size(const uint8_t *text, size_t count)
+    bint text_read_base64(const uint8_t *text, size_t size, uint8_t *out)
+
+
+# Characters that stay where they are: borrowed from a str or bytes that the caller holds.
+cdef struct Text:
+    const uint8_t *start    # NULL for a str with characters that no encoding here uses
+    size_t length
