@@ -1,4 +1,4 @@
-"""What the mempool needs to know about the chain, behind four questions.
+"""What the mempool needs to know about the chain, behind a few questions.
 
 Validation and the pool ask a :class:`Ledger`; :class:`ViewLedger` answers from one published view, so
 that all answers about one transaction belong to one moment.  Tests put recorded answers in its place.
@@ -6,8 +6,9 @@ that all answers about one transaction belong to one moment.  Tests put recorded
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, Protocol
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol, TypeAlias
 
 import orjson
 
@@ -15,6 +16,10 @@ from fastnode.errors import ServerError
 from fastnode.kernels import encode
 from fastnode.protocol.constants import NULLIFIER_TREE_ID
 from fastnode.protocol.siloing import fee_juice_balance_leaf_slot
+
+__all__ = ["ContractLookup", "Ledger", "ViewLedger", "balance_slot", "genesis_contract_class_id"]
+
+_BALANCE_SLOTS_KEPT: Final = 8192
 
 
 class Ledger(Protocol):
@@ -25,35 +30,47 @@ class Ledger(Protocol):
         """Number of the newest block."""
 
     def knows_block(self, block_hash: bytes) -> bool:
-        """Whether a block of this hash is in the archive."""
+        """Whether a block of this hash is in the archive; the genesis block counts."""
 
-    def nullifier_exists(self, nullifier: bytes) -> bool:
-        """Whether a siloed nullifier is in the tree."""
+    def any_nullifier_exists(self, nullifiers: Sequence[bytes]) -> bool:
+        """Whether one of these siloed nullifiers is in the tree."""
 
     def fee_juice_balance(self, address: bytes) -> int:
         """Public fee juice of an account."""
+
+    def block_of_tx(self, tx_hash: bytes) -> int | None:
+        """Number of the block that holds this transaction."""
 
     def contract_class_id(self, address: bytes, timestamp: int) -> bytes | None:
         """Class of the contract at this address at this time; None if there is no contract."""
 
 
 #: ``lookup(view, address, timestamp)``: class id of a deployed contract.
-ContractLookup = Callable[[Any, bytes, int], bytes | None]
+ContractLookup: TypeAlias = Callable[[Any, bytes, int], bytes | None]
 
-_BALANCE_SLOTS_KEPT: Final = 4096
+
+@functools.lru_cache(_BALANCE_SLOTS_KEPT)
+def balance_slot(address: bytes) -> bytes:
+    """Leaf of the public data tree with an account's fee juice."""
+    return fee_juice_balance_leaf_slot(address)
+
+
+def genesis_contract_class_id(view: Any, address: bytes, _timestamp: int) -> bytes | None:
+    """Class of a contract that exists from genesis."""
+    instance = view.chain.contract_instance_json(address)
+    return None if instance is None else encode.from_hex(orjson.loads(instance)["currentContractClassId"])
 
 
 class ViewLedger:
-    """A ledger over a :class:`~fastnode.rpc.view.View`."""
+    """A ledger over a :class:`~fastnode.rpc.view.View`, which it keeps alive."""
 
-    __slots__ = ("_chain", "_contracts", "_slots", "_state", "_view")
+    __slots__ = ("_chain", "_contracts", "_state", "_view")
 
-    def __init__(self, view: Any, contracts: ContractLookup | None = None) -> None:
+    def __init__(self, view: Any, contracts: ContractLookup = genesis_contract_class_id) -> None:
         self._view = view
         self._chain = view.chain
         self._state = getattr(view, "state", None)
-        self._contracts = contracts or genesis_contract_class_id
-        self._slots: dict[bytes, bytes] = {}
+        self._contracts = contracts
 
     @property
     def head(self) -> int:
@@ -62,32 +79,22 @@ class ViewLedger:
     def knows_block(self, block_hash: bytes) -> bool:
         return self._chain.block_number_by_hash(block_hash) is not None
 
-    def nullifier_exists(self, nullifier: bytes) -> bool:
+    def any_nullifier_exists(self, nullifiers: Sequence[bytes]) -> bool:
         state = self._require_state()
-        return state.find_leaves(NULLIFIER_TREE_ID, (nullifier,), state.tip.number)[0] is not None
+        return any(state.find_leaves(NULLIFIER_TREE_ID, nullifiers, state.tip.number))
 
     def fee_juice_balance(self, address: bytes) -> int:
         state = self._require_state()
-        return int.from_bytes(state.public_data_value(self._balance_slot(address), state.tip.number), "big")
+        return int.from_bytes(state.public_data_value(balance_slot(address), state.tip.number), "big")
+
+    def block_of_tx(self, tx_hash: bytes) -> int | None:
+        location = self._chain.tx_location(tx_hash)
+        return None if location is None else int(location.block_number)
 
     def contract_class_id(self, address: bytes, timestamp: int) -> bytes | None:
         return self._contracts(self._view, address, timestamp)
-
-    def _balance_slot(self, address: bytes) -> bytes:
-        slot = self._slots.get(address)
-        if slot is None:
-            if len(self._slots) >= _BALANCE_SLOTS_KEPT:
-                self._slots.clear()
-            slot = self._slots[address] = fee_juice_balance_leaf_slot(address)
-        return slot
 
     def _require_state(self) -> Any:
         if self._state is None:
             raise ServerError("The world state is not loaded: transactions cannot be checked")
         return self._state
-
-
-def genesis_contract_class_id(view: Any, address: bytes, _timestamp: int) -> bytes | None:
-    """Class of a contract that exists from genesis."""
-    instance = view.chain.contract_instance_json(address)
-    return None if instance is None else encode.from_hex(orjson.loads(instance)["currentContractClassId"])

@@ -34,9 +34,9 @@ def fee_limit(data: TxData) -> int:
 def calldata_of(tx: Tx, call: CallRequest) -> bytes:
     """Joined calldata fields of a call, found by the hash the sender claims; empty if there is none.
 
-    The claim itself is checked by the data rule of validation.
+    The last of several entries counts.  The claim itself is checked by the data rule of validation.
     """
-    for entry in tx.calldata:
+    for entry in reversed(tx.calldata):
         if entry.hash == call.calldata_hash:
             return entry.values
     return b""
