@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections.abc import Callable
@@ -240,8 +241,9 @@ def test_an_id_is_echoed_byte_for_byte(client: Any, text: bytes) -> None:
         text,
         text,
     )
-    bodies = client.send(batch).body
-    assert bodies.count(b'"id":%b' % text) == 2
+    answers = client.send(batch).body
+    assert answers.startswith(b'[{"jsonrpc":"2.0","id":%b,"error":' % text)
+    assert answers.endswith(b',{"jsonrpc":"2.0","id":%b}]' % text)
 
 
 json_values = st.recursive(
@@ -253,16 +255,14 @@ json_values = st.recursive(
 
 @given(ids=st.lists(json_values, min_size=1, max_size=5), indent=st.booleans())
 def test_every_id_of_a_batch_comes_back_as_it_was_written(ids: list[Any], indent: bool) -> None:
-    import json
-
     engine = Engine(MethodTable(Recorder().methods()), lambda: None, limits=Limits(json_depth_max=60))
     texts = [json.dumps(value, indent=2 if indent else None) for value in ids]
-    calls = ",".join('{"id":%s,"method":"test_nope"}' % text for text in texts)
+    calls = ",".join(f'{{"id":{text},"method":"test_nope"}}' for text in texts)
     reply = engine.handle(f"[{calls}]".encode())
     assert isinstance(reply, Reply)
     assert reply.body is not None
     error = '"error":{"code":-32601,"message":"Method not found: test_nope"}}'
-    expected = ",".join('{"jsonrpc":"2.0","id":%s,%s' % (text, error) for text in texts)
+    expected = ",".join(f'{{"jsonrpc":"2.0","id":{text},{error}' for text in texts)
     assert reply.body.decode() == f"[{expected}]"
 
 
@@ -381,7 +381,7 @@ def test_lone_surrogates_do_not_get_around_the_depth_limit(client: Any) -> None:
     assert answer_of(client, body)["error"]["code"] == PARSE_ERROR
 
 
-@pytest.mark.parametrize("number", [b"1" * 5000, b"-" + b"9" * 400, b"1e400", b"1." + b"0" * 100_000 + b"1"])
+@pytest.mark.parametrize("number", [b"1" * 5000, b"-" + b"9" * 400, b"1e400", b"1." + b"7" * 100_000])
 def test_huge_numbers_are_refused_and_never_echoed_whole(client: Any, number: bytes) -> None:
     reply = client.send(b'{"id":1,"method":"test_double","params":[%b]}' % number)
     assert orjson.loads(reply.body)["error"]["code"] in (PARSE_ERROR, INVALID_PARAMS)
@@ -427,8 +427,6 @@ def test_no_bytes_break_the_engine(body: bytes) -> None:
 
 @given(body=json_values)
 def test_no_json_breaks_the_engine(body: Any) -> None:
-    import json
-
     engine = Engine(MethodTable(Recorder().methods()), lambda: None)
     reply = engine.handle(json.dumps(body).encode())
     assert isinstance(reply, Reply)
@@ -440,8 +438,6 @@ def test_no_json_breaks_the_engine(body: Any) -> None:
     name=st.sampled_from(["test_double", "test_nothing", "test_refuse", "test_fill", "x"]),
 )
 def test_every_call_gets_an_answer_of_the_right_form(params: list[Any], identifier: Any, name: str) -> None:
-    import json
-
     engine = Engine(MethodTable(Recorder().methods()), lambda: None)
     reply = engine.handle(json.dumps({"id": identifier, "method": name, "params": params}).encode())
     assert isinstance(reply, Reply)
