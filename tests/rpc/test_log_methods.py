@@ -19,6 +19,7 @@ from fastnode.archiver.store import ArchiverStore
 from fastnode.logs import ChainIndexes
 from fastnode.rpc import log_methods
 from fastnode.rpc.engine import Engine, Reply
+from fastnode.rpc.limits import Limits
 from fastnode.rpc.methods import MethodTable
 from fastnode.rpc.view import View
 
@@ -74,22 +75,24 @@ def client(request: pytest.FixtureRequest, store: tuple[ArchiverStore, ChainInde
         yield Client(Engine(table, lambda: View(view)))
 
 
-def recorded(data: Path, *methods: str) -> list[dict[str, Any]]:
+def recorded(data: Path, *methods: str) -> Iterator[dict[str, Any]]:
+    """What the reference was asked and answered on this chain: method, params, and result or error."""
+    beginnings = tuple(b'{"method":"%b"' % method.encode() for method in methods)
     with lzma.open(data / "logs_recorded.jsonl.xz") as lines:
-        rows = [json.loads(line) for line in lines]
-    return [row for row in rows if row["method"] in methods]
+        for line in lines:
+            if line.startswith(beginnings):
+                yield json.loads(line)
 
 
 # ---- by tag ---------------------------------------------------------------------------------
 
 
 def test_recorded_tag_queries_are_answered_alike(client: Client, data_directory: Path) -> None:
-    rows = recorded(data_directory, "node_getPrivateLogsByTags", "node_getPublicLogsByTagsFromContract")
-    refused = 0
-    for row in rows:
+    answered = refused = 0
+    for row in recorded(data_directory, "node_getPrivateLogsByTags", "node_getPublicLogsByTagsFromContract"):
         answer = client.call(row["method"], *row["params"])
         if 1.5 in row["params"]:
-            assert answer["error"]["code"] == -32602
+            assert answer["error"]["code"] == -32602  # the reference answers half of one page and half of the next
         elif "error" in row:
             refused += 1
             assert "error" in answer, row
@@ -97,8 +100,68 @@ def test_recorded_tag_queries_are_answered_alike(client: Client, data_directory:
                 assert answer["error"]["message"] == row["error"]["message"]
         else:
             assert answer == {"result": row["result"]}, row["params"]
-    assert len(rows) == 343
-    assert refused == 68
+            answered += 1
+    assert (answered, refused) == (274, 68)
+
+
+def test_pages_of_a_tag_have_ten_logs_until_the_last(client: Client) -> None:
+    pages = [client.result("node_getPrivateLogsByTags", [BUSY_TAG], page)[0] for page in range(6)]
+    sizes = [len(page) for page in pages]
+    assert sizes[:3] == [10, 10, 10]
+    assert 0 in sizes
+    assert len({json.dumps(log) for page in pages for log in page}) == sum(sizes)
+
+
+def test_a_tag_asked_for_twice_is_answered_twice(client: Client) -> None:
+    first, unknown, again = client.result("node_getPrivateLogsByTags", [BUSY_TAG, "0x5", BUSY_TAG])
+    assert first == again != []
+    assert unknown == []
+
+
+def test_a_page_beyond_every_number_is_empty(client: Client) -> None:
+    for page in (1 << 32, 1 << 60, 1e30):
+        assert client.result("node_getPrivateLogsByTags", [BUSY_TAG], page) == [[]]
+
+
+def test_an_unknown_reference_block_is_told_as_a_reorg(client: Client) -> None:
+    error = client.error("node_getPrivateLogsByTags", [BUSY_TAG], 0, "0x1234567")
+    text = "0x" + "1234567".rjust(64, "0")
+    assert error["message"] == f"Block {text} not found in the node. This might indicate a reorg has occurred."
+
+
+ADDRESS = "0x" + "1".rjust(64, "0")
+BAD_TAG_QUERIES: dict[str, tuple[list[Any], str]] = {
+    "no tags": ([], "tags (parameter 1) is required"),
+    "tags null": ([None], "tags (parameter 1) must be an array"),
+    "tags text": (["0x1"], "tags (parameter 1) must be an array of at most 100 tags (--rpc-max-tags)"),
+    "too many tags": ([["0x1"] * 101], "must be an array of at most 100 tags (--rpc-max-tags), got 101"),
+    "tag without hex": ([["0x1", "0xzz"]], "tags[1] (parameter 1) must be a field element"),
+    "tag above the modulus": ([[MODULUS]], "not below the field modulus"),
+    "tag as a number": ([[1]], "tags[0] (parameter 1) must be a field element"),
+    "tag null": ([[None]], "tags[0] (parameter 1) must be a field element"),
+    "fractional page": ([["0x1"], 1.5], "page (parameter 2) must be"),
+    "negative page": ([["0x1"], -1], "page (parameter 2) must be at least 0"),
+    "page as text": ([["0x1"], "0"], "page (parameter 2) must be"),
+    "reference block by name": ([["0x1"], 0, "latest"], "referenceBlock (parameter 3) must be a block hash"),
+    "reference block by number": ([["0x1"], 0, 5], "referenceBlock (parameter 3) must be a block hash"),
+    "reference block above the modulus": ([["0x1"], 0, MODULUS], "not below the field modulus"),
+    "another parameter": ([["0x1"], 0, None, {"unknown": 1}], "takes at most 3 parameters"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_TAG_QUERIES)
+def test_a_bad_tag_query_is_refused_with_words(client: Client, name: str) -> None:
+    params, words = BAD_TAG_QUERIES[name]
+    error = client.error("node_getPrivateLogsByTags", *params)
+    assert error["code"] == -32602
+    assert words in error["message"]
+
+
+def test_a_bad_contract_address_is_refused_with_words(client: Client) -> None:
+    for address in ("0x1", MODULUS, None, 5, "0x" + "g" * 64):
+        error = client.error("node_getPublicLogsByTagsFromContract", address, ["0x1"])
+        assert error["code"] == -32602
+        assert "contractAddress (parameter 1)" in error["message"]
 
 
 # ---- by range -------------------------------------------------------------------------------
@@ -197,4 +260,81 @@ def test_recorded_range_queries_are_answered_alike_but_for_the_reference_skippin
             assert answer == {"result": logs.right(wanted)}, wanted
         else:
             assert "might indicate a reorg" in answer["error"]["message"]
-    assert alike == {"node_getPublicLogs": 154, "node_getContractClassLogs": 100}[method]
+    assert alike == {"node_getPublicLogs": 134, "node_getContractClassLogs": 100}[method]
+
+
+def test_going_on_behind_the_last_log_gives_every_log_once(
+    store: tuple[ArchiverStore, ChainIndexes], chain_logs: dict[str, ChainLogs]
+) -> None:
+    with store[0].open_view() as view:
+        table = MethodTable(log_methods.methods(store[1].known_tags, logs_max=7))
+        client = Client(Engine(table, lambda: View(view)))
+        for method, logs in chain_logs.items():
+            found: list[dict[str, Any]] = []
+            answer = client.result(method, {})
+            while answer["maxLogsHit"]:
+                found += answer["logs"]
+                assert len(answer["logs"]) == 7
+                answer = client.result(method, {"afterLog": found[-1]["id"]})
+            assert found + answer["logs"] == logs.logs
+
+
+def test_an_answer_that_would_be_too_large_is_cut_like_one_with_too_many_logs(
+    store: tuple[ArchiverStore, ChainIndexes], chain_logs: dict[str, ChainLogs]
+) -> None:
+    with store[0].open_view() as view:
+        table = MethodTable(log_methods.methods(store[1].known_tags))
+        client = Client(Engine(table, lambda: View(view), limits=Limits(response_bytes_max=1 << 20)))
+        answer = client.result("node_getContractClassLogs", {})
+        assert answer["maxLogsHit"] is True
+        assert 1 < len(answer["logs"]) < len(chain_logs["node_getContractClassLogs"].logs)
+        assert answer["logs"] == chain_logs["node_getContractClassLogs"].logs[: len(answer["logs"])]
+
+
+def test_a_range_that_ends_before_it_starts_says_that_a_limit_was_hit(client: Client) -> None:
+    for wanted in (
+        {"fromBlock": 9, "toBlock": 8},
+        {"toBlock": 0},
+        {"toBlock": -5},
+        {"fromBlock": 1 << 70, "toBlock": 5},
+    ):
+        assert client.result("node_getPublicLogs", wanted) == {"logs": [], "maxLogsHit": True}
+    for wanted in ({"fromBlock": 9, "toBlock": 9}, {"fromBlock": 1 << 70}, {"fromBlock": 107, "toBlock": 1 << 70}):
+        assert client.result("node_getPublicLogs", wanted) == {"logs": [], "maxLogsHit": False}
+
+
+GOOD_ID = {"blockNumber": 1, "blockHash": "0x1", "txHash": ADDRESS, "txIndex": 0, "logIndex": 0}
+BAD_FILTERS: dict[str, tuple[Any, str]] = {
+    "null": (None, "filter (parameter 1) must be an object"),
+    "an array": ([], "filter (parameter 1) must be an object"),
+    "a null block": ({"fromBlock": None}, "filter.fromBlock (parameter 1)"),
+    "a fractional block": ({"toBlock": 1.5}, "filter.toBlock (parameter 1)"),
+    "a short transaction hash": ({"txHash": "0x1"}, "filter.txHash (parameter 1)"),
+    "a short address": ({"contractAddress": "0x1"}, "filter.contractAddress (parameter 1)"),
+    "an address above the modulus": ({"contractAddress": MODULUS}, "not below the field modulus"),
+    "a tag above the modulus": ({"tag": MODULUS}, "filter.tag (parameter 1)"),
+    "afterLog without its block": (
+        {"afterLog": {key: value for key, value in GOOD_ID.items() if key != "blockHash"}},
+        "filter.afterLog.blockHash (parameter 1) is required",
+    ),
+    "afterLog in block 0": ({"afterLog": GOOD_ID | {"blockNumber": 0}}, "filter.afterLog.blockNumber (parameter 1)"),
+    "afterLog of a block that is gone": ({"afterLog": GOOD_ID}, "This might indicate a reorg has occurred."),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILTERS)
+def test_a_bad_filter_is_refused_with_words(client: Client, name: str) -> None:
+    params, words = BAD_FILTERS[name]
+    for method in KINDS:
+        error = client.error(method, params)
+        assert error["code"] == -32602
+        assert words in error["message"]
+
+
+def test_a_long_scan_runs_beside_the_event_loop(client: Client) -> None:
+    for method in KINDS:
+        bound = client.engine.table.get(method)
+        assert bound is not None
+        assert bound.wants_thread(bound.decode([{}]))
+        assert bound.wants_thread(bound.decode([{"contractAddress": ADDRESS}]))
+        assert not bound.wants_thread(bound.decode([{"txHash": ADDRESS}]))

@@ -40,7 +40,6 @@ them gives all known tags without touching a page.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 __all__ = [
@@ -140,28 +139,13 @@ def log_key(prefix: bytes, position: Position) -> bytes:
     return prefix + _POSITION.pack(*position)
 
 
-def position_of_log(key: bytes) -> Position:
-    """The position in a key of :func:`log_key`."""
-    block, tx_index, log_index = _POSITION.unpack_from(key, _PREFIX_BYTES)
-    return block, tx_index, log_index
-
-
 def block_key(prefix: bytes, block: int) -> bytes:
     """First key of a block in an index; ``prefix`` includes the contract or the tag."""
     return prefix + _NUMBER.pack(block)
 
 
-def block_of_places(key: bytes) -> int:
-    """The block in a key of an index row: its last four bytes."""
-    return int.from_bytes(key[-BLOCK_BYTES:], "big")
-
-
 def encode_places(places: list[Place]) -> bytes:
     return b"".join([_PLACE.pack(*place) for place in places])
-
-
-def decode_places(value: bytes) -> Iterator[Place]:
-    return _PLACE.iter_unpack(value)
 
 
 def encode_number(number: int) -> bytes:
