@@ -148,7 +148,12 @@ class AppendNodes:
                     nodes[tile_position(level, index)] = node
                 else:
                     growth.nodes.append((bytes([level]) + index.to_bytes(6, "big"), node))
-        growth.tiles = [(index, pack_tile(nodes)) for index, nodes in tiles.items()]
+        # A tile without nodes is not stored, except over one that has some.
+        growth.tiles = [
+            (index, pack_tile(nodes))
+            for index, nodes in sorted(tiles.items())
+            if nodes or (tile and index == first_tile)
+        ]
 
     def _complete_nodes(self, tile_index: int, size: int, tile: bytes) -> dict[int, bytes]:
         """What of a tile written for some larger size holds for ``size`` leaves."""
@@ -198,7 +203,7 @@ class AppendNodes:
 
     def path(
         self, index: int, size: int, tile: bytes, edge: bytes, missing: list[int], *, use_memory: bool = True
-    ) -> bytearray:
+    ) -> bytes:
         """Sibling path of leaf ``index`` in the tree of ``size`` leaves, lowest sibling first.
 
         ``tile`` holds the leaf, ``edge`` belongs to ``size``.  Levels whose sibling is complete but not
@@ -209,6 +214,8 @@ class AppendNodes:
         path = bytearray(NODE_BYTES * self.height)
         nodes = unpack_tile(tile)
         first_partial = edge_levels(size).start
+        if len(edge) != NODE_BYTES * len(edge_levels(size)):
+            raise ValueError(f"an edge of {len(edge)} bytes for {size} leaves")
         for level in range(self.height):
             sibling = (index >> level) ^ 1
             node: bytes | None
@@ -225,4 +232,4 @@ class AppendNodes:
                 missing.append(level)
             else:
                 path[level * NODE_BYTES : (level + 1) * NODE_BYTES] = node
-        return path
+        return bytes(path)

@@ -189,7 +189,7 @@ class IndexedNodes:
 
     def path(
         self, index: int, block: int, size: int, tile: bytes, missing: list[int], *, use_memory: bool = True
-    ) -> bytearray:
+    ) -> bytes:
         """Sibling path of leaf ``index`` after ``block``, when the tree had ``size`` leaves; lowest first.
 
         ``tile`` is the latest tile that holds the leaf.  Levels whose value at ``block`` is not in memory
@@ -206,7 +206,7 @@ class IndexedNodes:
                 missing.append(level)
             else:
                 path[level * HASH_BYTES : (level + 1) * HASH_BYTES] = node
-        return path
+        return bytes(path)
 
     def _value_at(
         self, level: int, index: int, block: int, size: int, nodes: dict[int, bytes], use_memory: bool

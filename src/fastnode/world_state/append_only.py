@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from fastnode.kernels import append_tree
@@ -19,7 +19,7 @@ from fastnode.world_state.layout import (
 from fastnode.world_state.snapshot import Snapshot
 from fastnode.world_state.trees import Tree, zero_nodes
 
-__all__ = ["AppendOnlyTree", "Change", "Growth"]
+__all__ = ["AppendOnlyTree", "Change", "Growth", "filled"]
 
 ZERO_LEAF: Final = bytes(HASH_BYTES)
 
@@ -54,9 +54,9 @@ class AppendOnlyTree:
         edge = snapshot.get(self._edge_prefix + u48(size)) or b""
         missing: list[int] = []
         path = self.nodes.path(index, size, tile, edge, missing, use_memory=use_memory)
-        for level in missing:
-            path[level * HASH_BYTES : (level + 1) * HASH_BYTES] = self._stored(snapshot, level, (index >> level) ^ 1)
-        return bytes(path)
+        if not missing:
+            return path
+        return filled(path, missing, lambda level: self._stored(snapshot, level, (index >> level) ^ 1))
 
     def leaves(self, snapshot: Snapshot, start: int, stop: int) -> Iterator[bytes]:
         """Leaves start <= index < stop in order, empty ones as zero."""
@@ -167,3 +167,11 @@ class AppendOnlyTree:
             if used <= self._memory_limit or level == self.tree.height:
                 return
             self.nodes.raise_first_level(level + 1)
+
+
+def filled(path: bytes, missing: list[int], node: Callable[[int], bytes]) -> bytes:
+    """A sibling path with the nodes of the ``missing`` levels put in."""
+    nodes = bytearray(path)
+    for level in missing:
+        nodes[level * HASH_BYTES : (level + 1) * HASH_BYTES] = node(level)
+    return bytes(nodes)

@@ -9,7 +9,7 @@ from typing import Final
 
 from fastnode.errors import BlockRejected, DatabaseError
 from fastnode.kernels import append_tree, indexed_tree, poseidon2
-from fastnode.world_state.append_only import Change
+from fastnode.world_state.append_only import Change, filled
 from fastnode.world_state.layout import (
     HASH_BYTES,
     LEAF,
@@ -127,10 +127,9 @@ class IndexedTree:
         tile = snapshot.get(self._tile_prefix + u48(index >> indexed_tree.TILE_LEVELS)) or b""
         missing: list[int] = []
         path = self.nodes.path(index, block, size, tile, missing, use_memory=use_memory)
-        for level in missing:
-            value = self._value_at(snapshot, level, (index >> level) ^ 1, block)
-            path[level * HASH_BYTES : (level + 1) * HASH_BYTES] = value
-        return bytes(path)
+        if not missing:
+            return path
+        return filled(path, missing, lambda level: self._value_at(snapshot, level, (index >> level) ^ 1, block))
 
     def _value_at(self, snapshot: Snapshot, level: int, index: int, block: int) -> bytes:
         """A node after ``block`` from the database alone; below the tiles' top only history is looked at."""

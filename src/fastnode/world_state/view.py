@@ -118,11 +118,15 @@ class WorldStateView:
         return self._append_only_witness(self._forest.messages, message, block)
 
     def block_hash_witness(self, block_hash: bytes, block: int) -> Witness | None:
-        """A block hash in the archive that the header of ``block`` refers to: of all blocks *before* it."""
+        """A block hash in the archive that the header of ``block`` refers to: of all blocks *before* it.
+
+        The block after the tip may be asked about too: it does not exist yet, but its archive does.
+        """
         if block == 0:
             self.record(0)
             return None
-        self.record(block)
+        if block != self.tip.number + 1:
+            self.record(block)
         return self._append_only_witness(self._forest.archive, block_hash, block - 1)
 
     def _append_only_witness(self, tree: AppendOnlyTree, leaf: bytes, block: int) -> Witness | None:

@@ -1,0 +1,88 @@
+"""Nodes of an append-only Merkle tree.
+
+What a tile, an edge and a frontier are is drawn in the readable form of this module,
+``fastnode/_twins/append_tree.py``.  Nodes are 32 bytes.
+"""
+
+from collections.abc import Iterable
+
+TILE_LEVELS: int
+TILE_LEAVES: int
+NODE_BYTES: int
+
+def tile_position(level: int, index: int) -> int:
+    """Bit and slot of node ``index`` of ``level`` (both counted in the whole tree) in its tile."""
+
+def unpack_tile(tile: bytes, node_bytes: int = 32) -> dict[int, bytes]:
+    """Position -> node of a tile; an empty tile has none.  ValueError when the length does not fit the bitmap."""
+
+def pack_tile(nodes: dict[int, bytes]) -> bytes:
+    """The reverse of :func:`unpack_tile`."""
+
+class Growth:
+    """What an append computed; nothing of it is visible until :meth:`AppendNodes.publish`."""
+
+    @property
+    def size_before(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def root(self) -> bytes: ...
+    @property
+    def edge(self) -> bytes:
+        """Partial nodes of the levels of ``edge_levels(size)``."""
+
+    @property
+    def tiles(self) -> list[tuple[int, bytes]]:
+        """(tile index, tile) of every tile with new leaves."""
+
+    @property
+    def nodes(self) -> list[tuple[bytes, bytes]]:
+        """(level u8 || index u48, node) of the new complete nodes at TILE_LEVELS and above that are not zero."""
+
+class AppendNodes:
+    """The complete nodes of one tree at ``first_level`` and above, in memory.
+
+    ``zeros`` holds the zero nodes of levels 0 to ``height``.  ValueError: ``zeros`` of another length,
+    ``first_level`` below TILE_LEVELS.
+    """
+
+    def __init__(self, height: int, zeros: bytes, *, first_level: int = 5) -> None: ...
+    @property
+    def height(self) -> int: ...
+    @property
+    def first_level(self) -> int: ...
+    def append(self, size: int, frontier: bytes, tile: bytes, leaves: bytes) -> Growth:
+        """Hash ``leaves`` onto a tree of ``size`` leaves, level by level, without the GIL.
+
+        ``frontier`` holds one node per level below ``height``: where bit l of ``size`` is set, node l is
+        the complete node (l, (size >> l) - 1); the others are ignored.  ``tile`` is the tile that holds
+        leaf ``size``, empty if none of its leaves exists.  ValueError: ragged leaves, a leaf that is no
+        field element, or no room.
+        """
+
+    def publish(self, growth: Growth) -> None:
+        """Make the nodes of ``growth`` part of the memory; growths are published in their order."""
+
+    def resize(self, size: int) -> None:
+        """Forget nodes that are not complete at ``size`` leaves; missing ones become zero nodes."""
+
+    def load(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
+        """Put stored (level || index, node) entries into the memory; :meth:`resize` comes first."""
+
+    def raise_first_level(self, level: int) -> None:
+        """Keep only ``level`` and above in memory from now on."""
+
+    def memory_bytes(self) -> int: ...
+    def node(self, level: int, index: int) -> bytes | None:
+        """A complete node in memory, else None."""
+
+    def path(
+        self, index: int, size: int, tile: bytes, edge: bytes, missing: list[int], *, use_memory: bool = True
+    ) -> bytes:
+        """Sibling path of leaf ``index`` in the tree of ``size`` leaves, lowest sibling first.
+
+        ``tile`` holds the leaf, ``edge`` belongs to ``size``.  Levels whose sibling is complete but not
+        in memory are appended to ``missing`` and left zero bytes for the caller to fill in.
+        ValueError: no such leaf, or a tile or edge that does not fit.
+        """

@@ -1,0 +1,502 @@
+"""Nodes of an append-only Merkle tree."""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport uint8_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcmp, memcpy, memset
+
+from fastnode._ext.poseidon2 cimport hash_pairs_c
+
+
+__all__ = [
+    "NODE_BYTES",
+    "TILE_LEAVES",
+    "TILE_LEVELS",
+    "AppendNodes",
+    "Growth",
+    "pack_tile",
+    "tile_position",
+    "unpack_tile",
+]
+
+cdef enum:
+    LEVELS_PER_TILE = 5
+    LEAVES_PER_TILE = 32
+    NODES_PER_TILE = 62     # 32 + 16 + 8 + 4 + 2
+    BITMAP_BYTES = 8
+    KEY_BYTES = 7           # level u8 || index u48
+    PAIR_BYTES = 2 * HASH_BYTES
+
+TILE_LEVELS = LEVELS_PER_TILE
+TILE_LEAVES = LEAVES_PER_TILE
+NODE_BYTES = HASH_BYTES
+
+
+# ---- numbers and keys -----------------------------------------------------------------------------
+
+cdef extern from *:
+    """
+    static inline int fastnode_count_bits(unsigned long long bits) { return __builtin_popcountll(bits); }
+    static inline int fastnode_trailing_zeros(unsigned long long bits) { return __builtin_ctzll(bits); }
+    static inline int fastnode_bit_length(unsigned long long bits) { return bits ? 64 - __builtin_clzll(bits) : 0; }
+    """
+    int fastnode_count_bits(uint64_t bits) nogil
+    int fastnode_trailing_zeros(uint64_t bits) nogil
+    int fastnode_bit_length(uint64_t bits) nogil
+
+
+cdef int count_bits(uint64_t bits) noexcept nogil:
+    return fastnode_count_bits(bits)
+
+
+cdef uint64_t read_u64(const uint8_t *source) noexcept nogil:
+    cdef uint64_t number = 0
+    cdef int i
+    for i in range(8):
+        number = number << 8 | source[i]
+    return number
+
+
+cdef void write_u64(uint8_t *target, uint64_t number) noexcept nogil:
+    cdef int i
+    for i in range(8):
+        target[i] = <uint8_t>(number >> (56 - 8 * i))
+
+
+cdef bytes node_key(int level, uint64_t index):
+    cdef uint8_t[8] number
+    write_u64(number, index)
+    number[1] = <uint8_t>level
+    return PyBytes_FromStringAndSize(<char *>number + 1, KEY_BYTES)
+
+
+cdef int split_key(bytes key, uint64_t *index) except -1:
+    """The level of a key; its index goes to ``index``."""
+    if PyBytes_GET_SIZE(key) != KEY_BYTES:
+        raise ValueError(f"a node key of {PyBytes_GET_SIZE(key)} bytes")
+    cdef const uint8_t *source = <const uint8_t *>PyBytes_AS_STRING(key)
+    cdef int i
+    index[0] = 0
+    for i in range(1, KEY_BYTES):
+        index[0] = index[0] << 8 | source[i]
+    if source[0] >= LEVELS_MAX:
+        raise ValueError(f"a node of level {source[0]}")
+    return source[0]
+
+
+# ---- tiles ----------------------------------------------------------------------------------------
+
+cdef inline int position_of(int level, uint64_t index) noexcept nogil:
+    return 64 - (64 >> level) + <int>(index & ((LEAVES_PER_TILE >> level) - 1))
+
+
+def tile_position(int level, uint64_t index):
+    return position_of(level, index)
+
+
+def unpack_tile(bytes tile not None, Py_ssize_t node_bytes=HASH_BYTES):
+    nodes = {}
+    cdef Py_ssize_t length = PyBytes_GET_SIZE(tile)
+    if length == 0:
+        return nodes
+    if length < BITMAP_BYTES:
+        raise ValueError(f"a tile of {length} bytes has no bitmap")
+    cdef const uint8_t *source = <const uint8_t *>PyBytes_AS_STRING(tile)
+    cdef uint64_t bitmap = read_u64(source)
+    if length != BITMAP_BYTES + node_bytes * count_bits(bitmap):
+        raise ValueError(f"a tile of {length} bytes does not match its bitmap")
+    source += BITMAP_BYTES
+    cdef int position
+    for position in range(64):
+        if bitmap >> position & 1:
+            nodes[position] = PyBytes_FromStringAndSize(<const char *>source, node_bytes)
+            source += node_bytes
+    return nodes
+
+
+def pack_tile(dict nodes not None):
+    bitmap = sum([1 << position for position in nodes])
+    return bitmap.to_bytes(BITMAP_BYTES, "big") + b"".join([nodes[position] for position in sorted(nodes)])
+
+
+cdef const uint8_t *tile_nodes(bytes tile, uint64_t *bitmap) except NULL:
+    """The first node of a tile; its bitmap goes to ``bitmap``."""
+    cdef Py_ssize_t length = PyBytes_GET_SIZE(tile)
+    cdef const uint8_t *source = <const uint8_t *>PyBytes_AS_STRING(tile)
+    bitmap[0] = 0
+    if length == 0:
+        return source
+    if length >= BITMAP_BYTES:
+        bitmap[0] = read_u64(source)
+    if length != BITMAP_BYTES + HASH_BYTES * count_bits(bitmap[0]):
+        raise ValueError(f"a tile of {length} bytes does not match its bitmap")
+    return source + BITMAP_BYTES
+
+
+cdef inline const uint8_t *node_in_tile(const uint8_t *nodes, uint64_t bitmap, int position) noexcept nogil:
+    """NULL for a zero node."""
+    cdef uint64_t bit = <uint64_t>1 << position
+    if not bitmap & bit:
+        return NULL
+    return nodes + HASH_BYTES * fastnode_count_bits(bitmap & (bit - 1))
+
+
+# ---- growth ---------------------------------------------------------------------------------------
+
+cdef class Growth:
+    def __cinit__(self):
+        self.rows = NULL
+        self.tiles = []
+        self.nodes = []
+
+    def __init__(self):
+        raise TypeError("a Growth is made by AppendNodes.append")
+
+    def __dealloc__(self):
+        free(self.rows)
+
+
+# Scratch memory and result of one append; no Python objects, so that it runs without the GIL.
+cdef struct Appending:
+    const uint8_t *zero
+    const uint8_t *frontier
+    int height
+    uint64_t size
+    uint8_t *rows
+    uint64_t *starts
+    uint64_t *counts
+    uint8_t *pairs              # inputs of one level, and then its hashes
+    uint64_t *targets           # which parent each hash is
+    uint8_t[HASH_BYTES] partial
+    bint has_partial
+    uint8_t *edge
+    int edge_nodes
+    int edge_first
+    int edge_last               # levels edge_first <= level < edge_last go into the edge
+
+
+cdef inline bint is_zero_pair(const uint8_t *pair, const uint8_t *zero) noexcept nogil:
+    return memcmp(pair, zero, HASH_BYTES) == 0 and memcmp(pair + HASH_BYTES, zero, HASH_BYTES) == 0
+
+
+cdef int grow_level(Appending *a, int level) noexcept nogil:
+    """Hash the parents of one level's new nodes, and the partial node beside them, as one run.  -1: no field."""
+    cdef uint64_t first = a.size >> level
+    cdef uint8_t *row = a.rows + HASH_BYTES * a.starts[level]
+    cdef uint64_t count = a.counts[level]
+    cdef const uint8_t *zero = a.zero + HASH_BYTES * level
+    cdef uint8_t *parents = row + HASH_BYTES * count
+    cdef uint64_t taken = 0, parent = 0, hashes = 0
+    cdef uint64_t parent_count = ((first & 1) + count) // 2
+    cdef uint8_t *pair = a.pairs
+    cdef bint partial_above = False
+    cdef const uint8_t *left = a.frontier + HASH_BYTES * level
+    cdef const uint8_t *right = zero
+    a.starts[level + 1] = a.starts[level] + count
+    a.counts[level + 1] = parent_count
+
+    for parent in range(parent_count):
+        if parent == 0 and first & 1:
+            memcpy(pair, left, HASH_BYTES)
+            memcpy(pair + HASH_BYTES, row, HASH_BYTES)
+            taken = 1
+        else:
+            memcpy(pair, row + HASH_BYTES * taken, PAIR_BYTES)
+            taken += 2
+        if is_zero_pair(pair, zero):
+            memcpy(parents + HASH_BYTES * parent, zero + HASH_BYTES, HASH_BYTES)
+        else:
+            a.targets[hashes] = parent
+            hashes += 1
+            pair += PAIR_BYTES
+
+    # A last node without a right neighbour, or a partial node from below, has a partial parent.
+    if ((first & 1) + count) & 1:
+        if count:
+            left = row + HASH_BYTES * (count - 1)
+        if a.has_partial:
+            right = a.partial
+        partial_above = True
+    elif a.has_partial:
+        left = a.partial
+        partial_above = True
+    if partial_above:
+        memcpy(pair, left, HASH_BYTES)
+        memcpy(pair + HASH_BYTES, right, HASH_BYTES)
+    cdef bint partial_is_zero = partial_above and is_zero_pair(pair, zero)
+
+    cdef uint64_t run = hashes + (partial_above and not partial_is_zero)
+    if run and hash_pairs_c(a.pairs, run, a.pairs):
+        return -1
+    for parent in range(hashes):
+        memcpy(parents + HASH_BYTES * a.targets[parent], a.pairs + HASH_BYTES * parent, HASH_BYTES)
+    if partial_is_zero:
+        memcpy(a.partial, zero + HASH_BYTES, HASH_BYTES)
+    elif partial_above:
+        memcpy(a.partial, a.pairs + HASH_BYTES * hashes, HASH_BYTES)
+    a.has_partial = partial_above
+    return 0
+
+
+cdef int grow(Appending *a) noexcept nogil:
+    cdef int level
+    for level in range(a.height + 1):
+        if a.has_partial and a.edge_first <= level < a.edge_last:
+            memcpy(a.edge + HASH_BYTES * a.edge_nodes, a.partial, HASH_BYTES)
+            a.edge_nodes += 1
+        if level < a.height and grow_level(a, level):
+            return -1
+    return 0
+
+
+# ---- nodes in memory ------------------------------------------------------------------------------
+
+cdef class AppendNodes:
+    def __cinit__(self, int height, bytes zeros not None, *, int first_level=LEVELS_PER_TILE):
+        memset(self.levels, 0, sizeof(self.levels))
+        if not 0 < height < LEVELS_MAX:
+            raise ValueError(f"a tree of height {height}")
+        if PyBytes_GET_SIZE(zeros) != HASH_BYTES * (height + 1):
+            raise ValueError(f"zeros must hold {height + 1} nodes")
+        if first_level < LEVELS_PER_TILE:
+            raise ValueError(f"first_level must be at least {LEVELS_PER_TILE}")
+        self.height = height
+        self.first_level = first_level
+        self.zeros = zeros
+        self.zero = <const uint8_t *>PyBytes_AS_STRING(zeros)
+
+    def __dealloc__(self):
+        cdef int level
+        for level in range(LEVELS_MAX):
+            free(self.levels[level].nodes)
+
+    def append(self, uint64_t size, bytes frontier not None, bytes tile not None, bytes leaves not None):
+        cdef uint64_t count = PyBytes_GET_SIZE(leaves) // HASH_BYTES
+        if PyBytes_GET_SIZE(leaves) % HASH_BYTES or PyBytes_GET_SIZE(frontier) != HASH_BYTES * self.height:
+            raise ValueError("leaves and frontier must be whole nodes of 32 bytes")
+        cdef uint64_t size_after = size + count
+        if size_after > <uint64_t>1 << self.height:
+            raise ValueError(f"a tree of height {self.height} has no room for {size_after} leaves")
+        cdef Growth growth = Growth.__new__(Growth)
+        growth.size_before = size
+        growth.size = size_after
+        growth.height = self.height
+        self._grow(growth, frontier, leaves, count)
+        self._collect_tiles(growth, tile)
+        self._collect_nodes(growth)
+        return growth
+
+    cdef int _grow(self, Growth growth, bytes frontier, bytes leaves, uint64_t count) except -1:
+        cdef Appending a
+        cdef uint8_t[HASH_BYTES * LEVELS_MAX] edge
+        a.zero = self.zero
+        a.frontier = <const uint8_t *>PyBytes_AS_STRING(frontier)
+        a.height = self.height
+        a.size = growth.size_before
+        a.starts, a.counts = growth.starts, growth.counts
+        a.has_partial = False
+        a.edge, a.edge_nodes = edge, 0
+        a.edge_first, a.edge_last = edge_levels_of(growth.size)
+        # A level has at most half of the nodes below it, rounded up because of its left neighbour.
+        growth.rows = <uint8_t *>malloc(HASH_BYTES * (2 * count + LEVELS_MAX + 2))
+        a.rows = growth.rows
+        a.pairs = <uint8_t *>malloc(PAIR_BYTES * (count // 2 + 3))
+        a.targets = <uint64_t *>malloc(sizeof(uint64_t) * (count // 2 + 3))
+        cdef int failed = 0
+        try:
+            if a.rows is NULL or a.pairs is NULL or a.targets is NULL:
+                raise MemoryError
+            memcpy(a.rows, PyBytes_AS_STRING(leaves), HASH_BYTES * count)
+            a.starts[0], a.counts[0] = 0, count
+            with nogil:
+                failed = grow(&a)
+            if failed:
+                raise ValueError("a leaf is not below the field modulus")
+        finally:
+            free(a.pairs)
+            free(a.targets)
+        cdef const uint8_t *root = self.zero + HASH_BYTES * self.height
+        if a.has_partial:
+            root = a.partial
+        if growth.counts[self.height]:
+            root = growth.rows + HASH_BYTES * growth.starts[self.height]
+        growth.root = PyBytes_FromStringAndSize(<const char *>root, HASH_BYTES)
+        growth.edge = PyBytes_FromStringAndSize(<const char *>edge, HASH_BYTES * a.edge_nodes)
+        return 0
+
+    cdef const uint8_t *_new_node(self, Growth growth, int level, uint64_t index) noexcept:
+        """A node of the growth, or NULL if it is older or not complete, or a zero node."""
+        cdef uint64_t first = growth.size_before >> level
+        if index < first or index - first >= growth.counts[level]:
+            return NULL
+        cdef const uint8_t *node = growth.rows + HASH_BYTES * (growth.starts[level] + index - first)
+        if memcmp(node, self.zero + HASH_BYTES * level, HASH_BYTES) == 0:
+            return NULL
+        return node
+
+    cdef int _collect_tiles(self, Growth growth, bytes old_tile) except -1:
+        cdef uint64_t tile, first_tile = growth.size_before >> LEVELS_PER_TILE
+        cdef uint64_t tiles_end = (growth.size + LEAVES_PER_TILE - 1) >> LEVELS_PER_TILE
+        cdef uint64_t old_bitmap, bitmap
+        cdef const uint8_t *old_nodes = tile_nodes(old_tile, &old_bitmap)
+        cdef const uint8_t *node
+        cdef uint8_t[BITMAP_BYTES + HASH_BYTES * NODES_PER_TILE] packed
+        cdef uint8_t *end
+        cdef int level, position
+        cdef uint64_t index, width
+        if growth.size == growth.size_before:
+            return 0
+        for tile in range(first_tile, tiles_end):
+            bitmap = 0
+            end = packed + BITMAP_BYTES
+            for level in range(LEVELS_PER_TILE):
+                width = LEAVES_PER_TILE >> level
+                for index in range(tile * width, (tile + 1) * width):
+                    position = position_of(level, index)
+                    node = self._new_node(growth, level, index)
+                    # A tile that an undo left behind may hold nodes that are not complete any more.
+                    if tile == first_tile and index < growth.size_before >> level:
+                        node = node_in_tile(old_nodes, old_bitmap, position)
+                    if node is not NULL:
+                        memcpy(end, node, HASH_BYTES)
+                        end += HASH_BYTES
+                        bitmap |= <uint64_t>1 << position
+            # A tile without nodes is not stored, except over one that has some.
+            if bitmap == 0 and not (old_tile and tile == first_tile):
+                continue
+            write_u64(packed, bitmap)
+            growth.tiles.append((tile, PyBytes_FromStringAndSize(<const char *>packed, end - packed)))
+        return 0
+
+    cdef int _collect_nodes(self, Growth growth) except -1:
+        cdef int level
+        cdef uint64_t first, index
+        cdef const uint8_t *node
+        for level in range(LEVELS_PER_TILE, self.height + 1):
+            first = growth.size_before >> level
+            for index in range(first, first + growth.counts[level]):
+                node = self._new_node(growth, level, index)
+                if node is not NULL:
+                    value = PyBytes_FromStringAndSize(<const char *>node, HASH_BYTES)
+                    growth.nodes.append((node_key(level, index), value))
+        return 0
+
+    def publish(self, Growth growth not None):
+        cdef int level
+        cdef uint64_t first, count
+        if growth.height != self.height or growth.rows is NULL:
+            raise ValueError("this growth is not of this tree")
+        for level in range(self.first_level, self.height + 1):
+            first, count = growth.size_before >> level, growth.counts[level]
+            self._set_count(level, first + count)
+            if count:
+                memcpy(
+                    self.levels[level].nodes + HASH_BYTES * first,
+                    growth.rows + HASH_BYTES * growth.starts[level],
+                    HASH_BYTES * count,
+                )
+
+    cdef int _set_count(self, int level, uint64_t count) except -1:
+        """Shorten a row, or lengthen it with zero nodes."""
+        cdef NodeRow *row = &self.levels[level]
+        cdef uint64_t capacity
+        cdef void *nodes
+        if count > row.capacity:
+            capacity = max(count, row.capacity + row.capacity // 2)
+            nodes = realloc(row.nodes, HASH_BYTES * capacity)
+            if nodes is NULL:
+                raise MemoryError
+            row.nodes, row.capacity = <uint8_t *>nodes, capacity
+        while row.count < count:
+            memcpy(row.nodes + HASH_BYTES * row.count, self.zero + HASH_BYTES * level, HASH_BYTES)
+            row.count += 1
+        row.count = count
+        return 0
+
+    def resize(self, uint64_t size):
+        cdef int level
+        for level in range(self.first_level, self.height + 1):
+            self._set_count(level, size >> level)
+
+    def load(self, entries):
+        cdef uint64_t index
+        cdef int level
+        for key, node in entries:
+            level = split_key(key, &index)
+            if level < self.first_level:
+                continue
+            if PyBytes_GET_SIZE(node) != HASH_BYTES or index >= self.levels[level].count:
+                raise ValueError(f"no room for node {index} of level {level}")
+            memcpy(self.levels[level].nodes + HASH_BYTES * index, PyBytes_AS_STRING(node), HASH_BYTES)
+
+    def raise_first_level(self, int level):
+        cdef int dropped
+        for dropped in range(self.first_level, min(level, LEVELS_MAX)):
+            free(self.levels[dropped].nodes)
+            memset(&self.levels[dropped], 0, sizeof(NodeRow))
+        self.first_level = max(self.first_level, level)
+
+    def memory_bytes(self):
+        cdef uint64_t count = 0
+        cdef int level
+        for level in range(LEVELS_MAX):
+            count += self.levels[level].count
+        return HASH_BYTES * count
+
+    def node(self, int level, uint64_t index):
+        if not self.first_level <= level < LEVELS_MAX or index >= self.levels[level].count:
+            return None
+        return PyBytes_FromStringAndSize(<const char *>self.levels[level].nodes + HASH_BYTES * index, HASH_BYTES)
+
+    def path(
+        self,
+        uint64_t index,
+        uint64_t size,
+        bytes tile not None,
+        bytes edge not None,
+        list missing not None,
+        *,
+        bint use_memory=True,
+    ):
+        if index >= size or size > <uint64_t>1 << self.height:
+            raise ValueError(f"leaf {index} is not in a tree of {size} leaves")
+        cdef uint64_t bitmap
+        cdef const uint8_t *nodes = tile_nodes(tile, &bitmap)
+        cdef int edge_first, edge_last
+        edge_first, edge_last = edge_levels_of(size)
+        if PyBytes_GET_SIZE(edge) != HASH_BYTES * (edge_last - edge_first):
+            raise ValueError(f"an edge of {PyBytes_GET_SIZE(edge)} bytes for {size} leaves")
+        cdef const uint8_t *partials = <const uint8_t *>PyBytes_AS_STRING(edge)
+        cdef bytes path = PyBytes_FromStringAndSize(NULL, HASH_BYTES * self.height)
+        cdef uint8_t *target = <uint8_t *>PyBytes_AS_STRING(path)
+        cdef const uint8_t *node
+        cdef uint64_t sibling
+        cdef int level
+        for level in range(self.height):
+            sibling = (index >> level) ^ 1
+            node = NULL
+            if sibling << level >= size:
+                node = self.zero + HASH_BYTES * level
+            elif (sibling + 1) << level > size:
+                node = partials + HASH_BYTES * (level - edge_first)
+            elif level < LEVELS_PER_TILE:
+                node = node_in_tile(nodes, bitmap, position_of(level, sibling))
+                if node is NULL:
+                    node = self.zero + HASH_BYTES * level
+            elif use_memory and level >= self.first_level and sibling < self.levels[level].count:
+                node = self.levels[level].nodes + HASH_BYTES * sibling
+            if node is NULL:
+                missing.append(level)
+                memset(target, 0, HASH_BYTES)
+            else:
+                memcpy(target, node, HASH_BYTES)
+            target += HASH_BYTES
+        return path
+
+
+cdef inline (int, int) edge_levels_of(uint64_t size) noexcept nogil:
+    """First and last + 1 of the levels whose partial node the edge of a tree of ``size`` leaves holds."""
+    if size == 0:
+        return 0, 0
+    cdef int first = fastnode_trailing_zeros(size) + 1
+    return first, max(first, fastnode_bit_length(size))
