@@ -1,0 +1,144 @@
+"""kill -9 at random moments: what is found afterwards is a whole chain, and going on completes it."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from fastnode.archiver.chain_import import import_chain_file
+from fastnode.archiver.check import check_database
+from fastnode.archiver.ingest import Ingestor
+from fastnode.archiver.store import ArchiverStore
+
+KILLS_DURING_IMPORT = 30
+KILLS_DURING_UNDO = 10
+TIP = 106
+
+#: Reopening must not take longer.  It takes a hundredth of it; a slow machine is not a failure.
+REOPEN_S_MAX = 2.0
+#: About the time of one block: a kill comes so much after a random commit, at most.
+BLOCK_S = 0.004
+
+#: Says a dot for each commit, so that a kill hits work and not the start or the end of a process.
+HEAD = """
+    import sys
+    from pathlib import Path
+    from fastnode.archiver import ingest
+    from fastnode.archiver.chain_import import adopt_chain_file, import_chain_file
+    from fastnode.archiver.ingest import Ingestor
+    from fastnode.archiver.store import ArchiverStore
+
+    def say(view):
+        sys.stdout.write(".")
+        sys.stdout.flush()
+
+    ingest.UNDO_BLOCKS_PER_BATCH = 7
+    file, directory = Path(sys.argv[1]), Path(sys.argv[2])
+    say(None)
+    store = ArchiverStore.open(directory)
+    adopt_chain_file(store, file)
+    ingestor = Ingestor(store, on_commit=say)
+"""
+IMPORT = textwrap.dedent(HEAD) + "import_chain_file(ingestor, file)\n"
+IMPORT_AND_UNDO = textwrap.dedent(HEAD) + textwrap.dedent(
+    """
+    import random
+    while True:
+        import_chain_file(ingestor, file)
+        ingestor.undo_above(random.randrange(106))
+    """
+)
+
+
+class Runner:
+    """Runs a script on a data directory, and kills it."""
+
+    def __init__(self, script: str, file: Path, directory: Path) -> None:
+        self._command = [sys.executable, "-c", script, str(file), str(directory)]
+
+    def run(self) -> None:
+        subprocess.run(self._command, stdout=subprocess.DEVNULL, check=True, timeout=120)
+
+    def kill_after(self, commits: int, delay_s: float) -> bool:
+        """Whether the process was still at work when it was killed."""
+        with subprocess.Popen(self._command, stdout=subprocess.PIPE) as child:
+            assert child.stdout is not None
+            assert child.stdout.read(1 + commits), "the process did not start"
+            time.sleep(delay_s)
+            child.send_signal(signal.SIGKILL)
+            code = child.wait(timeout=60)
+        assert code in (0, -signal.SIGKILL)
+        return code != 0
+
+
+def assert_sound(directory: Path) -> int:
+    """Opens at once, ends with a whole block, and nothing is missing or too much; returns the tip."""
+    start = time.monotonic()
+    with ArchiverStore.open(directory) as store:
+        if not store.has_chain:
+            return 0
+        view = store.open_view()
+        assert time.monotonic() - start < REOPEN_S_MAX
+        tip = view.tip_number
+        assert view.body_json(tip) is not None
+        view.close()
+        report = check_database(store)
+        assert report.problems == []
+        assert report.blocks == tip
+        return tip
+
+
+def test_an_import_may_be_killed_at_any_moment(
+    sample_path: Path,
+    imported_directory: Path,
+    tmp_path: Path,
+    contents: Callable[[ArchiverStore], dict[bytes, bytes]],
+) -> None:
+    moments = random.Random(1)
+    directory = tmp_path / "killed"
+    runner = Runner(IMPORT, sample_path, directory)
+    kills, tips = 0, set()
+    while kills < KILLS_DURING_IMPORT:
+        kills += runner.kill_after(moments.randrange(50), moments.uniform(0, BLOCK_S))
+        tip = assert_sound(directory)
+        tips.add(tip)
+        if tip == TIP:
+            shutil.rmtree(directory)
+    assert len(tips) > KILLS_DURING_IMPORT // 2, "the kills did not hit the import"
+    runner.run()
+    assert_same_contents(directory, imported_directory, tmp_path, contents)
+
+
+def test_an_undo_may_be_killed_at_any_moment(
+    sample_path: Path,
+    imported_directory: Path,
+    tmp_path: Path,
+    contents: Callable[[ArchiverStore], dict[bytes, bytes]],
+) -> None:
+    moments = random.Random(2)
+    directory = tmp_path / "killed"
+    shutil.copytree(imported_directory, directory)
+    runner = Runner(IMPORT_AND_UNDO, sample_path, directory)
+    for _ in range(KILLS_DURING_UNDO):
+        assert runner.kill_after(moments.randrange(150), moments.uniform(0, BLOCK_S))
+        assert_sound(directory)
+    with ArchiverStore.open(directory) as store:
+        ingestor = Ingestor(store)
+        assert import_chain_file(ingestor, sample_path).tip == TIP
+        ingestor.close()
+    assert_same_contents(directory, imported_directory, tmp_path, contents)
+
+
+def assert_same_contents(
+    directory: Path, expected: Path, tmp_path: Path, contents: Callable[[ArchiverStore], dict[bytes, bytes]]
+) -> None:
+    shutil.copytree(expected, tmp_path / "expected")
+    with ArchiverStore.open(directory) as store, ArchiverStore.open(tmp_path / "expected") as other:
+        assert contents(store) == contents(other)
