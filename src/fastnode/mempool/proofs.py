@@ -11,7 +11,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import shlex
+import signal
 import subprocess
 import tempfile
 import threading
@@ -31,6 +33,9 @@ VERIFIER_FAILED: Final = "Proof cannot be verified: the proof verifier failed"
 
 EXIT_VALID: Final = 0
 EXIT_INVALID: Final = 1
+
+#: How much of a failing command's last words the log shows.
+_QUOTED_BYTES: Final = 500
 
 
 class ProofVerifier(Protocol):
@@ -80,27 +85,39 @@ class CommandVerifier:
             with tempfile.TemporaryDirectory(prefix="fastnode-proof-") as directory:
                 path = Path(directory) / "tx.bin"
                 path.write_bytes(tx.to_buffer())
-                outcome = subprocess.run(
-                    [*self._command, str(path)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE,
-                    timeout=self._timeout_s,
-                    check=False,
-                )
+                exit_code, said = self._exit_code(path, Path(directory) / "stderr")
         except subprocess.TimeoutExpired:
             logger.warning("the proof verifier did not end within %s s", self._timeout_s)
             return VERIFIER_FAILED
         except OSError as error:
             logger.warning("the proof verifier cannot be run: %s", error)
             return VERIFIER_FAILED
-        if outcome.returncode == EXIT_VALID:
+        if exit_code == EXIT_VALID:
             return None
-        if outcome.returncode == EXIT_INVALID:
+        if exit_code == EXIT_INVALID:
             return INVALID_PROOF
-        said = outcome.stderr[-500:].decode("utf-8", "replace").strip()
-        logger.warning("the proof verifier ended with code %d: %s", outcome.returncode, said)
+        logger.warning("the proof verifier ended with code %d: %s", exit_code, said)
         return VERIFIER_FAILED
+
+    def _exit_code(self, path: Path, errors: Path) -> tuple[int, str]:
+        """The command's exit code and the end of what it wrote to standard error."""
+        with errors.open("w+b") as stderr:
+            process = subprocess.Popen(
+                [*self._command, str(path)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                start_new_session=True,
+            )
+            try:
+                exit_code = process.wait(self._timeout_s)
+            except subprocess.TimeoutExpired:
+                # The whole session: a script's children must not outlive their turn.
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                raise
+            stderr.seek(max(0, errors.stat().st_size - _QUOTED_BYTES))
+            return exit_code, stderr.read().decode("utf-8", "replace").strip()
 
 
 def choose_verifier(
