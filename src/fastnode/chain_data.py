@@ -1,7 +1,7 @@
 """The databases of a data directory, opened and closed together.
 
 Whoever writes the chain (the node, ``fastnode import``) must write everything that belongs to a block, so the
-list of what that is stands here once.
+list of what that is stands here once: the chain itself, the indexes beside it, and the state trees.
 """
 
 from __future__ import annotations
@@ -9,26 +9,59 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+import orjson
+
 from fastnode.archiver.ingest import Ingestor, Verification
 from fastnode.archiver.queries import ChainView
+from fastnode.archiver.sources.base import GenesisRecord
 from fastnode.archiver.store import ArchiverStore
+from fastnode.config.settings import Settings
 from fastnode.data_directory import DataDirectory
+from fastnode.logs import TAG_FILTER_FILE, ChainIndexes
 from fastnode.observability.logs import fields
+from fastnode.world_state.state import WorldState
 
-__all__ = ["ChainData"]
+__all__ = ["ChainData", "ChainOptions"]
 
 logger = logging.getLogger(__name__)
 
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainOptions:
+    """What settings say about the databases; the meanings are those of the settings of the same names."""
+
+    world_state_cache_mb: int = 256
+    world_state_checkpoint_history: int = 0
+    tag_filter_mb: int = 16
+
+    @classmethod
+    def of(cls, settings: Settings) -> ChainOptions:
+        return cls(
+            world_state_cache_mb=settings.world_state_cache_mb,
+            world_state_checkpoint_history=settings.world_state_checkpoint_history,
+            tag_filter_mb=settings.tag_filter_mb,
+        )
+
 
 class ChainData:
-    """A locked data directory with its open databases."""
+    """A locked data directory with its open databases.
 
-    def __init__(self, directory: DataDirectory, *, create: bool) -> None:
+    The chain database is open from the beginning.  ``indexes`` and ``state`` follow from it and are
+    opened by :meth:`open_ingestor`, because a state without its chain has no genesis.
+    """
+
+    def __init__(self, directory: DataDirectory, *, create: bool, options: ChainOptions) -> None:
         self._resources = ExitStack()
+        self._options = options
         self.directory = self._resources.enter_context(directory)
+        self.state: WorldState | None = None
+        self.indexes = ChainIndexes(filter_bytes=options.tag_filter_mb * _MIB)
         try:
             self.store = self._resources.enter_context(ArchiverStore.open(directory.path, create=create))
         except BaseException:
@@ -36,26 +69,53 @@ class ChainData:
             raise
 
     @classmethod
-    def open(cls, path: Path | None, *, create: bool = True) -> ChainData:
+    def open(cls, path: Path | None, *, create: bool = True, options: ChainOptions | None = None) -> ChainData:
         """Open the databases of ``path``, or of a temporary directory (with a warning) for None.
 
         DataDirectoryError says what is wrong with the directory or a database.
         """
+        options = options or ChainOptions()
         if path is not None:
-            return cls(DataDirectory.open(path, create=create), create=create)
+            return cls(DataDirectory.open(path, create=create), create=create, options=options)
         directory = DataDirectory.temporary()
         logger.warning(
             "no --data-directory: the chain is kept in a temporary one and removed at exit",
             extra=fields(path=directory.path),
         )
-        return cls(directory, create=True)
+        return cls(directory, create=True, options=options)
+
+    @property
+    def tag_filter_file(self) -> Path:
+        return self.directory.path / TAG_FILTER_FILE
 
     def open_ingestor(self, *, verify: bool, on_commit: Callable[[ChainView], None] | None = None) -> Ingestor:
-        """The writer of the chain; closed with the databases.  The store must have its chain."""
-        verification = Verification.FULL if verify else Verification.NONE
-        ingestor = Ingestor(self.store, verification=verification, on_commit=on_commit)
+        """The writer of the chain; closed with the databases.  The store must have its chain.
+
+        The state may be behind the chain after a crash: ``ingestor.catch_up()`` comes before any new block.
+        """
+        self.indexes.catch_up(self.store)
+        self.state = self.open_state()
+        ingestor = Ingestor(
+            self.store,
+            verification=Verification.FULL if verify else Verification.NONE,
+            state=self.state,
+            index_writers=self.indexes.writers,
+            on_commit=on_commit,
+        )
         self._resources.callback(ingestor.close)
         return ingestor
+
+    def open_state(self) -> WorldState:
+        """The state trees of the stored chain; made from its genesis if they are not there yet."""
+        with self.store.open_view() as view:
+            genesis = GenesisRecord.from_json(orjson.loads(view.genesis_json()))
+        state = WorldState(
+            self.directory.path,
+            genesis,
+            cache_mb=self._options.world_state_cache_mb,
+            history=self._options.world_state_checkpoint_history,
+        )
+        return self._resources.enter_context(state)
 
     def close(self) -> None:
         """May be called more than once."""

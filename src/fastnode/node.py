@@ -25,12 +25,12 @@ from fastnode.archiver.chain_import import adopt_chain_file
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.queries import ChainInfo, ChainView
 from fastnode.archiver.store import ArchiverStore
-from fastnode.chain_data import ChainData
+from fastnode.chain_data import ChainData, ChainOptions
 from fastnode.config.settings import Settings
 from fastnode.errors import StartError
 from fastnode.ingestion import IngestionThread
+from fastnode.method_tables import admin_methods, public_methods
 from fastnode.observability.logs import fields
-from fastnode.rpc.chain_methods import methods as chain_methods
 from fastnode.rpc.engine import Engine
 from fastnode.rpc.limits import Limits
 from fastnode.rpc.methods import Method, MethodSet, MethodTable
@@ -56,6 +56,7 @@ class Node:
         self.admin: RpcServer | None = None
         self._resources = ExitStack()
         self._marker = Path()  # SAMPLE_UNFINISHED in the data directory
+        self._data: ChainData | None = None
         self._ingestion: IngestionThread | None = None
         self._failure: asyncio.Future[None] | None = None
 
@@ -65,12 +66,12 @@ class Node:
         """StartError or DatabaseError, with everything closed again, when the node cannot start."""
         self._failure = asyncio.get_running_loop().create_future()
         try:
-            data = self._open_data()
+            self._data = data = self._open_data()
             source = self._choose_source(data.store)
             ingestor = data.open_ingestor(verify=self.settings.verify, on_commit=self._publish)
-            self._publish(ingestor.view)
-            await self._open_ports(data.store.chain)
-            self._feed(ingestor, source)
+            self._publish_first(ingestor)
+            await self._open_ports(data)
+            self._feed(data, ingestor, source)
         except BaseException:
             await self.stop()
             raise
@@ -87,15 +88,27 @@ class Node:
                 await server.stop(grace_seconds=self.settings.shutdown_grace_s)
         if self._ingestion is not None:
             await asyncio.to_thread(self._ingestion.stop)
+        self._save_filter()
         if self._failure is not None:
             self._failure.cancel()
         self.view = None
         self._resources.close()
 
+    def _save_filter(self) -> None:
+        """The next start reads the filter of known tags from a file instead of from all logs."""
+        data, view = self._data, self.view
+        if data is None or view is None:
+            return
+        try:
+            data.indexes.save_filter(view.chain, data.tag_filter_file)
+        except OSError as error:
+            logger.warning("the tag filter is not saved", extra=fields(reason=error.strerror))
+
     # ---- chain -----------------------------------------------------------------------------
 
     def _open_data(self) -> ChainData:
-        data = self._resources.enter_context(ChainData.open(self.settings.data_directory))
+        settings = self.settings
+        data = self._resources.enter_context(ChainData.open(settings.data_directory, options=ChainOptions.of(settings)))
         self._marker = data.directory.path / SAMPLE_UNFINISHED
         logger.info("data directory", extra=fields(path=data.directory.path))
         return data
@@ -113,20 +126,40 @@ class Node:
         adopt_chain_file(store, source)
         return source
 
-    def _publish(self, chain: ChainView) -> None:
-        """Called by ingestion, in its thread, after each commit."""
-        self.view = View(chain)
+    def _publish_first(self, ingestor: Ingestor) -> None:
+        """What is stored is served at once; its state too, if a crash did not leave it behind."""
+        self._publish(ingestor.view)
+        if self.view is None:
+            self.view = View(ingestor.view)
 
-    def _feed(self, ingestor: Ingestor, source: Path | None) -> None:
+    def _publish(self, chain: ChainView) -> None:
+        """Called by ingestion, in its thread, after each commit.
+
+        Chain and state of a view are at the same block.  In an undo the state goes back first and the chain
+        follows in steps; until it has arrived the old view stays.
+        """
+        assert self._data is not None
+        assert self._data.state is not None
+        state = self._data.state.view
+        if state.tip.number == chain.tip_number:
+            self.view = View(chain, state)
+
+    def _feed(self, data: ChainData, ingestor: Ingestor, source: Path | None) -> None:
         if source is None:
             logger.info("serving the stored chain", extra=fields(tip=ingestor.view.tip_number))
-            return
         loop = asyncio.get_running_loop()
 
         def on_failure(error: BaseException) -> None:
             loop.call_soon_threadsafe(self._fail, error)
 
-        self._ingestion = IngestionThread(ingestor, source, on_done=self._on_loaded, on_failure=on_failure)
+        self._ingestion = IngestionThread(
+            data,
+            ingestor,
+            source,
+            on_caught_up=lambda: self._publish(ingestor.view),
+            on_done=self._on_loaded,
+            on_failure=on_failure,
+        )
         self._ingestion.start()
 
     def _on_loaded(self) -> None:
@@ -138,10 +171,11 @@ class Node:
 
     # ---- RPC -------------------------------------------------------------------------------
 
-    async def _open_ports(self, chain: ChainInfo) -> None:
+    async def _open_ports(self, data: ChainData) -> None:
         settings = self.settings
-        headers = version_headers(chain)
-        self.public = self._server(public_methods(), settings.host, settings.port, headers)
+        headers = version_headers(data.store.chain)
+        methods = public_methods(settings, known_tags=data.indexes.known_tags)
+        self.public = self._server(methods, settings.host, settings.port, headers)
         await _listen(self.public, settings.port, "--port")
         self.admin = self._server(admin_methods(), settings.admin_host, settings.admin_port, headers)
         await _listen(self.admin, settings.admin_port, "--admin-port")
@@ -194,16 +228,6 @@ def version_headers(chain: ChainInfo) -> list[tuple[str, str]]:
     if chain.node_version:
         headers.append(("x-aztec-packageVersion", chain.node_version))
     return headers
-
-
-def public_methods() -> list[Method]:
-    """Every method of the public port."""
-    return chain_methods()
-
-
-def admin_methods() -> list[Method]:
-    """Every method of the admin port."""
-    return []
 
 
 # ---- as a process --------------------------------------------------------------------------------

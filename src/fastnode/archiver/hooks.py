@@ -49,7 +49,8 @@ class IndexWriter(Protocol):
     writer uses.  The transaction is readable: it sees what earlier calls of the same batch changed.
     """
 
-    prefixes: Sequence[bytes]
+    @property
+    def prefixes(self) -> Sequence[bytes]: ...
 
     def write(self, transaction: Transaction, block: L2Block) -> None:
         """Add the block's entries."""

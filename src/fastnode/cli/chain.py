@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from fastnode.cli.options import with_settings
-from fastnode.cli.progress import progress
+from fastnode.cli.progress import Advance, progress
 from fastnode.config.resolve import Resolved
 from fastnode.config.settings import CHECK, EXPORT, IMPORT, Settings
 from fastnode.errors import SettingError
@@ -29,6 +30,11 @@ def _prepare(resolved: Resolved[Settings]) -> tuple[Settings, Path]:
     return settings, settings.data_directory
 
 
+def _in_blocks(advance: Advance) -> Callable[[int, int], None]:
+    """``advance`` for work that counts blocks."""
+    return lambda done, total: advance(done, total, f"{done} of {total} blocks")
+
+
 @click.command("import")
 @click.argument("file", type=click.Path(path_type=Path))
 @with_settings(IMPORT)
@@ -39,16 +45,19 @@ def import_chain(resolved: Resolved[Settings], file: Path) -> None:
     """
     settings, path = _prepare(resolved)
     from fastnode.archiver.chain_import import ImportProgress, adopt_chain_file, import_chain_file
-    from fastnode.chain_data import ChainData
+    from fastnode.chain_data import ChainData, ChainOptions
 
-    with ChainData.open(path) as data, progress(f"importing {file.name}") as advance:
-
-        def on_progress(now: ImportProgress) -> None:
-            advance(now.bytes_read, now.bytes_total, f"block {now.block_number}")
-
+    with ChainData.open(path, options=ChainOptions.of(settings)) as data:
         adopt_chain_file(data.store, file)
         ingestor = data.open_ingestor(verify=settings.verify)
-        summary = import_chain_file(ingestor, file, progress=on_progress)
+        with progress("bringing the state up to the chain") as advance:
+            ingestor.catch_up(_in_blocks(advance))
+        with progress(f"importing {file.name}") as advance:
+
+            def on_progress(now: ImportProgress) -> None:
+                advance(now.bytes_read, now.bytes_total, f"block {now.block_number}")
+
+            summary = import_chain_file(ingestor, file, progress=on_progress)
     known = summary.blocks - summary.new_blocks
     click.echo(f"{summary.new_blocks} new blocks, {known} known already; newest block {summary.tip}")
 
@@ -67,13 +76,12 @@ def export_chain(resolved: Resolved[Settings], file: Path, first: int | None, la
     from fastnode.archiver.chain_export import export_chain_file
     from fastnode.chain_data import ChainData
 
-    with ChainData.open(path, create=False) as data, progress(f"exporting {file.name}") as advance:
-
-        def on_progress(done: int, total: int) -> None:
-            advance(done, total, f"{done} of {total} blocks")
-
-        with data.store.open_view() as view:
-            summary = export_chain_file(view, file, first_block=first or 1, last_block=last, progress=on_progress)
+    with (
+        ChainData.open(path, create=False) as data,
+        data.store.open_view() as view,
+        progress(f"exporting {file.name}") as advance,
+    ):
+        summary = export_chain_file(view, file, first_block=first or 1, last_block=last, progress=_in_blocks(advance))
     click.echo(f"blocks {summary.first_block} to {summary.last_block}, {summary.checkpoints} whole checkpoints")
 
 
@@ -87,15 +95,15 @@ def database() -> None:
 def check(resolved: Resolved[Settings]) -> int:
     """Work out again everything that is stored and compare.  Exit code 1 when something is wrong."""
     _, path = _prepare(resolved)
-    from fastnode.archiver.check import check_database
     from fastnode.chain_data import ChainData
+    from fastnode.data_check import check_data
 
     with ChainData.open(path, create=False) as data, progress("checking") as advance:
-
-        def on_progress(done: int, total: int) -> None:
-            advance(done, total, f"{done} of {total} blocks")
-
-        report = check_database(data.store, progress=on_progress)
+        report = check_data(
+            data,
+            on_chain=_in_blocks(advance),
+            on_state=lambda done, total: advance(done, total, f"{done} of {total} leaves of the state"),
+        )
     for note in report.notes:
         click.echo(f"note: {note}")
     for problem in report.problems:

@@ -158,8 +158,29 @@ class Settings:
         True,
         Boolean(),
         CHAIN,
-        "Recompute every hash of what is ingested; --no-verify believes the source.",
+        "Recompute every hash of what is ingested; --no-verify believes the source, but for the state roots.",
         commands=(START, IMPORT),
+    )
+    world_state_cache_mb: int = setting(
+        256,
+        Integer(1, 1 << 20),
+        CHAIN,
+        "Memory for the upper levels of the state trees, in MB.",
+        commands=(START, IMPORT),
+    )
+    world_state_checkpoint_history: int = setting(
+        0,
+        Integer(-1, 1_000_000_000),
+        CHAIN,
+        "How many checkpoints back the state can be asked for; 0 or less keeps all.",
+        commands=(START, IMPORT),
+        environment=("WS_NUM_HISTORIC_CHECKPOINTS",),
+    )
+    tag_filter_mb: int = setting(
+        16,
+        Integer(1, 1 << 14),
+        CHAIN,
+        "Memory for the filter of known log tags, in MB; 1 MB holds half a million tags.",
     )
 
     # ---- JSON-RPC -------------------------------------------------------------------------
@@ -191,6 +212,20 @@ class Settings:
         Size(1 << 20, 4 << 30),
         RPC,
         "Largest answer to one HTTP request, all calls of a batch together.",
+    )
+    rpc_max_tags: int = setting(
+        100,
+        Integer(1, 100_000),
+        RPC,
+        "Most tags in one question for logs.",
+    )
+    archiver_max_logs: int = setting(
+        1000,
+        Integer(1, 1_000_000),
+        RPC,
+        "Most logs in the answer to a question for a range of logs.",
+        environment=("ARCHIVER_MAX_LOGS",),
+        flags=("--archiver.maxLogs",),
     )
     rpc_error_status: str = setting(
         "200",
