@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +11,7 @@ from fastnode.errors import StartError
 from fastnode.protocol.constants import GENESIS_INDEXED_LEAVES
 from fastnode.protocol.fields import field_from_int
 from fastnode.protocol.genesis import PrefilledPublicData, genesis_header, genesis_public_data
-from fastnode.protocol.header import AppendOnlyTreeSnapshot, StateReference
+from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader, StateReference
 from fastnode.world_state.append_only import Change, Growth
 from fastnode.world_state.forest import Forest
 from fastnode.world_state.indexed import LeafChanges
@@ -19,7 +19,7 @@ from fastnode.world_state.layout import BLOCK, BlockRecord, u32
 from fastnode.world_state.snapshot import Snapshot
 from fastnode.world_state.trees import ARCHIVE, L1_TO_L2, NOTE_HASH, NULLIFIER, PUBLIC_DATA, zero_nodes
 
-__all__ = ["Genesis", "compute_genesis"]
+__all__ = ["Genesis", "build_genesis", "compute_genesis"]
 
 GENESIS_BLOCK: Final = 0
 ROOT_BYTES: Final = 32
@@ -29,6 +29,7 @@ ROOT_BYTES: Final = 32
 class Genesis:
     """The genesis trees, not written yet."""
 
+    header: BlockHeader
     record: BlockRecord
     nullifiers: LeafChanges
     public_data: LeafChanges
@@ -53,9 +54,17 @@ def compute_genesis(forest: Forest, snapshot: Snapshot, claim: GenesisRecord) ->
     """The genesis trees of ``claim``'s prefilled data; StartError naming both when its hash or root differ."""
     prefilled = [PrefilledPublicData(slot, value) for slot, value in claim.prefilled_public_data]
     try:
-        public_leaves = genesis_public_data(prefilled)
+        genesis = build_genesis(forest, snapshot, prefilled)
     except ValueError as error:
         raise StartError(f"genesis: {error}") from error
+    _require("archive root", genesis.archive.root, claim.archive_root)
+    _require("block hash", genesis.record.block_hash, claim.block_hash)
+    return genesis
+
+
+def build_genesis(forest: Forest, snapshot: Snapshot, prefilled: Sequence[PrefilledPublicData]) -> Genesis:
+    """The genesis trees of an empty database; ValueError for prefilled slots that do not fit."""
+    public_leaves = genesis_public_data(prefilled)
     nullifiers = forest.nullifiers.genesis([(field_from_int(key), b"") for key in range(GENESIS_INDEXED_LEAVES)])
     public_data = forest.public_data.genesis(public_leaves)
     empty_notes, empty_messages = _empty_root(NOTE_HASH.height), _empty_root(L1_TO_L2.height)
@@ -65,10 +74,9 @@ def compute_genesis(forest: Forest, snapshot: Snapshot, claim: GenesisRecord) ->
         nullifier_tree=AppendOnlyTreeSnapshot(nullifiers.root, nullifiers.size),
         public_data_tree=AppendOnlyTreeSnapshot(public_data.root, public_data.size),
     )
-    block_hash = genesis_header(state).hash()
+    header = genesis_header(state)
+    block_hash = header.hash()
     archive = forest.archive.prepare(snapshot, 0, block_hash)
-    _require("archive root", archive.root, claim.archive_root)
-    _require("block hash", block_hash, claim.block_hash)
     roots = {NULLIFIER: nullifiers.root, NOTE_HASH: empty_notes, PUBLIC_DATA: public_data.root}
     roots |= {L1_TO_L2: empty_messages, ARCHIVE: archive.root}
     sizes = {NULLIFIER: nullifiers.size, NOTE_HASH: 0, PUBLIC_DATA: public_data.size, L1_TO_L2: 0, ARCHIVE: 1}
@@ -79,7 +87,7 @@ def compute_genesis(forest: Forest, snapshot: Snapshot, claim: GenesisRecord) ->
         block_hash=block_hash,
         checkpoint_number=0,
     )
-    return Genesis(record, nullifiers, public_data, archive, forest)
+    return Genesis(header, record, nullifiers, public_data, archive, forest)
 
 
 def _empty_root(height: int) -> bytes:

@@ -18,7 +18,7 @@ from fastnode.archiver.sources.base import GenesisRecord
 from fastnode.errors import DatabaseError, DataDirectoryError
 from fastnode.protocol.block import L2Block
 from fastnode.world_state.append_only import Change
-from fastnode.world_state.apply import PreparedBlock, prepare_block
+from fastnode.world_state.apply import BlockDraft, PreparedBlock, Seal, build_block, prepare_block
 from fastnode.world_state.check import check_trees
 from fastnode.world_state.forest import Forest
 from fastnode.world_state.genesis import compute_genesis
@@ -163,6 +163,14 @@ class WorldState:
         first block, and empty for every other block.
         """
         return prepare_block(self._forest, self.view.snapshot, self.view.tip, block, l1_to_l2_messages)
+
+    def build(self, draft: BlockDraft, messages: Sequence[bytes], seal: Seal) -> tuple[L2Block, PreparedBlock]:
+        """Make the next block from its content; :meth:`commit` what comes with it to build on it.
+
+        ``seal`` makes the header from the archive before the block and the state after it.  ``messages`` as
+        in :meth:`prepare`.  BlockRejected when the content breaks a rule of the trees.
+        """
+        return build_block(self._forest, self.view.snapshot, self.view.tip, draft, messages, seal)
 
     def commit(self, prepared: PreparedBlock) -> None:
         """Write what :meth:`prepare` returned for the next block, in one synced batch, and publish its view."""
