@@ -30,11 +30,10 @@ def _load(name: str) -> ModuleType:
 
 
 if TYPE_CHECKING:
-    from fastnode._ext import append_tree, encode, poseidon2, tag_log
-    from fastnode._twins import indexed_tree
+    from fastnode._ext import append_tree, encode, indexed_tree, poseidon2, tag_log
 else:
     append_tree = _load("append_tree")
     encode = _load("encode")
-    indexed_tree = importlib.import_module("fastnode._twins.indexed_tree")
+    indexed_tree = _load("indexed_tree")
     poseidon2 = _load("poseidon2")
     tag_log = _load("tag_log")

@@ -22,7 +22,7 @@ TILE_LEAVES = append_tree.TILE_LEAVES
 NODE_BYTES = 36
 HASH_BYTES = 32
 #: What one superseded node costs in the ring and its index; the extension's figure, kept for equal behaviour.
-HISTORY_ENTRY_BYTES = 104
+HISTORY_ENTRY_BYTES = 136
 
 
 def depth(size: int) -> int:
@@ -71,7 +71,8 @@ class IndexedNodes:
         self.first_level = first_level
         self._zeros = [zeros[i : i + HASH_BYTES] for i in range(0, len(zeros), HASH_BYTES)]
         self._latest: dict[bytes, bytes] = {}
-        self._history_limit = history_bytes // HISTORY_ENTRY_BYTES
+        entries = history_bytes // HISTORY_ENTRY_BYTES
+        self._history_limit = 1 << entries.bit_length() - 1 if entries else 0  # the ring's size is a power of two
         self._history: dict[bytes, list[tuple[int, bytes]]] = {}  # (superseding block, stored node), oldest first
         self._order: deque[tuple[int, bytes]] = deque()  # (superseding block, key)
 
@@ -91,6 +92,8 @@ class IndexedNodes:
         stored node of a level that is not in memory, or empty bytes.  When depth(size) exceeds
         depth(size_before), leaf 0 must be among the indexes, so that the old top becomes a stored node.
         """
+        if list(indexes) != sorted(set(indexes)):
+            raise ValueError("the indexes of an update must ascend")
         if not indexes or len(hashes) != HASH_BYTES * len(indexes):
             raise ValueError("one hash of 32 bytes per index, and at least one")
         if not 2 <= size <= 1 << self.height or indexes[-1] >= size:
@@ -147,6 +150,8 @@ class IndexedNodes:
 
     def push_history(self, key: bytes, stored: bytes, block: int) -> None:
         """Remember that ``block`` replaced ``stored``; blocks come in ascending order."""
+        if self._history_limit == 0:
+            return
         self._history.setdefault(key, []).append((block, stored))
         self._order.append((block, key))
         if len(self._order) > self._history_limit:

@@ -1,0 +1,100 @@
+"""Versioned nodes of an indexed Merkle tree.
+
+Stored nodes, tiles and the history are drawn in the readable form of this module,
+``fastnode/_twins/indexed_tree.py``.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+TILE_LEVELS: int
+TILE_LEAVES: int
+NODE_BYTES: int
+HISTORY_ENTRY_BYTES: int
+
+def depth(size: int) -> int:
+    """Levels of the smallest subtree at the left that holds ``size`` leaves."""
+
+def unpack_tile(tile: bytes) -> dict[int, bytes]:
+    """Position -> stored node (36 bytes) of a tile; an empty tile has none."""
+
+def pack_tile(nodes: dict[int, bytes]) -> bytes:
+    """The reverse of :func:`unpack_tile`."""
+
+class NodeUpdate:
+    """What a block changes; nothing of it is visible until :meth:`IndexedNodes.publish`."""
+
+    @property
+    def block(self) -> int: ...
+    @property
+    def root(self) -> bytes: ...
+    @property
+    def tiles(self) -> list[tuple[int, bytes]]:
+        """(tile index, tile) of every tile with changed leaves."""
+
+    @property
+    def nodes(self) -> list[tuple[bytes, bytes]]:
+        """(level u8 || index u48, stored node) at TILE_LEVELS and above."""
+
+    @property
+    def history(self) -> list[tuple[bytes, bytes]]:
+        """(level || index, stored node it replaces) of the nodes that existed before the block, on all levels."""
+
+class IndexedNodes:
+    """The newest nodes of one tree at ``first_level`` and above, and the newest superseded nodes of all levels.
+
+    ``zeros`` holds the zero nodes of levels 0 to ``height``, 32 bytes each; ``history_bytes`` bounds the
+    superseded ones, of which the oldest go first.  ValueError: ``zeros`` of another length, ``first_level``
+    below TILE_LEVELS.
+    """
+
+    def __init__(self, height: int, zeros: bytes, *, history_bytes: int, first_level: int = 5) -> None: ...
+    @property
+    def height(self) -> int: ...
+    @property
+    def first_level(self) -> int: ...
+    def update(
+        self,
+        block: int,
+        size_before: int,
+        size: int,
+        indexes: Sequence[int],
+        hashes: bytes,
+        tiles: Mapping[int, bytes],
+        fetch: Callable[[bytes], bytes],
+    ) -> NodeUpdate:
+        """Set the leaves ``indexes`` (ascending) to ``hashes`` (32 bytes each) in block ``block``.
+
+        Each changed node is hashed once, level by level, without the GIL.  ``tiles`` has the tile of every
+        index (empty bytes: none yet); ``fetch(level || index)`` returns the stored node of a level that is
+        not in memory, or empty bytes.  When depth(size) exceeds depth(size_before), leaf 0 must be among the
+        indexes, so that the old top becomes a stored node.  ValueError: anything that does not fit.
+        """
+
+    def publish(self, update: NodeUpdate) -> None:
+        """Make ``update`` part of the memory; updates are published in the order of their blocks."""
+
+    def push_history(self, key: bytes, stored: bytes, block: int) -> None:
+        """Remember that ``block`` replaced ``stored``; blocks come in ascending order."""
+
+    def pop_history(self, block: int) -> None:
+        """Forget the values superseded by ``block``, which must be the newest."""
+
+    def history_length(self) -> int:
+        """Superseded nodes in memory."""
+
+    def load(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
+        """Set newest nodes: (level || index, stored node); empty bytes remove the node."""
+
+    def raise_first_level(self, level: int) -> None:
+        """Keep only ``level`` and above in memory from now on."""
+
+    def memory_bytes(self) -> int: ...
+    def path(
+        self, index: int, block: int, size: int, tile: bytes, missing: list[int], *, use_memory: bool = True
+    ) -> bytes:
+        """Sibling path of leaf ``index`` after ``block``, when the tree had ``size`` leaves; lowest first.
+
+        ``tile`` is the newest tile that holds the leaf, or an older one that is not older than ``block``.
+        Levels whose value at ``block`` is not in memory are appended to ``missing`` and left zero bytes for
+        the caller to fill in.  ValueError: no such leaf, or a tile that does not match its bitmap.
+        """
