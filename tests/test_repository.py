@@ -1,0 +1,199 @@
+"""The repository as a whole: what it may hold, what belongs together, and which pages are made from code."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fastnode import method_documentation
+from fastnode.config import documentation as settings_documentation
+
+PROJECT = Path(__file__).parents[1]
+PACKAGE = PROJECT / "src" / "fastnode"
+
+#: What a clone may weigh, in bytes.
+REPOSITORY_BYTES_MAX = 20 << 20
+#: A file that a person edits should be read at one sitting.
+LINES_MAX = 800
+
+#: Files whose length is nobody's doing: numbers, and pages made from code.
+GENERATED = {
+    "LICENSE",
+    "docs/methods.md",
+    "docs/settings.md",
+    "src/fastnode/_ext/c/poseidon2_tables.h",
+}
+
+
+def tracked() -> list[Path]:
+    """Every file of the repository; in a tree without git, every file that git would take."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=PROJECT,
+        capture_output=True,
+        check=False,
+    )
+    if listed.returncode != 0:
+        pytest.skip("not a git repository")
+    paths = (PROJECT / name for name in listed.stdout.decode().split("\0") if name)
+    return [path for path in paths if path.is_file()]
+
+
+def texts() -> list[tuple[str, str]]:
+    """Name and content of every file that is text."""
+    found = []
+    for path in tracked():
+        content = path.read_bytes()
+        if b"\0" not in content and path.suffix not in (".gz", ".xz"):
+            found.append((str(path.relative_to(PROJECT)), content.decode("utf-8")))
+    assert len(found) > 100
+    return found
+
+
+# ---- what it may hold -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("what", "pattern"),
+    [
+        # Split, so that this file does not find itself.
+        ("a path of one machine", "/wo" + r"rk/|/ho" + r"me/\w|/ro" + r"ot/|/Us" + r"ers/\w"),
+        (
+            "the address of a package registry",
+            r"py" + r"pi\.|files\.pyth" + r"onhosted|regist" + r"ry\.npm",
+        ),
+        ("an unfinished spot", r"\bTO" + r"DO\b|\bFIX" + r"ME\b|\bXX" + r"X\b"),
+        ("a mark of a merge", r"^(<{7}|>{7}) "),
+    ],
+)
+def test_no_file_holds(what: str, pattern: str) -> None:
+    found = [
+        f"{name}:{number}: {line.strip()[:100]}"
+        for name, text in texts()
+        for number, line in enumerate(text.splitlines(), 1)
+        if re.search(pattern, line)
+    ]
+    assert found == [], f"{what}:\n" + "\n".join(found)
+
+
+def test_a_clone_is_small() -> None:
+    sizes = {path: path.stat().st_size for path in tracked()}
+    largest = sorted(sizes, key=sizes.__getitem__, reverse=True)[:5]
+    assert sum(sizes.values()) < REPOSITORY_BYTES_MAX, f"largest: {largest}"
+
+
+def test_files_that_people_edit_are_short() -> None:
+    long = {name: lines for name, text in texts() if (lines := text.count("\n")) > LINES_MAX and name not in GENERATED}
+    assert long == {}
+
+
+def test_every_text_ends_with_one_line_break_and_has_no_trailing_blanks() -> None:
+    for name, text in texts():
+        if not text or name in GENERATED:
+            continue
+        assert text.endswith("\n"), name
+        assert not text.endswith("\n\n"), name
+        assert not re.search(r"[ \t]+$", text, re.MULTILINE), f"{name} has blanks at the end of a line"
+
+
+# ---- what belongs together ----------------------------------------------------------------------------
+
+
+def extensions() -> list[Path]:
+    found = sorted((PACKAGE / "_ext").glob("*.pyx"))
+    assert found
+    return found
+
+
+def test_every_extension_has_its_declarations_its_stub_and_its_twin() -> None:
+    for source in extensions():
+        for other in (source.with_suffix(".pxd"), source.with_suffix(".pyi"), PACKAGE / "_twins" / f"{source.stem}.py"):
+            assert other.is_file(), f"{source.name} lacks {other.relative_to(PACKAGE)}"
+
+
+def test_extensions_are_imported_through_the_one_door_only() -> None:
+    pattern = re.compile(r"^\s*(from|import) fastnode\.(_ext|_twins)\b", re.MULTILINE)
+    outside = (path for path in PACKAGE.rglob("*.py") if path.parent.name not in ("_ext", "_twins"))
+    users = {path.name for path in outside if pattern.search(path.read_text(encoding="utf-8"))}
+    assert users <= {"kernels.py"}
+
+
+def test_extensions_handle_bytes_only() -> None:
+    pattern = re.compile(r"^\s*c?(?:import|from) .*\b(asyncio|logging|config)\b", re.MULTILINE)
+    for source in extensions():
+        assert not pattern.search(source.read_text(encoding="utf-8")), source.name
+
+
+def test_every_folder_of_the_package_is_a_package() -> None:
+    for folder in {path.parent for path in PACKAGE.rglob("*.py")}:
+        assert (folder / "__init__.py").is_file(), folder
+
+
+# ---- pages made from code --------------------------------------------------------------------------------
+
+
+def test_the_page_of_settings_is_current() -> None:
+    assert (PROJECT / "docs" / "settings.md").read_text() == settings_documentation.render(), "run scripts/make-docs"
+
+
+def test_the_page_of_methods_is_current() -> None:
+    assert (PROJECT / "docs" / "methods.md").read_text() == method_documentation.render_page(), "run scripts/make-docs"
+
+
+def test_the_method_table_of_the_readme_is_that_of_the_tables() -> None:
+    readme = (PROJECT / "README.md").read_text()
+    assert readme == method_documentation.render_readme(readme), "run scripts/make-docs"
+    listed = set(re.findall(r"^\| `(node(?:Admin)?_\w+)` \|", readme, re.MULTILINE))
+    assert listed == {method.name for method in method_documentation.all_methods()}
+
+
+def test_a_page_of_methods_without_marks_is_refused() -> None:
+    with pytest.raises(ValueError, match="lacks the marks"):
+        method_documentation.render_readme("# fastnode\n")
+
+
+# ---- links and commands of the pages ------------------------------------------------------------------------
+
+
+def pages() -> list[Path]:
+    return [*PROJECT.glob("*.md"), *(PROJECT / "docs").glob("*.md"), *(PROJECT / "bench").glob("*.md")]
+
+
+def test_every_link_between_pages_leads_somewhere() -> None:
+    for page in pages():
+        for target in re.findall(r"\]\(([^)#\s]+)\)", page.read_text()):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_flag_that_a_page_names_exists() -> None:
+    from fastnode.cli.app import root
+    from fastnode.config.settings import Settings, rows
+
+    known = {"--help", "--version", "--debug"}
+    for setting in rows(Settings):
+        known |= {setting.flag, f"--no-{setting.name}", *setting.other_flags}
+
+    def collect(command: object) -> None:
+        for parameter in getattr(command, "params", []):
+            known.update(parameter.opts)
+        for sub in getattr(command, "commands", {}).values():
+            collect(sub)
+
+    collect(root)
+    for name in ("README.md", "docs/operations.md"):
+        for flag in re.findall(r"(?<![\w-])--[a-z][\w-]*", (PROJECT / name).read_text()):
+            assert flag in known, f"{name} names {flag}"
+
+
+def test_the_dependencies_of_the_readme_are_those_of_the_package() -> None:
+    import tomllib
+
+    metadata = tomllib.loads((PROJECT / "pyproject.toml").read_text())
+    wanted = {re.split(r"[<>=]", text)[0] for text in metadata["project"]["dependencies"]}
+    readme = (PROJECT / "README.md").read_text()
+    section = readme.split("## Dependencies")[1].split("\n## ")[0]
+    assert set(re.findall(r"^\| \[([\w-]+)\]\(", section, re.MULTILINE)) == wanted
