@@ -5,16 +5,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.store import ArchiverStore
 from fastnode.errors import DatabaseError
 from fastnode.logs import layout
+from fastnode.logs.contracts import ContractIndexWriter
 from fastnode.logs.index import LogIndexWriter
 from fastnode.logs.known_tags import KnownTags
 
 __all__ = ["TAG_FILTER_BYTES", "ChainIndexes"]
+
+_Writer: TypeAlias = LogIndexWriter | ContractIndexWriter
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +38,7 @@ class ChainIndexes:
 
     def __init__(self, *, filter_bytes: int = TAG_FILTER_BYTES) -> None:
         self.known_tags = KnownTags(filter_bytes)
-        self.writers = (LogIndexWriter(self.known_tags),)
+        self.writers: tuple[_Writer, ...] = (LogIndexWriter(self.known_tags), ContractIndexWriter())
 
     # ---- start -------------------------------------------------------------------------------
 
@@ -56,7 +59,7 @@ class ChainIndexes:
                 self._index(store, view, numbers, starts)
         return count
 
-    def _end_of_index(self, store: ArchiverStore, view: ChainView, writer: LogIndexWriter) -> int:
+    def _end_of_index(self, store: ArchiverStore, view: ChainView, writer: _Writer) -> int:
         head = writer.head.read(view.get)
         if head is not None:
             block = view.block_info(head.block_number)
@@ -98,7 +101,7 @@ class ChainIndexes:
         return self.known_tags.save(path, view)
 
 
-def _remove_all(store: ArchiverStore, view: ChainView, writer: LogIndexWriter) -> None:
+def _remove_all(store: ArchiverStore, view: ChainView, writer: _Writer) -> None:
     """Remove every key of an index, its head first: an index cut down halfway is never taken for a whole one."""
     transaction = store.transaction()
     transaction.delete(writer.head.key)

@@ -26,12 +26,14 @@ where a log is; the last two of it are a *place* in a block.  JSON is stored as 
     contracts
     0x90  class id 32                          block u32 | JSON of ContractClassPublic
     0x91  address 32                           block u32 | JSON of ContractInstanceWithAddress
-    0x92  address 32  block  tx  log           previous class 32 | new class 32 | timestamp of change u64
+    0x92  address 32  inverted position        previous class 32 | new class 32 | timestamp of change u64
     0x9f                                       index head
 
     index head: layout version u32 | block u32 | archive root 32 of that block, the newest one indexed
     class log record: zero fields cut off u16 | length of the first part u32 | first part | second part
     JSON as above; between the two parts belong the cut zeros, which are most of the 3,023 fields
+
+An inverted position has all its bits flipped, so that the newest one sorts first.
 
 Only the last page of a tag ever changes.  The counts are small and lie together, so reading all of
 them gives all known tags without touching a page.
@@ -102,6 +104,7 @@ BLOCK_MAX: Final = 0xFFFFFFFF
 TAG_BYTES: Final = 32
 BLOCK_BYTES: Final = 4
 PLACE_BYTES: Final = 4
+POSITION_BYTES: Final = BLOCK_BYTES + PLACE_BYTES
 
 _NUMBER: Final = struct.Struct(">I")
 _PLACE: Final = struct.Struct(">HH")
@@ -133,6 +136,10 @@ def page_key(tag_key: bytes, page: int) -> bytes:
 
 
 # ---- positions --------------------------------------------------------------------------------
+
+
+def inverted_position_key(prefix: bytes, position: Position) -> bytes:
+    return prefix + bytes(byte ^ 0xFF for byte in _POSITION.pack(*position))
 
 
 def log_key(prefix: bytes, position: Position) -> bytes:

@@ -24,10 +24,10 @@ __all__ = ["AnswerLimits", "FoundLogs", "Span", "find_class_logs", "find_public_
 #: After this many logs a scan gives the interpreter to whoever waits for it.
 LOGS_PER_SLICE: Final = 32
 
-_POSITION_BYTES: Final = 8
 _BLOCK_SHIFT: Final = 32
 _TX_SHIFT: Final = 16
 _INDEX_MAX: Final = 0xFFFF
+_NUMBER_MAX: Final = (1 << 8 * layout.POSITION_BYTES) - 1
 
 
 class Span(NamedTuple):
@@ -72,7 +72,7 @@ def _number(position: Position) -> int:
 
 
 def _encode(number: int) -> bytes:
-    return min(number, (1 << 8 * _POSITION_BYTES) - 1).to_bytes(_POSITION_BYTES, "big")
+    return min(number, _NUMBER_MAX).to_bytes(layout.POSITION_BYTES, "big")
 
 
 def find_public_logs(
