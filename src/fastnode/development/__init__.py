@@ -1,0 +1,1 @@
+"""What people who work on fastnode use; a node in service imports nothing from here."""

@@ -1,0 +1,342 @@
+"""Large chains for tests and measurements: random content, true roots.
+
+A synthetic chain passes every check of an import: the roots are computed by the state trees, in a temporary
+database, as the blocks are made; blob hashes, message trees and checkpoint headers are those of their content.
+Only ``blobsHash`` of a checkpoint header is made up: it commits to KZG commitments, which no chain file carries.
+
+The same shape gives the same chain, byte for byte.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from fastnode.archiver.database import SharedDatabase, open_leveldb
+from fastnode.archiver.sources.base import GenesisRecord
+from fastnode.archiver.sources.chain_file import CHAIN_FILE_VERSION, ChainFileSource, ChainFileWriter
+from fastnode.development.synthetic_content import ChainShape, ContentGenerator, random_fields
+from fastnode.protocol.blobs import CHECKPOINT_FIELDS_MAX, BlobSponge, block_end_fields, tx_blob_fields
+from fastnode.protocol.block import L2Block
+from fastnode.protocol.checkpoint import (
+    Checkpoint,
+    CheckpointHeader,
+    L1PublishedData,
+    PublishedCheckpoint,
+    block_headers_hash,
+)
+from fastnode.protocol.effects import Body
+from fastnode.protocol.fields import FIELD_BYTES, hex_text
+from fastnode.protocol.genesis import PrefilledPublicData, genesis_tips
+from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader, GasFees, GlobalVariables, StateReference
+from fastnode.protocol.messages import in_hash
+from fastnode.protocol.out_hash import checkpoint_out_hash, epoch_out_hash, messages_of_block
+from fastnode.protocol.tips import BlockId, CheckpointId, L2Tips, TipId
+from fastnode.world_state.apply import BlockDraft
+from fastnode.world_state.forest import Forest
+from fastnode.world_state.genesis import build_genesis
+from fastnode.world_state.snapshot import Snapshot
+from fastnode.world_state.state import WorldState
+
+__all__ = ["ChainShape", "SyntheticBlock", "SyntheticChain", "write_synthetic_chain"]
+
+L1_CHAIN_ID: Final = 31337
+L1_GENESIS_TIME: Final = 1_800_000_000
+SLOT_SECONDS: Final = 36
+EPOCH_SLOTS: Final = 32
+L1_SLOT_SECONDS: Final = 12
+MANA_LIMIT: Final = 200_000_000
+GAS_FEES: Final = GasFees(0, 1_000_000)
+PREFILLED_ACCOUNTS: Final = 5
+PREFILLED_BALANCE: Final = 10**22
+#: How many checkpoints the proven and the finalized tip are behind the newest one.
+PROVEN_BEHIND: Final = 2
+FINALIZED_BEHIND: Final = 4
+#: A block's end data and the checkpoint's end marker.
+END_FIELDS_MAX: Final = 8
+WORLD_STATE_CACHE_MB: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class SyntheticBlock:
+    """A block, and the L1 to L2 messages of its checkpoint if it is the checkpoint's first one, else None."""
+
+    block: L2Block
+    messages: tuple[bytes, ...] | None
+
+
+class SyntheticChain:
+    """One chain in the making: iterate over :meth:`lines` once, from begin to end.
+
+    ``directory`` takes the temporary databases and must be empty.
+    """
+
+    def __init__(self, shape: ChainShape, directory: Path) -> None:
+        shape.check()
+        self._shape = shape
+        self._directory = directory
+        self._content = ContentGenerator(shape)
+        self._network = random.Random(f"fastnode synthetic network {shape.seed}")
+        self._sample_chain, self._sample_genesis = _sample_records()
+        self.rollup_version = self._network.randrange(1, 1 << 32)
+        self.genesis = self._make_genesis()
+        self._next_body: Body | None = None
+        self._slot = 0
+        self._out_hashes: dict[int, list[bytes]] = {}  # of the newest epoch
+        self._checkpoints: list[TipId] = [genesis_tips().checkpointed]
+        self._proposed = genesis_tips().proposed
+
+    @property
+    def block_number(self) -> int:
+        """The newest block made so far."""
+        return self._proposed.number
+
+    # ---- the file --------------------------------------------------------------------------------
+
+    def lines(self) -> Iterator[tuple[bytes, bytes]]:
+        """(kind, members) of every line of the chain file, as ``ChainFileWriter.write`` takes them."""
+        yield b"chain", _members({"version": CHAIN_FILE_VERSION, **self._chain_record()})
+        yield b"genesis", _members(self.genesis.to_json())
+        with WorldState(self._directory, self.genesis, cache_mb=WORLD_STATE_CACHE_MB, history=1) as state:
+            for blocks in self._checkpoints_of_blocks(state):
+                yield self._checkpoint_line(blocks)
+            for made in self._blocks_of_checkpoint(state, self._shape.proposed):
+                yield _block_line(made)
+        yield b"tips", _members({"tips": self._tips().to_json()})
+
+    def _checkpoints_of_blocks(self, state: WorldState) -> Iterator[list[SyntheticBlock]]:
+        left = self._shape.blocks - self._shape.proposed
+        while left > 0:
+            blocks = self._blocks_of_checkpoint(state, min(left, self._shape.blocks_per_checkpoint))
+            left -= len(blocks)
+            yield blocks
+
+    # ---- blocks ----------------------------------------------------------------------------------
+
+    def _blocks_of_checkpoint(self, state: WorldState, count: int) -> list[SyntheticBlock]:
+        """At most ``count`` blocks: fewer when the next one does not fit the blobs of the checkpoint."""
+        self._slot += 1
+        checkpoint = _CheckpointInTheMaking(self._globals_of_slot(), self._content.messages())
+        number = len(self._checkpoints)
+        while len(checkpoint.blocks) < count:
+            body = self._next_body or self._content.body()
+            self._next_body = None
+            fields = sum(len(tx_blob_fields(effect)) for effect in body.tx_effects) // FIELD_BYTES
+            if checkpoint.blob_fields + fields + END_FIELDS_MAX > CHECKPOINT_FIELDS_MAX:
+                if not checkpoint.blocks:
+                    raise ValueError(
+                        f"a block of {fields} blob fields fits no checkpoint: {CHECKPOINT_FIELDS_MAX} at most"
+                    )
+                self._next_body = body
+                break
+            self._make_block(state, checkpoint, body, number)
+        return checkpoint.blocks
+
+    def _make_block(self, state: WorldState, checkpoint: _CheckpointInTheMaking, body: Body, number: int) -> None:
+        index = len(checkpoint.blocks)
+        messages = checkpoint.messages if index == 0 else None
+        draft = BlockDraft(body, number, index)
+        variables = checkpoint.global_variables(state.view.tip.number + 1)
+        mana = self._content.mana(body)
+
+        def seal(last_archive: AppendOnlyTreeSnapshot, after: StateReference) -> BlockHeader:
+            unsealed = BlockHeader(last_archive, after, bytes(FIELD_BYTES), variables, body.total_fees, mana)
+            blob_hash = checkpoint.absorb(L2Block(last_archive, unsealed, body, number, index))
+            return BlockHeader(last_archive, after, blob_hash, variables, body.total_fees, mana)
+
+        block, prepared = state.build(draft, messages or (), seal)
+        state.commit(prepared)
+        checkpoint.blocks.append(SyntheticBlock(block, messages))
+        self._proposed = BlockId(block.number, state.view.tip.block_hash)
+
+    def _globals_of_slot(self) -> GlobalVariables:
+        return GlobalVariables(
+            chain_id=L1_CHAIN_ID,
+            version=self.rollup_version,
+            block_number=0,
+            slot_number=self._slot,
+            timestamp=L1_GENESIS_TIME + self._slot * SLOT_SECONDS,
+            coinbase=self._network.randbytes(20),
+            fee_recipient=random_fields(self._network, 1),
+            gas_fees=GAS_FEES,
+        )
+
+    # ---- checkpoints -------------------------------------------------------------------------------
+
+    def _checkpoint_line(self, made: list[SyntheticBlock]) -> tuple[bytes, bytes]:
+        blocks = [item.block for item in made]
+        messages = made[0].messages or ()
+        header = self._checkpoint_header(blocks, messages)
+        checkpoint = Checkpoint(
+            archive=blocks[-1].archive,
+            header=header,
+            blocks=tuple(blocks),
+            number=len(self._checkpoints),
+            fee_asset_price_modifier=0,
+        )
+        self._checkpoints.append(TipId(self._proposed, CheckpointId(checkpoint.number, header.hash())))
+        published = PublishedCheckpoint(checkpoint, self._l1_data(header), ())
+        record = {"published": published.to_json(), "l1ToL2Messages": [hex_text(message) for message in messages]}
+        return b"checkpoint", _members(record)
+
+    def _checkpoint_header(self, blocks: list[L2Block], messages: tuple[bytes, ...]) -> CheckpointHeader:
+        first = blocks[0].header
+        variables = first.global_variables
+        epoch = variables.slot_number // EPOCH_SLOTS
+        earlier = self._out_hashes.get(epoch, [])
+        self._out_hashes = {epoch: [*earlier, checkpoint_out_hash([messages_of_block(block) for block in blocks])]}
+        return CheckpointHeader(
+            last_archive_root=first.last_archive.root,
+            block_headers_hash=block_headers_hash([block.hash() for block in blocks]),
+            blobs_hash=b"\0" + random_fields(self._network, 1)[1:],
+            in_hash=in_hash(messages),
+            epoch_out_hash=epoch_out_hash(self._out_hashes[epoch]),
+            slot_number=variables.slot_number,
+            timestamp=variables.timestamp,
+            coinbase=variables.coinbase,
+            fee_recipient=variables.fee_recipient,
+            gas_fees=variables.gas_fees,
+            total_mana_used=sum(block.header.total_mana_used for block in blocks),
+        )
+
+    def _l1_data(self, header: CheckpointHeader) -> L1PublishedData:
+        timestamp = header.timestamp + L1_SLOT_SECONDS
+        return L1PublishedData(
+            block_number=1 + (timestamp - L1_GENESIS_TIME) // L1_SLOT_SECONDS,
+            timestamp=timestamp,
+            block_hash=self._network.randbytes(FIELD_BYTES),
+        )
+
+    def _tips(self) -> L2Tips:
+        newest = len(self._checkpoints) - 1
+        return L2Tips(
+            proposed=self._proposed,
+            checkpointed=self._checkpoints[newest],
+            proven=self._checkpoints[max(0, newest - PROVEN_BEHIND)],
+            finalized=self._checkpoints[max(0, newest - FINALIZED_BEHIND)],
+        )
+
+    # ---- genesis -----------------------------------------------------------------------------------
+
+    def _make_genesis(self) -> GenesisRecord:
+        """The protocol contracts of the sample chain over public data of this chain's own."""
+        slots = sorted(random_fields(self._network, 1) for _ in range(PREFILLED_ACCOUNTS))
+        balance = PREFILLED_BALANCE.to_bytes(FIELD_BYTES, "big")
+        prefilled = [PrefilledPublicData(slot, balance) for slot in slots]
+        path = self._directory / "genesis"
+        database = SharedDatabase(open_leveldb(path, create=True), path)
+        snapshot = Snapshot(database)
+        try:
+            built = build_genesis(Forest.within(0), snapshot, prefilled)
+        finally:
+            snapshot.close()
+            database.release()
+        sample = self._sample_genesis
+        record = {
+            "header": built.header.to_json(),
+            "blockHash": hex_text(built.record.block_hash),
+            "archiveRoot": hex_text(built.archive.root),
+            "prefilledPublicData": [leaf.to_json() for leaf in prefilled],
+            "contractClasses": sample["contractClasses"],
+            "contractInstances": sample["contractInstances"],
+        }
+        return GenesisRecord.from_json(record)
+
+    def _chain_record(self) -> dict[str, Any]:
+        info = self._sample_chain["nodeInfo"]
+        addresses = {name: self._l1_address(name) for name in info["l1ContractAddresses"]}
+        return {
+            "nodeInfo": {
+                **info,
+                "l1ChainId": L1_CHAIN_ID,
+                "rollupVersion": self.rollup_version,
+                "l1ContractAddresses": addresses,
+            },
+            "l1Constants": {
+                **self._sample_chain["l1Constants"],
+                "l1StartBlockHash": hex_text(sha256(b"l1 start").digest()),
+                "l1StartBlock": "1",
+                "l1GenesisTime": str(L1_GENESIS_TIME),
+                "epochDuration": EPOCH_SLOTS,
+                "slotDuration": SLOT_SECONDS,
+                "ethereumSlotDuration": L1_SLOT_SECONDS,
+                "genesisArchiveRoot": hex_text(self.genesis.archive_root),
+                "rollupManaLimit": MANA_LIMIT,
+            },
+            "minFees": GAS_FEES.to_json(),
+        }
+
+    def _l1_address(self, name: str) -> str:
+        return hex_text(sha256(f"{self.rollup_version} {name}".encode()).digest()[:20])
+
+
+class _CheckpointInTheMaking:
+    """What the blocks of one checkpoint share."""
+
+    def __init__(self, variables: GlobalVariables, messages: tuple[bytes, ...]) -> None:
+        self._variables = variables
+        self._sponge = BlobSponge()
+        self.messages = messages
+        self.blocks: list[SyntheticBlock] = []
+        self.blob_fields = 0
+
+    def global_variables(self, block_number: int) -> GlobalVariables:
+        shared = self._variables
+        return GlobalVariables(
+            chain_id=shared.chain_id,
+            version=shared.version,
+            block_number=block_number,
+            slot_number=shared.slot_number,
+            timestamp=shared.timestamp,
+            coinbase=shared.coinbase,
+            fee_recipient=shared.fee_recipient,
+            gas_fees=shared.gas_fees,
+        )
+
+    def absorb(self, block: L2Block) -> bytes:
+        """Take in a block's blob fields; returns its ``spongeBlobHash``."""
+        fields = b"".join([tx_blob_fields(effect) for effect in block.body.tx_effects]) + block_end_fields(block)
+        self.blob_fields += len(fields) // FIELD_BYTES
+        self._sponge = self._sponge.absorb(fields)
+        return self._sponge.squeeze()
+
+
+def _sample_records() -> tuple[dict[str, Any], dict[str, Any]]:
+    """The chain record and the genesis record of the chain that comes with the package."""
+    sample = resources.files("fastnode") / "data" / "sample_chain.jsonl.gz"
+    with resources.as_file(sample) as path, ChainFileSource(path) as source:
+        return source.chain.to_json(), source.genesis.to_json()
+
+
+def _members(record: dict[str, Any]) -> bytes:
+    """The members of a JSON object, without its braces."""
+    return orjson.dumps(record)[1:-1]
+
+
+def _block_line(made: SyntheticBlock) -> tuple[bytes, bytes]:
+    record: dict[str, Any] = {"block": made.block.to_json()}
+    if made.messages:
+        record["l1ToL2Messages"] = [hex_text(message) for message in made.messages]
+    return b"block", _members(record)
+
+
+def write_synthetic_chain(path: Path, shape: ChainShape, *, progress: Callable[[int, int], None] | None = None) -> None:
+    """Write the chain file of ``shape``, compressed when its name ends in .gz.
+
+    ``progress(blocks, of all)`` is called after each line.  ValueError for a shape that no chain can have,
+    ChainFileError when the file cannot be written.
+    """
+    with tempfile.TemporaryDirectory(prefix="fastnode-synthetic-") as directory, ChainFileWriter(path) as writer:
+        chain = SyntheticChain(shape, Path(directory))
+        for kind, members in chain.lines():
+            writer.write(kind, members)
+            if progress is not None:
+                progress(chain.block_number, shape.blocks)

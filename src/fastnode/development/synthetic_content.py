@@ -1,0 +1,157 @@
+"""Random blocks: the content of a synthetic chain, without its roots.
+
+Everything follows from the seed.  Values are random field elements, so keys of the indexed trees are spread as
+hashes are on a real chain, where they are the outcome of Poseidon2.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Final
+
+from fastnode.protocol.constants import (
+    L1_TO_L2_MESSAGES_PER_CHECKPOINT,
+    L2_TO_L1_MESSAGES_PER_TX_MAX,
+    NOTE_HASHES_PER_TX_MAX,
+    NULLIFIERS_PER_TX_MAX,
+    PRIVATE_LOG_FIELDS,
+    PRIVATE_LOGS_PER_TX_MAX,
+    PUBLIC_DATA_WRITES_PER_TX_MAX,
+    PUBLIC_LOG_HEADER_FIELDS,
+    PUBLIC_LOGS_FLAT_FIELDS_MAX,
+)
+from fastnode.protocol.effects import Body, PrivateLog, PublicDataWrite, PublicLog, TxEffect
+from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD, split_fields
+
+__all__ = ["ChainShape", "ContentGenerator", "random_fields"]
+
+PUBLIC_LOG_FIELDS: Final = 4
+#: Contracts that logs and messages are spread over.
+CONTRACTS: Final = 16
+#: Of the public data writes, this share goes to slots that were written before.
+REWRITE_SHARE: Final = 0.5
+#: Slots remembered for that.
+REMEMBERED_SLOTS: Final = 4096
+FEE_MAX: Final = 10**18
+#: Top three bits cleared: whatever is left is below the field modulus.
+_BELOW_MODULUS: Final = bytes(byte & 0x1F for byte in range(256))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainShape:
+    """What a synthetic chain looks like; ValueError from :meth:`check` when a number is out of its range.
+
+    With ``vary`` every count of a tx, of messages and of txs in a block is drawn between its minimum and the
+    number given here; without it, it is that number.  ``proposed`` blocks stand behind the last checkpoint.
+    """
+
+    blocks: int
+    txs: int = 4
+    nullifiers: int = 4
+    note_hashes: int | None = None  # per tx; None: as many as nullifiers
+    writes: int = 2
+    private_logs: int = 1
+    public_logs: int = 1
+    l2_to_l1: int = 1
+    l1_to_l2: int = 2  # per checkpoint
+    blocks_per_checkpoint: int = 3
+    proposed: int = 0
+    seed: int = 1
+    vary: bool = False
+
+    @property
+    def notes(self) -> int:
+        """Note hashes of a tx."""
+        return self.nullifiers if self.note_hashes is None else self.note_hashes
+
+    def check(self) -> None:
+        public_logs_max = PUBLIC_LOGS_FLAT_FIELDS_MAX // (PUBLIC_LOG_HEADER_FIELDS + PUBLIC_LOG_FIELDS)
+        for name, value, low, high in (
+            ("blocks", self.blocks, 1, 1_000_000),
+            ("txs", self.txs, 0, 1_000),
+            ("nullifiers", self.nullifiers, 1, NULLIFIERS_PER_TX_MAX),
+            ("note hashes", self.notes, 0, NOTE_HASHES_PER_TX_MAX),
+            ("writes", self.writes, 0, PUBLIC_DATA_WRITES_PER_TX_MAX),
+            ("private logs", self.private_logs, 0, PRIVATE_LOGS_PER_TX_MAX),
+            ("public logs", self.public_logs, 0, public_logs_max),
+            ("messages to L1", self.l2_to_l1, 0, L2_TO_L1_MESSAGES_PER_TX_MAX),
+            ("messages from L1", self.l1_to_l2, 0, L1_TO_L2_MESSAGES_PER_CHECKPOINT),
+            ("blocks per checkpoint", self.blocks_per_checkpoint, 1, 72),
+            ("proposed blocks", self.proposed, 0, self.blocks),
+            ("seed", self.seed, 0, 2**32 - 1),
+        ):
+            if not low <= value <= high:
+                raise ValueError(f"{name}: {value} is not within {low} and {high}")
+
+
+def random_fields(source: random.Random, count: int) -> bytes:
+    """``count`` joined random field elements below 2^253."""
+    data = bytearray(source.randbytes(count * FIELD_BYTES))
+    data[::FIELD_BYTES] = data[::FIELD_BYTES].translate(_BELOW_MODULUS)
+    return bytes(data)
+
+
+class ContentGenerator:
+    """Makes one body after the other."""
+
+    def __init__(self, shape: ChainShape) -> None:
+        self._shape = shape
+        self._source = random.Random(f"fastnode synthetic chain {shape.seed}")
+        self._contracts = self.fields(CONTRACTS)
+        self._slots: list[bytes] = []
+
+    def fields(self, count: int) -> tuple[bytes, ...]:
+        return split_fields(random_fields(self._source, count))
+
+    def address(self) -> bytes:
+        """An L1 address."""
+        return self._source.randbytes(20)
+
+    def messages(self) -> tuple[bytes, ...]:
+        """The L1 to L2 messages of a checkpoint.  Message hashes begin with a zero byte."""
+        return tuple(b"\0" + field[1:] for field in self.fields(self._count(0, self._shape.l1_to_l2)))
+
+    def body(self) -> Body:
+        return Body(tuple(self._tx() for _ in range(self._count(0, self._shape.txs))))
+
+    def mana(self, body: Body) -> int:
+        """Something that grows with what the txs do."""
+        return sum(100_000 + 1_000 * len(effect.public_data_writes) for effect in body.tx_effects)
+
+    def _count(self, low: int, high: int) -> int:
+        return self._source.randint(min(low, high), high) if self._shape.vary else high
+
+    def _tx(self) -> TxEffect:
+        shape = self._shape
+        return TxEffect(
+            revert_code=0,
+            tx_hash=self.fields(1)[0],
+            transaction_fee=self._source.randrange(1, FEE_MAX),
+            note_hashes=self.fields(self._count(0, shape.notes)),
+            nullifiers=self.fields(self._count(1, shape.nullifiers)),
+            l2_to_l1_msgs=tuple(b"\0" + field[1:] for field in self.fields(self._count(0, shape.l2_to_l1))),
+            public_data_writes=tuple(self._write() for _ in range(self._count(0, shape.writes))),
+            private_logs=tuple(self._private_log() for _ in range(self._count(0, shape.private_logs))),
+            public_logs=tuple(self._public_log() for _ in range(self._count(0, shape.public_logs))),
+            contract_class_logs=(),
+        )
+
+    def _write(self) -> PublicDataWrite:
+        source = self._source
+        if self._slots and source.random() < REWRITE_SHARE:
+            slot = source.choice(self._slots)
+        else:
+            slot = self.fields(1)[0]
+            if len(self._slots) < REMEMBERED_SLOTS:
+                self._slots.append(slot)
+            else:
+                self._slots[source.randrange(REMEMBERED_SLOTS)] = slot
+        return PublicDataWrite(slot, self.fields(1)[0])
+
+    def _private_log(self) -> PrivateLog:
+        length = self._count(1, PRIVATE_LOG_FIELDS)
+        return PrivateLog((*self.fields(length), *[ZERO_FIELD] * (PRIVATE_LOG_FIELDS - length)), length)
+
+    def _public_log(self) -> PublicLog:
+        return PublicLog(self._source.choice(self._contracts), self.fields(PUBLIC_LOG_FIELDS))
