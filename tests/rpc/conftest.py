@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 import pytest
@@ -14,12 +15,15 @@ import uvloop
 
 from fastnode.archiver.chain_import import adopt_chain_file, import_chain_file
 from fastnode.chain_data import ChainData
-from fastnode.node import sample_chain
+from fastnode.config.settings import Settings
+from fastnode.node import Node, sample_chain
 from fastnode.rpc.chain_methods import METHODS
 from fastnode.rpc.engine import Engine, Reply
 from fastnode.rpc.limits import Limits
-from fastnode.rpc.methods import Method, MethodSet, MethodTable
+from fastnode.rpc.methods import METHOD_SETS, Method, MethodSet, MethodTable
 from fastnode.rpc.view import View
+
+T = TypeVar("T")
 
 
 @pytest.fixture(scope="session")
@@ -72,6 +76,50 @@ class Client:
         return error
 
 
+class ServedSets:
+    """A whole node for each method set, each on its own copy of the sample chain."""
+
+    def __init__(self, chain: Path, copies: Path, runner: asyncio.Runner) -> None:
+        self._runner = runner
+        self._nodes: dict[str, Node] = {}
+        for name in METHOD_SETS:
+            shutil.copytree(chain, copies / name)
+            settings = Settings(data_directory=copies / name, port=0, admin_port=0, method_set=name)
+            self._nodes[name] = Node(settings)
+            runner.run(self._nodes[name].start())
+
+    def client(self, method_set: str) -> Client:
+        server = self._nodes[method_set].public
+        assert server is not None
+        return Client(server.engine, self._runner)
+
+    def ports(self, method_set: str) -> tuple[int, int]:
+        """The public and the admin port."""
+        node = self._nodes[method_set]
+        assert node.public is not None
+        assert node.admin is not None
+        return node.public.port, node.admin.port
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run something on the loop of the nodes."""
+        return self._runner.run(coroutine)
+
+    def stop(self) -> None:
+        for node in self._nodes.values():
+            self._runner.run(node.stop())
+
+
+@pytest.fixture(scope="session")
+def served(
+    chain_directory: Path, tmp_path_factory: pytest.TempPathFactory, loop_runner: asyncio.Runner
+) -> Iterator[ServedSets]:
+    sets = ServedSets(chain_directory, tmp_path_factory.mktemp("sets"), loop_runner)
+    try:
+        yield sets
+    finally:
+        sets.stop()
+
+
 @pytest.fixture(scope="session")
 def loop_runner() -> Iterator[asyncio.Runner]:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -93,5 +141,4 @@ def make_client(loop_runner: asyncio.Runner) -> Callable[..., Client]:
 @pytest.fixture(scope="session")
 def clients(view: View, loop_runner: asyncio.Runner) -> dict[str, Client]:
     """A client of the sample chain for each method set."""
-    sets: tuple[MethodSet, ...] = ("both", "release", "development")
-    return {name: Client(Engine(MethodTable(METHODS, name), lambda: view), loop_runner) for name in sets}
+    return {name: Client(Engine(MethodTable(METHODS, name), lambda: view), loop_runner) for name in METHOD_SETS}
