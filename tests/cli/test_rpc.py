@@ -1,0 +1,170 @@
+"""``fastnode rpc``: what it sends, what it prints, how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from fastnode.cli.rpc import _parameter
+
+TIMEOUT_S = 60.0
+
+
+class Node:
+    """An HTTP server that keeps the calls it gets and answers what it is told."""
+
+    def __init__(self) -> None:
+        self.calls: list[dict[str, Any]] = []
+        self.answer: bytes = b'{"jsonrpc":"2.0","id":1,"result":7}'
+        self.status = 200
+        node = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                node.calls.append(json.loads(body))
+                self.send_response(node.status)
+                self.send_header("Content-Length", str(len(node.answer)))
+                self.end_headers()
+                self.wfile.write(node.answer)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    node = Node()
+    thread = threading.Thread(target=node.server.serve_forever, args=(0.05,))
+    thread.start()
+    yield node
+    node.server.shutdown()
+    thread.join()
+    node.server.server_close()
+
+
+def rpc(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "fastnode", "rpc", *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        env=os.environ | environment,
+    )
+
+
+# ---- what is sent ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("42", 42),
+        ("latest", "latest"),
+        ("0x05", "0x05"),
+        ('"7"', "7"),
+        ('{"from": 1}', {"from": 1}),
+        ('["0x01"]', ["0x01"]),
+        ("null", None),
+        ("true", True),
+        ("", ""),
+        ("-1", -1),
+    ],
+)
+def test_a_parameter_is_json_if_it_can_be_and_text_otherwise(text: str, value: object) -> None:
+    assert _parameter(text) == value
+
+
+def test_a_method_without_a_prefix_is_one_of_the_node(node: Node) -> None:
+    done = rpc("getBlock", "42", "--url", node.url)
+    assert (done.returncode, done.stdout) == (0, "7\n")
+    assert node.calls == [{"jsonrpc": "2.0", "id": 1, "method": "node_getBlock", "params": [42]}]
+    rpc("nodeAdmin_getConfig", "--url", node.url)
+    assert node.calls[1]["method"] == "nodeAdmin_getConfig"
+
+
+def test_a_negative_number_is_a_parameter_and_no_option(node: Node) -> None:
+    rpc("getBlocks", "-1", "5", "--url", node.url)
+    assert node.calls[0]["params"] == [-1, 5]
+
+
+def test_a_proxy_of_the_environment_is_not_used_for_this_machine(node: Node) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        address = f"http://127.0.0.1:{proxy.getsockname()[1]}"
+        done = rpc("getBlockNumber", "--url", node.url, http_proxy=address, HTTP_PROXY=address)
+    assert done.returncode == 0
+
+
+# ---- what is printed -----------------------------------------------------------------------------------
+
+
+def test_a_result_is_printed_for_people(node: Node) -> None:
+    node.answer = b'{"jsonrpc":"2.0","id":1,"result":{"number":7,"hash":"0x01"}}'
+    assert rpc("getX", "--url", node.url).stdout == '{\n  "number": 7,\n  "hash": "0x01"\n}\n'
+
+
+def test_an_error_goes_to_standard_error_with_exit_code_1(node: Node) -> None:
+    node.answer = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found: node_x"}}'
+    for status in (200, 400):
+        node.status = status
+        done = rpc("x", "--url", node.url)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert json.loads(done.stderr) == {"code": -32601, "message": "Method not found: node_x"}
+
+
+def test_nothing_found_is_said_and_is_no_error(node: Node) -> None:
+    node.answer = b'{"jsonrpc":"2.0","id":1}'
+    done = rpc("getBlock", "9999", "--url", node.url)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "nothing found\n")
+
+
+# ---- what goes wrong -------------------------------------------------------------------------------------
+
+
+def failure(*arguments: object) -> str:
+    done = rpc(*arguments)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    return done.stderr
+
+
+def test_a_node_that_does_not_run_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    line = failure("getBlock", "1", "--url", f"http://127.0.0.1:{port}")
+    expected = f"no answer from http://127.0.0.1:{port}: Connection refused; is the node running?"
+    assert line == f"fastnode: error: {expected}\n"
+
+
+def test_a_node_that_does_not_answer_in_time_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        assert failure("getBlock", "1", "--url", url, "--timeout", "0.2").startswith(
+            f"fastnode: error: no answer from {url}: "
+        )
+
+
+@pytest.mark.parametrize("url", ["localhost:8080", "file:///etc/hosts", "ftp://x", "http://", "nonsense"])
+def test_an_address_that_is_none_is_named(url: str) -> None:
+    assert url in failure("getBlock", "1", "--url", url)
+
+
+def test_a_server_of_another_kind_is_told_from_a_node(node: Node) -> None:
+    node.answer, node.status = b"<html>", 404
+    assert failure("x", "--url", node.url) == (
+        f"fastnode: error: {node.url} is no JSON-RPC server: it answered HTTP 404\n"
+    )
