@@ -44,7 +44,15 @@ from fastnode.protocol.header import GasFees
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_data import CallRequest, Gas, PrivateLogBytes
 
-__all__ = ["AllowedCall", "GasCaps", "TxValidationResult", "TxValidator", "ValidationRules", "consistency_reason"]
+__all__ = [
+    "PROTOCOL_CAPS",
+    "AllowedCall",
+    "GasCaps",
+    "TxValidationResult",
+    "TxValidator",
+    "ValidationRules",
+    "consistency_reason",
+]
 
 NOT_PERMITTED: Final = "Transactions are not permitted"
 EXPIRED: Final = "Invalid expiration timestamp"
@@ -140,13 +148,17 @@ class GasCaps:
         )
 
 
+#: What the protocol itself allows.
+PROTOCOL_CAPS: Final = GasCaps()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationRules:
     """What one node asks of a transaction.  ``setup_allow_list``: entries by address and by class, in any order."""
 
     network: NetworkIdentity
     setup_allow_list: Sequence[AllowedCall]
-    gas_caps: GasCaps = GasCaps()
+    gas_caps: GasCaps = PROTOCOL_CAPS
     transactions_permitted: bool = True
 
 

@@ -1,0 +1,478 @@
+"""The transaction pool: what waits for a block, in what order, and what has to leave.
+
+The truth is in memory, one small entry per transaction; every change is staged for the disk under the
+same lock that made it, and :meth:`TxPool.add` returns only after it is durable.  Contents stay on disk.
+
+    newcomer ── in-pool checks ── rules (rules.py) ──► pending ──► mined ──► (finalized) gone
+                     │ ignored        │ TxRejected      │   ▲  ▲      │ undone
+                                                        ▼   │  └──────┘
+                                                     protected            pending ──► deleted
+
+Reads take no lock: they look at one dictionary entry or at a copy of the order made in one step.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from enum import Enum
+from pathlib import Path
+from typing import Final, Protocol
+
+from fastnode.errors import ServerError
+from fastnode.mempool.clock import SlotClock
+from fastnode.mempool.entries import PoolEntry, TxState
+from fastnode.mempool.ledger import Ledger, balance_slot
+from fastnode.mempool.rules import (
+    TxRejected,
+    cover,
+    insufficient_balance,
+    low_priority_fee,
+    minimum_bump,
+    nullifier_conflict,
+)
+from fastnode.mempool.store import Change, PoolStore, entry_key, json_key
+from fastnode.mempool.validation import (
+    EXPIRED,
+    PROTOCOL_CAPS,
+    UNKNOWN_ANCHOR,
+    GasCaps,
+    double_spend_reason,
+    gas_limit_reason,
+    is_expired,
+)
+from fastnode.protocol.block import L2Block
+from fastnode.protocol.tx import Tx
+
+__all__ = ["Added", "Origin", "PoolOptions", "TxPool", "TxSink"]
+
+logger = logging.getLogger("fastnode.mempool")
+
+NOT_READY: Final = "P2P client not ready"
+
+#: How many deleted transactions are remembered.
+DELETED_KEPT_MAX: Final = 10_000
+
+_Rank = tuple[int, bytes]
+
+
+class Added(Enum):
+    """What became of a transaction that no rule rejected."""
+
+    ACCEPTED = "accepted"
+    #: Already there: pending, in a proposal or mined.
+    KNOWN = "known"
+    #: No longer includable when its turn came; forgotten without an error, as in the reference.
+    IGNORED = "ignored"
+
+
+class Origin(Enum):
+    """Who brought a transaction: clients must outbid by the configured percentage, nodes by rank."""
+
+    CLIENT = "client"
+    NODE = "node"
+
+
+class TxSink(Protocol):
+    """Where accepted transactions are handed on: to upstream nodes, to peers."""
+
+    def forward(self, tx: Tx, tx_json: bytes) -> None:
+        """Called in a worker thread once the transaction is durable in the pool; may block for its own time-outs.
+
+        An RpcError says that the other side refused: the transaction leaves the pool and the error is
+        the sender's answer.  Temporary faults are the sink's own business.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolOptions:
+    """``pending_max`` 0 means no limit; ``price_bump_percentage`` 0 means at least 1 more."""
+
+    pending_max: int = 1000
+    price_bump_percentage: int = 10
+    #: Transactions of undone blocks are deleted rather than pending again.
+    delete_after_reorg: bool = False
+    gas_caps: GasCaps = PROTOCOL_CAPS
+
+
+class TxPool:
+    """Usable from any thread.
+
+    The ledger is the pool's own view of the chain.  ``on_block``, ``on_undo`` and ``on_finalized`` come from
+    the thread that ingests, after the view is published; the previous ledger must stay readable until they
+    return.
+    """
+
+    def __init__(self, store: PoolStore, ledger: Ledger, clock: SlotClock, options: PoolOptions | None = None) -> None:
+        self.options = options or PoolOptions()
+        #: How often what happened: ``accepted``, ``known``, ``ignored``, ``rejected <rule>``, ``evicted <cause>``.
+        self.events: Counter[str] = Counter()
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._entries: dict[bytes, PoolEntry] = {}
+        # Indexes over what is pending.
+        self._order: list[_Rank] = []  # ascending
+        self._owner_of_nullifier: dict[bytes, bytes] = {}
+        self._txs_of_payer: dict[bytes, set[bytes]] = {}
+        self._deleted: dict[bytes, None] = {}  # oldest first
+        self._arrivals = 0
+        self._changes: list[Change] = []
+        self._is_closed = False
+        self._load()
+
+    @classmethod
+    def open(
+        cls, path: Path, ledger: Ledger, clock: SlotClock, *, genesis_hash: bytes, options: PoolOptions | None = None
+    ) -> TxPool:
+        """The pool in the LevelDB at ``path``, brought in line with the chain.  Raises DataDirectoryError."""
+        store = PoolStore.open(path, genesis_hash)
+        try:
+            return cls(store, ledger, clock, options)
+        except BaseException:
+            store.close()
+            raise
+
+    def close(self) -> None:
+        """Write everything and close; what comes later is refused."""
+        with self._lock:
+            self._is_closed = True
+            self._store.close()
+
+    # ---- reading -----------------------------------------------------------------------------
+
+    @property
+    def pending_count(self) -> int:
+        return len(self._order)
+
+    def state_of(self, tx_hash: bytes) -> TxState | None:
+        entry = self._entries.get(tx_hash)
+        return None if entry is None else entry.state
+
+    def is_waiting(self, tx_hash: bytes) -> bool:
+        """Whether a receipt that finds no block must say ``pending``."""
+        return self.state_of(tx_hash) in (TxState.PENDING, TxState.PROTECTED, TxState.MINED)
+
+    def entry(self, tx_hash: bytes) -> PoolEntry | None:
+        return self._entries.get(tx_hash)
+
+    def tx_json(self, tx_hash: bytes) -> bytes | None:
+        """The transaction as it is sent, until it is final or deleted."""
+        return self._store.tx_json(tx_hash) if self.is_waiting(tx_hash) else None
+
+    def pending_hashes(self, *, limit: int | None = None, after: bytes | None = None) -> list[bytes]:
+        """Pending transactions by falling priority; ``after`` that is not pending gives none."""
+        order = tuple(self._order)
+        end = len(order)
+        if after is not None:
+            entry = self._entries.get(after)
+            end = 0 if entry is None else bisect_left(order, entry.rank)
+            if end == len(order) or order[end][1] != after:
+                return []
+        start = 0 if limit is None else max(0, end - limit)
+        return [tx_hash for _, tx_hash in reversed(order[start:end])]
+
+    def best(self) -> PoolEntry | None:
+        """The pending transaction of the highest priority."""
+        for tx_hash in self.pending_hashes(limit=1):
+            return self._entries.get(tx_hash)
+        return None
+
+    # ---- newcomers -----------------------------------------------------------------------------
+
+    def add(self, tx: Tx, *, origin: Origin = Origin.CLIENT) -> Added:
+        """Put a validated transaction in.  TxRejected when a rule of the pool refuses it."""
+        return self.insert(PoolEntry.of(tx), tx.to_json_bytes(), origin=origin)
+
+    def insert(self, entry: PoolEntry, tx_json: bytes, *, origin: Origin = Origin.CLIENT) -> Added:
+        """:meth:`add` for a transaction that is already taken apart."""
+        with self._lock:
+            self._require_open()
+            outcome, ticket = self._insert(entry, tx_json, origin)
+        # Whatever the answer rests on must be durable, also when another thread put it there.
+        self._store.commit(ticket)
+        return outcome
+
+    def _insert(self, entry: PoolEntry, tx_json: bytes, origin: Origin) -> tuple[Added, int]:
+        if self.is_waiting(entry.hash):
+            return self._settle(Added.KNOWN)
+        reason = self._ineligible_reason(entry)
+        if reason is not None:
+            logger.info("tx 0x%s is ignored: %s", entry.hash.hex(), reason)
+            return self._settle(Added.IGNORED)
+        try:
+            evicted = self._apply_rules(entry, origin)
+        except TxRejected as rejection:
+            self.events[f"rejected {rejection.rule}"] += 1
+            raise
+        for old, cause in evicted.items():
+            self._delete(self._entries[old], cause)
+        self._arrivals += 1
+        self._make_pending(replace(entry, state=TxState.PENDING, arrival=self._arrivals, block=0, slot=0))
+        self._changes.append((json_key(entry.hash), tx_json))
+        self._trim()
+        return self._settle(Added.ACCEPTED)
+
+    def _settle(self, outcome: Added) -> tuple[Added, int]:
+        self.events[outcome.value] += 1
+        return outcome, self._stage()
+
+    def _apply_rules(self, entry: PoolEntry, origin: Origin) -> dict[bytes, str]:
+        """Hashes of what must leave for the newcomer, with the cause.  Changes nothing."""
+        evicted: dict[bytes, str] = {}
+        for conflicting in self._conflicts_of(entry):
+            if not self._outbids(entry, conflicting, origin):
+                raise nullifier_conflict(conflicting, entry, self._minimum_over(conflicting))
+            evicted[conflicting.hash] = "nullifier conflict"
+        for uncovered in self._check_payer(entry):
+            evicted.setdefault(uncovered.hash, "insufficient fee payer balance")
+        if self.options.pending_max and len(self._order) >= self.options.pending_max:
+            lowest = self._entries[self._order[0][1]]
+            if not self._outbids(entry, lowest, origin):
+                raise low_priority_fee(entry, self._minimum_over(lowest))
+            evicted.setdefault(lowest.hash, "low priority")
+        return evicted
+
+    def _conflicts_of(self, entry: PoolEntry) -> Iterator[PoolEntry]:
+        owners = (self._owner_of_nullifier.get(nullifier) for nullifier in entry.nullifiers)
+        return (self._entries[owner] for owner in dict.fromkeys(owners) if owner is not None)
+
+    def _outbids(self, newcomer: PoolEntry, existing: PoolEntry, origin: Origin) -> bool:
+        if origin is Origin.NODE:
+            return newcomer.rank > existing.rank
+        return newcomer.priority_fee >= self._minimum_over(existing)
+
+    def _minimum_over(self, existing: PoolEntry) -> int:
+        return minimum_bump(existing.priority_fee, self.options.price_bump_percentage)
+
+    def _check_payer(self, entry: PoolEntry) -> list[PoolEntry]:
+        """What the newcomer leaves uncovered of its payer's others; raises if it is not covered itself."""
+        balance = self._ledger.fee_juice_balance(entry.fee_payer)
+        coverage = cover([entry, *self._pending_of_payer(entry.fee_payer)], balance)
+        if any(uncovered.hash == entry.hash for uncovered in coverage.uncovered):
+            raise insufficient_balance(entry, balance, coverage.available[entry.hash])
+        return coverage.uncovered
+
+    def _ineligible_reason(self, entry: PoolEntry) -> str | None:
+        """Why no block can include the transaction any more: what may change after validation."""
+        reason = gas_limit_reason(entry.gas_limits, is_public=entry.is_public, caps=self.options.gas_caps)
+        if reason is not None:
+            return reason
+        if is_expired(entry.expiration, self._clock.next_slot_timestamp(), self._ledger):
+            return EXPIRED
+        if not self._ledger.knows_block(entry.anchor_block_hash):
+            return UNKNOWN_ANCHOR
+        return double_spend_reason(entry.nullifiers, self._ledger)
+
+    # ---- proposals ---------------------------------------------------------------------------
+
+    def protect(self, tx_hashes: Iterable[bytes], slot: int) -> None:
+        """Take pending transactions into a proposal of this slot."""
+        with self._changing():
+            for entry in self._existing(tx_hashes):
+                if entry.state in (TxState.PENDING, TxState.PROTECTED):
+                    self._leave_pending(entry)
+                    self._put(entry.moved(TxState.PROTECTED, slot=slot))
+
+    def release_before(self, slot: int) -> None:
+        """Give back what was protected for earlier slots and was not mined."""
+        with self._changing():
+            for entry in self._in_state(TxState.PROTECTED):
+                if entry.slot < slot:
+                    self._return_to_pending(entry)
+            self._trim()
+
+    # ---- the chain moves ----------------------------------------------------------------------
+
+    def on_block(self, ledger: Ledger, block: L2Block) -> None:
+        """A block is committed; ``ledger`` has it."""
+        timestamp = block.header.global_variables.timestamp
+        effects = block.body.tx_effects
+        with self._changing():
+            self._ledger = ledger
+            for entry in self._existing(effect.tx_hash for effect in effects):
+                self._leave_pending(entry)
+                self._put(entry.moved(TxState.MINED, block=block.number))
+            for nullifier in [nullifier for effect in effects for nullifier in effect.nullifiers]:
+                owner = self._owner_of_nullifier.get(nullifier)
+                if owner is not None:
+                    self._delete(self._entries[owner], "nullifier mined")
+            for entry in self._pending():
+                if entry.expiration <= timestamp:
+                    self._delete(entry, "expired")
+            written = {write.leaf_slot for effect in effects for write in effect.public_data_writes}
+            # Only changed balances can uncover a transaction.
+            self._recheck_payers([payer for payer in self._txs_of_payer if balance_slot(payer) in written])
+
+    def on_undo(self, ledger: Ledger) -> None:
+        """Blocks were taken back; ``ledger`` is the chain without them."""
+        with self._changing():
+            self._ledger = ledger
+            self._reconcile()
+
+    def on_finalized(self, block_number: int) -> None:
+        """Blocks up to this one are final: what they hold, and what was deleted before them, is forgotten."""
+        with self._changing():
+            for entry in list(self._entries.values()):
+                if entry.state in (TxState.MINED, TxState.DELETED) and entry.block <= block_number:
+                    self._forget(entry)
+
+    def drop(self, tx_hash: bytes, cause: str) -> None:
+        """Delete a transaction that waits."""
+        with self._changing():
+            for entry in self._existing((tx_hash,)):
+                if entry.state is not TxState.MINED:
+                    self._delete(entry, cause)
+
+    def recheck(self) -> None:
+        """Bring everything in line with the present ledger, time and options."""
+        with self._changing():
+            self._reconcile()
+
+    def _reconcile(self) -> None:
+        """Compare all transactions with the chain: after a restart, after an undo."""
+        undone = []
+        for entry in list(self._entries.values()):
+            if entry.state is TxState.DELETED:
+                continue
+            block = self._ledger.block_of_tx(entry.hash)
+            if block is not None:
+                if entry.state is not TxState.MINED or entry.block != block:
+                    self._leave_pending(entry)
+                    self._put(entry.moved(TxState.MINED, block=block))
+            elif entry.state is TxState.MINED:
+                undone.append(entry)
+        for entry in self._pending():
+            reason = self._ineligible_reason(entry)
+            if reason is not None:
+                self._delete(entry, reason)
+        for entry in undone:
+            if self.options.delete_after_reorg:
+                self._delete(entry, "block undone")
+            else:
+                self._return_to_pending(entry)
+        self._recheck_payers(list(self._txs_of_payer))
+        self._trim()
+
+    def _return_to_pending(self, entry: PoolEntry) -> None:
+        """Make pending again if a block could include it and it outranks whatever took its nullifiers."""
+        reason = self._ineligible_reason(entry)
+        if reason is not None:
+            self._delete(entry, reason)
+            return
+        rivals = list(self._conflicts_of(entry))
+        if any(rival.rank > entry.rank for rival in rivals):
+            self._delete(entry, "nullifier conflict")
+            return
+        for rival in rivals:
+            self._delete(rival, "nullifier conflict")
+        self._make_pending(entry.moved(TxState.PENDING))
+        self._recheck_payers([entry.fee_payer])
+
+    def _recheck_payers(self, payers: Iterable[bytes]) -> None:
+        for payer in payers:
+            coverage = cover(self._pending_of_payer(payer), self._ledger.fee_juice_balance(payer))
+            for entry in coverage.uncovered:
+                self._delete(entry, "insufficient fee payer balance")
+
+    def _trim(self) -> None:
+        """Drop the lowest until the limit holds."""
+        while self.options.pending_max and len(self._order) > self.options.pending_max:
+            self._delete(self._entries[self._order[0][1]], "low priority")
+
+    # ---- the indexes; callers hold the lock -----------------------------------------------------
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Hold the lock; make durable what changed, also what changed before an exception."""
+        with self._lock:
+            self._require_open()
+            try:
+                yield
+            finally:
+                ticket = self._stage()
+        self._store.commit(ticket)
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise ServerError(NOT_READY)
+
+    def _stage(self) -> int:
+        changes, self._changes = self._changes, []
+        return self._store.stage(changes)
+
+    def _existing(self, tx_hashes: Iterable[bytes]) -> list[PoolEntry]:
+        """What of these waits or is mined."""
+        return [self._entries[tx_hash] for tx_hash in tx_hashes if self.is_waiting(tx_hash)]
+
+    def _pending(self) -> list[PoolEntry]:
+        return [self._entries[tx_hash] for _, tx_hash in self._order]
+
+    def _in_state(self, state: TxState) -> list[PoolEntry]:
+        return [entry for entry in self._entries.values() if entry.state is state]
+
+    def _pending_of_payer(self, payer: bytes) -> list[PoolEntry]:
+        return [self._entries[tx_hash] for tx_hash in self._txs_of_payer.get(payer, ())]
+
+    def _put(self, entry: PoolEntry) -> None:
+        self._entries[entry.hash] = entry
+        self._changes.append((entry_key(entry.hash), entry.encode()))
+
+    def _make_pending(self, entry: PoolEntry) -> None:
+        self._deleted.pop(entry.hash, None)
+        self._put(entry)
+        self._index(entry)
+
+    def _index(self, entry: PoolEntry) -> None:
+        insort(self._order, entry.rank)
+        self._txs_of_payer.setdefault(entry.fee_payer, set()).add(entry.hash)
+        for nullifier in entry.nullifiers:
+            self._owner_of_nullifier[nullifier] = entry.hash
+
+    def _leave_pending(self, entry: PoolEntry) -> None:
+        """Take out of the indexes what is pending; no-op for the rest."""
+        if entry.state is not TxState.PENDING:
+            return
+        del self._order[bisect_left(self._order, entry.rank)]
+        others = self._txs_of_payer[entry.fee_payer]
+        others.discard(entry.hash)
+        if not others:
+            del self._txs_of_payer[entry.fee_payer]
+        for nullifier in entry.nullifiers:
+            del self._owner_of_nullifier[nullifier]
+
+    def _delete(self, entry: PoolEntry, cause: str) -> None:
+        logger.debug("tx 0x%s leaves the pool: %s", entry.hash.hex(), cause)
+        self.events[f"evicted {cause}"] += 1
+        if self._entries[entry.hash].state is TxState.PENDING:
+            self._leave_pending(entry)
+        self._put(entry.moved(TxState.DELETED, block=self._ledger.head))
+        self._changes.append((json_key(entry.hash), None))
+        self._deleted[entry.hash] = None
+        while len(self._deleted) > DELETED_KEPT_MAX:
+            self._forget(self._entries[next(iter(self._deleted))])
+
+    def _forget(self, entry: PoolEntry) -> None:
+        del self._entries[entry.hash]
+        self._deleted.pop(entry.hash, None)
+        self._changes += [(entry_key(entry.hash), None), (json_key(entry.hash), None)]
+
+    def _load(self) -> None:
+        """Fill the memory from the disk and catch up with what the chain did meanwhile."""
+        with self._changing():
+            for entry in sorted(self._store.entries(), key=lambda entry: entry.arrival):
+                self._entries[entry.hash] = entry
+                self._arrivals = max(self._arrivals, entry.arrival)
+                if entry.state is TxState.PENDING:
+                    self._index(entry)
+                elif entry.state is TxState.DELETED:
+                    self._deleted[entry.hash] = None
+            self._reconcile()
+        if self._entries:
+            logger.info("the pool holds %d pending transactions", self.pending_count)

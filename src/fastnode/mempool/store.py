@@ -1,0 +1,146 @@
+"""The pool on disk: the LevelDB ``p2p/``.
+
+Keys and values::
+
+    00 "schema"      u32 version of this layout
+    00 "chain"       genesis block hash 32: whose transactions these are
+    01 | tx hash 32  record of the transaction (entries.py)
+    02 | tx hash 32  the transaction as JSON, as it is sent; absent for deleted ones
+
+Writes are staged in the order in which they happened and made durable in that order, several callers'
+at once: whoever commits first takes along what the others have staged meanwhile, so a burst of
+transactions costs one disk flush, not one each.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final, Self, TypeAlias
+
+from fastnode.archiver.database import SharedDatabase, open_leveldb
+from fastnode.errors import DataDirectoryError
+from fastnode.mempool.entries import PoolEntry
+
+__all__ = ["SCHEMA_VERSION", "PoolStore", "entry_key", "json_key"]
+
+SCHEMA_VERSION: Final = 1
+
+_KEY_SCHEMA: Final = b"\x00schema"
+_KEY_CHAIN: Final = b"\x00chain"
+_ENTRY: Final = b"\x01"
+_JSON: Final = b"\x02"
+
+#: One key's new value; None deletes.
+Change: TypeAlias = tuple[bytes, bytes | None]
+
+
+def entry_key(tx_hash: bytes) -> bytes:
+    return _ENTRY + tx_hash
+
+
+def json_key(tx_hash: bytes) -> bytes:
+    return _JSON + tx_hash
+
+
+class PoolStore:
+    """Usable from any thread.  A ticket is the number of changes staged so far."""
+
+    def __init__(self, database: SharedDatabase) -> None:
+        self._database = database
+        self._stage_lock = threading.Lock()
+        self._write_lock = threading.Lock()
+        self._staged: list[Change] = []
+        self._overlay: dict[bytes, bytes | None] = {}
+        self._staged_count = 0
+        self._written_count = 0
+
+    @classmethod
+    def open(cls, path: Path, genesis_hash: bytes) -> Self:
+        """Open or create.  DataDirectoryError when it belongs to another chain or a newer fastnode."""
+        raw: Any = open_leveldb(path, create=True)
+        database = SharedDatabase(raw, path)
+        try:
+            _check_identity(database, path, genesis_hash)
+        except BaseException:
+            database.release()
+            raise
+        return cls(database)
+
+    def close(self) -> None:
+        """Write what is staged and close; more than once is allowed."""
+        if self._database.closed:
+            return
+        self.commit(self._staged_count)
+        self._database.release()
+
+    # ---- reading ---------------------------------------------------------------------------
+
+    def entries(self) -> Iterator[PoolEntry]:
+        """All records, by hash."""
+        snapshot = self._database.snapshot()
+        try:
+            with snapshot.iterator(prefix=_ENTRY) as pairs:
+                for key, record in pairs:
+                    yield PoolEntry.decode(key[len(_ENTRY) :], record)
+        finally:
+            snapshot.close()
+
+    def tx_json(self, tx_hash: bytes) -> bytes | None:
+        """The JSON of a transaction, also of one that is only staged yet."""
+        key = json_key(tx_hash)
+        missing = b""
+        staged = self._overlay.get(key, missing)
+        return self._database.get(key) if staged is missing else staged
+
+    # ---- writing ---------------------------------------------------------------------------
+
+    def stage(self, changes: Iterable[Change]) -> int:
+        """Queue changes; the ticket to commit them with.  Nobody else sees a part of them on disk."""
+        with self._stage_lock:
+            before = len(self._staged)
+            self._staged.extend(changes)
+            self._overlay.update(self._staged[before:])
+            self._staged_count += len(self._staged) - before
+            return self._staged_count
+
+    def commit(self, ticket: int) -> None:
+        """Return once everything up to ``ticket`` is on disk; DatabaseError if the disk refuses."""
+        if self._written_count >= ticket:
+            return
+        with self._write_lock:
+            if self._written_count >= ticket:
+                return
+            with self._stage_lock:
+                changes, self._staged = self._staged, []
+                target = self._staged_count
+            self._database.write(changes)
+            with self._stage_lock:
+                self._written_count = target
+                self._forget(changes)
+
+    def _forget(self, changes: list[Change]) -> None:
+        """Drop what is on disk from the overlay, but for keys that were staged again meanwhile."""
+        again = {key for key, _ in self._staged}
+        for key, _ in changes:
+            if key not in again:
+                self._overlay.pop(key, None)
+
+
+def _check_identity(database: SharedDatabase, path: Path, genesis_hash: bytes) -> None:
+    schema = database.get(_KEY_SCHEMA)
+    if schema is None:
+        if not database.is_empty():
+            raise DataDirectoryError(f"{path} is no fastnode pool database")
+        version = SCHEMA_VERSION.to_bytes(4, "big")
+        database.write([(_KEY_SCHEMA, version), (_KEY_CHAIN, genesis_hash)])
+        return
+    version_found = int.from_bytes(schema, "big")
+    if version_found != SCHEMA_VERSION:
+        raise DataDirectoryError(
+            f"{path} has schema version {version_found}, this fastnode knows {SCHEMA_VERSION}; "
+            f"use the fastnode that wrote it, or remove the folder: it only holds unmined transactions"
+        )
+    if database.get(_KEY_CHAIN) != genesis_hash:
+        raise DataDirectoryError(f"{path} holds transactions of another chain; use another data directory")
