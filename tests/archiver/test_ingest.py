@@ -298,6 +298,14 @@ def drop_nullifiers(record: Json) -> None:
     blocks_of(record)[0]["body"]["txEffects"][0]["nullifiers"] = []
 
 
+def fill_padding_of_private_log(record: Json) -> None:
+    blocks_of(record)[0]["body"]["txEffects"][0]["privateLogs"][0]["fields"][15] = OTHER_FIELD
+
+
+def fill_padding_of_class_log(record: Json) -> None:
+    blocks_of(record)[0]["body"]["txEffects"][0]["contractClassLogs"][0]["fields"]["fields"][3022] = OTHER_FIELD
+
+
 def double_transaction(record: Json) -> None:
     effects = blocks_of(record)[0]["body"]["txEffects"]
     blocks_of(record)[0]["header"]["totalFees"] = "0x" + f"{2 * int(effects[0]['transactionFee'], 16):064x}"
@@ -348,6 +356,8 @@ def set_header(key: str, value: Any) -> Callable[[Json], None]:
         (set_sponge_blob_hash, r"block 8: header.spongeBlobHash is 0x00\w+07, expected 0x"),
         (set_nullifier, r"block 8: header.spongeBlobHash is 0x\w{64}, expected 0x"),
         (drop_nullifiers, r"block 8: transaction 0: number of nullifiers is 0, at least 1 needed"),
+        (fill_padding_of_private_log, r"block 8: transaction 0: privateLogs\[0\] is not zero behind its emittedLength"),
+        (fill_padding_of_class_log, r"block 8: transaction 0: contractClassLogs\[0\] is not zero behind its"),
         (double_transaction, r"block 8: header.spongeBlobHash is"),
         (drop_last_block, r"checkpoint 6: archive is"),
         (drop_all_blocks, r"checkpoint 6: has no blocks"),

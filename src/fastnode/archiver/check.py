@@ -2,7 +2,8 @@
 
 Each block and checkpoint is decoded from its stored JSON, verified as if it had just arrived, and
 what it must have stored is compared with what is there.  Then all keys are counted, so that
-nothing can lie in the database that belongs to no block.
+nothing can lie in the database that belongs to no block.  State roots, archive roots and the
+genesis' public data are claims that only the state trees can judge; they are not judged here.
 """
 
 from __future__ import annotations

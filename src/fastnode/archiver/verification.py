@@ -25,6 +25,7 @@ from fastnode.protocol.constants import (
     L2_TO_L1_MESSAGES_PER_TX_MAX,
     NOTE_HASHES_PER_TX_MAX,
     NULLIFIERS_PER_TX_MAX,
+    PRIVATE_LOG_FIELDS,
     PRIVATE_LOGS_PER_TX_MAX,
     PUBLIC_DATA_WRITES_PER_TX_MAX,
     PUBLIC_LOG_HEADER_FIELDS,
@@ -41,7 +42,8 @@ __all__ = ["SKIPPED_WITHOUT_VERIFICATION", "CheckpointVerifier", "Verification",
 #: For the log line that says what ``Verification.NONE`` means.
 SKIPPED_WITHOUT_VERIFICATION: Final = (
     "not checked: block headers hash, blob sponge hash, in hash, epoch out hash, fee and mana sums, limits, "
-    "global variables; checked all the same: numbering, archive chaining, unknown transactions and messages"
+    "padding of logs, global variables; checked all the same: numbering, archive chaining, unknown transactions "
+    "and messages"
 )
 
 
@@ -242,6 +244,8 @@ _TX_LIMITS: Final = (
     ("contractClassLogs", CONTRACT_CLASS_LOGS_PER_TX_MAX),
 )
 
+_ZERO_PRIVATE_LOG: Final = (ZERO_FIELD,) * PRIVATE_LOG_FIELDS
+
 
 def _check_limits(where: str, effect: TxEffect) -> None:
     counts = (
@@ -259,3 +263,14 @@ def _check_limits(where: str, effect: TxEffect) -> None:
     flat = sum(PUBLIC_LOG_HEADER_FIELDS + len(log.fields) for log in effect.public_logs)
     require_at_most(where, "number of publicLogs fields", flat, PUBLIC_LOGS_FLAT_FIELDS_MAX)
     require_at_most(where, "revertCode", effect.revert_code, REVERT_CODE_MAX)
+    _check_padding(where, effect)
+
+
+def _check_padding(where: str, effect: TxEffect) -> None:
+    """Logs behind their emitted length: no hash covers these fields, so they may say nothing."""
+    for index, log in enumerate(effect.private_logs):
+        if log.fields[log.emitted_length :] != _ZERO_PRIVATE_LOG[log.emitted_length :]:
+            raise BlockRejected(f"{where}: privateLogs[{index}] is not zero behind its emittedLength")
+    for index, class_log in enumerate(effect.contract_class_logs):
+        if len(class_log.fields) > class_log.emitted_length * FIELD_BYTES:
+            raise BlockRejected(f"{where}: contractClassLogs[{index}] is not zero behind its emittedLength")
