@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack
@@ -60,7 +61,7 @@ class Client:
 
     def call(self, method: str, *params: Any) -> dict[str, Any]:
         """The whole answer object."""
-        reply = self.send(orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))
+        reply = self.send(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode())
         assert reply.body is not None
         answer: dict[str, Any] = orjson.loads(reply.body)
         return answer
