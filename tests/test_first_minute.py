@@ -258,6 +258,12 @@ def test_a_bad_value_in_the_settings_file_is_named_with_what_is_allowed(tmp_path
     assert (line, code) == (f"fastnode: error: port in {file}: bad value '8080'; allowed: {PORTS}", 1)
 
 
+def test_an_entry_of_the_allow_list_that_makes_no_sense_is_named() -> None:
+    line, code = failure_of("start", "--node", TX_PUBLIC_SETUP_ALLOWLIST="I:0x01")
+    assert code == 1
+    assert line.startswith('fastnode: error: tx-public-setup-allow-list-extend: Invalid allow list entry "I:0x01"')
+
+
 def test_an_unknown_flag_is_named_with_what_is_close() -> None:
     line, code = failure_of("start", "--node", "--prot", "1")
     assert code == 2

@@ -12,7 +12,7 @@ from typing import Final
 
 from fastnode.config.settings import Settings
 from fastnode.logs.known_tags import KnownTags
-from fastnode.method_tables import admin_methods, public_methods
+from fastnode.method_tables import Services, admin_methods, public_methods
 from fastnode.rpc.methods import Method, Signature
 
 __all__ = ["all_methods", "render_page", "render_readme"]
@@ -41,7 +41,7 @@ and `"latest"`. Limits stand in the error that they cause.
 
 def all_methods() -> list[Method]:
     """Every method of both ports, in the order of the tables, as a node with default settings serves it."""
-    return [*public_methods(Settings(), known_tags=KnownTags(_FILTER_BYTES)), *admin_methods()]
+    return [*public_methods(Settings(), Services(known_tags=KnownTags(_FILTER_BYTES))), *admin_methods()]
 
 
 def render_page() -> str:

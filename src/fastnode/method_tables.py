@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from fastnode.config.allow_list import AllowedElement
 from fastnode.config.settings import Settings
+from fastnode.logs.function_names import FunctionNames
 from fastnode.logs.known_tags import KnownTags
 from fastnode.rpc import state_methods
 from fastnode.rpc.chain_methods import methods as chain_methods
+from fastnode.rpc.contract_methods import methods as contract_methods
 from fastnode.rpc.log_methods import methods as log_methods
 from fastnode.rpc.methods import Method
 
-__all__ = ["admin_methods", "public_methods"]
+__all__ = ["Services", "admin_methods", "public_methods"]
 
 
-def public_methods(settings: Settings, *, known_tags: KnownTags) -> list[Method]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """What handlers need beside the view of a call."""
+
+    known_tags: KnownTags
+    function_names: FunctionNames = field(default_factory=FunctionNames)
+    #: The operator's public calls that may be made before the fee is secured.
+    allow_list_extension: Sequence[AllowedElement] = ()
+
+
+def public_methods(settings: Settings, services: Services) -> list[Method]:
     """Every method of the public port, of both method sets."""
     return [
         *chain_methods(),
         *state_methods.METHODS,
-        *log_methods(known_tags, tags_max=settings.rpc_max_tags, logs_max=settings.archiver_max_logs),
+        *log_methods(services.known_tags, tags_max=settings.rpc_max_tags, logs_max=settings.archiver_max_logs),
+        *contract_methods(services.function_names, services.allow_list_extension),
     ]
 
 

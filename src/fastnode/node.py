@@ -26,10 +26,11 @@ from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.queries import ChainInfo, ChainView
 from fastnode.archiver.store import ArchiverStore
 from fastnode.chain_data import ChainData, ChainOptions
+from fastnode.config.allow_list import AllowedElement, parse_allow_list
 from fastnode.config.settings import Settings
-from fastnode.errors import StartError
+from fastnode.errors import SettingError, StartError
 from fastnode.ingestion import IngestionThread
-from fastnode.method_tables import admin_methods, public_methods
+from fastnode.method_tables import Services, admin_methods, public_methods
 from fastnode.observability.logs import fields
 from fastnode.rpc.engine import Engine
 from fastnode.rpc.limits import Limits
@@ -47,10 +48,14 @@ SAMPLE_UNFINISHED: Final = "sample-chain.unfinished"
 
 
 class Node:
-    """A node with its parts.  ``start`` once, ``stop`` once; both in the same event loop."""
+    """A node with its parts.  ``start`` once, ``stop`` once; both in the same event loop.
+
+    SettingError for a setting whose value makes no sense.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self._allow_list_extension = allow_list_extension_of(settings)
         self.view: View | None = None
         self.public: RpcServer | None = None
         self.admin: RpcServer | None = None
@@ -174,7 +179,10 @@ class Node:
     async def _open_ports(self, data: ChainData) -> None:
         settings = self.settings
         headers = version_headers(data.store.chain)
-        methods = public_methods(settings, known_tags=data.indexes.known_tags)
+        methods = public_methods(
+            settings,
+            Services(known_tags=data.indexes.known_tags, allow_list_extension=self._allow_list_extension),
+        )
         self.public = self._server(methods, settings.host, settings.port, headers)
         await _listen(self.public, settings.port, "--port")
         self.admin = self._server(admin_methods(), settings.admin_host, settings.admin_port, headers)
@@ -203,6 +211,14 @@ async def _listen(server: RpcServer, port: int, flag: str) -> None:
 def sample_chain() -> resources.abc.Traversable:
     """The chain file that comes with the package."""
     return resources.files("fastnode") / "data" / "sample_chain.jsonl.gz"
+
+
+def allow_list_extension_of(settings: Settings) -> tuple[AllowedElement, ...]:
+    """The operator's entries; SettingError names the setting and the entry that is wrong."""
+    try:
+        return parse_allow_list(settings.tx_public_setup_allow_list_extend or "")
+    except SettingError as error:
+        raise SettingError(f"tx-public-setup-allow-list-extend: {error}") from None
 
 
 def limits_of(settings: Settings) -> Limits:

@@ -24,6 +24,7 @@ ENVIRONMENT_PREFIX = "SVC_"
 
 NETWORK = "Network"
 CHAIN = "Chain data"
+TRANSACTIONS = "Transactions"
 RPC = "JSON-RPC"
 LOGS = "Logs"
 
@@ -181,6 +182,18 @@ class Settings:
         Integer(1, 1 << 14),
         CHAIN,
         "Memory for the filter of known log tags, in MB; 1 MB holds half a million tags.",
+    )
+
+    # ---- transactions ---------------------------------------------------------------------
+
+    tx_public_setup_allow_list_extend: str | None = setting(
+        None,
+        Text(metavar="LIST"),
+        TRANSACTIONS,
+        "More public calls that a transaction may make before its fee is secured: I:address:selector or "
+        "C:classId:selector, each with :flags (os, rn, cl=N joined by +) if wanted, separated by commas.",
+        environment=("TX_PUBLIC_SETUP_ALLOWLIST",),
+        flags=("--txPublicSetupAllowListExtend",),
     )
 
     # ---- JSON-RPC -------------------------------------------------------------------------
