@@ -7,17 +7,19 @@ that all answers about one transaction belong to one moment.  Tests put recorded
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol, TypeAlias
-
-import orjson
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, Protocol
 
 from fastnode.errors import ServerError
-from fastnode.kernels import encode
+from fastnode.logs.contracts import contract_class_id_at
 from fastnode.protocol.constants import NULLIFIER_TREE_ID
 from fastnode.protocol.siloing import fee_juice_balance_leaf_slot
 
-__all__ = ["ContractLookup", "Ledger", "ViewLedger", "balance_slot", "genesis_contract_class_id"]
+if TYPE_CHECKING:
+    from fastnode.rpc.view import View
+    from fastnode.world_state.view import WorldStateView
+
+__all__ = ["Ledger", "ViewLedger", "balance_slot"]
 
 _BALANCE_SLOTS_KEPT: Final = 8192
 
@@ -45,36 +47,24 @@ class Ledger(Protocol):
         """Class of the contract at this address at this time; None if there is no contract."""
 
 
-#: ``lookup(view, address, timestamp)``: class id of a deployed contract.
-ContractLookup: TypeAlias = Callable[[Any, bytes, int], bytes | None]
-
-
 @functools.lru_cache(_BALANCE_SLOTS_KEPT)
 def balance_slot(address: bytes) -> bytes:
     """Leaf of the public data tree with an account's fee juice."""
     return fee_juice_balance_leaf_slot(address)
 
 
-def genesis_contract_class_id(view: Any, address: bytes, _timestamp: int) -> bytes | None:
-    """Class of a contract that exists from genesis."""
-    instance = view.chain.contract_instance_json(address)
-    return None if instance is None else encode.from_hex(orjson.loads(instance)["currentContractClassId"])
-
-
 class ViewLedger:
-    """A ledger over a :class:`~fastnode.rpc.view.View`, which it keeps alive."""
+    """A ledger over a published view, which it keeps alive."""
 
-    __slots__ = ("_chain", "_contracts", "_state", "_view")
+    __slots__ = ("_chain", "_state")
 
-    def __init__(self, view: Any, contracts: ContractLookup = genesis_contract_class_id) -> None:
-        self._view = view
+    def __init__(self, view: View) -> None:
         self._chain = view.chain
-        self._state = getattr(view, "state", None)
-        self._contracts = contracts
+        self._state = view.state
 
     @property
     def head(self) -> int:
-        return int(self._chain.tip_number)
+        return self._chain.tip_number
 
     def knows_block(self, block_hash: bytes) -> bool:
         return self._chain.block_number_by_hash(block_hash) is not None
@@ -89,12 +79,12 @@ class ViewLedger:
 
     def block_of_tx(self, tx_hash: bytes) -> int | None:
         location = self._chain.tx_location(tx_hash)
-        return None if location is None else int(location.block_number)
+        return None if location is None else location.block_number
 
     def contract_class_id(self, address: bytes, timestamp: int) -> bytes | None:
-        return self._contracts(self._view, address, timestamp)
+        return contract_class_id_at(self._chain, address, timestamp)
 
-    def _require_state(self) -> Any:
+    def _require_state(self) -> WorldStateView:
         if self._state is None:
             raise ServerError("The world state is not loaded: transactions cannot be checked")
         return self._state

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 from fastnode.errors import ServerError
 from fastnode.mempool.clock import SlotClock
@@ -108,12 +108,14 @@ class TxPool:
     return.
     """
 
-    def __init__(self, store: PoolStore, ledger: Ledger, clock: SlotClock, options: PoolOptions | None = None) -> None:
+    def __init__(
+        self, store: PoolStore, ledger: Ledger | None, clock: SlotClock, options: PoolOptions | None = None
+    ) -> None:
         self.options = options or PoolOptions()
         #: How often what happened: ``accepted``, ``known``, ``ignored``, ``rejected <rule>``, ``evicted <cause>``.
         self.events: Counter[str] = Counter()
         self._store = store
-        self._ledger = ledger
+        self._current_ledger = ledger
         self._clock = clock
         self._lock = threading.Lock()
         self._entries: dict[bytes, PoolEntry] = {}
@@ -129,9 +131,18 @@ class TxPool:
 
     @classmethod
     def open(
-        cls, path: Path, ledger: Ledger, clock: SlotClock, *, genesis_hash: bytes, options: PoolOptions | None = None
-    ) -> TxPool:
-        """The pool in the LevelDB at ``path``, brought in line with the chain.  Raises DataDirectoryError."""
+        cls,
+        path: Path,
+        ledger: Ledger | None,
+        clock: SlotClock,
+        *,
+        genesis_hash: bytes,
+        options: PoolOptions | None = None,
+    ) -> Self:
+        """The pool in the LevelDB at ``path``, brought in line with the chain.  Raises DataDirectoryError.
+
+        Without a ledger it waits for the first :meth:`on_undo` and takes nothing until then.
+        """
         store = PoolStore.open(path, genesis_hash)
         try:
             return cls(store, ledger, clock, options)
@@ -146,6 +157,11 @@ class TxPool:
             self._store.close()
 
     # ---- reading -----------------------------------------------------------------------------
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether a block could not change anything here."""
+        return not self._entries
 
     @property
     def pending_count(self) -> int:
@@ -186,9 +202,12 @@ class TxPool:
 
     # ---- newcomers -----------------------------------------------------------------------------
 
-    def add(self, tx: Tx, *, origin: Origin = Origin.CLIENT) -> Added:
-        """Put a validated transaction in.  TxRejected when a rule of the pool refuses it."""
-        return self.insert(PoolEntry.of(tx), tx.to_json_bytes(), origin=origin)
+    def add(self, tx: Tx, tx_json: bytes, *, origin: Origin = Origin.CLIENT) -> Added:
+        """Put a validated transaction in, with the JSON that answers will carry.
+
+        TxRejected when a rule of the pool refuses it.  Otherwise the answer is durable.
+        """
+        return self.insert(PoolEntry.of(tx), tx_json, origin=origin)
 
     def insert(self, entry: PoolEntry, tx_json: bytes, *, origin: Origin = Origin.CLIENT) -> Added:
         """:meth:`add` for a transaction that is already taken apart."""
@@ -295,7 +314,7 @@ class TxPool:
         timestamp = block.header.global_variables.timestamp
         effects = block.body.tx_effects
         with self._changing():
-            self._ledger = ledger
+            self._current_ledger = ledger
             for entry in self._existing(effect.tx_hash for effect in effects):
                 self._leave_pending(entry)
                 self._put(entry.moved(TxState.MINED, block=block.number))
@@ -310,10 +329,15 @@ class TxPool:
             # Only changed balances can uncover a transaction.
             self._recheck_payers([payer for payer in self._txs_of_payer if balance_slot(payer) in written])
 
+    def set_ledger(self, ledger: Ledger) -> None:
+        """Look at the chain through this ledger from now on; the pool is already in line with it."""
+        with self._lock:
+            self._current_ledger = ledger
+
     def on_undo(self, ledger: Ledger) -> None:
         """Blocks were taken back; ``ledger`` is the chain without them."""
         with self._changing():
-            self._ledger = ledger
+            self._current_ledger = ledger
             self._reconcile()
 
     def on_finalized(self, block_number: int) -> None:
@@ -399,6 +423,12 @@ class TxPool:
                 ticket = self._stage()
         self._store.commit(ticket)
 
+    @property
+    def _ledger(self) -> Ledger:
+        if self._current_ledger is None:
+            raise ServerError(NOT_READY)
+        return self._current_ledger
+
     def _require_open(self) -> None:
         if self._is_closed:
             raise ServerError(NOT_READY)
@@ -473,6 +503,7 @@ class TxPool:
                     self._index(entry)
                 elif entry.state is TxState.DELETED:
                     self._deleted[entry.hash] = None
-            self._reconcile()
+            if self._current_ledger is not None:
+                self._reconcile()
         if self._entries:
             logger.info("the pool holds %d pending transactions", self.pending_count)
