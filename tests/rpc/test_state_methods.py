@@ -1,6 +1,6 @@
 """The methods of the state trees: recorded answers, every way to name a block, and what is refused.
 
-``tests/data/state_queries.jsonl.gz`` holds answers of the reference node about the sample chain at block 106;
+``tests/data/queries_sample.jsonl.gz`` holds answers of the reference node about the sample chain at block 106;
 FASTNODE_QUERIES=FILE takes a larger file of the same form.
 """
 
@@ -28,7 +28,7 @@ from fastnode.rpc.state_methods import METHODS
 from fastnode.rpc.view import View
 from fastnode.world_state.state import WorldState
 
-SAMPLE = Path(__file__).parents[1] / "data" / "state_queries.jsonl.gz"
+SAMPLE = Path(__file__).parents[1] / "data" / "queries_sample.jsonl.gz"
 TIP = 106
 RESPONSE_BYTES_MAX = 1 << 26
 NULLIFIER, PUBLIC_DATA, ARCHIVE = 0, 2, 4

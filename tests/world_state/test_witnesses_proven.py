@@ -23,6 +23,7 @@ from tests.world_state.verifier import HEIGHTS, ZERO, IndexedLeafWitness, LeafWi
 from fastnode.archiver.sources.base import CheckpointRecord
 from fastnode.archiver.sources.chain_file import ChainFileSource
 from fastnode.development.synthetic_chain import ChainShape, write_synthetic_chain
+from fastnode.kernels import USING_TWINS
 from fastnode.world_state.state import WorldState
 from fastnode.world_state.view import WorldStateView
 from fastnode.world_state.witnesses import (
@@ -345,7 +346,9 @@ shapes = st.builds(
 
 
 @given(shape=shapes, cache_mb=st.sampled_from([0, 256]))
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=5 if USING_TWINS else 20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_every_leaf_of_any_chain_is_proven_at_every_block(
     shape: ChainShape, cache_mb: int, verifier: Verifier, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
