@@ -12,13 +12,19 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from fastnode import kernels
 from fastnode.archiver.chain_import import import_chain_file
 from fastnode.archiver.check import check_database
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.store import ArchiverStore
+from fastnode.chain_data import ChainData
+from fastnode.data_check import check_data
 
 KILLS_DURING_IMPORT = 30
 KILLS_DURING_UNDO = 10
+KILLS_DURING_IMPORT_OF_EVERYTHING = 10
 TIP = 106
 
 #: Reopening must not take longer.  It takes a hundredth of it; a slow machine is not a failure.
@@ -53,6 +59,29 @@ IMPORT_AND_UNDO = textwrap.dedent(HEAD) + textwrap.dedent(
     while True:
         import_chain_file(ingestor, file)
         ingestor.undo_above(random.randrange(106))
+    """
+)
+
+
+#: The same with state trees and indexes, as the command ``fastnode import`` does it.
+IMPORT_EVERYTHING = textwrap.dedent(
+    """
+    import sys
+    from pathlib import Path
+    from fastnode.archiver.chain_import import adopt_chain_file, import_chain_file
+    from fastnode.chain_data import ChainData
+
+    def say(view):
+        sys.stdout.write(".")
+        sys.stdout.flush()
+
+    file, directory = Path(sys.argv[1]), Path(sys.argv[2])
+    say(None)
+    with ChainData.open(directory) as data:
+        adopt_chain_file(data.store, file)
+        ingestor = data.open_ingestor(verify=False, on_commit=say)
+        ingestor.catch_up()
+        import_chain_file(ingestor, file)
     """
 )
 
@@ -134,6 +163,33 @@ def test_an_undo_may_be_killed_at_any_moment(
         assert import_chain_file(ingestor, sample_path).tip == TIP
         ingestor.close()
     assert_same_contents(directory, imported_directory, tmp_path, contents)
+
+
+@pytest.mark.skipif(kernels.USING_TWINS, reason="state trees on the twins take minutes")
+def test_an_import_with_state_trees_and_indexes_may_be_killed_at_any_moment(sample_path: Path, tmp_path: Path) -> None:
+    moments = random.Random(3)
+    directory = tmp_path / "killed"
+    runner = Runner(IMPORT_EVERYTHING, sample_path, directory)
+    tips = set()
+    for _ in range(KILLS_DURING_IMPORT_OF_EVERYTHING):
+        runner.kill_after(moments.randrange(30), moments.uniform(0, 2 * BLOCK_S))
+        tips.add(assert_all_databases_sound(directory))
+    assert len(tips) > KILLS_DURING_IMPORT_OF_EVERYTHING // 2, "the kills did not hit the import"
+    runner.run()
+    assert assert_all_databases_sound(directory) == TIP
+
+
+def assert_all_databases_sound(directory: Path) -> int:
+    """Like :func:`assert_sound`, with the state trees: they agree with the chain or are one block behind."""
+    with ChainData.open(directory) as data:
+        report = check_data(data)
+        assert report.problems == []
+        if not data.store.has_chain:
+            return 0
+    with ChainData.open(directory) as data:
+        ingestor = data.open_ingestor(verify=False)
+        assert ingestor.catch_up() <= 1
+        return ingestor.view.tip_number
 
 
 def assert_same_contents(
