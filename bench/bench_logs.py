@@ -1,7 +1,7 @@
 """Log queries over many tags: what wallets ask all day, as response bytes, in process.
 
-``FASTNODE_BENCH_LOG_TAGS`` sets the number of tags (default 10,000, at least that; the figures of README.md are of 1,000,000),
-``FASTNODE_BENCH_LOG_DIRECTORY`` a folder to keep the database in and to find it again.
+``FASTNODE_BENCH_LOG_TAGS`` sets the number of tags: 10,000 by default and at least, 1,000,000 for the figures of
+README.md.  ``FASTNODE_BENCH_LOG_DIRECTORY`` names a folder to keep the database in and to find it again.
 """
 
 from __future__ import annotations
