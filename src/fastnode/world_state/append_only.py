@@ -48,6 +48,11 @@ class AppendOnlyTree:
         place = snapshot.get(self._value_prefix + leaf)
         return unpack_place(place) if place is not None else None
 
+    def count_places(self, snapshot: Snapshot) -> int:
+        """How many values :meth:`find` knows."""
+        with snapshot.scan(self._value_prefix) as entries:
+            return sum(1 for _ in entries)
+
     def path(self, snapshot: Snapshot, index: int, size: int, *, use_memory: bool) -> bytes:
         """Sibling path of leaf ``index`` in the tree of ``size`` leaves, lowest sibling first."""
         tile = snapshot.get(self._tile_prefix + u48(index >> append_tree.TILE_LEVELS)) or b""

@@ -1,0 +1,382 @@
+"""Applying blocks: what is believed, what is refused and leaves no trace, what survives a restart."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.world_state.chain import (
+    Content,
+    Maker,
+    Model,
+    assert_roots,
+    build,
+    genesis_record,
+    grow,
+    open_state,
+    random_field,
+    seal,
+    tx_effect,
+)
+from tests.world_state.conftest import SampleBlocks
+from tests.world_state.verifier import Verifier
+
+from fastnode.archiver.chain_import import adopt_chain_file, import_chain_file
+from fastnode.archiver.ingest import Ingestor
+from fastnode.archiver.store import ArchiverStore
+from fastnode.errors import BlockRejected, DatabaseError, DataDirectoryError, ServerError, StartError
+from fastnode.protocol.block import L2Block
+from fastnode.protocol.effects import Body, PublicDataWrite
+from fastnode.protocol.header import AppendOnlyTreeSnapshot
+from fastnode.world_state.apply import BlockDraft
+from fastnode.world_state.layout import SCHEMA_KEY
+from fastnode.world_state.state import WorldState
+
+WRONG = bytes.fromhex("0" * 60 + "beef")
+
+
+def everything(state: WorldState) -> dict[bytes, bytes]:
+    with state.view.snapshot.scan(b"") as entries:
+        return dict(entries)
+
+
+# ---- the bundled chain ------------------------------------------------------------------------------
+
+
+def test_the_bundled_chain_is_imported_with_every_root(sample_path: Path, sample: SampleBlocks, tmp_path: Path) -> None:
+    with ArchiverStore.open(tmp_path) as store, WorldState(tmp_path, sample.genesis) as state:
+        adopt_chain_file(store, sample_path)
+        ingestor = Ingestor(store, state=state)
+        assert import_chain_file(ingestor, sample_path).new_blocks == 106
+        tip = state.view.tip
+        assert tip.number == 106
+        assert tip.roots[4] == ingestor.view.block_info(106).archive_root  # type: ignore[union-attr]
+        assert state.check() == []
+        ingestor.close()
+
+
+def test_trees_that_are_behind_the_chain_catch_up(sample_path: Path, sample: SampleBlocks, tmp_path: Path) -> None:
+    with ArchiverStore.open(tmp_path) as store:
+        adopt_chain_file(store, sample_path)
+        ingestor = Ingestor(store)
+        import_chain_file(ingestor, sample_path)
+        ingestor.close()
+    with ArchiverStore.open(tmp_path) as store, WorldState(tmp_path, sample.genesis) as state:
+        sample.apply(state, upto=40)
+        ingestor = Ingestor(store, state=state)
+        assert ingestor.catch_up() == 66
+        assert state.block_number == 106
+        ingestor.close()
+
+
+def test_a_reorg_through_the_ingestor_takes_the_trees_along(
+    sample_path: Path, sample: SampleBlocks, tmp_path: Path
+) -> None:
+    with ArchiverStore.open(tmp_path) as store, WorldState(tmp_path, sample.genesis) as state:
+        adopt_chain_file(store, sample_path)
+        ingestor = Ingestor(store, state=state)
+        import_chain_file(ingestor, sample_path)
+        roots = state.view.record(50).roots
+        ingestor.undo_above(50)
+        assert (state.block_number, state.view.tip.roots) == (50, roots)
+        assert state.check() == []
+        import_chain_file(ingestor, sample_path)
+        assert state.block_number == 106
+        ingestor.close()
+
+
+# ---- refusals ---------------------------------------------------------------------------------------
+
+
+def with_state(block: L2Block, **trees: AppendOnlyTreeSnapshot) -> L2Block:
+    return replace(block, header=replace(block.header, state=replace(block.header.state, **trees)))
+
+
+def lies_about(tree: str) -> Callable[[L2Block], L2Block]:
+    def change(block: L2Block) -> L2Block:
+        return with_state(block, **{tree: replace(getattr(block.header.state, tree), root=WRONG)})
+
+    return change
+
+
+def lies_about_last_archive(block: L2Block) -> L2Block:
+    return replace(block, header=replace(block.header, last_archive=replace(block.header.last_archive, root=WRONG)))
+
+
+def lies_about_archive(block: L2Block) -> L2Block:
+    return replace(block, archive=replace(block.archive, root=WRONG))
+
+
+@pytest.mark.parametrize(
+    ("change", "tree"),
+    [
+        (lies_about("l1_to_l2_message_tree"), "L1 to L2 message tree"),
+        (lies_about("note_hash_tree"), "note hash tree"),
+        (lies_about("nullifier_tree"), "nullifier tree"),
+        (lies_about("public_data_tree"), "public data tree"),
+        (lies_about_last_archive, "archive tree"),
+        (lies_about_archive, "archive tree"),
+    ],
+)
+def test_a_wrong_root_is_refused_by_name_and_nothing_is_written(
+    sample: SampleBlocks, tmp_path: Path, change: Callable[[L2Block], L2Block], tree: str
+) -> None:
+    with WorldState(tmp_path, sample.genesis) as state:
+        sample.apply(state, upto=7)
+        before, memory = everything(state), state.memory_bytes()
+        block, messages = sample.blocks[7]
+        with pytest.raises(BlockRejected, match=rf"^block 8: the root of the {tree} is 0x[0-9a-f]+, .* 0x0+beef$"):
+            state.prepare(change(block), messages)
+        assert everything(state) == before
+        assert state.memory_bytes() == memory
+        state.commit(state.prepare(block, messages))
+        assert state.check() == []
+
+
+def test_a_wrong_size_is_refused_by_name(sample: SampleBlocks, tmp_path: Path) -> None:
+    with WorldState(tmp_path, sample.genesis) as state:
+        block, messages = sample.blocks[0]
+        tree = replace(block.header.state.note_hash_tree, next_available_leaf_index=1)
+        with pytest.raises(BlockRejected, match=r"^block 1: the size of the note hash tree is \d+, .* says 1$"):
+            state.prepare(with_state(block, note_hash_tree=tree), messages)
+
+
+def test_missing_messages_are_a_wrong_root(sample: SampleBlocks, tmp_path: Path) -> None:
+    with WorldState(tmp_path, sample.genesis) as state:
+        number = next(i for i, (_, messages) in enumerate(sample.blocks) if messages)
+        sample.apply(state, upto=number)
+        with pytest.raises(BlockRejected, match="L1 to L2 message tree"):
+            state.prepare(sample.blocks[number][0], ())
+
+
+def test_only_the_next_block_fits(sample: SampleBlocks, tmp_path: Path) -> None:
+    with WorldState(tmp_path, sample.genesis) as state:
+        with pytest.raises(BlockRejected, match="block 2: the world state is at block 0"):
+            state.prepare(*sample.blocks[1])
+        prepared = state.prepare(*sample.blocks[0])
+        state.commit(prepared)
+        with pytest.raises(DatabaseError, match="block 1 was prepared, the world state is at block 1"):
+            state.commit(prepared)
+
+
+def draft(*nullifiers: list[bytes], writes: int = 0) -> BlockDraft:
+    rng = random.Random(1)
+    pairs = [PublicDataWrite(random_field(rng), random_field(rng)) for _ in range(writes)]
+    return BlockDraft(Body(tuple(tx_effect(rng, (), keys, pairs) for keys in nullifiers)), 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (draft([bytes(32)]), "is already in the nullifier tree"),
+        (draft([bytes(31) + b"\x05"]), "is already in the nullifier tree"),
+        (draft([WRONG, WRONG]), "would hold 0x.*beef twice"),
+        (draft([WRONG], [WRONG]), "would hold 0x.*beef twice"),
+        (draft([bytes([0, *divmod(i, 256), *bytes(29)]) for i in range(1, 66)]), "nullifiers .* is 65, at most 64"),
+    ],
+)
+def test_nullifiers_that_cannot_be_inserted_are_refused(state: WorldState, content: BlockDraft, reason: str) -> None:
+    before = everything(state)
+    with pytest.raises(BlockRejected, match=reason):
+        state.build(content, (), seal(1))
+    assert everything(state) == before
+
+
+def test_more_messages_than_a_checkpoint_has_are_refused(state: WorldState) -> None:
+    with pytest.raises(BlockRejected, match=r"L1->L2 messages is 1025, at most 1024 allowed"):
+        state.build(draft([WRONG]), [WRONG] * 1025, seal(1))
+
+
+def test_messages_belong_to_the_first_block_of_a_checkpoint(state: WorldState) -> None:
+    with pytest.raises(BlockRejected, match="expected none after a first block"):
+        state.build(replace(draft([WRONG]), index_within_checkpoint=1), [WRONG], seal(1))
+
+
+# ---- genesis and opening ----------------------------------------------------------------------------
+
+
+def test_a_genesis_with_another_archive_root_is_refused_with_both_roots(tmp_path: Path) -> None:
+    genesis = genesis_record()
+    with pytest.raises(StartError, match=rf"archive root computed .* 0x{genesis.archive_root.hex()}, .* 0x0+beef"):
+        WorldState(tmp_path, replace(genesis, archive_root=WRONG))
+    with open_state(tmp_path) as state:  # nothing was kept of the refused one
+        assert state.check() == []
+
+
+def test_prefilled_data_makes_another_genesis(tmp_path: Path) -> None:
+    prefilled = replace(genesis_record(), prefilled_public_data=((WRONG, WRONG),))
+    with pytest.raises(StartError, match="computed from the prefilled public data"):
+        WorldState(tmp_path, prefilled)
+
+
+def test_prefilled_data_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    twice = replace(genesis_record(), prefilled_public_data=((WRONG, WRONG), (WRONG, WRONG)))
+    with pytest.raises(StartError, match="repeat"):
+        WorldState(tmp_path, twice)
+
+
+def test_the_trees_of_another_chain_are_refused(sample: SampleBlocks, tmp_path: Path) -> None:
+    open_state(tmp_path).close()
+    with pytest.raises(DataDirectoryError, match="holds the trees of another chain"):
+        WorldState(tmp_path, sample.genesis)
+
+
+def test_a_second_opening_is_refused(state: WorldState) -> None:
+    with pytest.raises(DataDirectoryError, match="in use by another fastnode process"):
+        WorldState(state.path.parent, genesis_record())
+
+
+@pytest.mark.parametrize(
+    ("version", "reason"), [(b"2", "newer than this fastnode's 1"), (b"0", "older"), (b"x", "is not a fastnode")]
+)
+def test_another_schema_is_refused(tmp_path: Path, version: bytes, reason: str) -> None:
+    with open_state(tmp_path) as state:
+        state._database.write([(SCHEMA_KEY, version)])
+    with pytest.raises(DataDirectoryError, match=reason):
+        open_state(tmp_path)
+
+
+def test_closing_twice_is_allowed_and_a_closed_view_says_so(tmp_path: Path) -> None:
+    state = open_state(tmp_path)
+    view = state.view
+    state.close()
+    state.close()
+    with pytest.raises(DatabaseError, match="closed"):
+        view.note_hash_witness(WRONG, 0)
+
+
+# ---- undo, restart, history -------------------------------------------------------------------------
+
+
+def test_undoing_everything_leaves_the_database_of_the_genesis(tmp_path: Path) -> None:
+    maker = Maker(random.Random(1))
+    with open_state(tmp_path) as state:
+        before = everything(state)
+        for number in range(1, 13):
+            build(state, maker.content(txs=3, most=40, is_first=True), number)
+        state.undo_above(0)
+        after = everything(state)
+    # A tile that lost some of its leaves keeps their nodes, which nobody reads.
+    assert {key: value for key, value in after.items() if key not in before} == {}
+    assert {key for key in before if after[key] != before[key]} <= {key for key in before if key[:1] == b"T"}
+
+
+def test_undo_above_the_tip_changes_nothing(state: WorldState) -> None:
+    state.undo_above(0)
+    state.undo_above(7)
+    assert state.block_number == 0
+
+
+def test_a_restart_finds_the_same_trees_and_the_same_history(tmp_path: Path) -> None:
+    rng = random.Random(2)
+    model, maker = Model(Verifier()), Maker(rng)
+    with open_state(tmp_path) as state:
+        for _ in range(10):
+            grow(state, model, maker.content(txs=2, most=6))
+        memory = state.memory_bytes()
+    with open_state(tmp_path) as state:
+        for block in range(11):
+            assert_roots(state.view, model, block)
+        assert state.memory_bytes() == memory
+        grow(state, model, maker.content(txs=2, most=6))
+        assert_roots(state.view, model, 11)
+
+
+def test_history_below_the_window_is_dropped_and_said_so(tmp_path: Path) -> None:
+    rng = random.Random(3)
+    model, maker = Model(Verifier()), Maker(rng)
+    with open_state(tmp_path, history=3) as state:
+        for _ in range(20):
+            grow(state, model, maker.content(txs=2, most=6, is_first=True))
+        # Checkpoints 18, 19 and 20, and the block they were built on.
+        assert state.view.oldest == 17
+        assert_roots(state.view, model, 17)
+        for read in (
+            lambda: state.view.note_hash_witness(WRONG, 16),
+            lambda: state.view.public_data_value(WRONG, 16),
+            lambda: state.view.find_leaves(0, [WRONG], 16),
+        ):
+            with pytest.raises(ServerError, match="Block 16 is below the oldest available block 17"):
+                read()
+        with pytest.raises(DatabaseError, match=r"cannot go back to block 16: .* history from block 17 on"):
+            state.undo_above(16)
+        state.undo_above(17)
+        assert state.check() == []
+
+
+def test_dropped_history_takes_no_room(tmp_path: Path) -> None:
+    def keys(directory: Path, history: int) -> int:
+        maker = Maker(random.Random(4))
+        with open_state(directory, history=history) as state:
+            for number in range(1, 31):
+                build(state, maker.content(txs=2, most=6, is_first=True), number)
+            return sum(key[:1] in (b"H", b"P", b"U") for key in everything(state))
+
+    assert keys(tmp_path / "window", 2) < keys(tmp_path / "all", 0) // 5
+
+
+def test_a_longer_window_may_be_asked_for_later(tmp_path: Path) -> None:
+    maker = Maker(random.Random(5))
+    contents = [maker.content(txs=1, most=3, is_first=True) for _ in range(12)]
+    with open_state(tmp_path, history=2) as state:
+        for number, content in enumerate(contents[:8], 1):
+            build(state, content, number)
+        assert state.view.oldest == 6
+    with open_state(tmp_path, history=0) as state:
+        for number, content in enumerate(contents[8:], 9):
+            build(state, content, number)
+        assert state.view.oldest == 6
+        assert state.view.public_data_value(WRONG, 6) == bytes(32)
+
+
+# ---- check ------------------------------------------------------------------------------------------
+
+
+def damaged(state: WorldState, prefix: bytes, position: int) -> None:
+    """Flip one bit of the first value below a key prefix."""
+    with state.view.snapshot.scan(prefix) as entries:
+        key, value = next(entries)
+    changed = bytearray(value)
+    changed[position] ^= 1
+    state._database.write([(key, bytes(changed))])
+
+
+@pytest.mark.parametrize(
+    ("prefix", "position", "tree"),
+    [
+        (b"T\x01", 40, "note hash tree"),
+        (b"V\x01", 5, "note hash tree"),
+        (b"K\x00", 20, "nullifier tree"),
+        (b"K\x02", 60, "public data tree"),
+        (b"T\x04", 40, "archive tree"),
+    ],
+)
+def test_damage_is_found(tmp_path: Path, prefix: bytes, position: int, tree: str) -> None:
+    maker = Maker(random.Random(6))
+    with open_state(tmp_path) as state:
+        for number in range(1, 4):
+            build(state, maker.content(txs=2, most=6, is_first=True), number)
+        damaged(state, prefix, position)
+    with open_state(tmp_path) as state:
+        faults = state.check()
+        assert faults
+        assert all(fault.startswith(f"block 3: {tree}: ") for fault in faults)
+
+
+def test_a_check_tells_how_far_it_is(state: WorldState) -> None:
+    maker, said = Maker(random.Random(7)), []
+    build(state, maker.content(txs=2, most=6), 1)
+    assert state.check(progress=lambda done, total: said.append((done, total))) == []
+    assert said[-1] == (sum(state.view.tip.sizes),) * 2
+
+
+def test_an_empty_block_changes_only_the_archive(state: WorldState) -> None:
+    before: Any = state.view.tip
+    build(state, Content((), None), 0)
+    after = state.view.tip
+    assert [old == new for old, new in zip(before.roots, after.roots, strict=True)] == [True, True, True, True, False]
+    assert state.check() == []
