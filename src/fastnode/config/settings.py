@@ -195,6 +195,76 @@ class Settings:
         environment=("TX_PUBLIC_SETUP_ALLOWLIST",),
         flags=("--txPublicSetupAllowListExtend",),
     )
+    p2p_max_pending_tx_count: int = setting(
+        1000,
+        Integer(0, 1_000_000),
+        TRANSACTIONS,
+        "Most pending transactions; when full, a better one replaces the worst. 0: no limit.",
+        environment=("P2P_MAX_PENDING_TX_COUNT",),
+        flags=("--p2p.maxPendingTxCount",),
+    )
+    p2p_rpc_price_bump_percentage: int = setting(
+        10,
+        Integer(0, 10_000),
+        TRANSACTIONS,
+        "How much more priority fee, in percent, a transaction must offer to replace another; 0: at least 1 unit.",
+        environment=("P2P_RPC_PRICE_BUMP_PERCENTAGE",),
+        flags=("--p2p.rpcPriceBumpPercentage",),
+    )
+    p2p_tx_pool_delete_txs_after_reorg: bool = setting(
+        False,
+        Boolean(),
+        TRANSACTIONS,
+        "Delete the transactions of undone blocks instead of making them pending again.",
+        environment=("P2P_TX_POOL_DELETE_TXS_AFTER_REORG",),
+        flags=("--p2p.txPoolDeleteTxsAfterReorg",),
+    )
+    transactions_disabled: bool = setting(
+        False,
+        Boolean(),
+        TRANSACTIONS,
+        "Refuse every transaction.",
+        environment=("TRANSACTIONS_DISABLED",),
+    )
+    vk_tree_root: str | None = setting(
+        None,
+        Text(metavar="HASH"),
+        TRANSACTIONS,
+        "Root of the verification keys that every transaction of the network names, for a network whose release the "
+        "node does not know; without it such a network's transactions are refused.",
+    )
+    proof_verifier_command: str | None = setting(
+        None,
+        Text(metavar="COMMAND"),
+        TRANSACTIONS,
+        "Program that checks a transaction's proof: it gets the path of a file with the transaction's binary form and "
+        "exits with 0 (valid) or 1 (invalid). On a network with real proofs transactions are refused without it.",
+    )
+    proof_verifier_processes: int = setting(
+        2,
+        Integer(1, 1024),
+        TRANSACTIONS,
+        "Most proof verifiers at a time.",
+    )
+    proof_verifier_timeout_s: float = setting(
+        30.0,
+        Seconds(0.1, 3600),
+        TRANSACTIONS,
+        "How long a proof verifier may take, and a transaction may wait for its turn.",
+    )
+    public_simulator_url: str | None = setting(
+        None,
+        Text(metavar="URL"),
+        TRANSACTIONS,
+        "Node that runs node_simulatePublicCalls for this one; without it the method answers with an error.",
+    )
+    rpc_simulate_public_max_gas_limit: int = setting(
+        10_000_000_000,
+        Integer(1, 1 << 62),
+        TRANSACTIONS,
+        "Most L2 gas, teardown included, that a simulated transaction may ask for.",
+        environment=("RPC_SIMULATE_PUBLIC_MAX_GAS_LIMIT",),
+    )
 
     # ---- JSON-RPC -------------------------------------------------------------------------
 
