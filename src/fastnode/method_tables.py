@@ -9,11 +9,13 @@ from fastnode.config.allow_list import AllowedElement
 from fastnode.config.settings import Settings
 from fastnode.logs.function_names import FunctionNames
 from fastnode.logs.known_tags import KnownTags
+from fastnode.mempool.service import Mempool
 from fastnode.rpc import state_methods
 from fastnode.rpc.chain_methods import methods as chain_methods
 from fastnode.rpc.contract_methods import methods as contract_methods
 from fastnode.rpc.log_methods import methods as log_methods
 from fastnode.rpc.methods import Method
+from fastnode.rpc.tx_methods import methods as tx_methods
 
 __all__ = ["Services", "admin_methods", "public_methods"]
 
@@ -26,15 +28,21 @@ class Services:
     function_names: FunctionNames = field(default_factory=FunctionNames)
     #: The operator's public calls that may be made before the fee is secured.
     allow_list_extension: Sequence[AllowedElement] = ()
+    #: None: the methods of transactions say that they are not ready.
+    mempool: Mempool | None = None
+
+    def is_pending_tx(self, tx_hash: bytes) -> bool:
+        return self.mempool is not None and self.mempool.pool.is_waiting(tx_hash)
 
 
 def public_methods(settings: Settings, services: Services) -> list[Method]:
     """Every method of the public port, of both method sets."""
     return [
-        *chain_methods(),
+        *chain_methods(is_pending_tx=services.is_pending_tx),
         *state_methods.METHODS,
         *log_methods(services.known_tags, tags_max=settings.rpc_max_tags, logs_max=settings.archiver_max_logs),
         *contract_methods(services.function_names, services.allow_list_extension),
+        *tx_methods(services.mempool),
     ]
 
 

@@ -30,6 +30,7 @@ from fastnode.config.allow_list import AllowedElement, parse_allow_list
 from fastnode.config.settings import Settings
 from fastnode.errors import SettingError, StartError
 from fastnode.ingestion import IngestionThread
+from fastnode.mempool.service import Mempool, MempoolOptions
 from fastnode.method_tables import Services, admin_methods, public_methods
 from fastnode.observability.logs import fields
 from fastnode.rpc.engine import Engine
@@ -41,6 +42,9 @@ from fastnode.rpc.view import View
 __all__ = ["Node", "run"]
 
 logger = logging.getLogger(__name__)
+
+#: The database of transactions, in the data directory.
+POOL_DIRECTORY: Final = "p2p"
 
 #: Present in a data directory from the first block of the sample chain to its last, so that a start
 #: that was cut short is taken up again, and a chain of one's own is never mixed with the sample.
@@ -62,6 +66,7 @@ class Node:
         self._resources = ExitStack()
         self._marker = Path()  # SAMPLE_UNFINISHED in the data directory
         self._data: ChainData | None = None
+        self._mempool: Mempool | None = None
         self._ingestion: IngestionThread | None = None
         self._failure: asyncio.Future[None] | None = None
 
@@ -75,6 +80,7 @@ class Node:
             source = self._choose_source(data.store)
             ingestor = data.open_ingestor(verify=self.settings.verify, on_commit=self._publish)
             self._publish_first(ingestor)
+            self._mempool = self._open_mempool(data)
             await self._open_ports(data)
             self._feed(data, ingestor, source)
         except BaseException:
@@ -147,7 +153,16 @@ class Node:
         assert self._data.state is not None
         state = self._data.state.view
         if state.tip.number == chain.tip_number:
-            self.view = View(chain, state)
+            self.view = view = View(chain, state)
+            if self._mempool is not None:
+                self._mempool.on_view(view)
+
+    def _open_mempool(self, data: ChainData) -> Mempool:
+        assert self.view is not None
+        options = MempoolOptions.of(self.settings, self._allow_list_extension)
+        mempool = Mempool.open(data.directory.path / POOL_DIRECTORY, self.view, options)
+        self._resources.callback(mempool.close)
+        return mempool
 
     def _feed(self, data: ChainData, ingestor: Ingestor, source: Path | None) -> None:
         if source is None:
@@ -181,7 +196,11 @@ class Node:
         headers = version_headers(data.store.chain)
         methods = public_methods(
             settings,
-            Services(known_tags=data.indexes.known_tags, allow_list_extension=self._allow_list_extension),
+            Services(
+                known_tags=data.indexes.known_tags,
+                allow_list_extension=self._allow_list_extension,
+                mempool=self._mempool,
+            ),
         )
         self.public = self._server(methods, settings.host, settings.port, headers)
         await _listen(self.public, settings.port, "--port")

@@ -49,7 +49,7 @@ from fastnode.mempool.validation import (
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.tx import Tx
 
-__all__ = ["Added", "Origin", "PoolOptions", "TxPool", "TxSink"]
+__all__ = ["NOT_READY", "Added", "Origin", "PoolOptions", "TxPool", "TxSink"]
 
 logger = logging.getLogger("fastnode.mempool")
 

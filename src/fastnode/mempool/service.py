@@ -16,19 +16,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from fastnode.config.allow_list import DEFAULT_ALLOW_LIST, AllowedElement
-from fastnode.errors import RpcError, ServerError
+from fastnode.errors import RpcError, ServerError, SettingError
+from fastnode.kernels import encode
 from fastnode.mempool.clock import SlotClock
 from fastnode.mempool.fee_sources import ChainFees, FeeSource
 from fastnode.mempool.ledger import ViewLedger
 from fastnode.mempool.network import NetworkIdentity
 from fastnode.mempool.pool import Added, Origin, PoolOptions, TxPool, TxSink
 from fastnode.mempool.proofs import ProofVerifier, choose_verifier
-from fastnode.mempool.simulation import PublicSimulator
+from fastnode.mempool.simulation import PublicSimulator, UpstreamSimulator
 from fastnode.mempool.validation import PROTOCOL_CAPS, TxValidationResult, TxValidator, ValidationRules
 from fastnode.protocol.tx import Tx
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
+    from fastnode.config.settings import Settings
     from fastnode.rpc.view import View
 
 __all__ = ["Mempool", "MempoolOptions"]
@@ -55,6 +57,39 @@ class MempoolOptions:
     validate_max_da_block_gas: int | None = None
     rpc_simulate_public_max_gas_limit: int = 10_000_000_000
     vk_tree_root: bytes | None = None
+    public_simulator_url: str | None = None
+
+    @classmethod
+    def of(cls, settings: Settings, setup_allow_list_extension: Sequence[AllowedElement] = ()) -> Self:
+        """SettingError for a value that only its meaning shows to be wrong."""
+        return cls(
+            p2p_max_pending_tx_count=settings.p2p_max_pending_tx_count,
+            p2p_rpc_price_bump_percentage=settings.p2p_rpc_price_bump_percentage,
+            p2p_tx_pool_delete_txs_after_reorg=settings.p2p_tx_pool_delete_txs_after_reorg,
+            transactions_disabled=settings.transactions_disabled,
+            setup_allow_list_extension=setup_allow_list_extension,
+            proof_verifier_command=settings.proof_verifier_command,
+            proof_verifier_processes=settings.proof_verifier_processes,
+            proof_verifier_timeout_s=settings.proof_verifier_timeout_s,
+            rpc_simulate_public_max_gas_limit=settings.rpc_simulate_public_max_gas_limit,
+            vk_tree_root=_read_vk_tree_root(settings.vk_tree_root),
+            public_simulator_url=_read_url(settings.public_simulator_url),
+        )
+
+
+def _read_vk_tree_root(text: str | None) -> bytes | None:
+    if text is None:
+        return None
+    try:
+        return encode.field_from_text(text)
+    except ValueError as error:
+        raise SettingError(f"--vk-tree-root {text!r} is no field element: {error}") from None
+
+
+def _read_url(text: str | None) -> str | None:
+    if text is not None and not text.startswith(("http://", "https://")):
+        raise SettingError(f"--public-simulator-url {text!r} is no http:// or https:// URL")
+    return text
 
 
 class Mempool:
@@ -67,6 +102,8 @@ class Mempool:
         self.fees: FeeSource = ChainFees()
         self.sink: TxSink | None = None
         self.simulator: PublicSimulator | None = None
+        if options.public_simulator_url is not None:
+            self.simulator = UpstreamSimulator(options.public_simulator_url)
         self._followed: _Position | None = None
         if view.state is not None:
             self._followed = _Position.of(view.chain)

@@ -12,6 +12,7 @@ from typing import Any, Final
 import orjson
 
 from fastnode.errors import DecodeError, InvalidParams, ServerError
+from fastnode.mempool.pool import NOT_READY, TxPool
 from fastnode.mempool.service import Mempool
 from fastnode.mempool.simulation import NO_SIMULATOR
 from fastnode.mempool.validation import consistency_reason
@@ -92,11 +93,20 @@ def _are_many(arguments: Sequence[Any]) -> bool:
 
 
 class TxMethods:
-    """The handlers over one mempool."""
+    """The handlers over one mempool; without one each of them says so."""
 
-    def __init__(self, mempool: Mempool) -> None:
-        self._mempool = mempool
-        self._pool = mempool.pool
+    def __init__(self, mempool: Mempool | None) -> None:
+        self._given = mempool
+
+    @property
+    def _mempool(self) -> Mempool:
+        if self._given is None:
+            raise ServerError(NOT_READY)
+        return self._given
+
+    @property
+    def _pool(self) -> TxPool:
+        return self._mempool.pool
 
     def send(self, call: Call, value: dict[str, Any]) -> None:
         """Accepted, already there, or no longer includable: all of them are success without a result."""
@@ -176,7 +186,7 @@ def _fees_json(fees: GasFees) -> bytes:
 # ---- table ---------------------------------------------------------------------------------------
 
 
-def methods(mempool: Mempool) -> list[Method]:
+def methods(mempool: Mempool | None) -> list[Method]:
     """All methods of the mempool but node_getTxReceipt, which chain_methods.py answers with the pool's help."""
     handlers = TxMethods(mempool)
     tx = Parameter("tx", TX)
