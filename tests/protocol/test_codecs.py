@@ -431,6 +431,16 @@ def test_a_changed_byte_never_decodes_to_the_same_effect(effect: TxEffect, data:
     assert decoded.to_buffer() == bytes(buffer)
 
 
+@given(snapshots)
+def test_a_tree_snapshot_survives_its_buffer(snapshot: AppendOnlyTreeSnapshot) -> None:
+    buffer = snapshot.to_buffer()
+    assert AppendOnlyTreeSnapshot.from_buffer(buffer) == snapshot
+    with pytest.raises(DecodeError, match="35 bytes, expected 36"):
+        AppendOnlyTreeSnapshot.from_buffer(buffer[:-1])
+    with pytest.raises(DecodeError, match="root is not below the field modulus"):
+        AppendOnlyTreeSnapshot.from_buffer(MODULUS.to_bytes(32, "big") + buffer[32:])
+
+
 @pytest.mark.parametrize("length", [0, 439, 441])
 def test_a_header_buffer_has_440_bytes(length: int) -> None:
     with pytest.raises(DecodeError, match="expected 440"):

@@ -104,10 +104,6 @@ class ContentGenerator:
     def fields(self, count: int) -> tuple[bytes, ...]:
         return split_fields(random_fields(self._source, count))
 
-    def address(self) -> bytes:
-        """An L1 address."""
-        return self._source.randbytes(20)
-
     def messages(self) -> tuple[bytes, ...]:
         """The L1 to L2 messages of a checkpoint.  Message hashes begin with a zero byte."""
         return tuple(b"\0" + field[1:] for field in self.fields(self._count(0, self._shape.l1_to_l2)))

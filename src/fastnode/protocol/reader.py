@@ -16,10 +16,6 @@ class ByteReader:
         self._offset = 0
         self._what = what
 
-    @property
-    def offset(self) -> int:
-        return self._offset
-
     def take(self, count: int) -> bytes:
         start, end = self._offset, self._offset + count
         if end > len(self._buffer):
