@@ -71,7 +71,8 @@ WRITE_UNTIL_REFUSED = textwrap.dedent(
 
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     path, limit = Path(sys.argv[1]), int(sys.argv[2])
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, unlimited[1]))
     database = SharedDatabase(open_leveldb(path, create=True), path)
     written = 0
     try:
@@ -80,6 +81,7 @@ WRITE_UNTIL_REFUSED = textwrap.dedent(
             written += 1
     except DatabaseError as error:
         first = str(error)
+    resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)  # there is room again, but the log may end in half a record
     try:
         database.write([(b"small", b"")])
     except DatabaseError as error:
