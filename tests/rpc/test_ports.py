@@ -1,0 +1,71 @@
+"""The two ports of a whole node."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import orjson
+import pytest
+
+PUBLIC, ADMIN = 0, 1
+
+
+async def exchange(port: int, request: bytes) -> tuple[bytes, bytes]:
+    """Head and body of one answer."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(request)
+        answer = await reader.read()
+    finally:
+        writer.close()
+        await writer.wait_closed()
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return head, body
+
+
+def get(path: str) -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n".encode()
+
+
+def post(method: str) -> bytes:
+    body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": []})
+    head = "POST / HTTP/1.1\r\nHost: node\r\nConnection: close\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+@pytest.fixture
+def ports(served: Any) -> tuple[int, int]:
+    return served.ports("both")  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("port", [PUBLIC, ADMIN])
+def test_the_status_is_served_on_both_ports(served: Any, ports: tuple[int, int], port: int) -> None:
+    head, body = served.run(exchange(ports[port], get("/status")))
+    assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert body == b"OK"
+
+
+@pytest.mark.parametrize("port", [PUBLIC, ADMIN])
+def test_every_answer_names_the_chain_that_is_served(served: Any, ports: tuple[int, int], port: int) -> None:
+    for request in (get("/status"), get("/nothing"), post("node_nothing")):
+        head, _ = served.run(exchange(ports[port], request))
+        lines = {line.lower() for line in head.split(b"\r\n")}
+        assert {
+            b"x-aztec-l1chainid: 31337",
+            b"x-aztec-rollupversion: 3658137161",
+            b"x-aztec-l1rollupaddress: 0x322813fd9a801c5507c9de605d63cea4f2ce6c44",
+            b"x-aztec-packageversion: 4.1.2",
+        } <= lines
+
+
+def test_node_methods_are_on_the_public_port_only(served: Any, ports: tuple[int, int]) -> None:
+    _, body = served.run(exchange(ports[PUBLIC], post("node_getBlockNumber")))
+    assert orjson.loads(body)["result"] == 106
+    _, body = served.run(exchange(ports[ADMIN], post("node_getBlockNumber")))
+    assert orjson.loads(body)["error"]["code"] == -32601
+
+
+def test_admin_methods_are_not_on_the_public_port(served: Any, ports: tuple[int, int]) -> None:
+    _, body = served.run(exchange(ports[PUBLIC], post("nodeAdmin_getConfig")))
+    assert orjson.loads(body)["error"]["code"] == -32601
