@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import struct
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -19,20 +20,20 @@ from fastnode.kernels import encode
 from fastnode.logs import layout
 from fastnode.logs.head import IndexHead
 from fastnode.protocol.block import L2Block
-from fastnode.protocol.contracts import (
-    ContractClassPublic,
-    ContractEvents,
-    ContractInstance,
-    ContractInstanceUpdate,
-    contract_events,
-)
-from fastnode.protocol.effects import TxEffect
+from fastnode.protocol.contracts import ContractInstanceUpdate, contract_events
 from fastnode.protocol.fields import hex_text
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
 
-__all__ = ["ContractIndexWriter", "contract_class_id_at", "contract_class_json", "contract_instance_json"]
+__all__ = [
+    "ContractEntries",
+    "ContractIndexWriter",
+    "contract_class_id_at",
+    "contract_class_json",
+    "contract_entries",
+    "contract_instance_json",
+]
 
 log = logging.getLogger(__name__)
 
@@ -52,53 +53,56 @@ class ContractIndexWriter:
 
     def write(self, transaction: Transaction, block: L2Block) -> None:
         self.head.advance(transaction, block)
-        for tx_index, effect in enumerate(block.body.tx_effects):
-            events = contract_events(effect)
-            _warn_of_rejected(events, block, effect)
-            for published in events.classes:
-                _put_class(transaction, block.number, published)
-            for instance in events.instances:
-                _put_instance(transaction, block.number, instance)
-            for index, update in enumerate(events.updates):
-                key = _update_key(update.address, (block.number, tx_index, index))
-                value = _UPDATE.pack(update.previous_class_id, update.new_class_id, update.timestamp_of_change)
+        entries = contract_entries(block)
+        for reason in entries.rejected:
+            log.warning("block %d, %s; left out", block.number, reason)
+        for key, value in entries.published:
+            # What is published again keeps the block that published it first.
+            if transaction.get(key) is None:
                 transaction.put(key, value)
+        for key, value in entries.updates:
+            transaction.put(key, value)
 
     def undo(self, transaction: Transaction, block: L2Block) -> None:
         self.head.retreat(transaction, block)
-        for tx_index, effect in enumerate(block.body.tx_effects):
-            events = contract_events(effect)
-            for published in events.classes:
-                _delete_if_of_block(transaction, layout.CONTRACT_CLASS + published.id, block.number)
-            for instance in events.instances:
-                _delete_if_of_block(transaction, layout.CONTRACT_INSTANCE + instance.address, block.number)
-            for index, update in enumerate(events.updates):
-                transaction.delete(_update_key(update.address, (block.number, tx_index, index)))
+        entries = contract_entries(block)
+        for key, value in entries.published:
+            if transaction.get(key) == value:
+                transaction.delete(key)
+        for key, _ in entries.updates:
+            transaction.delete(key)
 
 
-def _warn_of_rejected(events: ContractEvents, block: L2Block, effect: TxEffect) -> None:
-    for reason in events.rejected:
-        log.warning("block %d, transaction %s: %s; left out", block.number, hex_text(effect.tx_hash), reason)
+@dataclass(slots=True)
+class ContractEntries:
+    """What a block adds: keys and values of classes and instances, of updates, and which events did not hold."""
+
+    published: list[tuple[bytes, bytes]] = field(default_factory=list)
+    updates: list[tuple[bytes, bytes]] = field(default_factory=list)
+    rejected: list[str] = field(default_factory=list)
 
 
-def _put_class(transaction: Transaction, block_number: int, published: ContractClassPublic) -> None:
-    """Keep a class from the first block that published it."""
-    key = layout.CONTRACT_CLASS + published.id
-    if transaction.get(key) is None:
-        record = {"l2BlockNumber": block_number, **published.to_json()}
-        transaction.put(key, layout.encode_number(block_number) + orjson.dumps(record))
+def contract_entries(block: L2Block) -> ContractEntries:
+    """Everything that the contract events of a block add to the registry, whatever is there already."""
+    entries = ContractEntries()
+    number = layout.encode_number(block.number)
+    for tx_index, effect in enumerate(block.body.tx_effects):
+        events = contract_events(effect)
+        for published in events.classes:
+            record = {"l2BlockNumber": block.number, **published.to_json()}
+            entries.published.append((layout.CONTRACT_CLASS + published.id, number + orjson.dumps(record)))
+        for instance in events.instances:
+            key = layout.CONTRACT_INSTANCE + instance.address
+            entries.published.append((key, number + orjson.dumps(instance.to_json())))
+        for index, update in enumerate(events.updates):
+            key = _update_key(update.address, (block.number, tx_index, index))
+            entries.updates.append((key, _encode_update(update)))
+        entries.rejected += [f"transaction {hex_text(effect.tx_hash)}: {reason}" for reason in events.rejected]
+    return entries
 
 
-def _put_instance(transaction: Transaction, block_number: int, instance: ContractInstance) -> None:
-    key = layout.CONTRACT_INSTANCE + instance.address
-    if transaction.get(key) is None:
-        transaction.put(key, layout.encode_number(block_number) + orjson.dumps(instance.to_json()))
-
-
-def _delete_if_of_block(transaction: Transaction, key: bytes, block_number: int) -> None:
-    value = transaction.get(key)
-    if value is not None and layout.decode_number(value[: layout.BLOCK_BYTES]) == block_number:
-        transaction.delete(key)
+def _encode_update(update: ContractInstanceUpdate) -> bytes:
+    return _UPDATE.pack(update.previous_class_id, update.new_class_id, update.timestamp_of_change)
 
 
 def _update_key(address: bytes, position: layout.Position) -> bytes:

@@ -21,7 +21,7 @@ from fastnode.protocol.block import L2Block
 from fastnode.protocol.effects import TxEffect
 from fastnode.protocol.fields import ZERO_FIELD
 
-__all__ = ["LogIndexWriter"]
+__all__ = ["LogEntries", "LogIndexWriter", "log_entries"]
 
 
 class LogIndexWriter:
@@ -35,7 +35,7 @@ class LogIndexWriter:
 
     def write(self, transaction: Transaction, block: L2Block) -> None:
         self.head.advance(transaction, block)
-        entries = _entries_of(block)
+        entries = log_entries(block)
         for tag_key, logs in entries.tagged.items():
             self._append(transaction, tag_key, logs)
         for key, value in entries.logs:
@@ -99,16 +99,17 @@ def _page(transaction: Transaction, key: bytes) -> bytes:
 
 
 @dataclass(slots=True)
-class _Entries:
-    """JSON by tag key, JSON by position, and places by index row."""
+class LogEntries:
+    """What a block adds: JSON of logs by tag key, (key, value) by position, and places by the key of an index row."""
 
     tagged: dict[bytes, list[bytes]] = field(default_factory=dict)
     logs: list[tuple[bytes, bytes]] = field(default_factory=list)
     places: dict[bytes, list[Place]] = field(default_factory=dict)
 
 
-def _entries_of(block: L2Block) -> _Entries:
-    entries = _Entries()
+def log_entries(block: L2Block) -> LogEntries:
+    """Everything that the logs of a block add to the index."""
+    entries = LogEntries()
     variables = block.header.global_variables
     block_hash = block.hash() if _has_identified_logs(block) else ZERO_FIELD
     for tx_index, effect in enumerate(block.body.tx_effects):
@@ -132,13 +133,13 @@ def _has_identified_logs(block: L2Block) -> bool:
     return any(effect.public_logs or effect.contract_class_logs for effect in block.body.tx_effects)
 
 
-def _add_private_logs(entries: _Entries, effect: TxEffect, renderer: TxLogRenderer) -> None:
+def _add_private_logs(entries: LogEntries, effect: TxEffect, renderer: TxLogRenderer) -> None:
     for log in effect.private_logs:
         entries.tagged.setdefault(log.fields[0], []).append(renderer.scoped(log.emitted))
 
 
 def _add_public_logs(
-    entries: _Entries, effect: TxEffect, renderer: TxLogRenderer, block_number: int, tx_index: int
+    entries: LogEntries, effect: TxEffect, renderer: TxLogRenderer, block_number: int, tx_index: int
 ) -> None:
     for log_index, log in enumerate(effect.public_logs):
         if log.fields:
@@ -159,7 +160,7 @@ def _public_rows(contract: bytes, tag: bytes | None, block_number: int) -> Itera
 
 
 def _add_class_logs(
-    entries: _Entries, effect: TxEffect, renderer: TxLogRenderer, block_number: int, tx_index: int
+    entries: LogEntries, effect: TxEffect, renderer: TxLogRenderer, block_number: int, tx_index: int
 ) -> None:
     for log_index, log in enumerate(effect.contract_class_logs):
         position = (block_number, tx_index, log_index)

@@ -39,7 +39,7 @@ MAGIC: Final = b"fntags\x00\x01"
 #: Below this a rebuild is as quick as reading a file.
 TAGS_WORTH_A_FILE: Final = 200_000
 #: A file that is further behind than this is not caught up from the blocks but built anew.
-CATCH_UP_BLOCKS_MAX: Final = 1_000
+CATCH_UP_BLOCKS_MAX: Final = 200
 #: Bits per tag below which the filter lets one unknown tag in thirty through, and says so.
 BITS_PER_TAG_MIN: Final = 8
 

@@ -10,7 +10,7 @@ from fastnode.protocol.constants import CONTRACT_CLASS_LOG_FIELDS
 from fastnode.protocol.effects import ContractClassLog, PublicLog, TxEffect
 from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD, ZERO_FIELD_TEXT
 
-__all__ = ["TxLogRenderer", "first_logs", "join_pages", "read_class_log"]
+__all__ = ["TxLogRenderer", "first_logs", "join_pages", "logs_of_page", "read_class_log"]
 
 #: Between two logs of a page.  Their members are strings, numbers and arrays of strings, so no log
 #: holds this text itself.
@@ -89,6 +89,13 @@ def join_pages(page: bytes, logs: list[bytes]) -> bytes:
     """A page with more logs at its end; ``b""`` for no page yet."""
     added = b",".join(logs)
     return page[:-1] + b"," + added + b"]" if page else b"[" + added + b"]"
+
+
+def logs_of_page(page: bytes) -> list[bytes]:
+    """The logs of a page, each as JSON of its own."""
+    logs = page[1:-1].split(_BETWEEN_LOGS)
+    last = len(logs) - 1
+    return [(b"{" if i else b"") + log + (b"}" if i < last else b"") for i, log in enumerate(logs)]
 
 
 def first_logs(page: bytes, count: int) -> bytes:
