@@ -1,4 +1,5 @@
-"""``fastnode db check`` over all databases of a data directory: the chain, the state trees, and that they agree."""
+"""``fastnode db check`` over all databases of a data directory: the chain with its indexes, the state trees, and that
+they agree."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from fastnode.archiver.check import CheckReport, check_database
 from fastnode.archiver.queries import ChainView
 from fastnode.chain_data import ChainData
 from fastnode.errors import DatabaseError, StartError
+from fastnode.logs.check import check_indexes
 from fastnode.world_state.layout import BlockRecord
 from fastnode.world_state.state import WORLD_STATE_DIRECTORY, WorldState
 from fastnode.world_state.trees import ARCHIVE
@@ -21,14 +23,26 @@ Progress = Callable[[int, int], None]
 _LEVELDB_FILE: Final = "CURRENT"
 
 
-def check_data(data: ChainData, *, on_chain: Progress | None = None, on_state: Progress | None = None) -> CheckReport:
+def check_data(
+    data: ChainData,
+    *,
+    on_chain: Progress | None = None,
+    on_indexes: Progress | None = None,
+    on_state: Progress | None = None,
+) -> CheckReport:
     """Work out again everything that is stored and compare.
 
-    ``on_chain(done, total)`` counts blocks, ``on_state(done, total)`` the leaves of all trees.
+    ``on_chain(done, total)`` and ``on_indexes(done, total)`` count blocks, ``on_state(done, total)`` the leaves of
+    all trees.
     """
     report = check_database(data.store, progress=on_chain)
     if not data.store.has_chain:
         return report
+    if report.clean:  # of a broken chain nothing can be worked out
+        with data.store.open_view() as chain:
+            problems, notes = check_indexes(chain, progress=on_indexes)
+        report.problems.extend(f"the indexes: {problem}" for problem in problems)
+        report.notes.extend(notes)
     if not (data.directory.path / WORLD_STATE_DIRECTORY / _LEVELDB_FILE).is_file():
         report.notes.append("there are no state trees yet; the next start builds them from the chain")
         return report

@@ -102,6 +102,7 @@ def check(resolved: Resolved[Settings]) -> int:
         report = check_data(
             data,
             on_chain=_in_blocks(advance),
+            on_indexes=lambda done, total: advance(done, total, f"{done} of {total} blocks of the indexes"),
             on_state=lambda done, total: advance(done, total, f"{done} of {total} leaves of the state"),
         )
     for note in report.notes:
