@@ -26,6 +26,10 @@ from fastnode.rpc.view import View
 
 T = TypeVar("T")
 
+#: What the operator of the recorded network let its token contract do before the fee is secured.
+TOKEN_CLASS = "0x01efe16b55107894e6b6fb63cebc1a3233e23bbcd648fd9cdf6c0351749ce7ee"
+RECORDED_ALLOW_LIST = f"C:{TOKEN_CLASS}:0xe7f045ff:os+cl=3,C:{TOKEN_CLASS}:0x8c9e5472:cl=5"
+
 
 @pytest.fixture(scope="session")
 def chain_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -85,7 +89,13 @@ class ServedSets:
         self._nodes: dict[str, Node] = {}
         for name in METHOD_SETS:
             shutil.copytree(chain, copies / name)
-            settings = Settings(data_directory=copies / name, port=0, admin_port=0, method_set=name)
+            settings = Settings(
+                data_directory=copies / name,
+                port=0,
+                admin_port=0,
+                method_set=name,
+                tx_public_setup_allow_list_extend=RECORDED_ALLOW_LIST,
+            )
             self._nodes[name] = Node(settings)
             runner.run(self._nodes[name].start())
 
