@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -97,6 +98,29 @@ def test_the_node_answers_while_it_loads(start_node: Callable[..., Any]) -> None
         longest_s = max(longest_s, time.monotonic() - begun)
     assert min(seen) < SAMPLE_TIP, "the chain was loaded before the first request"
     assert longest_s < 2
+    assert node.stop() == 0
+
+
+def test_state_trees_that_were_removed_are_built_again_from_the_chain(
+    tmp_path: Path, start_node: Callable[..., Any]
+) -> None:
+    """The chain is served at once; questions about the state are answered when the trees are there."""
+    directory = tmp_path / "data"
+    node = start_node("--data-directory", directory).wait_until_serving()
+    node.wait_for_line("chain file loaded")
+    question = ("node_getPublicDataWitness", "latest", "0x01")
+    witness = node.call(*question)
+    assert "result" in witness
+    assert node.stop() == 0
+    shutil.rmtree(directory / "world_state")
+    node = start_node("--data-directory", directory, **SLOW).wait_until_serving()
+    assert node.call("node_getBlockNumber")["result"] == SAMPLE_TIP
+    early = node.call(*question)
+    assert early == witness or "error" in early
+    deadline = time.monotonic() + 60
+    while node.call(*question) != witness:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
     assert node.stop() == 0
 
 

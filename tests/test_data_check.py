@@ -1,0 +1,124 @@
+"""``db check`` over both databases: that the state belongs to the chain, and what a crash may leave."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import plyvel
+import pytest
+
+from fastnode.archiver.chain_import import adopt_chain_file, import_chain_file
+from fastnode.archiver.check import CheckReport
+from fastnode.chain_data import ChainData
+from fastnode.data_check import check_data
+from fastnode.world_state.layout import BLOCK, u32
+
+TIP = 106
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory, sample_chain: Path) -> Path:
+    """A data directory with the sample chain; not to be written to."""
+    path = tmp_path_factory.mktemp("loaded")
+    with ChainData.open(path) as data:
+        adopt_chain_file(data.store, sample_chain)
+        import_chain_file(data.open_ingestor(verify=False), sample_chain)
+    return path
+
+
+@pytest.fixture
+def directory(loaded: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(loaded, tmp_path / "data")
+
+
+def check(directory: Path) -> CheckReport:
+    with ChainData.open(directory, create=False) as data:
+        return check_data(data)
+
+
+def test_a_whole_directory_is_clean(directory: Path) -> None:
+    report = check(directory)
+    assert (report.problems, report.notes) == ([], [])
+    assert report.blocks == TIP
+
+
+def test_progress_counts_blocks_and_then_leaves(directory: Path) -> None:
+    blocks: list[tuple[int, int]] = []
+    leaves: list[tuple[int, int]] = []
+    with ChainData.open(directory, create=False) as data:
+        check_data(
+            data,
+            on_chain=lambda done, total: blocks.append((done, total)),
+            on_state=lambda done, total: leaves.append((done, total)),
+        )
+    for calls in (blocks, leaves):
+        assert calls == sorted(calls)
+        assert calls[-1][0] == calls[-1][1] > 0
+
+
+def test_a_state_that_is_behind_is_a_note_and_no_fault(directory: Path) -> None:
+    with ChainData.open(directory) as data:
+        data.open_ingestor(verify=False)
+        assert data.state is not None
+        data.state.undo_above(TIP - 1)
+    report = check(directory)
+    assert report.clean
+    assert report.notes == [f"the state is at block {TIP - 1}, the chain at {TIP}; the next start brings it there"]
+
+
+def test_a_state_that_is_ahead_is_a_note_and_no_fault(directory: Path, loaded: Path) -> None:
+    """An older backup of the chain was put back."""
+    with ChainData.open(directory) as data:
+        data.open_ingestor(verify=False).undo_above(TIP - 3)
+    shutil.rmtree(directory / "world_state")
+    shutil.copytree(loaded / "world_state", directory / "world_state")
+    report = check(directory)
+    assert report.clean
+    assert report.notes == [f"the state is at block {TIP}, the chain at {TIP - 3}; the next start brings it there"]
+    with ChainData.open(directory) as data:
+        ingestor = data.open_ingestor(verify=False)
+        ingestor.catch_up()
+        assert data.state is not None
+        assert data.state.block_number == TIP - 3
+    assert check(directory).notes == []
+
+
+def test_missing_state_trees_are_a_note(directory: Path) -> None:
+    shutil.rmtree(directory / "world_state")
+    report = check(directory)
+    assert report.clean
+    assert report.notes == ["there are no state trees yet; the next start builds them from the chain"]
+    assert not (directory / "world_state").exists()
+
+
+def test_a_changed_leaf_of_the_state_is_found(directory: Path) -> None:
+    with plyvel.DB(str(directory / "world_state")) as database:
+        record = bytearray(database.get(BLOCK + u32(TIP)))
+        record[3] ^= 1  # in the first root
+        database.put(BLOCK + u32(TIP), bytes(record))
+    report = check(directory)
+    assert any(problem.startswith(f"the state trees: block {TIP}: ") for problem in report.problems)
+
+
+def test_a_state_of_another_block_is_found(directory: Path) -> None:
+    with plyvel.DB(str(directory / "world_state")) as database:
+        record = bytearray(database.get(BLOCK + u32(TIP)))
+        record[-20] ^= 1  # in the block hash
+        database.put(BLOCK + u32(TIP), bytes(record))
+    assert any("its hash is 0x" in problem for problem in check(directory).problems)
+
+
+def test_state_trees_that_cannot_be_opened_are_a_problem(directory: Path) -> None:
+    shutil.rmtree(directory / "world_state")
+    (directory / "world_state").mkdir()
+    (directory / "world_state" / "CURRENT").write_text("MANIFEST-000099\n")
+    assert any(problem.startswith("the state trees: ") for problem in check(directory).problems)
+
+
+def test_an_empty_directory_has_nothing_to_check(tmp_path: Path) -> None:
+    with ChainData.open(tmp_path):
+        pass
+    report = check(tmp_path)
+    assert report.clean
+    assert report.notes == ["the database holds no chain yet"]
