@@ -317,12 +317,15 @@ class HttpConnection(asyncio.Protocol):
         if awaited == self._timed:
             return
         self._timed = awaited
-        times = {
-            ReadState.IDLE: limits.idle_time_s + IDLE_SLACK_S,
-            ReadState.HEAD: limits.head_time_s,
-            ReadState.BODY: limits.body_time_s,
-        }
-        self.deadline = self._loop.time() + times.get(state, 0.0)
+        if state is ReadState.IDLE:
+            seconds = limits.idle_time_s + IDLE_SLACK_S
+        elif state is ReadState.HEAD:
+            seconds = limits.head_time_s
+        elif state is ReadState.BODY:
+            seconds = limits.body_time_s
+        else:
+            seconds = 0.0
+        self.deadline = self._loop.time() + seconds
 
     def on_deadline(self) -> None:
         """Called by the owner's sweep when ``deadline`` has passed."""
