@@ -139,10 +139,6 @@ def test_the_page_of_settings_is_current() -> None:
     assert (PROJECT / "docs" / "settings.md").read_text() == settings_documentation.render(), "run scripts/make-docs"
 
 
-def test_the_page_of_methods_is_current() -> None:
-    assert (PROJECT / "docs" / "methods.md").read_text() == method_documentation.render_page(), "run scripts/make-docs"
-
-
 def test_the_method_table_of_the_readme_is_that_of_the_tables() -> None:
     readme = (PROJECT / "README.md").read_text()
     assert readme == method_documentation.render_readme(readme), "run scripts/make-docs"
