@@ -18,7 +18,13 @@ EXT = Path("src/fastnode/_ext")
 
 # C files linked into an extension beside its own .pyx.
 C_SOURCES: dict[str, list[str]] = {
-    "poseidon2": ["poseidon2_kernels.c", "poseidon2_portable.c"],
+    "poseidon2": [
+        "poseidon2_ifma.c",
+        "poseidon2_ifma_16.c",
+        "poseidon2_ifma_8.c",
+        "poseidon2_kernels.c",
+        "poseidon2_portable.c",
+    ],
     "tag_log": ["tag_filter.c"],
 }
 

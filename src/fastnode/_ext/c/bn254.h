@@ -24,122 +24,142 @@ typedef struct {
     uint64_t limb[LIMBS];
 } element;
 
+/* ---- carries --------------------------------------------------------------------------------- */
+
+/* Compilers turn 128-bit sums into chains of additions with carry well enough on arm64.  For x86-64 they
+ * do not, so that the three chains that everything is made of are spelled out there. */
+
 /* a + b; the sum must be below 2^256. */
 static inline element add(element a, element b)
 {
-    element sum;
-    wide carry = 0;
+#if defined(__x86_64__)
+    __asm__("addq %4, %0\n\tadcq %5, %1\n\tadcq %6, %2\n\tadcq %7, %3"
+            : "+&r"(a.limb[0]), "+&r"(a.limb[1]), "+&r"(a.limb[2]), "+&r"(a.limb[3])
+            : "rm"(b.limb[0]), "rm"(b.limb[1]), "rm"(b.limb[2]), "rm"(b.limb[3])
+            : "cc");
+#else
+    wide sum = 0;
     for (int i = 0; i < LIMBS; i++) {
-        carry += (wide)a.limb[i] + b.limb[i];
-        sum.limb[i] = (uint64_t)carry;
-        carry >>= 64;
+        sum += (wide)a.limb[i] + b.limb[i];
+        a.limb[i] = (uint64_t)sum;
+        sum >>= 64;
     }
-    return sum;
+#endif
+    return a;
 }
 
 /* a - b; b must not be above a. */
 static inline element subtract(element a, element b)
 {
-    element difference;
+#if defined(__x86_64__)
+    __asm__("subq %4, %0\n\tsbbq %5, %1\n\tsbbq %6, %2\n\tsbbq %7, %3"
+            : "+&r"(a.limb[0]), "+&r"(a.limb[1]), "+&r"(a.limb[2]), "+&r"(a.limb[3])
+            : "rm"(b.limb[0]), "rm"(b.limb[1]), "rm"(b.limb[2]), "rm"(b.limb[3])
+            : "cc");
+#else
     uint64_t borrow = 0;
     for (int i = 0; i < LIMBS; i++) {
-        wide d = (wide)a.limb[i] - b.limb[i] - borrow;
-        difference.limb[i] = (uint64_t)d;
-        borrow = (uint64_t)(d >> 64) & 1;
+        wide difference = (wide)a.limb[i] - b.limb[i] - borrow;
+        a.limb[i] = (uint64_t)difference;
+        borrow = (uint64_t)(difference >> 64) & 1;
     }
-    return difference;
+#endif
+    return a;
 }
 
-/* a - multiple if that is not negative, else a.  Without branches. */
-static inline element reduce_once(element a, const uint64_t multiple[LIMBS])
+/* A column of a product being summed up: three limbs. */
+typedef struct {
+    uint64_t low, middle, high;
+} column;
+
+/* c + a * b */
+static inline column add_product(column c, uint64_t a, uint64_t b)
 {
-    element reduced;
-    uint64_t borrow = 0;
-    for (int i = 0; i < LIMBS; i++) {
-        wide d = (wide)a.limb[i] - multiple[i] - borrow;
-        reduced.limb[i] = (uint64_t)d;
-        borrow = (uint64_t)(d >> 64) & 1;
+    wide product = (wide)a * b;
+#if defined(__x86_64__)
+    __asm__("addq %3, %0\n\tadcq %4, %1\n\tadcq $0, %2"
+            : "+&r"(c.low), "+&r"(c.middle), "+&r"(c.high)
+            : "r"((uint64_t)product), "r"((uint64_t)(product >> 64))
+            : "cc");
+#else
+    wide sum = product + ((wide)c.middle << 64 | c.low);
+    c.high += sum < product;
+    c.low = (uint64_t)sum;
+    c.middle = (uint64_t)(sum >> 64);
+#endif
+    return c;
+}
+
+/* The column above, with what this one carries into it. */
+static inline column next(column c)
+{
+    return (column){c.middle, c.high, 0};
+}
+
+/* ---- reduction ------------------------------------------------------------------------------- */
+
+/* a below 2 * multiple to a below multiple, or multiple + 2^192: only the upper limbs are compared. */
+static inline element less(element a, const uint64_t multiple[LIMBS])
+{
+    uint64_t mask = 0 - (uint64_t)(a.limb[3] > multiple[3]);
+    element b = {{multiple[0] & mask, multiple[1] & mask, multiple[2] & mask, multiple[3] & mask}};
+    return subtract(a, b);
+}
+
+/* a - p unless that is negative. */
+static inline element less_modulus(element a)
+{
+    for (int i = LIMBS - 1; i >= 0; i--) {
+        if (a.limb[i] < P64_MODULUS[i])
+            return a;
+        if (a.limb[i] > P64_MODULUS[i])
+            break;
     }
-    uint64_t keep = 0 - borrow;
-    for (int i = 0; i < LIMBS; i++)
-        reduced.limb[i] ^= keep & (reduced.limb[i] ^ a.limb[i]);
-    return reduced;
+    return subtract(a, (element){{P64_MODULUS[0], P64_MODULUS[1], P64_MODULUS[2], P64_MODULUS[3]}});
 }
 
-/* (a + b) mod p for a and b below p. */
-static inline element add_mod(element a, element b)
-{
-    return reduce_once(add(a, b), P64_MODULUS);
-}
+/* ---- products -------------------------------------------------------------------------------- */
 
-/* One step of a Montgomery product by rows: t = (t + a * b + m p) / 2^64 with the m that makes it whole.
+/* (a[0] * b[0] + ... + a[n-1] * b[n-1]) / R with one reduction, column by column.
  *
- * With b below 3 p, t stays below b + p < 2^256 whatever a is, so that no fifth limb is needed. */
-static inline void montgomery_row(uint64_t t[LIMBS], uint64_t a, const uint64_t b[LIMBS])
+ * The result is below (sum of a[i] * b[i]) / R + p, and that must be below 2^256. */
+static inline __attribute__((always_inline)) element inner_product(const element *a, const uint64_t b[][LIMBS], int n)
 {
-    wide product = (wide)a * b[0] + t[0];
-    uint64_t m = (uint64_t)product * P64_NEGATIVE_INVERSE;
-    wide multiple = (wide)m * P64_MODULUS[0] + (uint64_t)product;
-    for (int i = 1; i < LIMBS; i++) {
-        product = (wide)a * b[i] + t[i] + (uint64_t)(product >> 64);
-        multiple = (wide)m * P64_MODULUS[i] + (uint64_t)product + (uint64_t)(multiple >> 64);
-        t[i - 1] = (uint64_t)multiple;
+    uint64_t m[LIMBS];
+    element result;
+    column c = {0, 0, 0};
+#pragma GCC unroll 8
+    for (int i = 0; i < 2 * LIMBS - 1; i++) {
+        int first = i < LIMBS ? 0 : i - LIMBS + 1, last = i < LIMBS ? i : LIMBS - 1;
+#pragma GCC unroll 8
+        for (int t = 0; t < n; t++)
+#pragma GCC unroll 8
+            for (int j = first; j <= last; j++)
+                c = add_product(c, a[t].limb[j], b[t][i - j]);
+#pragma GCC unroll 8
+        for (int j = first; j <= last && j < i; j++)
+                    c = add_product(c, m[j], P64_MODULUS[i - j]);
+        if (i < LIMBS) {
+            m[i] = c.low * P64_NEGATIVE_INVERSE;
+            c = add_product(c, m[i], P64_MODULUS[0]);
+        } else {
+            result.limb[i - LIMBS] = c.low;
+        }
+        c = next(c);
     }
-    t[LIMBS - 1] = (uint64_t)(product >> 64) + (uint64_t)(multiple >> 64);
+    result.limb[LIMBS - 1] = c.low;
+    return result;
 }
 
-/* a * b / R for any a and b below 3 p. */
+/* a * b / R */
 static inline element multiply(element a, const uint64_t b[LIMBS])
 {
-    element t = {{0, 0, 0, 0}};
-    for (int i = 0; i < LIMBS; i++)
-        montgomery_row(t.limb, a.limb[i], b);
-    return t;
+    return inner_product(&a, (const uint64_t(*)[LIMBS])b, 1);
 }
 
-/* a * a / R for a below 3 p. */
 static inline element square(element a)
 {
     return multiply(a, a.limb);
-}
-
-/* t += a * b, where t has one limb more than b and room for the sum. */
-static inline void multiply_row(uint64_t t[LIMBS + 1], uint64_t a, const uint64_t b[LIMBS])
-{
-    wide sum = 0;
-    for (int i = 0; i < LIMBS; i++) {
-        sum = (wide)a * b[i] + t[i] + (uint64_t)(sum >> 64);
-        t[i] = (uint64_t)sum;
-    }
-    t[LIMBS] += (uint64_t)(sum >> 64);
-}
-
-/* t = (t + m p) / 2^64 with the m that makes it whole. */
-static inline void reduce_row(uint64_t t[LIMBS + 1])
-{
-    uint64_t m = t[0] * P64_NEGATIVE_INVERSE;
-    wide sum = (wide)m * P64_MODULUS[0] + t[0];
-    for (int i = 1; i < LIMBS; i++) {
-        sum = (wide)m * P64_MODULUS[i] + t[i] + (uint64_t)(sum >> 64);
-        t[i - 1] = (uint64_t)sum;
-    }
-    sum = (wide)t[LIMBS] + (uint64_t)(sum >> 64);
-    t[LIMBS - 1] = (uint64_t)sum;
-    t[LIMBS] = (uint64_t)(sum >> 64);
-}
-
-/* (a[0] b[0] + a[1] b[1] + a[2] b[2]) / R with one reduction, for any a and b below p.
- *
- * t stays below 4 p < 2^256 after every row.  The result is below 0.19 p * (sum of a / p) + p. */
-static inline element inner_product_3(const element a[3], const uint64_t b[][LIMBS])
-{
-    uint64_t t[LIMBS + 1] = {0, 0, 0, 0, 0};
-    for (int i = 0; i < LIMBS; i++) {
-        for (int j = 0; j < 3; j++)
-            multiply_row(t, a[j].limb[i], b[j]);
-        reduce_row(t);
-    }
-    return (element){{t[0], t[1], t[2], t[3]}};
 }
 
 #endif

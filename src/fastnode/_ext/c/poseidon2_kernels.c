@@ -4,11 +4,22 @@
 
 const poseidon2_kernel *const poseidon2_kernels[] = {
     &poseidon2_portable,
+#if defined(__x86_64__)
+    &poseidon2_avx512_ifma,
+#endif
     NULL,
 };
 
 int poseidon2_kernel_runs_here(const poseidon2_kernel *kernel)
 {
+#if defined(__x86_64__)
+    if (kernel == &poseidon2_avx512_ifma) {
+        /* The compiler's library asks the operating system too whether it saves the wide registers. */
+        __builtin_cpu_init();
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")
+            && __builtin_cpu_supports("avx512ifma");
+    }
+#endif
     return kernel == &poseidon2_portable;
 }
 

@@ -1,7 +1,8 @@
 /* Poseidon2 in portable C, one state at a time.
  *
- * scripts/make-poseidon2-tables explains how a partial round comes down to the S-box, one
- * product and one inner product.  Bounds are in multiples of the modulus p; 2^256 is above 5.2 p. */
+ * scripts/make-poseidon2-tables explains how a partial round comes down to the S-box and six products
+ * with one reduction.  Bounds are in multiples of the modulus p, and up to 2^-60 larger than
+ * they are said to be, because less() compares only upper limbs; 2^256 is 5.29 p. */
 #include "bn254.h"
 #include "poseidon2.h"
 
@@ -34,34 +35,39 @@ static void store_bytes(element e, uint8_t bytes[FIELD_BYTES])
             bytes[8 * (LIMBS - 1 - i) + j] = (uint8_t)(e.limb[i] >> (56 - 8 * j));
 }
 
-/* Below p. */
+/* Below p, or a little above. */
 static element load_element(const uint8_t bytes[FIELD_BYTES])
 {
-    return reduce_once(multiply(load_bytes(bytes), P64_R_SQUARED), P64_MODULUS);
+    return less(multiply(load_bytes(bytes), P64_R_SQUARED), P64_MODULUS);
 }
 
 static void store_element(element e, uint8_t bytes[FIELD_BYTES])
 {
     static const uint64_t one[LIMBS] = {1, 0, 0, 0};
-    store_bytes(reduce_once(multiply(e, one), P64_MODULUS), bytes);
+    store_bytes(less_modulus(multiply(e, one)), bytes);
 }
 
 /* ---- rounds --------------------------------------------------------------------------------- */
 
-static element constant(const uint64_t limbs[LIMBS])
+static inline element constant(const uint64_t limbs[LIMBS])
 {
     return (element){{limbs[0], limbs[1], limbs[2], limbs[3]}};
 }
 
-/* x^5 for x below 2 p; the result is below p. */
-static inline element power5(element x)
+/* For a and b below 1, like the result. */
+static inline element add_mod(element a, element b)
 {
-    element x2 = square(x);
-    element x4 = square(x2);
-    return reduce_once(multiply(x4, x.limb), P64_MODULUS);
+    return less(add(a, b), P64_MODULUS);
 }
 
-/* The external matrix: rows 5 7 1 3, 4 6 1 1, 1 3 5 7, 1 1 4 6.  Lanes below p before and after. */
+/* x^5 for x below 2; the result is below 1. */
+static inline element power5(element x)
+{
+    element x4 = square(square(x));                   /* 1.6, from 1.8 */
+    return less(multiply(x, x4.limb), P64_MODULUS);  /* from 1.6 */
+}
+
+/* The external matrix: rows 5 7 1 3, 4 6 1 1, 1 3 5 7, 1 1 4 6.  Lanes below 1 before and after. */
 static void external_layer(state *s)
 {
     element t0 = add_mod(s->lane[0], s->lane[1]);
@@ -78,68 +84,51 @@ static void external_layer(state *s)
     s->lane[3] = t4;
 }
 
-static void full_round(state *s, const uint64_t constants[POSEIDON2_WIDTH][LIMBS])
+static void full_rounds(state *s, const uint64_t constants[][POSEIDON2_WIDTH][LIMBS], int rounds)
 {
-    for (int i = 0; i < POSEIDON2_WIDTH; i++)
-        s->lane[i] = power5(add(s->lane[i], constant(constants[i])));
-    external_layer(s);
+    for (int round = 0; round < rounds; round++) {
+        for (int i = 0; i < POSEIDON2_WIDTH; i++)
+            s->lane[i] = power5(add(s->lane[i], constant(constants[round][i])));
+        external_layer(s);
+    }
 }
 
-/* All partial rounds.  Lanes below p before and after. */
 static void partial_rounds(state *s)
 {
-    const element v[3] = {s->lane[1], s->lane[2], s->lane[3]};
-    element x = reduce_once(multiply(s->lane[0], P64_ENTER_X), P64_MODULUS);
-    x = add(x, constant(P64_PARTIAL[0])); /* below 2 p, here and at the end of each round */
-
-    element w[3]; /* w of this round, of the one before, of the one before that; below 2 p */
+    element h[6]; /* y of the last three rounds, newest first, below 1; x of this and of the last two, below 2 */
     for (int j = 0; j < 3; j++)
-        w[j] = inner_product_3(v, P64_ENTER_W[j]); /* 1 + 3 * 0.19 */
-    element sum_1 = ZERO, sum_2 = ZERO; /* S of one and of two rounds ago; below p */
+        h[j] = less(inner_product(s->lane, P64_ENTER_Y[j], POSEIDON2_WIDTH), P64_MODULUS); /* from 1.8 */
+    h[3] = less(multiply(s->lane[0], P64_ENTER_X), P64_MODULUS);
+    h[3] = add(h[3], constant(P64_ENTER_CONSTANT));
+    h[4] = h[5] = ZERO;
 
     for (int round = 0; round < ROUNDS_PARTIAL; round++) {
-        /* What does not need this round's S-box. */
-        const element terms[3] = {
-            subtract(add(w[0], constant(P64_MODULUS_2)), add(sum_1, sum_1)), /* below 4 p */
-            subtract(add(sum_2, constant(P64_MODULUS_2)), w[1]),             /* below 3 p */
-            w[2],
-        };
-        element next = inner_product_3(terms, P64_STEP_W); /* 1 + 9 * 0.19 */
-        next = reduce_once(reduce_once(next, P64_MODULUS_2), P64_MODULUS);
-        element offset = add(multiply(w[0], P64_STEP_X), constant(P64_PARTIAL[round + 1]));
-        offset = reduce_once(reduce_once(offset, P64_MODULUS), P64_MODULUS);
-
-        /* z = 2 x^5: below p after the reduction (1 + 2 * 1.6 * 0.19 before). */
-        element twice = reduce_once(add(x, x), P64_MODULUS_2);
-        element z = reduce_once(multiply(twice, square(square(x)).limb), P64_MODULUS);
-        x = add(z, offset);
-
-        element sum = reduce_once(reduce_once(add(z, w[0]), P64_MODULUS_2), P64_MODULUS);
-        next = reduce_once(add(next, add(sum, add(sum, sum))), P64_MODULUS_2);
-        w[2] = w[1];
-        w[1] = w[0];
-        w[0] = next;
-        sum_2 = sum_1;
-        sum_1 = sum;
+        element y = add(inner_product(h, P64_ROUND, 6), constant(P64_ROUND_CONSTANTS[round])); /* 3.8 */
+        y = less(less(y, P64_MODULUS_2), P64_MODULUS);
+        element x4 = square(square(h[3])); /* 1.6 */
+        element x = add(multiply(add(h[3], h[3]), x4.limb), y); /* 2.3 + 1 */
+        h[5] = h[4];
+        h[4] = h[3];
+        h[3] = less(x, P64_MODULUS_2);
+        h[2] = h[1];
+        h[1] = h[0];
+        h[0] = y;
     }
 
-    s->lane[0] = reduce_once(reduce_once(multiply(x, P64_LEAVE_X), P64_MODULUS), P64_MODULUS);
-    const element sums[3] = {sum_1, sum_2, ZERO};
-    for (int i = 0; i < 3; i++) {
-        element lane = add(inner_product_3(w, P64_LEAVE_V[i]), inner_product_3(sums, P64_LEAVE_V[i] + 3));
-        s->lane[1 + i] = reduce_once(reduce_once(lane, P64_MODULUS_2), P64_MODULUS);
+    s->lane[0] = less(multiply(h[3], P64_LEAVE_X), P64_MODULUS);
+    for (int i = 0; i < POSEIDON2_WIDTH - 1; i++) {
+        element lane = add(inner_product(h, P64_LEAVE_V[i], 6), constant(P64_LEAVE_CONSTANT[i])); /* 3.8 */
+        s->lane[1 + i] = less(less(lane, P64_MODULUS_2), P64_MODULUS);
     }
 }
 
-/* Lanes below p before and after. */
+/* Lanes below 1 before and after. */
 static void permute(state *s)
 {
     external_layer(s);
-    for (int round = 0; round < ROUNDS_FULL_FIRST; round++)
-        full_round(s, P64_FULL_FIRST[round]);
+    full_rounds(s, P64_FULL_FIRST, ROUNDS_FULL_FIRST);
     partial_rounds(s);
-    for (int round = 0; round < ROUNDS_FULL_LAST; round++)
-        full_round(s, P64_FULL_LAST[round]);
+    full_rounds(s, P64_FULL_LAST, ROUNDS_FULL_LAST);
 }
 
 /* ---- calls ---------------------------------------------------------------------------------- */
@@ -156,7 +145,7 @@ void poseidon2_hash_one(const uint8_t *elements, size_t count, uint8_t *out)
     state s = {{ZERO, ZERO, ZERO, ZERO}};
     /* The capacity starts as count * 2^64. */
     const element capacity = {{0, count, 0, 0}};
-    s.lane[POSEIDON2_RATE] = reduce_once(multiply(capacity, P64_R_SQUARED), P64_MODULUS);
+    s.lane[POSEIDON2_RATE] = less(multiply(capacity, P64_R_SQUARED), P64_MODULUS);
     size_t done = 0;
     do {
         size_t group = count - done < POSEIDON2_RATE ? count - done : POSEIDON2_RATE;
