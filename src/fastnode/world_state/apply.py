@@ -6,6 +6,7 @@ The same computation serves a block that is being made: its header then follows 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,6 +29,8 @@ from fastnode.world_state.trees import ARCHIVE, L1_TO_L2, NOTE_HASH, NULLIFIER, 
 __all__ = ["BlockDraft", "PreparedBlock", "Seal", "build_block", "prepare_block"]
 
 LEAF_BYTES: Final = 32
+#: Blocks from this size on are worth a second thread.
+PARALLEL_TXS_MIN: Final = 8
 
 #: Makes a block's header from the archive before the block and the state after it.
 Seal = Callable[[AppendOnlyTreeSnapshot, StateReference], BlockHeader]
@@ -123,10 +126,21 @@ class _Application:
 
     def grow(self, messages: Sequence[bytes], *, is_first: bool) -> None:
         """Messages only for the first block of a checkpoint."""
+        if len(self._effects) < PARALLEL_TXS_MIN:
+            self._grow_append_only(messages, is_first=is_first)
+            self._nullifiers = self._insert_nullifiers()
+            self._public_data = self._write_public_data()
+            return
+        # The trees share nothing, and hashing holds no lock: two cores take half of the time.
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="fastnode-trees") as other_core:
+            nullifiers = other_core.submit(self._insert_nullifiers)
+            self._grow_append_only(messages, is_first=is_first)
+            self._public_data = self._write_public_data()
+            self._nullifiers = nullifiers.result()
+
+    def _grow_append_only(self, messages: Sequence[bytes], *, is_first: bool) -> None:
         self._append(self._forest.messages, self._message_leaves(messages, is_first=is_first))
         self._append(self._forest.note_hashes, self._note_hash_leaves())
-        self._nullifiers = self._insert_nullifiers()
-        self._public_data = self._write_public_data()
 
     def finish(self, block_hash: bytes, checkpoint_number: int) -> PreparedBlock:
         self._append(self._forest.archive, block_hash)
