@@ -123,6 +123,7 @@ class TxPool:
         self._order: list[_Rank] = []  # ascending
         self._owner_of_nullifier: dict[bytes, bytes] = {}
         self._txs_of_payer: dict[bytes, set[bytes]] = {}
+        self._touched_payers: set[bytes] = set()  # something about what they pay for has changed
         self._deleted: dict[bytes, None] = {}  # oldest first
         self._arrivals = 0
         self._changes: list[Change] = []
@@ -235,7 +236,7 @@ class TxPool:
         self._arrivals += 1
         self._make_pending(replace(entry, state=TxState.PENDING, arrival=self._arrivals, block=0, slot=0))
         self._changes.append((json_key(entry.hash), tx_json))
-        self._trim()
+        self._tidy()
         return self._settle(Added.ACCEPTED)
 
     def _settle(self, outcome: Added) -> tuple[Added, int]:
@@ -302,10 +303,7 @@ class TxPool:
     def release_before(self, slot: int) -> None:
         """Give back what was protected for earlier slots and was not mined."""
         with self._changing():
-            for entry in self._in_state(TxState.PROTECTED):
-                if entry.slot < slot:
-                    self._return_to_pending(entry)
-            self._trim()
+            self._return_to_pending(entry for entry in self._in_state(TxState.PROTECTED) if entry.slot < slot)
 
     # ---- the chain moves ----------------------------------------------------------------------
 
@@ -326,8 +324,7 @@ class TxPool:
                 if entry.expiration <= timestamp:
                     self._delete(entry, "expired")
             written = {write.leaf_slot for effect in effects for write in effect.public_data_writes}
-            # Only changed balances can uncover a transaction.
-            self._recheck_payers([payer for payer in self._txs_of_payer if balance_slot(payer) in written])
+            self._touched_payers.update(payer for payer in self._txs_of_payer if balance_slot(payer) in written)
 
     def set_ledger(self, ledger: Ledger) -> None:
         """Look at the chain through this ledger from now on; the pool is already in line with it."""
@@ -376,49 +373,51 @@ class TxPool:
             reason = self._ineligible_reason(entry)
             if reason is not None:
                 self._delete(entry, reason)
-        for entry in undone:
-            if self.options.delete_after_reorg:
+        if self.options.delete_after_reorg:
+            for entry in undone:
                 self._delete(entry, "block undone")
-            else:
-                self._return_to_pending(entry)
-        self._recheck_payers(list(self._txs_of_payer))
-        self._trim()
+        else:
+            self._return_to_pending(undone)
+        self._touched_payers.update(self._txs_of_payer)
 
-    def _return_to_pending(self, entry: PoolEntry) -> None:
-        """Make pending again if a block could include it and it outranks whatever took its nullifiers."""
-        reason = self._ineligible_reason(entry)
-        if reason is not None:
-            self._delete(entry, reason)
-            return
-        rivals = list(self._conflicts_of(entry))
-        if any(rival.rank > entry.rank for rival in rivals):
-            self._delete(entry, "nullifier conflict")
-            return
-        for rival in rivals:
-            self._delete(rival, "nullifier conflict")
-        self._make_pending(entry.moved(TxState.PENDING))
-        self._recheck_payers([entry.fee_payer])
+    def _return_to_pending(self, entries: Iterable[PoolEntry]) -> None:
+        """Make pending again what a block could include and outranks whatever took its nullifiers; the best first."""
+        for entry in sorted(entries, key=lambda entry: entry.rank, reverse=True):
+            reason = self._ineligible_reason(entry)
+            rivals = list(self._conflicts_of(entry))
+            if reason is None and any(rival.rank > entry.rank for rival in rivals):
+                reason = "nullifier conflict"
+            if reason is not None:
+                self._delete(entry, reason)
+                continue
+            for rival in rivals:
+                self._delete(rival, "nullifier conflict")
+            self._make_pending(entry.moved(TxState.PENDING))
 
-    def _recheck_payers(self, payers: Iterable[bytes]) -> None:
-        for payer in payers:
-            coverage = cover(self._pending_of_payer(payer), self._ledger.fee_juice_balance(payer))
-            for entry in coverage.uncovered:
-                self._delete(entry, "insufficient fee payer balance")
+    def _tidy(self) -> None:
+        """Restore what must always hold: every pending transaction is covered by its payer, and the limit is kept.
 
-    def _trim(self) -> None:
-        """Drop the lowest until the limit holds."""
-        while self.options.pending_max and len(self._order) > self.options.pending_max:
-            self._delete(self._entries[self._order[0][1]], "low priority")
+        Only payers of which something changed can have become unable to pay.
+        """
+        while self._touched_payers:
+            payers, self._touched_payers = self._touched_payers, set()
+            for payer in payers:
+                coverage = cover(self._pending_of_payer(payer), self._ledger.fee_juice_balance(payer))
+                for entry in coverage.uncovered:
+                    self._delete(entry, "insufficient fee payer balance")
+            while self.options.pending_max and len(self._order) > self.options.pending_max:
+                self._delete(self._entries[self._order[0][1]], "low priority")
 
     # ---- the indexes; callers hold the lock -----------------------------------------------------
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Hold the lock; make durable what changed, also what changed before an exception."""
+        """Hold the lock; tidy up; make durable what changed, also what changed before an exception."""
         with self._lock:
             self._require_open()
             try:
                 yield
+                self._tidy()
             finally:
                 ticket = self._stage()
         self._store.commit(ticket)
@@ -460,6 +459,7 @@ class TxPool:
         self._index(entry)
 
     def _index(self, entry: PoolEntry) -> None:
+        self._touched_payers.add(entry.fee_payer)
         insort(self._order, entry.rank)
         self._txs_of_payer.setdefault(entry.fee_payer, set()).add(entry.hash)
         for nullifier in entry.nullifiers:
@@ -469,6 +469,7 @@ class TxPool:
         """Take out of the indexes what is pending; no-op for the rest."""
         if entry.state is not TxState.PENDING:
             return
+        self._touched_payers.add(entry.fee_payer)
         del self._order[bisect_left(self._order, entry.rank)]
         others = self._txs_of_payer[entry.fee_payer]
         others.discard(entry.hash)
@@ -505,5 +506,7 @@ class TxPool:
                     self._deleted[entry.hash] = None
             if self._current_ledger is not None:
                 self._reconcile()
+            else:
+                self._touched_payers.clear()
         if self._entries:
             logger.info("the pool holds %d pending transactions", self.pending_count)

@@ -1,0 +1,306 @@
+"""The pool against a plain model: random transactions, bumps, conflicts, payers, blocks, reorgs, restarts.
+
+The model keeps dictionaries and recomputes everything from the rules' text at every step.  Each game is
+decided by its seed; FASTNODE_MODEL_GAMES plays more of them.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.mempool.chain import BookLedger
+from tests.mempool.pools import ANCHOR, SLOT_S, Harness, entry, tx_json, word
+
+from fastnode.mempool.entries import PoolEntry, TxState
+from fastnode.mempool.pool import Added, Origin
+from fastnode.mempool.rules import TxRejected
+
+GAMES = int(os.environ.get("FASTNODE_MODEL_GAMES", "40"))
+STEPS = 400
+
+#: Every step is flushed to the disk; one in memory makes more steps in the same time.
+SCRATCH = "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+NUMBERS = range(1, 31)
+NULLIFIERS = range(500, 516)
+PAYERS = [word(0xFEE0 + index) for index in range(3)]
+ANCHORS = [ANCHOR, word(0xA2)]
+
+
+def random_entry(dice: random.Random, now: int) -> PoolEntry:
+    return entry(
+        dice.choice(NUMBERS),
+        fee=dice.choice([0, 1, 2, 3, 9, 10, 11, 12, 100, 110]),
+        nullifiers=sorted(dice.sample(NULLIFIERS, dice.choice([1, 1, 1, 2, 3]))),
+        fee_payer=dice.choice(PAYERS),
+        fee_limit=dice.randrange(120),
+        claim=dice.choice([0, 0, 0, 20, 90]),
+        expiration=now + dice.randrange(-1, 12) * SLOT_S,
+        anchor_block_hash=dice.choice([ANCHOR, ANCHOR, ANCHOR, ANCHORS[1]]),
+    )
+
+
+class Model:
+    """The rules, slowly."""
+
+    def __init__(self, maximum: int, percentage: int) -> None:
+        self.maximum = maximum
+        self.percentage = percentage
+        self.waiting: dict[bytes, PoolEntry] = {}  # pending, protected, mined
+        self.deleted: set[bytes] = set()
+
+    def in_state(self, state: TxState) -> list[PoolEntry]:
+        found = [item for item in self.waiting.values() if item.state is state]
+        return sorted(found, key=lambda item: (item.priority_fee, int.from_bytes(item.hash, "big")), reverse=True)
+
+    @property
+    def pending(self) -> list[PoolEntry]:
+        return self.in_state(TxState.PENDING)
+
+    def uncovered(self, items: Iterable[PoolEntry], book: BookLedger) -> list[PoolEntry]:
+        left = {payer: book.fee_juice_balance(payer) for payer in PAYERS}
+        missing = []
+        for item in sorted(items, key=lambda item: item.rank, reverse=True):
+            there = left[item.fee_payer] + item.claim
+            if there < item.fee_limit:
+                missing.append(item)
+            else:
+                left[item.fee_payer] = there - item.fee_limit
+        return missing
+
+    def is_possible(self, item: PoolEntry, book: BookLedger, now: int) -> bool:
+        slot_start = now // SLOT_S * SLOT_S
+        spent = any(nullifier in book.nullifiers for nullifier in item.nullifiers)
+        return item.expiration >= slot_start and item.anchor_block_hash in book.blocks and not spent
+
+    def minimum(self, item: PoolEntry) -> int:
+        return item.priority_fee + max(1, item.priority_fee * self.percentage // 100)
+
+    def rejection(self, item: PoolEntry, book: BookLedger, *, by_rank: bool) -> tuple[str | None, list[PoolEntry]]:
+        """The first rule that refuses, or None and what has to leave."""
+
+        def beats(other: PoolEntry) -> bool:
+            return item.rank > other.rank if by_rank else item.priority_fee >= self.minimum(other)
+
+        rivals = [other for other in self.pending if set(other.nullifiers) & set(item.nullifiers)]
+        if not all(beats(other) for other in rivals):
+            return "NULLIFIER_CONFLICT", []
+        missing = self.uncovered([*self.pending, item], book)
+        if item in missing:
+            return "INSUFFICIENT_FEE_PAYER_BALANCE", []
+        lowest = self.pending[-1:] if len(self.pending) >= self.maximum else []
+        if lowest and not beats(lowest[0]):
+            return "LOW_PRIORITY_FEE", []
+        return None, [*rivals, *missing, *lowest]
+
+    def delete(self, items: Iterable[PoolEntry]) -> None:
+        for item in items:
+            if self.waiting.pop(item.hash, None) is not None:
+                self.deleted.add(item.hash)
+
+    def tidy(self, book: BookLedger) -> None:
+        before = None
+        while before != len(self.waiting):
+            before = len(self.waiting)
+            self.delete(self.uncovered(self.pending, book))
+            self.delete(self.pending[self.maximum :])
+
+    def put_back(self, items: list[PoolEntry], book: BookLedger, now: int) -> None:
+        for item in sorted(items, key=lambda item: item.rank, reverse=True):
+            rivals = [other for other in self.pending if set(other.nullifiers) & set(item.nullifiers)]
+            if self.is_possible(item, book, now) and all(item.rank > other.rank for other in rivals):
+                self.delete(rivals)
+                self.waiting[item.hash] = item.moved(TxState.PENDING)
+            else:
+                self.delete([item])
+
+
+class Game:
+    """One pool, one model, one seed."""
+
+    def __init__(self, seed: int, path: Path) -> None:
+        self.dice = dice = random.Random(seed)
+        maximum, percentage = dice.choice([1, 3, 6, 12]), dice.choice([0, 10, 50])
+        self.harness = Harness(
+            path,
+            pending_max=maximum,
+            price_bump_percentage=percentage,
+            delete_after_reorg=dice.random() < 0.2,
+        )
+        self.harness.ledger.blocks = set(ANCHORS)
+        for payer in PAYERS:
+            self.harness.ledger.set_balance(payer, 200)
+        self.model = Model(maximum, percentage)
+        self.past: list[BookLedger] = []
+
+    @property
+    def moves(self) -> list[tuple[Callable[[], None], int]]:
+        return [
+            (self.add, 100),
+            (self.mine, 14),
+            (self.undo, 4),
+            (self.harness_restarts, 3),
+            (self.protect, 5),
+            (self.release, 3),
+            (self.finalize, 3),
+        ]
+
+    def play(self) -> None:
+        moves, weights = zip(*self.moves, strict=True)
+        for move in self.dice.choices(moves, weights, k=STEPS):
+            move()
+            self.check()
+
+    def _some(self, items: list[PoolEntry], most: int) -> list[PoolEntry]:
+        return self.dice.sample(items, min(len(items), self.dice.randrange(most + 1)))
+
+    # ---- moves -------------------------------------------------------------------------------
+
+    def add(self) -> None:
+        model, book, now = self.model, self.harness.ledger, self.harness.now
+        item = random_entry(self.dice, now)
+        origin = self.dice.choice([Origin.CLIENT, Origin.CLIENT, Origin.NODE])
+        try:
+            outcome: Any = self.harness.add(item, origin=origin)
+        except TxRejected as rejection:
+            outcome = rejection.rule
+        if item.hash in model.waiting:
+            assert outcome is Added.KNOWN
+        elif not model.is_possible(item, book, now):
+            assert outcome is Added.IGNORED
+        else:
+            rejected, leaving = model.rejection(item, book, by_rank=origin is Origin.NODE)
+            assert outcome == (rejected or Added.ACCEPTED)
+            if rejected is None:
+                model.delete(leaving)
+                model.waiting[item.hash] = item
+                model.tidy(book)
+
+    def mine(self) -> None:
+        model, dice = self.model, self.dice
+        self.harness.now += dice.choice([0, 1, 1, 2]) * SLOT_S
+        taken = self._some(model.pending + model.in_state(TxState.PROTECTED), 3)
+        foreign = dice.sample(NULLIFIERS, dice.choice([0, 0, 0, 1]))
+        balances = {payer: dice.randrange(250) for payer in dice.sample(PAYERS, dice.choice([0, 1, 2]))}
+        self.past.append(self.harness.ledger)
+        self.harness.mine(*taken, nullifiers=foreign, balances=balances)
+        spent = {word(number) for number in foreign} | {n for item in taken for n in item.nullifiers}
+        for item in taken:
+            model.waiting[item.hash] = item.moved(TxState.MINED, block=self.harness.ledger.head)
+        model.delete([item for item in model.pending if spent & set(item.nullifiers)])
+        model.delete([item for item in model.pending if item.expiration <= self.harness.now])
+        model.tidy(self.harness.ledger)
+
+    def undo(self) -> None:
+        if not self.past:
+            return
+        depth = self.dice.randrange(1, len(self.past) + 1)
+        book = self.past[-depth]
+        del self.past[-depth:]
+        self.harness.undo_to(book)
+        self._reconcile()
+
+    def _reconcile(self) -> None:
+        model, book, now = self.model, self.harness.ledger, self.harness.now
+        for item in list(model.waiting.values()):
+            if item.hash in book.txs:
+                model.waiting[item.hash] = item.moved(TxState.MINED, block=book.txs[item.hash])
+        undone = [item for item in model.in_state(TxState.MINED) if item.hash not in book.txs]
+        model.delete([item for item in model.pending if not model.is_possible(item, book, now)])
+        if self.harness.options.delete_after_reorg:
+            model.delete(undone)
+        else:
+            model.put_back(undone, book, now)
+        model.tidy(book)
+
+    def harness_restarts(self) -> None:
+        if self.dice.random() < 0.5:
+            self.harness.restart()
+        else:
+            self.harness.restart_after_a_crash()
+        self._reconcile()
+
+    def protect(self) -> None:
+        slot = self.dice.randrange(1, 4)
+        taken = self._some(self.model.pending, 2)
+        self.harness.pool.protect([item.hash for item in taken], slot)
+        for item in taken:
+            self.model.waiting[item.hash] = item.moved(TxState.PROTECTED, slot=slot)
+        self.model.tidy(self.harness.ledger)
+
+    def release(self) -> None:
+        model, slot = self.model, self.dice.randrange(1, 5)
+        self.harness.pool.release_before(slot)
+        released = [item for item in model.in_state(TxState.PROTECTED) if item.slot < slot]
+        model.put_back(released, self.harness.ledger, self.harness.now)
+        model.tidy(self.harness.ledger)
+
+    def finalize(self) -> None:
+        # What is final is not undone.
+        kept = self.dice.randrange(len(self.past) + 1)
+        self.past = self.past[len(self.past) - kept :]
+        number = self.harness.ledger.head - kept
+        self.harness.pool.on_finalized(number)
+        for item in self.model.in_state(TxState.MINED):
+            if item.block <= number:
+                del self.model.waiting[item.hash]
+
+    # ---- what must hold -------------------------------------------------------------------------
+
+    def check(self) -> None:
+        pool, model = self.harness.pool, self.model
+        assert pool.pending_hashes() == [item.hash for item in model.pending]
+        for tx_hash, item in model.waiting.items():
+            held = pool.entry(tx_hash)
+            assert held is not None
+            assert (held.state, held.block, held.slot) == (item.state, item.block, item.slot)
+            assert pool.tx_json(tx_hash) == tx_json(item)
+        assert {tx_hash for tx_hash in map(word, NUMBERS) if pool.is_waiting(tx_hash)} == set(model.waiting)
+        self._check_invariants()
+
+    def _check_invariants(self) -> None:
+        pool = self.harness.pool
+        held = [item for tx_hash in pool.pending_hashes() if (item := pool.entry(tx_hash)) is not None]
+        nullifiers = [nullifier for item in held for nullifier in item.nullifiers]
+        assert len(nullifiers) == len(set(nullifiers)) == len(pool._owner_of_nullifier)
+        assert len(held) == pool.pending_count <= self.model.maximum
+        ranks = [item.rank for item in held]
+        assert ranks == sorted(ranks, reverse=True)
+        assert not self.model.uncovered(held, self.harness.ledger)
+
+
+@contextmanager
+def playing(seed: int) -> Iterator[Game]:
+    with tempfile.TemporaryDirectory(dir=SCRATCH) as directory:
+        game = Game(seed, Path(directory) / "p2p")
+        try:
+            yield game
+        finally:
+            game.harness.close()
+
+
+@pytest.mark.parametrize("seed", range(GAMES))
+def test_pool_and_model_agree_after_every_step(seed: int) -> None:
+    with playing(seed) as game:
+        game.play()
+
+
+def test_the_games_reach_every_rule() -> None:
+    """A model test that never meets a conflict proves nothing."""
+    seen: set[str] = set()
+    for seed in range(100, 104):
+        with playing(seed) as game:
+            events = game.harness.pool.events
+            game.play()
+            seen |= set(events) | set(game.harness.pool.events)
+    expected = {"accepted", "known", "ignored", "rejected NULLIFIER_CONFLICT", "rejected LOW_PRIORITY_FEE"}
+    expected |= {"rejected INSUFFICIENT_FEE_PAYER_BALANCE", "evicted nullifier conflict", "evicted low priority"}
+    expected |= {"evicted insufficient fee payer balance"}
+    assert expected <= seen
