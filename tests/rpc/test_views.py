@@ -142,3 +142,12 @@ def test_the_last_reader_of_a_view_may_be_in_another_thread(moving: MovingChain)
         assert total.result(10) > 1_000_000
     assert moving.view is not None
     assert moving.view.chain.tip_number <= 50
+
+
+def test_a_reader_may_outlive_the_ingestor(moving: MovingChain) -> None:
+    """As a call in a thread does that a stop has cut off."""
+    moving.load()
+    held = moving.view
+    assert held is not None
+    moving.ingestor.close()
+    assert held.chain.header_json(TIP) is not None

@@ -520,8 +520,8 @@ class Ingestor:
             self._on_commit(self.view)
 
     def close(self) -> None:
-        """Close the published view; views that readers still hold stay usable."""
-        self.view.close()
+        """Let the newest view go.  It closes with the last reader that holds it, never under one."""
+        self.__dict__.pop("view", None)
 
 
 def _require_order(where: str, number: int, above: str, limit: int) -> None:
