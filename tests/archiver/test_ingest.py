@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fastnode.archiver.database import Transaction
 from fastnode.archiver.ingest import Ingestor, Verification
 from fastnode.archiver.sources.base import BlockRecord, CheckpointRecord, TipsRecord, UndoRecord
 from fastnode.archiver.store import ArchiverStore
@@ -730,26 +731,31 @@ def test_after_an_undo_another_block_is_accepted_at_that_number(
     assert ingestor.view.block_number_by_hash(sample.block(5).hash()) is None
 
 
+class CrashAt:
+    """An index writer without keys that fails when a certain block is undone."""
+
+    prefixes = ()
+
+    def __init__(self, block_number: int) -> None:
+        self._block_number = block_number
+
+    def write(self, transaction: Transaction, block: L2Block) -> None:
+        pass
+
+    def undo(self, transaction: Transaction, block: L2Block) -> None:
+        if block.number == self._block_number:
+            raise RuntimeError("crash")
+
+
 def test_a_long_undo_that_was_interrupted_is_finished_at_the_next_start(
     full_store: ArchiverStore,
     open_ingestor: Callable[..., Ingestor],
     monkeypatch: pytest.MonkeyPatch,
     contents: Contents,
 ) -> None:
-    class CrashError(Exception):
-        pass
-
-    steps = 0
-
-    def crash_in_the_third_step(view: object) -> None:
-        nonlocal steps
-        steps += 1
-        if steps == 3:
-            raise CrashError
-
     monkeypatch.setattr("fastnode.archiver.ingest.UNDO_BLOCKS_PER_BATCH", 10)
-    ingestor = open_ingestor(full_store, on_commit=crash_in_the_third_step)
-    with pytest.raises(CrashError):
+    ingestor = open_ingestor(full_store, index_writers=[CrashAt(70)])
+    with pytest.raises(RuntimeError, match="crash"):
         ingestor.undo_above(20)
     assert ingestor.view.tip_number == 76
     resumed = open_ingestor(full_store)
@@ -757,3 +763,13 @@ def test_a_long_undo_that_was_interrupted_is_finished_at_the_next_start(
     after = contents(full_store)
     assert b"U" not in after
     assert not [key for key in after if key.startswith(b"b") and int.from_bytes(key[1:], "big") > 20]
+
+
+def test_an_undo_of_several_batches_is_announced_once(
+    full_store: ArchiverStore, open_ingestor: Callable[..., Ingestor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fastnode.archiver.ingest.UNDO_BLOCKS_PER_BATCH", 10)
+    announced: list[int] = []
+    ingestor = open_ingestor(full_store, on_commit=lambda view: announced.append(view.tip_number))
+    ingestor.undo_above(20)
+    assert announced == [20]

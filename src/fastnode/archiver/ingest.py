@@ -65,7 +65,8 @@ class Ingestor:
     """Checks, writes and publishes.  Safe to call from any thread; calls run one after another.
 
     ``view`` is always the newest committed view: reading it is one attribute read.  ``on_commit`` is
-    called with each new view, in the writing thread, after the state applier has committed too.
+    called with each new view, in the writing thread, when the state applier is at the same block; an undo
+    is announced once, when all of it is done.
     """
 
     def __init__(
@@ -397,6 +398,8 @@ class Ingestor:
             if self._state is not None:
                 self._state.undo_above(block_number)
             self._undo_in_steps(block_number)
+            # Once, at the end: in between the state trees are at the target already, and the chain is not.
+            self._announce()
             return count
 
     def _undo_in_steps(self, target: int) -> None:
@@ -412,7 +415,7 @@ class Ingestor:
             else:
                 transaction.delete(layout.KEY_UNDO)
             transaction.commit()
-            self._publish()
+            self.view = self._store.open_view()
 
     def _remove_block(self, transaction: Transaction, number: int) -> None:
         view = self.view
@@ -516,6 +519,9 @@ class Ingestor:
 
     def _publish(self) -> None:
         self.view = self._store.open_view()
+        self._announce()
+
+    def _announce(self) -> None:
         if self._on_commit is not None:
             self._on_commit(self.view)
 
