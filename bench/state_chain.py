@@ -1,0 +1,108 @@
+"""A world state of any size, from random blocks."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from fastnode.archiver.sources.base import GenesisRecord
+from fastnode.protocol.effects import Body, PublicDataWrite, TxEffect
+from fastnode.protocol.genesis import GENESIS_ARCHIVE_ROOT, GENESIS_BLOCK_HEADER_HASH
+from fastnode.protocol.header import (
+    EMPTY_SNAPSHOT,
+    AppendOnlyTreeSnapshot,
+    BlockHeader,
+    GasFees,
+    GlobalVariables,
+    StateReference,
+)
+from fastnode.world_state.apply import BlockDraft, PreparedBlock
+from fastnode.world_state.state import WorldState
+
+ZERO_FIELD: Final = bytes(32)
+#: Blocks on top of the large ones, as a quiet network has them: one transaction with three of everything.
+SMALL_BLOCKS: Final = 1_000
+TXS_PER_LARGE_BLOCK: Final = 32
+PER_TX: Final = 64
+WRITES_PER_TX: Final = 8
+
+
+def genesis_record() -> GenesisRecord:
+    state = StateReference(EMPTY_SNAPSHOT, EMPTY_SNAPSHOT, EMPTY_SNAPSHOT, EMPTY_SNAPSHOT)
+    header = _header(EMPTY_SNAPSHOT, state, 0)
+    return GenesisRecord(header, GENESIS_BLOCK_HEADER_HASH, GENESIS_ARCHIVE_ROOT, (), (), (), {})
+
+
+def _header(last_archive: AppendOnlyTreeSnapshot, state: StateReference, number: int) -> BlockHeader:
+    variables = GlobalVariables(1, 1, number, number, number, bytes(20), ZERO_FIELD, GasFees(0, 0))
+    return BlockHeader(last_archive, state, ZERO_FIELD, variables, 0, 0)
+
+
+def field(rng: random.Random) -> bytes:
+    return b"\0" + rng.randbytes(31)
+
+
+def tx_effect(rng: random.Random, count: int, writes: int) -> TxEffect:
+    """``count`` note hashes and nullifiers, and ``writes`` new slots."""
+    return TxEffect(
+        0,
+        field(rng),
+        0,
+        tuple(field(rng) for _ in range(count)),
+        tuple(field(rng) for _ in range(count)),
+        (),
+        tuple(PublicDataWrite(field(rng), field(rng)) for _ in range(writes)),
+        (),
+        (),
+        (),
+    )
+
+
+def prepare(state: WorldState, effects: Sequence[TxEffect]) -> PreparedBlock:
+    """The next block, all but written."""
+    number = state.block_number + 1
+    draft = BlockDraft(Body(tuple(effects)), number, 0)
+    return state.build(draft, (), lambda last_archive, after: _header(last_archive, after, number))[1]
+
+
+def add(state: WorldState, effects: Sequence[TxEffect]) -> None:
+    state.commit(prepare(state, effects))
+
+
+def disk_bytes(directory: Path) -> int:
+    return sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
+
+
+def fill(state: WorldState, nullifiers: int, *, seed: int = 1) -> dict[str, Any]:
+    """Large blocks up to that many nullifiers, then the small ones; what that took and takes."""
+    rng = random.Random(seed)
+    start = time.perf_counter()
+    while state.view.tip.sizes[0] < nullifiers:
+        missing = -(-(nullifiers - state.view.tip.sizes[0]) // PER_TX)
+        txs = min(TXS_PER_LARGE_BLOCK, missing)
+        add(state, [tx_effect(rng, PER_TX, WRITES_PER_TX) for _ in range(txs)])
+    large_s = time.perf_counter() - start
+    facts = {
+        "nullifiers": state.view.tip.sizes[0],
+        "large_blocks": state.block_number,
+        "us_per_nullifier": round(large_s / state.view.tip.sizes[0] * 1e6, 1),
+        "memory_bytes": state.memory_bytes(),
+    }
+    for _ in range(SMALL_BLOCKS):
+        add(state, [tx_effect(rng, 3, 3)])
+    return facts
+
+
+def open_filled(directory: Path, nullifiers: int, *, cache_mb: int = 256) -> tuple[WorldState, dict[str, Any]]:
+    """The state in a folder, filled if it is new there."""
+    kept = directory / f"facts-{nullifiers}.json"
+    state = WorldState(directory, genesis_record(), cache_mb=cache_mb)
+    if not kept.exists():
+        facts = fill(state, nullifiers)
+        facts["disk_bytes"] = disk_bytes(state.path)
+        kept.write_text(json.dumps(facts))
+    return state, json.loads(kept.read_text())
