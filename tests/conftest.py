@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import itertools
 import json
 import os
 import signal
@@ -17,6 +19,9 @@ import pytest
 
 DATA = Path(__file__).parent / "data"
 SAMPLE_CHAIN = Path(__file__).parents[1] / "src" / "fastnode" / "data" / "sample_chain.jsonl.gz"
+
+#: Checkpoints of the short chain, after the lines of the chain and of its genesis.
+SHORT_CHECKPOINTS = 8
 
 #: What a slow and busy machine may need for a start or a stop.
 PATIENCE_S = 60.0
@@ -47,6 +52,15 @@ def data_directory() -> Path:
 def sample_chain() -> Path:
     """The chain file that comes with the package."""
     return SAMPLE_CHAIN
+
+
+@pytest.fixture(scope="session")
+def short_chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A chain file with the first checkpoints of the sample chain: blocks 1 to 16."""
+    file = tmp_path_factory.mktemp("chain") / "short.jsonl"
+    with gzip.open(SAMPLE_CHAIN) as lines:
+        file.write_bytes(b"".join(itertools.islice(lines, 2 + SHORT_CHECKPOINTS)))
+    return file
 
 
 def clean_environment(**names: str) -> dict[str, str]:

@@ -41,10 +41,10 @@ def test_work_of_unknown_size_is_shown_as_done(
     assert capsys.readouterr().err == "checking: 100 %, nothing\n"
 
 
-def test_a_terminal_shows_a_bar_that_is_gone_afterwards(tmp_path: Path, sample_chain: Path) -> None:
+def test_a_terminal_shows_a_bar_that_is_gone_afterwards(tmp_path: Path, short_chain: Path) -> None:
     """A process with a pseudo-terminal for standard error."""
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "fastnode", "import", str(sample_chain), "--data-directory", str(tmp_path)]
+    command = [sys.executable, "-m", "fastnode", "import", str(short_chain), "--data-directory", str(tmp_path)]
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -64,6 +64,6 @@ def test_a_terminal_shows_a_bar_that_is_gone_afterwards(tmp_path: Path, sample_c
         shown += piece
     os.close(ours)
     assert process.wait(60) == 0
-    assert b"importing sample_chain.jsonl.gz" in shown
+    assert b"importing short.jsonl" in shown
     assert b"block " in shown
     assert b"%" in shown
