@@ -61,7 +61,7 @@ def _option(setting: Setting) -> Callable[[Any], Any]:
     help_text = f"{setting.help}  [{'; '.join(facts)}]"
     if isinstance(setting.kind, Boolean):
         switch = f"{setting.flag}/--no-{setting.name}"
-        return click.option(switch, setting.attribute, default=None, help=help_text)
+        return click.option(switch, *setting.other_flags, setting.attribute, default=None, help=help_text)
     # Text for click: the settings table reads and checks the value, wherever it comes from.
     names = (setting.flag, *setting.other_flags, setting.attribute)
     return click.option(*names, type=str, default=None, metavar=setting.kind.metavar, help=help_text)
