@@ -130,7 +130,8 @@ class WorldState:
         """Give the database up.  The files close now, or when the last view that a reader holds goes."""
         if not self._closed:
             self._closed = True
-            self.view.close()
+            # Not closed: a reader in a thread may hold it, and the last one that does closes it.
+            self.__dict__.pop("view", None)
             self._database.release()
 
     def __enter__(self) -> WorldState:
@@ -155,6 +156,11 @@ class WorldState:
     def block_number(self) -> int:
         """The newest block whose trees are committed; 0 for the genesis."""
         return self.view.tip.number
+
+    @property
+    def block_hash(self) -> bytes:
+        """The hash of that block."""
+        return self.view.tip.block_hash
 
     def prepare(self, block: L2Block, l1_to_l2_messages: Sequence[bytes]) -> PreparedBlock:
         """Compute the block's trees; BlockRejected naming block, tree and both roots when one differs.
