@@ -127,9 +127,7 @@ class Tx:
             _DATA: encode.to_base64(self.data.buffer).decode("ascii"),
             _PROOF: encode.to_base64(self._counted_proof()).decode("ascii"),
             _CLASS_LOGS: [{"fields": field_texts(log)} for log in self.class_logs],
-            _CALLDATA: [
-                {"values": field_texts(entry.values), "hash": hex_text(entry.hash)} for entry in self.calldata
-            ],
+            _CALLDATA: [{"values": field_texts(entry.values), "hash": hex_text(entry.hash)} for entry in self.calldata],
         }
 
     def to_json_bytes(self) -> bytes:
