@@ -39,6 +39,10 @@ class Trees:
     def block_number(self) -> int:
         return len(self.applied)
 
+    @property
+    def block_hash(self) -> bytes:
+        return self.applied[-1][1]
+
     def prepare(self, block: L2Block, l1_to_l2_messages: Sequence[bytes]) -> Any:
         self._note("prepare", block.number)
         assert block.number == self.block_number + 1
@@ -245,6 +249,16 @@ def test_trees_that_are_ahead_are_undone(
     restarted = open_ingestor(full_store, state=trees)
     assert restarted.catch_up() == 0
     assert trees.block_number == 50
+
+
+def test_trees_on_another_fork_go_back_to_the_chain(
+    full_store: ArchiverStore, sample: SampleChain, open_ingestor: Callable[..., Ingestor]
+) -> None:
+    trees = Trees(full_store)
+    open_ingestor(full_store, state=trees).catch_up()
+    trees.applied[100:] = [(number, bytes(32)) for number in range(101, 110)]
+    assert open_ingestor(full_store, state=trees).catch_up() == 6
+    assert trees.applied == [(number, sample.block(number).hash()) for number in range(1, 107)]
 
 
 def test_a_stored_block_that_the_trees_refuse_stops_the_start(

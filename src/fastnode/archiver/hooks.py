@@ -25,6 +25,11 @@ class StateApplier(Protocol):
         """The newest block whose state is committed; 0 for the genesis."""
         ...
 
+    @property
+    def block_hash(self) -> bytes:
+        """The hash of that block."""
+        ...
+
     def prepare(self, block: L2Block, l1_to_l2_messages: Sequence[bytes]) -> Any:
         """Compute the block's trees and compare all roots; BlockRejected when one differs.
 

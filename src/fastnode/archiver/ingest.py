@@ -112,14 +112,15 @@ class Ingestor:
         """Bring the state applier to the newest stored block; returns how many blocks it was behind.
 
         To be called before anything is added: the trees are behind after a crash, or when their database is
-        new.  ``progress(done, total)`` counts blocks.  A state that is ahead (an older copy of the chain
-        database was put back) is undone.  DatabaseError when the trees refuse a stored block.
+        new.  ``progress(done, total)`` counts blocks.  Trees that are ahead or on another fork (an older copy
+        of the chain database was put back) first go back to a block of the chain.  DatabaseError when they
+        cannot go back so far, or when they refuse a stored block.
         """
         if self._state is None:
             return 0
         with self._lock:
             tip = self.view.tip_number
-            self._state.undo_above(tip)
+            self._return_to_chain(self._state)
             start = self._state.block_number
             if start < tip:
                 log.info("state trees are at block %d, the chain at %d: catching up", start, tip)
@@ -128,6 +129,12 @@ class Ingestor:
                 if progress is not None:
                     progress(number - start, tip - start)
             return tip - start
+
+    def _return_to_chain(self, state: StateApplier) -> None:
+        state.undo_above(self.view.tip_number)
+        while state.block_number > 0 and state.block_hash != self._info(state.block_number).hash:
+            log.warning("state trees are on another fork at block %d: going back", state.block_number)
+            state.undo_above(state.block_number - 1)
 
     def _apply_stored_block(self, state: StateApplier, number: int) -> None:
         block = self._load_block(number)
