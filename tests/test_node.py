@@ -6,6 +6,7 @@ import http.client
 import json
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -211,6 +212,34 @@ def test_a_kept_connection_does_not_hold_up_a_stop(start_node: Callable[..., Any
     assert node.stop() == 0
     assert time.monotonic() - begun < 5
     connection.close()
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 130)], ids=["SIGTERM", "SIGINT"]
+)
+def test_a_second_signal_ends_the_node_at_once(
+    start_node: Callable[..., Any], number: signal.Signals, code: int
+) -> None:
+    node = start_node("--shutdown-grace-s=60").wait_until_serving()
+    with socket.create_connection(("127.0.0.1", node.port)) as half:
+        half.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        time.sleep(0.2)
+        node.process.send_signal(number)
+        node.wait_for_line("stopping")
+        time.sleep(0.2)
+        assert node.process.poll() is None
+        begun = time.monotonic()
+        assert node.stop(number) == code
+        assert time.monotonic() - begun < 10
+
+
+def test_a_request_that_never_ends_holds_up_a_stop_for_the_grace_and_no_longer(start_node: Callable[..., Any]) -> None:
+    node = start_node("--shutdown-grace-s=1").wait_until_serving()
+    with socket.create_connection(("127.0.0.1", node.port)) as half:
+        half.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        time.sleep(0.2)
+        assert node.stop() == 0
+    assert lines(node, "1 connections were cut off")
 
 
 def test_no_answer_is_lost_when_the_node_stops(start_node: Callable[..., Any]) -> None:

@@ -144,10 +144,9 @@ class Node:
             self.view = View(ingestor.view)
 
     def _publish(self, chain: ChainView) -> None:
-        """Called by ingestion, in its thread, after each commit.
+        """Called by ingestion, in its thread, when chain and state are at the same block.
 
-        Chain and state of a view are at the same block.  In an undo the state goes back first and the chain
-        follows in steps; until it has arrived the old view stays.
+        At the start they may differ, after a crash; until the state has caught up the view has none.
         """
         assert self._data is not None
         assert self._data.state is not None
