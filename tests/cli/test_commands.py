@@ -175,7 +175,11 @@ def test_completion_prints_the_script_of_a_shell(shell: str) -> None:
 def test_the_completion_of_a_shell_knows_commands_and_flags() -> None:
     # The script calls the command by its name, under which this test runs it as a module.
     command = [sys.executable, "-c", "import sys; sys.argv[0] = 'fastnode'; from fastnode.cli import main; main()"]
-    for words, count, expected in (("fastnode ex", 1, "export"), ("fastnode start --method", 2, "--method-set")):
+    for words, count, expected in (
+        ("fastnode ex", 1, "export"),
+        ("fastnode start --method", 2, "--method-set"),
+        ("fastnode start --method-set dev", 3, "development"),
+    ):
         environment = os.environ | {
             "_FASTNODE_COMPLETE": "bash_complete",
             "COMP_WORDS": words,

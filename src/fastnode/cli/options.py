@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from fastnode.config.kinds import Boolean
+from fastnode.config.kinds import Boolean, Choice, FilePath
 from fastnode.config.resolve import CONFIG_ENVIRONMENT, Resolved, resolve
 from fastnode.config.settings import Setting, Settings, rows
 
@@ -39,7 +39,7 @@ def with_settings(*commands: str) -> Callable[[Command], Command]:
 
         decorated: Any = with_resolved_settings
         decorated = click.option(
-            "--config", metavar="FILE", help=f"Settings file (TOML).  [env: {CONFIG_ENVIRONMENT}]"
+            "--config", type=click.Path(), metavar="FILE", help=f"Settings file (TOML).  [env: {CONFIG_ENVIRONMENT}]"
         )(decorated)
         for setting in reversed(taken):
             decorated = _option(setting)(decorated)
@@ -62,6 +62,19 @@ def _option(setting: Setting) -> Callable[[Any], Any]:
     if isinstance(setting.kind, Boolean):
         switch = f"{setting.flag}/--no-{setting.name}"
         return click.option(switch, *setting.other_flags, setting.attribute, default=None, help=help_text)
-    # Text for click: the settings table reads and checks the value, wherever it comes from.
+    # Text for click: the settings table reads and checks the value, wherever it comes from.  What click is told
+    # of the kind is for shell completion only.
+    kind = setting.kind
     names = (setting.flag, *setting.other_flags, setting.attribute)
-    return click.option(*names, type=str, default=None, metavar=setting.kind.metavar, help=help_text)
+    return click.option(
+        *names,
+        type=click.Path() if isinstance(kind, FilePath) else str,
+        default=None,
+        metavar=kind.metavar,
+        help=help_text,
+        shell_complete=_completions(kind.choices) if isinstance(kind, Choice) else None,
+    )
+
+
+def _completions(words: Iterable[str]) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    return lambda _context, _parameter, begun: [word for word in words if word.startswith(begun)]
