@@ -23,7 +23,7 @@ import uvloop
 from fastnode import __version__, kernels
 from fastnode.archiver.chain_import import adopt_chain_file
 from fastnode.archiver.ingest import Ingestor
-from fastnode.archiver.queries import ChainInfo, ChainView
+from fastnode.archiver.queries import ChainView
 from fastnode.archiver.store import ArchiverStore
 from fastnode.chain_data import ChainData, ChainOptions
 from fastnode.config.allow_list import AllowedElement, parse_allow_list
@@ -37,6 +37,7 @@ from fastnode.rpc.engine import Engine
 from fastnode.rpc.limits import Limits
 from fastnode.rpc.methods import Method, MethodSet, MethodTable
 from fastnode.rpc.server import RpcServer, describe_bind_error
+from fastnode.rpc.version_headers import version_headers
 from fastnode.rpc.view import View
 
 __all__ = ["Node", "run"]
@@ -192,7 +193,12 @@ class Node:
 
     async def _open_ports(self, data: ChainData) -> None:
         settings = self.settings
-        headers = version_headers(data.store.chain)
+        network = None if self._mempool is None else self._mempool.validator.rules.network
+        headers = version_headers(
+            data.store.chain,
+            vk_tree_root=None if network is None else network.vk_tree_root,
+            protocol_contracts_hash=None if network is None else network.protocol_contracts_hash,
+        )
         methods = public_methods(
             settings,
             Services(
@@ -251,17 +257,6 @@ def limits_of(settings: Settings) -> Limits:
         write_time_s=settings.rpc_write_timeout_s,
         connections_max=settings.rpc_max_connections,
     )
-
-
-def version_headers(chain: ChainInfo) -> list[tuple[str, str]]:
-    """What every response says about the network; clients compare it with what they were built for."""
-    rollup = chain.node_info.get("l1ContractAddresses", {}).get("rollupAddress")
-    headers = [("x-aztec-l1ChainId", str(chain.l1_chain_id)), ("x-aztec-rollupVersion", str(chain.rollup_version))]
-    if rollup is not None:
-        headers.append(("x-aztec-l1RollupAddress", str(rollup)))
-    if chain.node_version:
-        headers.append(("x-aztec-packageVersion", chain.node_version))
-    return headers
 
 
 # ---- as a process --------------------------------------------------------------------------------

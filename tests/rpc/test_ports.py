@@ -55,6 +55,8 @@ def test_every_answer_names_the_chain_that_is_served(served: Any, ports: tuple[i
             b"x-aztec-l1chainid: 31337",
             b"x-aztec-rollupversion: 3658137161",
             b"x-aztec-l1rollupaddress: 0x322813fd9a801c5507c9de605d63cea4f2ce6c44",
+            b"x-aztec-l2protocolcontractshash: 0x2672340d9a0107a7b81e6d10d25b854debe613f3272e8738e8df0ca2ff297141",
+            b"x-aztec-l2circuitsvktreeroot: 0x1dd2644a17d1ddd8831287a78c5a1033b7ae35cdf2a3db833608856c062fc2ba",
             b"x-aztec-packageversion: 4.1.2",
         } <= lines
 

@@ -1,0 +1,36 @@
+"""What every response says about the network.
+
+A client compares each header it knows with what it was built for, as text, and refuses to talk to a
+node of another network or release.  A header that is not sent is not compared.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from fastnode.archiver.queries import ChainInfo
+
+__all__ = ["version_headers"]
+
+_PREFIX: Final = "x-aztec-"
+
+
+def version_headers(
+    chain: ChainInfo, *, vk_tree_root: bytes | None = None, protocol_contracts_hash: bytes | None = None
+) -> list[tuple[str, str]]:
+    """The headers of a chain.  What is not known is left out; the two hashes are 32 bytes."""
+    rollup_address = chain.node_info.get("l1ContractAddresses", {}).get("rollupAddress")
+    values = {
+        "l1ChainId": str(chain.l1_chain_id),
+        "l1RollupAddress": rollup_address,
+        "rollupVersion": str(chain.rollup_version),
+        "l2ProtocolContractsHash": _hex(protocol_contracts_hash),
+        "l2CircuitsVkTreeRoot": _hex(vk_tree_root),
+        "packageVersion": chain.node_version or None,
+    }
+    return [(_PREFIX + key, str(value)) for key, value in values.items() if value is not None]
+
+
+def _hex(value: bytes | None) -> str | None:
+    return None if value is None else "0x" + value.hex()
