@@ -40,6 +40,27 @@ def test_the_export_of_an_import_is_the_file_byte_for_byte(
     assert (tmp_path / "chain.jsonl").read_bytes() == gzip.decompress(sample.path.read_bytes())
 
 
+def test_what_l1_and_the_committee_said_comes_out_again(
+    store: ArchiverStore, sample: SampleChain, tmp_path: Path, open_ingestor: Callable[..., Ingestor]
+) -> None:
+    lines = list(sample.lines[:4])
+    for position in (2, 3):
+        record = orjson.loads(lines[position])
+        record["published"]["attestations"] = [
+            {"address": "0x" + "12" * 20, "signature": "0x" + "ab" * 65},
+            {"address": "0x" + "00" * 20, "signature": "0x" + "00" * 65},
+        ]
+        record["published"]["checkpoint"]["feeAssetPriceModifier"] = "-250"
+        lines[position] = orjson.dumps(record)
+    before, after = tmp_path / "before.jsonl", tmp_path / "after.jsonl"
+    before.write_bytes(b"".join(line + b"\n" for line in lines))
+    ingestor = open_ingestor(store)
+    import_chain_file(ingestor, before)
+    export_chain_file(ingestor.view, after)
+    assert after.read_bytes().splitlines()[:-1] == lines
+    assert check_database(store).clean
+
+
 def test_a_name_that_ends_in_gz_is_compressed(view: ChainView, sample: SampleChain, tmp_path: Path) -> None:
     export_chain_file(view, tmp_path / "chain.jsonl.gz")
     assert gzip.decompress((tmp_path / "chain.jsonl.gz").read_bytes()) == gzip.decompress(sample.path.read_bytes())
