@@ -83,7 +83,7 @@ def _apply(ingestor: Ingestor, record: Record) -> int:
 
 def _block_count(record: Record) -> int:
     if isinstance(record, CheckpointRecord):
-        return len(record.block_headers)
+        return record.block_count
     return 0 if isinstance(record, TipsRecord) else 1
 
 

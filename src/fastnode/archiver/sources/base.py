@@ -167,6 +167,10 @@ class CheckpointRecord:
         )
 
     @property
+    def block_count(self) -> int:
+        return len(read_list(self._checkpoint, "blocks", "checkpoint"))
+
+    @property
     def publication_json(self) -> tuple[bytes, bytes]:
         """``l1`` and ``attestations`` as compact JSON in the record's own key order."""
         l1 = read_record(self._published, "l1", "published")
