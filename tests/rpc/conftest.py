@@ -13,11 +13,13 @@ from typing import Any, TypeVar
 import orjson
 import pytest
 import uvloop
+from tests.rpc.sockets import SMALL, Connection, RunningServer
 
 from fastnode.archiver.chain_import import adopt_chain_file, import_chain_file
 from fastnode.chain_data import ChainData
 from fastnode.config.settings import Settings
 from fastnode.node import Node, sample_chain
+from fastnode.rpc import server as server_module
 from fastnode.rpc.chain_methods import METHODS
 from fastnode.rpc.engine import Engine, Reply
 from fastnode.rpc.limits import Limits
@@ -153,3 +155,32 @@ def make_client(loop_runner: asyncio.Runner) -> Callable[..., Client]:
 def clients(view: View, loop_runner: asyncio.Runner) -> dict[str, Client]:
     """A client of the sample chain for each method set."""
     return {name: Client(Engine(MethodTable(METHODS, name), lambda: view), loop_runner) for name in METHOD_SETS}
+
+
+# ---- over sockets ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., RunningServer]]:
+    monkeypatch.setattr(server_module, "SWEEP_INTERVAL_S", 0.05)
+    monkeypatch.setattr("fastnode.rpc.http.LINGER_S", 0.5)
+    monkeypatch.setattr("fastnode.rpc.http.IDLE_SLACK_S", 0.3)
+    with ExitStack() as stack:
+
+        def start(limits: Limits = SMALL, **options: Any) -> RunningServer:
+            running = RunningServer(limits, **options)
+            stack.callback(running.stop)
+            return running
+
+        yield start
+
+
+@pytest.fixture
+def running(serve: Callable[..., RunningServer]) -> RunningServer:
+    return serve()
+
+
+@pytest.fixture
+def connection(running: RunningServer) -> Iterator[Connection]:
+    with running.connect() as connected:
+        yield connected
