@@ -273,7 +273,10 @@ class Judge:
         self._judge_leaf(view.message_witness(message, block), message, expected, "message", block)
 
     def look_for_block_hash(self, view: WorldStateView, block: int) -> None:
-        number = self._rng.randrange(self._model.tip + 1)
+        self.require_block_hash(view, self._rng.randrange(self._model.tip + 1), block)
+
+    def require_block_hash(self, view: WorldStateView, number: int, block: int) -> None:
+        """The hash of block ``number`` is in the archive before ``block``, if it is older."""
         block_hash = self._model.hashes[number]
         witness = view.block_hash_witness(block_hash, block)
         self._judge_leaf(witness, block_hash, number if number < block else None, "archive", block - 1)

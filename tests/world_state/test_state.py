@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.world_state.chain import (
     Content,
+    Judge,
     Maker,
     Model,
     assert_roots,
@@ -309,6 +310,20 @@ def test_history_below_the_window_is_dropped_and_said_so(tmp_path: Path) -> None
             state.undo_above(16)
         state.undo_above(17)
         assert state.check() == []
+
+
+def test_every_block_of_the_window_can_be_read(tmp_path: Path) -> None:
+    rng = random.Random(8)
+    model, maker = Model(Verifier()), Maker(rng)
+    with open_state(tmp_path, history=2) as state:
+        for _ in range(24):
+            grow(state, model, maker.content(txs=1, most=4, is_first=True))
+            judge, oldest = Judge(model, rng), state.view.oldest
+            for block in range(oldest, model.tip + 1):
+                judge.look(state.view, block)
+            # The archive that a header refers to is the one before its block, of the oldest block too.
+            for number in range(oldest):
+                judge.require_block_hash(state.view, number, oldest)
 
 
 def test_dropped_history_takes_no_room(tmp_path: Path) -> None:
