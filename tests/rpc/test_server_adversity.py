@@ -17,6 +17,9 @@ from fastnode.rpc import server as server_module
 from fastnode.rpc.limits import Limits
 from fastnode.rpc.server import RpcServer
 
+#: More than the system's buffers take.
+LARGE = 6_000_000
+
 # ---- body limits ------------------------------------------------------------------------------
 
 
@@ -461,11 +464,44 @@ def test_a_call_may_take_longer_than_any_time_for_the_client(serve: Callable[...
         assert connection.read().json["result"] == 21
 
 
-def test_a_client_that_never_takes_its_answers_is_cut_off(serve: Callable[..., RunningServer]) -> None:
+@pytest.mark.parametrize("lines", [[], ["Connection: close"]])
+def test_a_client_that_reads_slowly_gets_its_whole_answer(
+    serve: Callable[..., RunningServer], lines: list[str]
+) -> None:
+    running = serve(QUICK)
+    with running.connect(receive_buffer=65536) as connection:
+        connection.send(post(call("test_fill", LARGE), *lines))
+        started, received = time.monotonic(), 0
+        while received < LARGE:
+            data = connection.socket.recv(100_000)
+            assert data, f"cut off after {received} bytes and {time.monotonic() - started:.1f} s"
+            received += len(data)
+            time.sleep(0.02)
+        assert time.monotonic() - started > 2 * QUICK.write_time_s
+
+
+@pytest.mark.parametrize("lines", [[], ["Connection: close"]])
+@pytest.mark.parametrize("ends_its_side", [False, True])
+def test_a_client_that_never_takes_its_answers_is_cut_off(
+    serve: Callable[..., RunningServer], lines: list[str], ends_its_side: bool
+) -> None:
     running = serve(QUICK)
     with running.connect(receive_buffer=4096) as connection:
-        connection.send(b"".join(post(call("test_fill", 300_000)) for _ in range(50)))
+        connection.send(post(call("test_fill", LARGE), *lines))
+        if ends_its_side:
+            connection.socket.shutdown(socket.SHUT_WR)
+        running.wait_until_connections(1)
         running.wait_until_connections(0)
+
+
+def test_a_stop_waits_for_a_client_that_reads_slowly(serve: Callable[..., RunningServer]) -> None:
+    running = serve()
+    with running.connect(receive_buffer=65536) as connection:
+        connection.send(post(call("test_fill", LARGE)))
+        first = connection.socket.recv(1000)
+        running.request_stop()
+        time.sleep(0.3)
+        assert len(first) + len(connection.read_to_end()) > LARGE
 
 
 # ---- stopping ---------------------------------------------------------------------------------

@@ -16,8 +16,11 @@ pass on what it does not know.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import logging
 import socket
+import struct
+import termios
 from collections import deque
 from collections.abc import Coroutine
 from http import HTTPStatus
@@ -31,7 +34,9 @@ __all__ = ["Application", "ConnectionOwner", "HttpConnection"]
 
 logger = logging.getLogger("fastnode.rpc")
 
-#: How long a refused client may go on sending before it is cut off, and how much.
+#: A client that takes its answers more slowly than this in the time to write is cut off.
+PROGRESS_BYTES_MIN: Final = 64 * 1024
+#: How long a client may go on sending after its last answer before it is cut off, and how much.
 LINGER_S: Final = 2.0
 LINGER_BYTES_MAX: Final = 4 * 1024 * 1024
 #: Connections are kept a little longer than announced, so that a client that reuses one at the last
@@ -40,7 +45,11 @@ IDLE_SLACK_S: Final = 2.0
 #: Collected answers above this size are written before the next one is made.
 CORKED_BYTES_MAX: Final = 128 * 1024
 
+#: What the system answers to TIOCOUTQ: a C int.
+_QUEUE_LENGTH: Final = struct.Struct("i")
 _NEVER: Final = float("inf")
+#: Stands for the writing where else stands what is read.
+_WRITING: Final = (ReadState.ENDED, -1)
 
 
 class Application(Protocol):
@@ -98,6 +107,7 @@ class HttpConnection(asyncio.Protocol):
         "_corked_bytes",
         "_drained_bytes",
         "_has_ended",
+        "_is_closing",
         "_is_draining",
         "_is_lingering",
         "_is_write_paused",
@@ -109,6 +119,8 @@ class HttpConnection(asyncio.Protocol):
         "_timed",
         "_transport",
         "_unfinished",
+        "_unsent_bytes",
+        "_write_deadline",
         "deadline",
     )
 
@@ -129,8 +141,12 @@ class HttpConnection(asyncio.Protocol):
         self._is_write_paused = False
         self._is_draining = False  # the server stops: finish, then close
         self._is_lingering = False  # the last answer is out: drop what comes
+        self._is_closing = False  # what is written is still being sent, nothing else happens
         self._has_ended = False  # the client sends no more
         self._drained_bytes = 0
+        # time
+        self._unsent_bytes = 0  # when the writing was looked at last
+        self._write_deadline = _NEVER  # when it will be looked at next
         #: Loop time at which :meth:`on_deadline` is due.
         self.deadline = _NEVER
 
@@ -187,7 +203,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _pump(self) -> None:
         """Answer what can be answered, write it, and decide what the connection waits for."""
-        if self._transport is None or self._is_lingering:
+        if self._transport is None or self._is_lingering or self._is_closing:
             return
         arrived = self._reader.arrived
         while arrived and not self._is_write_paused and self._unfinished < self._limits.pipelined_calls_max:
@@ -254,6 +270,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _uncork(self) -> None:
         if self._corked and self._transport is not None:
+            self._unsent_bytes += self._corked_bytes
             corked, self._corked, self._corked_bytes = self._corked, [], 0
             if len(corked) == 1:
                 self._transport.write(corked[0])
@@ -278,7 +295,7 @@ class HttpConnection(asyncio.Protocol):
                 self._linger()
                 return
             if self._has_ended or (self._is_draining and self._is_between_requests()):
-                transport.close()
+                self._close()
                 return
         if self._reader.arrived or self._is_write_paused:
             transport.pause_reading()
@@ -290,7 +307,7 @@ class HttpConnection(asyncio.Protocol):
         transport = self._transport
         assert transport is not None
         if self._has_ended or self._is_draining:
-            transport.close()
+            self._close()
             return
         self._is_lingering = True
         self._is_write_paused = False
@@ -298,7 +315,15 @@ class HttpConnection(asyncio.Protocol):
             transport.resume_reading()
         if transport.can_write_eof():
             transport.write_eof()
+        self._watch_writing()
         self.deadline = self._loop.time() + LINGER_S
+
+    def _close(self) -> None:
+        """Close when what is written has been sent."""
+        assert self._transport is not None
+        self._is_closing = True
+        self._transport.close()
+        self._watch_writing()
 
     # ---- time ------------------------------------------------------------------------------
 
@@ -306,8 +331,9 @@ class HttpConnection(asyncio.Protocol):
         limits = self._limits
         state = self._reader.state
         if self._is_write_paused:
-            self.deadline = self._loop.time() + limits.write_time_s
-            self._timed = None
+            if self._timed is not _WRITING:
+                self._timed = _WRITING
+                self._watch_writing()
             return
         if self._is_busy():
             self.deadline = _NEVER  # the server's turn
@@ -332,22 +358,44 @@ class HttpConnection(asyncio.Protocol):
         transport = self._transport
         if transport is None:
             return
-        if self._is_lingering or self._is_write_paused:
-            self._abort()
+        if self._is_lingering and _count_unsent(transport) == 0:
+            self._abort()  # it has its answer and a moment to go
+        elif self._is_lingering or self._is_closing or self._is_write_paused:
+            self._check_writing()
         elif self._reader.state is ReadState.IDLE:
-            transport.close()
+            self._close()
         else:
             what = "headers" if self._reader.state is ReadState.HEAD else "body"
             self._reader.refuse(HTTPStatus.REQUEST_TIMEOUT, f"the request's {what} took too long")
             self._pump()
+
+    def _watch_writing(self) -> None:
+        """Begin a period in which the client has to take something."""
+        assert self._transport is not None
+        self._unsent_bytes = _count_unsent(self._transport)
+        self._write_deadline = self.deadline = self._loop.time() + self._limits.write_time_s
+
+    def _check_writing(self) -> None:
+        """Cut off a client that has hardly taken anything since the period began."""
+        assert self._transport is not None
+        if self._loop.time() >= self._write_deadline:
+            taken = self._unsent_bytes - _count_unsent(self._transport)
+            if taken < PROGRESS_BYTES_MIN:
+                self._abort()
+                return
+            self._watch_writing()
+        if self._is_lingering:
+            self.deadline = self._loop.time() + LINGER_S
 
     def drain(self) -> None:
         """The server stops: answer what has begun to arrive, then close."""
         self._is_draining = True
         if self._transport is None:
             return
+        if self._is_closing:
+            return
         if self._is_lingering or (not self._is_busy() and self._is_between_requests()):
-            self._transport.close()
+            self._close()
 
     def abort(self) -> None:
         """Cut the connection off."""
@@ -356,3 +404,16 @@ class HttpConnection(asyncio.Protocol):
     def _abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
+
+
+def _count_unsent(transport: asyncio.Transport) -> int:
+    """Bytes that the client has not taken: those that wait here and those that wait in the system."""
+    waiting_here = transport.get_write_buffer_size()
+    connection_socket = transport.get_extra_info("socket")
+    if connection_socket is None:
+        return waiting_here
+    try:
+        queued = fcntl.ioctl(connection_socket.fileno(), termios.TIOCOUTQ, bytes(_QUEUE_LENGTH.size))
+    except OSError:  # the socket has gone, or the system does not say
+        return waiting_here
+    return waiting_here + int(_QUEUE_LENGTH.unpack(queued)[0])
