@@ -19,6 +19,7 @@ EXT = Path("src/fastnode/_ext")
 # C files linked into an extension beside its own .pyx.
 C_SOURCES: dict[str, list[str]] = {
     "poseidon2": [
+        "poseidon2_adx.c",
         "poseidon2_ifma.c",
         "poseidon2_ifma_16.c",
         "poseidon2_ifma_8.c",

@@ -10,13 +10,13 @@ cdef extern from "poseidon2.h" nogil:
     ctypedef struct poseidon2_kernel:
         const char *name
         void (*hash_many)(const uint8_t *inputs, size_t arity, size_t count, uint8_t *out) noexcept nogil
+        void (*hash_one)(const uint8_t *elements, size_t count, uint8_t *out) noexcept nogil
+        void (*permute)(const uint8_t *state, uint8_t *out) noexcept nogil
+        void (*absorb)(uint8_t *state, const uint8_t *elements, size_t groups) noexcept nogil
 
     const poseidon2_kernel *const *poseidon2_kernels
     bint poseidon2_kernel_runs_here(const poseidon2_kernel *kernel)
     size_t poseidon2_first_not_canonical(const uint8_t *elements, size_t count)
-    void poseidon2_hash_one(const uint8_t *elements, size_t count, uint8_t *out)
-    void poseidon2_permute(const uint8_t *state, uint8_t *out)
-    void poseidon2_absorb(uint8_t *state, const uint8_t *elements, size_t groups)
 
 
 # For other extensions, without the GIL.  Elements are 32 bytes, big-endian; 0 when done, -1 with nothing

@@ -16,11 +16,16 @@ __all__ = [
     "hash_leaves_4",
     "hash_pair",
     "hash_pairs",
+    "hash_runs",
     "kernel_name",
     "permute",
     "sponge_absorb",
     "use_kernel",
 ]
+
+
+# A bound that keeps sizes in bytes far from overflowing; nothing hashed is near it.
+cdef size_t RUN_ELEMENTS_MAX = 1 << 20
 
 
 # ---- choice of the kernel -----------------------------------------------------------------------
@@ -82,7 +87,7 @@ cdef inline int hash_each(const uint8_t *inputs, size_t arity, size_t n, uint8_t
 cdef int hash_fields_c(const uint8_t *fields, size_t n, uint8_t *out) noexcept nogil:
     if poseidon2_first_not_canonical(fields, n) != n:
         return -1
-    poseidon2_hash_one(fields, n, out)
+    kernel.hash_one(fields, n, out)
     return 0
 
 
@@ -112,7 +117,7 @@ def permute(state):
     cdef bytes result = PyBytes_FromStringAndSize(NULL, POSEIDON2_STATE_BYTES)
     cdef uint8_t *out = <uint8_t *>PyBytes_AS_STRING(result)
     with nogil:
-        poseidon2_permute(source, out)
+        kernel.permute(source, out)
     return result
 
 
@@ -122,7 +127,7 @@ def hash_fields(fields):
     cdef bytes result = PyBytes_FromStringAndSize(NULL, POSEIDON2_FIELD_BYTES)
     cdef uint8_t *out = <uint8_t *>PyBytes_AS_STRING(result)
     with nogil:
-        poseidon2_hash_one(source, n, out)
+        kernel.hash_one(source, n, out)
     return result
 
 
@@ -148,6 +153,12 @@ def hash_leaves_4(leaves):
     return hash_run(leaves, "leaves", 4)
 
 
+def hash_runs(runs, size_t arity):
+    if arity == 0 or arity > RUN_ELEMENTS_MAX:
+        raise ValueError(f"arity must be from 1 to {RUN_ELEMENTS_MAX}, not {arity}")
+    return hash_run(runs, "runs", arity)
+
+
 def sponge_absorb(state, fields):
     cdef const uint8_t *source = read_exactly(state, "state", POSEIDON2_STATE_BYTES)
     cdef size_t groups = 0
@@ -155,7 +166,7 @@ def sponge_absorb(state, fields):
     cdef bytes result = PyBytes_FromStringAndSize(<const char *>source, POSEIDON2_STATE_BYTES)
     cdef uint8_t *out = <uint8_t *>PyBytes_AS_STRING(result)
     with nogil:
-        poseidon2_absorb(out, elements, groups)
+        kernel.absorb(out, elements, groups)
     return result
 
 

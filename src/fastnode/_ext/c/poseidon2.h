@@ -20,9 +20,24 @@ typedef struct {
     /* Hash `count` inputs of `arity` elements each, one after the other in `inputs`; 32 bytes
      * each to `out`.  `out` may be `inputs`: no input is overwritten before it was read. */
     void (*hash_many)(const uint8_t *inputs, size_t arity, size_t count, uint8_t *out);
+
+    /* Hash of `count` elements, from 0 on. */
+    void (*hash_one)(const uint8_t *elements, size_t count, uint8_t *out);
+
+    /* One state in, one out; `out` may be `in`. */
+    void (*permute)(const uint8_t *in, uint8_t *out);
+
+    /* For each of `groups` groups of three elements: add them to lanes 0 to 2 of the state, permute. */
+    void (*absorb)(uint8_t *state, const uint8_t *elements, size_t groups);
 } poseidon2_kernel;
 
-/* Every kernel compiled in, ending with a NULL; the portable one is always there. */
+extern const poseidon2_kernel poseidon2_portable;
+#if defined(__x86_64__)
+extern const poseidon2_kernel poseidon2_x86_64_adx;
+extern const poseidon2_kernel poseidon2_avx512_ifma;
+#endif
+
+/* Every kernel compiled in, slowest first, ending with a NULL; the portable one is always there. */
 extern const poseidon2_kernel *const poseidon2_kernels[];
 
 /* Can this processor run it? */
@@ -30,19 +45,5 @@ int poseidon2_kernel_runs_here(const poseidon2_kernel *kernel);
 
 /* Index of the first of `count` elements that is not below the modulus, or `count`. */
 size_t poseidon2_first_not_canonical(const uint8_t *elements, size_t count);
-
-/* Hash of `count` elements, from 0 on.  Portable: one input has no use for lanes. */
-void poseidon2_hash_one(const uint8_t *elements, size_t count, uint8_t *out);
-
-/* One state in, one out; `out` may be `state`.  Portable: a single state has no use for lanes. */
-void poseidon2_permute(const uint8_t *state, uint8_t *out);
-
-/* For each of `groups` groups of three elements: add them to lanes 0 to 2 of the state, permute. */
-void poseidon2_absorb(uint8_t *state, const uint8_t *elements, size_t groups);
-
-extern const poseidon2_kernel poseidon2_portable;
-#if defined(__x86_64__)
-extern const poseidon2_kernel poseidon2_avx512_ifma;
-#endif
 
 #endif

@@ -1,0 +1,65 @@
+/* Products in the BN254 scalar field, row by row, for x86-64 with BMI2 and ADX.
+ *
+ * mulx leaves the flags alone, adcx uses one carry and adox another, so that a row of four products takes
+ * two chains of additions that do not wait for each other.  Compilers do not find this. */
+#ifndef FASTNODE_BN254_ROWS_ADX_H
+#define FASTNODE_BN254_ROWS_ADX_H
+
+#include "bn254.h"
+
+/* t + a * b, where t is five limbs, t4 the highest, and has room for the sum. */
+#define ADD_ROW(t, a, b, b_place)                                                                                      \
+    do {                                                                                                               \
+        uint64_t low, high, zero;                                                                                      \
+        __asm__("xorl %k[zero], %k[zero]\n\t"                                                                          \
+                "mulxq %[b0], %[low], %[high]\n\tadcxq %[low], %[t0]\n\tadoxq %[high], %[t1]\n\t"                    \
+                "mulxq %[b1], %[low], %[high]\n\tadcxq %[low], %[t1]\n\tadoxq %[high], %[t2]\n\t"                    \
+                "mulxq %[b2], %[low], %[high]\n\tadcxq %[low], %[t2]\n\tadoxq %[high], %[t3]\n\t"                    \
+                "mulxq %[b3], %[low], %[high]\n\tadcxq %[low], %[t3]\n\tadoxq %[high], %[t4]\n\t"                    \
+                "adcxq %[zero], %[t4]"                                                                                 \
+                : [t0] "+&r"((t)[0]), [t1] "+&r"((t)[1]), [t2] "+&r"((t)[2]), [t3] "+&r"((t)[3]), [t4] "+&r"((t)[4]),  \
+                  [low] "=&r"(low), [high] "=&r"(high), [zero] "=&r"(zero)                                             \
+                : "d"(a), [b0] b_place((b)[0]), [b1] b_place((b)[1]), [b2] b_place((b)[2]), [b3] b_place((b)[3])       \
+                : "cc");                                                                                               \
+    } while (0)
+
+/* (t + m p) / 2^64 with the m that makes it whole. */
+INLINE void reduce_row(uint64_t t[LIMBS + 1])
+{
+    uint64_t m = t[0] * P64_NEGATIVE_INVERSE;
+    ADD_ROW(t, m, P64_MODULUS, "m");
+    UNROLL for (int i = 0; i < LIMBS; i++)
+        t[i] = t[i + 1];
+    t[LIMBS] = 0;
+}
+
+/* (a[0] * b[0] + ... + a[n-1] * b[n-1]) / R, below that + p.  The b are tables; the sum of them + p must be
+ * below 2^256, so that five limbs are enough. */
+INLINE element inner_product(const element *a, const uint64_t b[][LIMBS], int n)
+{
+    uint64_t t[LIMBS + 1] = {0};
+    UNROLL for (int i = 0; i < LIMBS; i++) {
+        UNROLL for (int j = 0; j < n; j++)
+            ADD_ROW(t, a[j].limb[i], b[j], "m");
+        reduce_row(t);
+    }
+    return (element){{t[0], t[1], t[2], t[3]}};
+}
+
+/* a * b / R, below that + p, for b below 4. */
+INLINE element multiply(element a, const uint64_t b[LIMBS])
+{
+    uint64_t t[LIMBS + 1] = {0};
+    UNROLL for (int i = 0; i < LIMBS; i++) {
+        ADD_ROW(t, a.limb[i], b, "r");
+        reduce_row(t);
+    }
+    return (element){{t[0], t[1], t[2], t[3]}};
+}
+
+INLINE element square(element a)
+{
+    return multiply(a, a.limb);
+}
+
+#endif
