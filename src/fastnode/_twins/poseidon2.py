@@ -27,6 +27,7 @@ __all__ = [
     "hash_leaves_4",
     "hash_pair",
     "hash_pairs",
+    "hash_runs",
     "kernel_name",
     "permute",
     "sponge_absorb",
@@ -36,6 +37,7 @@ __all__ = [
 FIELD_BYTES: Final = 32
 STATE_BYTES: Final = WIDTH * FIELD_BYTES
 RATE_BYTES: Final = RATE * FIELD_BYTES
+RUN_ELEMENTS_MAX: Final = 1 << 20
 
 State = tuple[int, int, int, int]
 
@@ -89,6 +91,13 @@ def hash_leaves_3(leaves: bytes) -> bytes:
 def hash_leaves_4(leaves: bytes) -> bytes:
     """Hashes of n runs of four elements (128 * n bytes in, 32 * n bytes out)."""
     return _hash_each(leaves, "leaves", 4)
+
+
+def hash_runs(runs: bytes, arity: int) -> bytes:
+    """Hashes of n runs of ``arity`` elements, 1 to 2^20 (32 * arity * n bytes in, 32 * n bytes out)."""
+    if not 1 <= arity <= RUN_ELEMENTS_MAX:
+        raise ValueError(f"arity must be from 1 to {RUN_ELEMENTS_MAX}, not {arity}")
+    return _hash_each(runs, "runs", arity)
 
 
 def sponge_absorb(state: bytes, fields: bytes) -> bytes:

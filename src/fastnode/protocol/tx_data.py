@@ -17,6 +17,7 @@ from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.constants import SEPARATOR_BLOCK_HEADER_HASH
 from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD, field_from_int, first_non_canonical
 from fastnode.protocol.header import HEADER_BYTES, HEADER_FIELDS, BlockHeader, GasFees
+from fastnode.protocol.joint_hashing import JointHasher
 
 SEPARATOR_PUBLIC_TX_HASH: Final = 1630108851
 SEPARATOR_PRIVATE_TX_HASH: Final = 1971680439
@@ -24,6 +25,10 @@ SEPARATOR_PRIVATE_TX_HASH: Final = 1971680439
 _PUBLIC_SEPARATOR: Final = field_from_int(SEPARATOR_PUBLIC_TX_HASH)
 _PRIVATE_SEPARATOR: Final = field_from_int(SEPARATOR_PRIVATE_TX_HASH)
 _HEADER_SEPARATOR: Final = field_from_int(SEPARATOR_BLOCK_HEADER_HASH)
+
+#: Transactions that are decoded at the same time share the kernel.
+_PUBLIC_HASHER: Final = JointHasher(1 + layout.PUBLIC_HASH_FIELDS)
+_PRIVATE_HASHER: Final = JointHasher(1 + layout.PRIVATE_HASH_FIELDS)
 
 _GAS: Final = struct.Struct(">II")
 _CALL_REQUEST: Final = struct.Struct(">32s32sB32s")
@@ -97,11 +102,15 @@ class TxData:
             raise DecodeError(f"{path}.{name}: the field at byte {offset} is not below the field modulus")
         if public:
             _check_calls(buffer, path)
-        separator = _PUBLIC_SEPARATOR if public else _PRIVATE_SEPARATOR
+        tx_hash = (
+            _public_hasher.hash(_PUBLIC_SEPARATOR + fields)
+            if public
+            else _private_hasher.hash(_PRIVATE_SEPARATOR + fields)
+        )
         return cls(
             buffer,
             public,
-            poseidon2.hash_fields(separator + fields),
+            tx_hash,
             poseidon2.hash_fields(_HEADER_SEPARATOR + fields[: HEADER_FIELDS * FIELD_BYTES]),
         )
 
