@@ -102,15 +102,11 @@ class TxData:
             raise DecodeError(f"{path}.{name}: the field at byte {offset} is not below the field modulus")
         if public:
             _check_calls(buffer, path)
-        tx_hash = (
-            _public_hasher.hash(_PUBLIC_SEPARATOR + fields)
-            if public
-            else _private_hasher.hash(_PRIVATE_SEPARATOR + fields)
-        )
+        hasher, separator = (_PUBLIC_HASHER, _PUBLIC_SEPARATOR) if public else (_PRIVATE_HASHER, _PRIVATE_SEPARATOR)
         return cls(
             buffer,
             public,
-            tx_hash,
+            hasher.hash(separator + fields),
             poseidon2.hash_fields(_HEADER_SEPARATOR + fields[: HEADER_FIELDS * FIELD_BYTES]),
         )
 
