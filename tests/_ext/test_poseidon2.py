@@ -122,6 +122,21 @@ def test_many_hashes_are_each_the_hash_of_its_own_fields(
     assert getattr(poseidon2, name)(run) == b"".join(expected)
 
 
+@pytest.mark.parametrize("arity", [1, 2, 5, 6, 7, 13])
+@pytest.mark.parametrize("count", [0, 1, 2, 9, 17])
+def test_runs_of_any_arity_hash_like_their_fields(poseidon2: ModuleType, arity: int, count: int) -> None:
+    runs = random_run(arity * count, seed=arity)
+    size = 32 * arity
+    expected = [twin.hash_fields(runs[start : start + size]) for start in range(0, len(runs), size)]
+    assert poseidon2.hash_runs(runs, arity) == b"".join(expected)
+
+
+@pytest.mark.parametrize("arity", [0, (1 << 20) + 1])
+def test_runs_without_a_possible_arity_are_refused(poseidon2: ModuleType, arity: int) -> None:
+    with pytest.raises(ValueError, match=f"^arity must be from 1 to 1048576, not {arity}$"):
+        poseidon2.hash_runs(bytes(64), arity)
+
+
 @pytest.mark.parametrize(("name", "arity"), MANY)
 def test_the_edges_of_the_field_hash_alike_in_every_lane(poseidon2: ModuleType, name: str, arity: int) -> None:
     run = as_run([edge for edge in EDGES for _ in range(arity)] + [*EDGES, *reversed(EDGES)] * arity)

@@ -27,8 +27,8 @@ MODULUS = int.from_bytes((<const char *>TEXT_MODULUS)[:TEXT_FIELD_BYTES], "big")
 cdef object MODULUS_INT = MODULUS
 
 cdef enum:
-    PREFIX_LENGTH = 2                                # 0x
-    QUOTED_FIELD_LENGTH = TEXT_FIELD_HEX_DIGITS + 5  # two quotes, the prefix, and the comma or bracket after it
+    PREFIX_LENGTH = 2           # 0x
+    QUOTED_FIELD_LENGTH = 69    # two quotes, the prefix, 64 digits, and the comma or bracket after it
 
 # A decimal text with more significant digits than the modulus has is not converted at all.
 cdef size_t MODULUS_DIGITS = len(str(MODULUS))
