@@ -54,6 +54,16 @@ def test_pieces_make_no_difference(stream: bytes, cuts: list[int]) -> None:
     assert verdicts(read(*(bytes([byte]) for byte in stream))[0]) == verdicts(whole)
 
 
+def test_many_requests_from_the_middle_of_a_head_to_the_middle_of_another_are_no_large_head() -> None:
+    """A read that is larger than a head may be: it ends one head, brings whole requests, and begins another."""
+    stream = GET * 100
+    cut = len(GET) * 50 + 7
+    arrived, reader = read(stream[:5], stream[5:cut], stream[cut:])
+    assert len(stream[5:cut]) > LIMITS.head_bytes_max
+    assert [type(item) for item in arrived] == [Request] * 100
+    assert reader.state is ReadState.IDLE
+
+
 @given(stream=st.binary(max_size=300) | st.sampled_from(STREAMS), change=st.integers(0, 300), byte=st.integers(0, 255))
 def test_no_bytes_break_the_reader(stream: bytes, change: int, byte: int) -> None:
     arrived, reader = read(stream[:change] + bytes([byte]) + stream[change + 1 :])

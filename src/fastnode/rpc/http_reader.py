@@ -89,7 +89,7 @@ class RequestReader:
 
     def feed(self, data: bytes) -> None:
         """Read what has arrived on the socket.  Never raises."""
-        was_in_head = self.state is ReadState.HEAD
+        open_head = self.begun_count if self.state is ReadState.HEAD else None
         pieces: deque[bytes | memoryview] = deque([data])
         while pieces and self.state is not ReadState.ENDED:
             piece = pieces.popleft()
@@ -104,7 +104,7 @@ class RequestReader:
                 self._end_with(self._refusal or Refusal(HTTPStatus.BAD_REQUEST, "malformed request"))
             except httptools.HttpParserError as error:
                 self._end_with(Refusal(HTTPStatus.BAD_REQUEST, f"malformed request: {error}"))
-        self._check_unfinished_head(len(data), was_in_head=was_in_head)
+        self._check_unfinished_head(len(data), open_head)
 
     def _head_without_upgrade(self) -> bytes:
         """The request just read, as it would have been sent by a client that does not ask for another protocol.
@@ -128,14 +128,18 @@ class RequestReader:
         self.state = ReadState.ENDED
         self.awaits_continue = False
 
-    def _check_unfinished_head(self, fed: int, *, was_in_head: bool) -> None:
-        """A header that never ends reaches no callback: count what was fed while one head stayed open."""
-        if self.state is not ReadState.HEAD:
+    def _check_unfinished_head(self, fed: int, open_head: int | None) -> None:
+        """A header that never ends reaches no callback: count what was fed while one head stayed open.
+
+        ``open_head`` is the number of the request whose head was open before.  One that has begun since
+        shares what was fed with the requests before it, and is counted from the next piece on.
+        """
+        if self.state is not ReadState.HEAD or open_head != self.begun_count:
             self._unfinished_head_bytes = 0
-        elif was_in_head:
-            self._unfinished_head_bytes += fed
-            if self._unfinished_head_bytes > self._limits.head_bytes_max:
-                self._end_with(self._head_too_large())
+            return
+        self._unfinished_head_bytes += fed
+        if self._unfinished_head_bytes > self._limits.head_bytes_max:
+            self._end_with(self._head_too_large())
 
     def _refuse(self, refusal: Refusal) -> None:
         """Leave the parser from inside a callback."""
