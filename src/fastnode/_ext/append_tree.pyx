@@ -25,7 +25,7 @@ cdef enum:
     NODES_PER_TILE = 62     # 32 + 16 + 8 + 4 + 2
     BITMAP_BYTES = 8
     KEY_BYTES = 7           # level u8 || index u48
-    PAIR_BYTES = 2 * HASH_BYTES
+    PAIR_BYTES = 64         # two hashes; written out, because a debug build cannot compute in an enum
 
 TILE_LEVELS = LEVELS_PER_TILE
 TILE_LEAVES = LEAVES_PER_TILE
@@ -342,6 +342,7 @@ cdef class AppendNodes:
         cdef const uint8_t *node
         cdef uint8_t[BITMAP_BYTES + HASH_BYTES * NODES_PER_TILE] packed
         cdef uint8_t *end
+        cdef Py_ssize_t length
         cdef int level, position
         cdef uint64_t index, width
         if growth.size == growth.size_before:
@@ -365,7 +366,8 @@ cdef class AppendNodes:
             if bitmap == 0 and not (old_tile and tile == first_tile):
                 continue
             write_u64(packed, bitmap)
-            growth.tiles.append((tile, PyBytes_FromStringAndSize(<const char *>packed, end - packed)))
+            length = BITMAP_BYTES + HASH_BYTES * count_bits(bitmap)
+            growth.tiles.append((tile, PyBytes_FromStringAndSize(<const char *>packed, length)))
         return 0
 
     cdef int _collect_nodes(self, Growth growth) except -1:

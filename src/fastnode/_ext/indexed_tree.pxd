@@ -5,7 +5,7 @@ from fastnode._ext.append_tree cimport HASH_BYTES, LEVELS_MAX
 
 cdef enum:
     STAMP_BYTES = 4
-    STORED_BYTES = HASH_BYTES + STAMP_BYTES
+    STORED_BYTES = 36       # a hash and a stamp; written out, because a debug build cannot compute in an enum
 
 
 # A node as it is stored: hash | block that set it, u32 BE.

@@ -1,5 +1,6 @@
 """Versioned nodes of an indexed Merkle tree."""
 
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
@@ -29,7 +30,7 @@ cdef enum:
     LEVELS_PER_TILE = 5
     LEAVES_PER_TILE = 32
     BITMAP_BYTES = 8
-    PAIR_BYTES = 2 * HASH_BYTES
+    PAIR_BYTES = 64             # two hashes; written out, because a debug build cannot compute in an enum
     LEVEL_SHIFT = 48            # a key as a number: level << 48 | index
     FIRST_CAPACITY = 1024
     PAST_BYTES = 136            # an entry of the ring, 72, and at most four slots of its index
@@ -182,6 +183,7 @@ cdef class PastNodes:
         free(self.keys)
         free(self.heads)
 
+    @cython.overflowcheck(False)  # the product is meant to overflow
     cdef uint64_t slot_of(self, uint64_t key) noexcept:
         """Where ``key`` is in the index, or would go; there is always a free slot."""
         cdef uint64_t slot = (key * <uint64_t>0x9E3779B97F4A7C15) >> 20
@@ -261,8 +263,8 @@ cdef class PastNodes:
             entry.depth = previous.depth + 1
             if previous.jump >= self.oldest:
                 jumped = &self.ring[previous.jump & mask]
-                if previous.depth - jumped.depth == jumped.depth - self.ring[jumped.jump & mask].depth and (
-                    jumped.jump >= self.oldest
+                if jumped.jump >= self.oldest and (
+                    previous.depth - jumped.depth == jumped.depth - self.ring[jumped.jump & mask].depth
                 ):
                     entry.jump = jumped.jump
         self.heads[slot] = self.next
