@@ -217,7 +217,7 @@ def test_a_signal_in_the_middle_of_loading_leaves_whole_blocks_and_loading_goes_
     node = start_node("--data-directory", directory, **SLOW).wait_until_serving()
     wait_for_tip(node, 1)
     assert node.stop() == 0
-    assert len(lines(node, "loading stopped")) == 1, "the chain was loaded before the signal came"
+    assert len(lines(node, "ingestion stopped")) == 1, "the chain was loaded before the signal came"
     assert (directory / SAMPLE_UNFINISHED).exists()
     with ArchiverStore.open(directory) as store, store.open_view() as view:
         assert 0 < view.tip_number < SAMPLE_TIP

@@ -70,6 +70,14 @@ class ServerError(RpcError):
     code = -32000
 
 
+class UnknownBlock(ServerError):
+    """A request names a block that is not on the chain (yet): ``block_hash`` is what it named."""
+
+    def __init__(self, message: str, block_hash: bytes) -> None:
+        super().__init__(message)
+        self.block_hash = block_hash
+
+
 # ---- stops the process --------------------------------------------------------------------
 
 
@@ -115,3 +123,34 @@ class BlockRejected(FastnodeError):
 
 class DatabaseError(FastnodeError):
     """LevelDB failed or holds something impossible."""
+
+
+# ---- other nodes --------------------------------------------------------------------------
+
+
+class UpstreamError(FastnodeError):
+    """Another node gave no usable answer."""
+
+
+class UpstreamUnavailable(UpstreamError):
+    """It cannot be reached, takes too long, or says that it is busy.  ``retry_after_s``: when it wants to be asked."""
+
+    def __init__(self, reason: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(reason)
+        self.retry_after_s = retry_after_s
+
+
+class UpstreamFault(UpstreamError):
+    """It answers, but with something that makes no sense or contradicts what is certain."""
+
+
+class UpstreamRejection(UpstreamError):
+    """Its answer is a JSON-RPC error: ``code``, ``message`` and ``data`` are its own."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(f"{message} (code {code})")
+        self.code, self.message, self.data = code, message, data
+
+
+class MessagesUnavailable(FastnodeError):
+    """A checkpoint inserts L1->L2 messages that no configured source can give."""

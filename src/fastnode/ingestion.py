@@ -1,4 +1,4 @@
-"""Feeding the chain from its source, in a thread of its own.
+"""Feeding the chain from its sources, in a thread of its own.
 
 Ingestion verifies, hashes and writes; the event loop goes on answering from the newest published
 view meanwhile.  The thread can be stopped between two blocks and always leaves whole ones.
@@ -15,6 +15,8 @@ from pathlib import Path
 from fastnode.archiver.chain_import import ImportProgress, import_chain_file
 from fastnode.archiver.ingest import Ingestor
 from fastnode.chain_data import ChainData
+from fastnode.following.follower import Follower
+from fastnode.following.sync_control import StopRequested, SyncControl
 from fastnode.observability.logs import fields
 
 __all__ = ["IngestionThread"]
@@ -25,12 +27,10 @@ logger = logging.getLogger(__name__)
 _PROGRESS_INTERVAL_S = 10.0
 
 
-class _StopRequestedError(Exception):
-    """Ends the work between two blocks."""
-
-
 class IngestionThread:
-    """Brings the state up to the chain, then loads a chain file.  ``start`` it once, ``stop`` it at will.
+    """Brings the state up to the chain, then loads a chain file, then follows upstreams.
+
+    ``start`` it once, ``stop`` it at will; in between ``control`` pauses and resumes it.
 
     All callbacks are called in the thread: ``on_caught_up`` when state and chain are at the same block,
     ``on_done`` after a complete import, ``on_failure`` with the error that ended the thread.
@@ -41,6 +41,8 @@ class IngestionThread:
         data: ChainData,
         ingestor: Ingestor,
         chain_file: Path | None,
+        control: SyncControl,
+        follower: Follower | None = None,
         *,
         on_caught_up: Callable[[], None],
         on_done: Callable[[], None],
@@ -49,10 +51,11 @@ class IngestionThread:
         self._data = data
         self._ingestor = ingestor
         self._chain_file = chain_file
+        self._control = control
+        self._follower = follower
         self._on_caught_up = on_caught_up
         self._on_done = on_done
         self._on_failure = on_failure
-        self._stop_requested = threading.Event()
         self._next_line_at = 0.0
         self._thread = threading.Thread(target=self._run, name="fastnode-ingestion")
 
@@ -62,7 +65,7 @@ class IngestionThread:
 
     def stop(self) -> None:
         """Ask for the end and wait for it: at most as long as one checkpoint takes."""
-        self._stop_requested.set()
+        self._control.stop()
         if self._thread.ident is not None:
             self._thread.join()
 
@@ -73,10 +76,14 @@ class IngestionThread:
             self._data.indexes.load_filter(self._ingestor.view, self._data.tag_filter_file)
             if self._chain_file is not None:
                 self._load(self._chain_file)
-        except _StopRequestedError:
-            logger.info("loading stopped", extra=fields(tip=self._ingestor.view.tip_number))
+            if self._follower is not None:
+                self._follower.run()
+        except StopRequested:
+            logger.info("ingestion stopped", extra=fields(tip=self._ingestor.view.tip_number))
         except BaseException as error:  # noqa: BLE001 - handed to the node, which ends with it
             self._on_failure(error)
+        finally:
+            self._control.leave()
 
     def _load(self, file: Path) -> None:
         started = time.monotonic()
@@ -97,8 +104,7 @@ class IngestionThread:
 
     def _pass(self, message: str, **facts: int) -> None:
         """Stop here if that is wanted; now and then say how far the work is."""
-        if self._stop_requested.is_set():
-            raise _StopRequestedError
+        self._control.pass_point()
         now = time.monotonic()
         if now >= self._next_line_at:
             self._next_line_at = now + _PROGRESS_INTERVAL_S

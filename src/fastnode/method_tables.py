@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from fastnode.config.allow_list import AllowedElement
 from fastnode.config.settings import Settings
@@ -13,6 +14,7 @@ from fastnode.mempool.service import Mempool
 from fastnode.rpc import state_methods
 from fastnode.rpc.chain_methods import methods as chain_methods
 from fastnode.rpc.contract_methods import methods as contract_methods
+from fastnode.rpc.fastnode_methods import methods as fastnode_methods
 from fastnode.rpc.log_methods import methods as log_methods
 from fastnode.rpc.methods import Method
 from fastnode.rpc.tx_methods import methods as tx_methods
@@ -30,6 +32,10 @@ class Services:
     allow_list_extension: Sequence[AllowedElement] = ()
     #: None: the methods of transactions say that they are not ready.
     mempool: Mempool | None = None
+    #: Whether the chain is new enough to be served.
+    is_ready: Callable[[], bool] = lambda: True
+    #: How the chain is followed; None when it is not.
+    sync_status: Callable[[], dict[str, Any] | None] = lambda: None
 
     def is_pending_tx(self, tx_hash: bytes) -> bool:
         return self.mempool is not None and self.mempool.pool.is_waiting(tx_hash)
@@ -38,11 +44,12 @@ class Services:
 def public_methods(settings: Settings, services: Services) -> list[Method]:
     """Every method of the public port, of both method sets."""
     return [
-        *chain_methods(is_pending_tx=services.is_pending_tx),
+        *chain_methods(is_pending_tx=services.is_pending_tx, is_ready=services.is_ready),
         *state_methods.METHODS,
         *log_methods(services.known_tags, tags_max=settings.rpc_max_tags, logs_max=settings.archiver_max_logs),
         *contract_methods(services.function_names, services.allow_list_extension),
         *tx_methods(services.mempool),
+        *fastnode_methods(services.sync_status),
     ]
 
 

@@ -1,7 +1,7 @@
 """The composition root: builds the parts of a node from its settings, starts and stops them in order.
 
     start   lock the data directory, open the chain, publish the first view, open both ports,
-            feed the chain from its source in a thread
+            feed the chain from its sources in a thread: a chain file, then other nodes
     stop    close the ports after the running requests, stop the thread, close the chain, unlock
 
 What a request reads is a :class:`~fastnode.rpc.view.View`.  Ingestion publishes a new one after each
@@ -16,7 +16,7 @@ import signal
 from contextlib import ExitStack
 from importlib import resources
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import uvloop
 
@@ -29,11 +29,15 @@ from fastnode.chain_data import ChainData, ChainOptions
 from fastnode.config.allow_list import AllowedElement, parse_allow_list
 from fastnode.config.settings import Settings
 from fastnode.errors import SettingError, StartError
+from fastnode.following.publication import Publication
+from fastnode.following.service import Following
+from fastnode.following.sync_control import SyncControl
 from fastnode.ingestion import IngestionThread
 from fastnode.mempool.service import Mempool, MempoolOptions
 from fastnode.method_tables import Services, admin_methods, public_methods
 from fastnode.observability.logs import fields
 from fastnode.rpc.engine import Engine
+from fastnode.rpc.hold_off import HoldOff
 from fastnode.rpc.limits import Limits
 from fastnode.rpc.methods import Method, MethodSet, MethodTable
 from fastnode.rpc.server import RpcServer, describe_bind_error
@@ -69,6 +73,9 @@ class Node:
         self._data: ChainData | None = None
         self._mempool: Mempool | None = None
         self._ingestion: IngestionThread | None = None
+        self.sync_control = SyncControl()
+        self._following: Following | None = None
+        self._hold_off: HoldOff | None = None
         self._failure: asyncio.Future[None] | None = None
 
     # ---- life ------------------------------------------------------------------------------
@@ -78,12 +85,16 @@ class Node:
         self._failure = asyncio.get_running_loop().create_future()
         try:
             self._data = data = self._open_data()
+            self._following = self._open_following(data.store)
             source = self._choose_source(data.store)
-            ingestor = data.open_ingestor(verify=self.settings.verify, on_commit=self._publish)
+            if self._following is not None:
+                await asyncio.to_thread(self._join_network, self._following, data.store)
+            publication = Publication(self._publish)
+            ingestor = data.open_ingestor(verify=self.settings.verify, on_commit=publication)
             self._publish_first(ingestor)
             self._mempool = self._open_mempool(data)
             await self._open_ports(data)
-            self._feed(data, ingestor, source)
+            self._feed(data, ingestor, source, publication)
         except BaseException:
             await self.stop()
             raise
@@ -98,6 +109,9 @@ class Node:
         for server in (self.public, self.admin):
             if server is not None:
                 await server.stop(grace_seconds=self.settings.shutdown_grace_s)
+        self.sync_control.stop()
+        if self._following is not None:
+            await asyncio.to_thread(self._following.interrupt)
         if self._ingestion is not None:
             await asyncio.to_thread(self._ingestion.stop)
         self._save_filter()
@@ -129,6 +143,8 @@ class Node:
         """The chain file to load, with its genesis already in the store; None: serve what is stored."""
         if self.settings.chain_file is not None:
             source = self.settings.chain_file
+        elif self._following is not None:
+            return None
         elif not store.has_chain or self._marker.exists():
             source = self._resources.enter_context(resources.as_file(sample_chain()))
             self._marker.touch()
@@ -137,6 +153,22 @@ class Node:
             return None
         adopt_chain_file(store, source)
         return source
+
+    def _open_following(self, store: ArchiverStore) -> Following | None:
+        if self.settings.upstream_url is None:
+            return None
+        following = Following(self.settings, lambda: store.chain if store.has_chain else None)
+        self._resources.callback(following.close)
+        following.start()
+        return following
+
+    def _join_network(self, following: Following, store: ArchiverStore) -> None:
+        """Make sure that the upstreams are on the stored chain's network; with nothing stored, learn theirs."""
+        if store.has_chain:
+            following.check_network()
+            return
+        chain, genesis = following.learn_chain(self.settings.genesis)
+        store.adopt_chain(chain, genesis)
 
     def _publish_first(self, ingestor: Ingestor) -> None:
         """What is stored is served at once; its state too, if a crash did not leave it behind."""
@@ -156,6 +188,8 @@ class Node:
             self.view = view = View(chain, state)
             if self._mempool is not None:
                 self._mempool.on_view(view)
+            if self._hold_off is not None:
+                self._hold_off.on_view(view)
 
     def _open_mempool(self, data: ChainData) -> Mempool:
         assert self.view is not None
@@ -164,9 +198,12 @@ class Node:
         self._resources.callback(mempool.close)
         return mempool
 
-    def _feed(self, data: ChainData, ingestor: Ingestor, source: Path | None) -> None:
+    def _feed(self, data: ChainData, ingestor: Ingestor, source: Path | None, publication: Publication) -> None:
         if source is None:
             logger.info("serving the stored chain", extra=fields(tip=ingestor.view.tip_number))
+        follower = None
+        if self._following is not None:
+            follower = self._following.follow(ingestor, self.sync_control, publication)
         loop = asyncio.get_running_loop()
 
         def on_failure(error: BaseException) -> None:
@@ -176,6 +213,8 @@ class Node:
             data,
             ingestor,
             source,
+            self.sync_control,
+            follower,
             on_caught_up=lambda: self._publish(ingestor.view),
             on_done=self._on_loaded,
             on_failure=on_failure,
@@ -199,12 +238,16 @@ class Node:
             vk_tree_root=None if network is None else network.vk_tree_root,
             protocol_contracts_hash=None if network is None else network.protocol_contracts_hash,
         )
+        if self._following is not None and settings.rpc_holdoff_ms:
+            self._hold_off = HoldOff(settings.rpc_holdoff_ms / 1000)
         methods = public_methods(
             settings,
             Services(
                 known_tags=data.indexes.known_tags,
                 allow_list_extension=self._allow_list_extension,
                 mempool=self._mempool,
+                is_ready=self._is_ready,
+                sync_status=self._sync_status,
             ),
         )
         self.public = self._server(methods, settings.host, settings.port, headers)
@@ -216,9 +259,33 @@ class Node:
     def _server(self, methods: list[Method], host: str, port: int, headers: list[tuple[str, str]]) -> RpcServer:
         settings = self.settings
         engine = Engine(
-            MethodTable(methods, cast(MethodSet, settings.method_set)), lambda: self.view, limits=limits_of(settings)
+            MethodTable(methods, cast(MethodSet, settings.method_set)),
+            lambda: self.view,
+            limits=limits_of(settings),
+            hold_off=self._hold_off,
         )
-        return RpcServer(engine, host=host, port=port, headers=headers, error_status=int(settings.rpc_error_status))
+        return RpcServer(
+            engine,
+            host=host,
+            port=port,
+            headers=headers,
+            error_status=int(settings.rpc_error_status),
+            status_text=self._status_text,
+        )
+
+    # ---- what it says of itself --------------------------------------------------------------
+
+    def _is_ready(self) -> bool:
+        return self._following is None or self._following.is_ready
+
+    def _sync_status(self) -> dict[str, Any] | None:
+        return None if self._following is None else self._following.status()
+
+    def _status_text(self) -> str:
+        status = self._sync_status()
+        if status is None or status["state"] != "degraded":
+            return "OK"
+        return f"DEGRADED: {status['reason']}"
 
 
 async def _listen(server: RpcServer, port: int, flag: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,12 +10,13 @@ import orjson
 
 from fastnode.archiver import layout
 from fastnode.archiver.queries import ChainView, StoredCheckpoint
+from fastnode.archiver.sources.base import BlockRecord, CheckpointRecord, Record, TipsRecord
 from fastnode.archiver.sources.chain_file import CHAIN_FILE_VERSION, ChainFileWriter
 from fastnode.errors import DatabaseError, SettingError
 from fastnode.kernels import encode
 from fastnode.protocol.tips import L2Tips
 
-__all__ = ["ExportSummary", "export_chain_file"]
+__all__ = ["ExportSummary", "export_chain_file", "stored_records"]
 
 #: ``progress(done, total)``: blocks written so far, blocks to write.
 Progress = Callable[[int, int], None]
@@ -59,6 +60,20 @@ def export_chain_file(
     return ExportSummary(first_block, last_block, export.checkpoints)
 
 
+def stored_records(view: ChainView, first_block: int) -> Iterator[Record]:
+    """What is stored from block ``first_block`` on as records of a source, for putting it back after an undo.
+
+    Begins with the whole checkpoint that the block is in, if that is complete.
+    """
+    info = view.block_info(first_block)
+    if info is None:
+        return
+    checkpoint = view.checkpoint(info.checkpoint_number)
+    number = first_block if checkpoint is None else checkpoint.start_block
+    yield from _Export(view, number, view.tip_number, None).records()
+    yield TipsRecord(view.tips)
+
+
 def _start_of_export(view: ChainView, first_block: int, last_block: int) -> int:
     if view.tip_number == 0 and (first_block, last_block) == (1, 0):
         return first_block
@@ -96,6 +111,17 @@ class _Export:
             if self._progress is not None:
                 self._progress(number - self._first, self._last - self._first + 1)
         writer.write(b"tips", b'"tips":%b' % orjson.dumps(self._tips().to_json()))
+
+    def records(self) -> Iterator[Record]:
+        number = self._first
+        while number <= self._last:
+            checkpoint = self._complete_checkpoint_from(number)
+            if checkpoint is not None:
+                yield CheckpointRecord(orjson.loads(b"{%b}" % self._checkpoint_members(checkpoint)))
+                number = checkpoint.last_block + 1
+            else:
+                yield BlockRecord(orjson.loads(b"{%b}" % self._block_members(number)))
+                number += 1
 
     def _complete_checkpoint_from(self, block_number: int) -> StoredCheckpoint | None:
         """The checkpoint that begins with this block, if all of it goes into the file."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-__all__ = ["Boolean", "Choice", "FilePath", "Integer", "Kind", "Seconds", "Size", "Text"]
+__all__ = ["Boolean", "Choice", "FilePath", "Integer", "Kind", "Seconds", "Size", "Text", "TextList"]
 
 
 class Kind(Protocol):
@@ -207,6 +207,30 @@ class Text:
 
     def show(self, value: Any) -> str:
         return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class TextList:
+    """Several texts: a flag that may be repeated, a list in TOML, and commas everywhere."""
+
+    metavar: str = "TEXT"
+    allowed: str = "one or more texts, separated by commas"
+
+    def read(self, text: str) -> tuple[str, ...]:
+        parts = tuple(part.strip() for part in text.split(","))
+        if not all(parts) or "\0" in text:
+            raise ValueError
+        return parts
+
+    def read_toml(self, value: object) -> tuple[str, ...]:
+        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+            return self.read(",".join(value))
+        if isinstance(value, str):
+            return self.read(value)
+        raise ValueError
+
+    def show(self, value: Any) -> str:
+        return ",".join(value)
 
 
 @dataclass(frozen=True, slots=True)

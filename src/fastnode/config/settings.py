@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from fastnode.config.kinds import Boolean, Choice, FilePath, Integer, Kind, Seconds, Size, Text
+from fastnode.config.kinds import Boolean, Choice, FilePath, Integer, Kind, Seconds, Size, Text, TextList
 
 __all__ = ["ENVIRONMENT_PREFIX", "Setting", "Settings", "rows", "setting"]
 
@@ -24,6 +24,7 @@ ENVIRONMENT_PREFIX = "SVC_"
 
 NETWORK = "Network"
 CHAIN = "Chain data"
+FOLLOWING = "Following"
 TRANSACTIONS = "Transactions"
 RPC = "JSON-RPC"
 LOGS = "Logs"
@@ -182,6 +183,57 @@ class Settings:
         Integer(1, 1 << 14),
         CHAIN,
         "Memory for the filter of known log tags, in MB; 1 MB holds half a million tags.",
+    )
+
+    # ---- following ------------------------------------------------------------------------
+
+    upstream_url: tuple[str, ...] | None = setting(
+        None,
+        TextList(metavar="URL", allowed="http:// or https:// URLs, separated by commas"),
+        FOLLOWING,
+        "Node to follow: its blocks are fetched, verified and served. May be given several times; the first that is "
+        "healthy is followed, and the others must have the same blocks.",
+        secret=True,
+    )
+    genesis: Path | None = setting(
+        None,
+        FilePath(metavar="FILE"),
+        FOLLOWING,
+        "Chain file whose first two lines say which chain is followed, for a network whose genesis is not known; only "
+        "read while the data directory is empty.",
+    )
+    archiver_polling_interval_ms: int = setting(
+        500,
+        Integer(1, 3_600_000),
+        FOLLOWING,
+        "How often the followed node is asked for something new, in milliseconds.",
+        environment=("ARCHIVER_POLLING_INTERVAL_MS",),
+        flags=("--archiver.archiverPollingIntervalMS",),
+    )
+    upstream_timeout_s: float = setting(
+        15.0,
+        Seconds(0.1, 600),
+        FOLLOWING,
+        "How long a followed node may take for one complete answer.",
+    )
+    upstream_max_response_size: int = setting(
+        64 << 20,
+        Size(1 << 20, 1 << 30),
+        FOLLOWING,
+        "Largest answer of a followed node that is read.",
+    )
+    ready_max_lag_blocks: int = setting(
+        16,
+        Integer(0, 1_000_000_000),
+        FOLLOWING,
+        "How many blocks the node may be behind the followed one and still call itself ready.",
+    )
+    rpc_holdoff_ms: int = setting(
+        3000,
+        Integer(0, 60_000),
+        FOLLOWING,
+        "How long a question about a block hash that is not known yet waits for that block before the error, in "
+        "milliseconds, when a node is followed; 0: not at all. Questions for tags never wait.",
     )
 
     # ---- transactions ---------------------------------------------------------------------

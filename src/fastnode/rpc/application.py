@@ -1,7 +1,7 @@
 """What stands behind a connection: paths, verbs, content types, codings, CORS; JSON-RPC goes to the engine.
 
     POST /          JSON-RPC: 200 with the answer (or the configured status for an error), 204 for nothing to say
-    GET  /status    200 OK; HEAD too
+    GET  /status    200, OK or what is wrong; HEAD too
     OPTIONS         CORS preflight 204; a plain question 200 with Allow
     others          405 with Allow on a known path, 404 elsewhere
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Executor
 from http import HTTPStatus
 from typing import Any, Final
@@ -47,7 +47,8 @@ class RpcApplication:
     """Answers the complete requests of all connections of one server.
 
     ``headers`` are added to every response; ``error_status`` is the HTTP status of a body that is one
-    JSON-RPC error.  ``executor`` compresses large answers (default: the event loop's).
+    JSON-RPC error.  ``executor`` compresses large answers (default: the event loop's); ``status_text`` says what
+    /status answers.
     """
 
     def __init__(
@@ -57,8 +58,10 @@ class RpcApplication:
         headers: Sequence[tuple[str, str]] = (),
         error_status: int = HTTPStatus.OK,
         executor: Executor | None = None,
+        status_text: Callable[[], str] = lambda: "OK",
     ) -> None:
         self._engine = engine
+        self._status_text = status_text
         self._executor = executor
         self._error_status = HTTPStatus(error_status)
         self.set_headers(headers)
@@ -92,7 +95,7 @@ class RpcApplication:
             return self._on_other_verb(method, headers, "POST")
         if path == STATUS_PATH:
             if method in (b"GET", b"HEAD"):
-                return Response(HTTPStatus.OK, self._text_fields, b"OK")
+                return Response(HTTPStatus.OK, self._text_fields, self._status_text().encode())
             return self._on_other_verb(method, headers, "HEAD, GET")
         return self._text(HTTPStatus.NOT_FOUND)
 

@@ -29,8 +29,10 @@ from fastnode.errors import (
     ParseError,
     RpcError,
     ServerError,
+    UnknownBlock,
 )
 from fastnode.rpc import json_text
+from fastnode.rpc.hold_off import HoldOff
 from fastnode.rpc.json_text import IdTexts
 from fastnode.rpc.limits import Limits
 from fastnode.rpc.methods import BoundMethod, Call, MethodTable
@@ -59,7 +61,8 @@ class Engine:
     """Answers request bodies from a method table.
 
     ``view_source`` is asked once per body; None means that there is no chain to read yet.
-    ``executor`` runs the methods that ask for a thread (default: the event loop's).
+    ``executor`` runs the methods that ask for a thread (default: the event loop's).  ``hold_off`` lets calls
+    wait for a block that is not there yet.
     """
 
     def __init__(
@@ -69,8 +72,10 @@ class Engine:
         *,
         limits: Limits | None = None,
         executor: Executor | None = None,
+        hold_off: HoldOff | None = None,
     ) -> None:
         self.table = table
+        self._hold_off = hold_off
         self.limits = limits or Limits()
         self._view_source = view_source
         self._executor = executor
@@ -146,12 +151,34 @@ class Engine:
             return _error_reply(error, id_text)
         except Exception:  # noqa: BLE001 - logged and counted there
             return _error_reply(self._internal_fault(name), id_text)
-        return _reply(self._run(method, arguments, call), id_text, call)
+        outcome = self._run(method, arguments, call)
+        if isinstance(outcome, UnknownBlock) and self._hold_off is not None:
+            return self._answer_when_known(self._hold_off, method, arguments, id_text, call, outcome)
+        return _reply(outcome, id_text, call)
 
     async def _answer_from_thread(self, method: BoundMethod, arguments: list[Any], id_text: bytes, call: Call) -> Reply:
         loop = asyncio.get_running_loop()
         outcome = await loop.run_in_executor(self._executor, self._run, method, arguments, call)
         return _reply(outcome, id_text, call)
+
+    async def _answer_when_known(
+        self,
+        hold_off: HoldOff,
+        method: BoundMethod,
+        arguments: list[Any],
+        id_text: bytes,
+        call: Call,
+        unknown: UnknownBlock,
+    ) -> Reply:
+        """Once more when the block has come.  The calls of a batch wait together no longer than one alone, and go on
+        with the view that has the block."""
+        now = asyncio.get_running_loop().time()
+        if call.wait_until is None:
+            call.wait_until = now + hold_off.time_s
+        if not await hold_off.wait(unknown.block_hash, call.wait_until - now):
+            return _error_reply(unknown, id_text)
+        call.renew(self._view_source())
+        return _reply(self._run(method, arguments, call), id_text, call)
 
     def _run(self, method: BoundMethod, arguments: list[Any], call: Call) -> bytes | RpcError | None:
         """The handler's result, or the error to answer."""

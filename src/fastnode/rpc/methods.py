@@ -42,13 +42,19 @@ METHOD_SETS: Final[tuple[MethodSet, ...]] = ("both", "release", "development")
 class Call:
     """What the calls of one HTTP request share: the view they read and the bytes they may still answer."""
 
-    __slots__ = ("_view", "bytes_left", "method_set", "response_bytes_max")
+    __slots__ = ("_view", "bytes_left", "method_set", "response_bytes_max", "wait_until")
 
     def __init__(self, view: View | None, method_set: MethodSet, response_bytes_max: int) -> None:
         self._view = view
         self.method_set: MethodSet = method_set
         self.response_bytes_max = response_bytes_max
         self.bytes_left = response_bytes_max
+        #: Until when calls of this request may wait for a block, on the loop's clock; None before the first one does.
+        self.wait_until: float | None = None
+
+    def renew(self, view: View | None) -> None:
+        """Go on with a newer view."""
+        self._view = view
 
     @property
     def has_view(self) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from http import HTTPStatus
 from typing import Any, Final
@@ -31,7 +31,7 @@ class RpcServer:
     """Serves an engine over HTTP.  ``start`` and ``stop`` belong to one running event loop.
 
     ``headers`` are added to every response (:meth:`set_headers` replaces them later); ``error_status``
-    is the HTTP status of a body that is one JSON-RPC error.
+    is the HTTP status of a body that is one JSON-RPC error; ``status_text`` says what /status answers.
     """
 
     def __init__(
@@ -43,10 +43,13 @@ class RpcServer:
         headers: Sequence[tuple[str, str]] = (),
         error_status: int = HTTPStatus.OK,
         executor: Executor | None = None,
+        status_text: Callable[[], str] = lambda: "OK",
     ) -> None:
         self.engine = engine
         self.limits: Limits = engine.limits
-        self.application = RpcApplication(engine, headers=headers, error_status=error_status, executor=executor)
+        self.application = RpcApplication(
+            engine, headers=headers, error_status=error_status, executor=executor, status_text=status_text
+        )
         self.writer = ResponseWriter(self.limits.idle_time_s)
         self.host = host
         self._wanted_port = port

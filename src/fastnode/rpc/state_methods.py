@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fastnode.errors import ServerError
+from fastnode.errors import ServerError, UnknownBlock
 from fastnode.kernels import encode
 from fastnode.protocol.fields import hex_text, int_from_field
 from fastnode.rpc.chain_parameters import MERKLE_TREE_ID, RELEASE_BLOCK, BlockReference, BlockReferenceKind
@@ -50,10 +50,13 @@ def reference_block(call: Call, reference: BlockReference) -> int:
     number = find_block(call.view.chain, reference)
     if number is None:
         named = "Block with archive" if reference.kind is BlockReferenceKind.ARCHIVE else "Block hash"
-        raise ServerError(
+        message = (
             f"{named} {hex_text(reference.value)} not found: no such block on the chain of this node. "
             "If it was there before, a reorg has replaced it."
         )
+        if reference.kind is BlockReferenceKind.HASH:
+            raise UnknownBlock(message, reference.value)
+        raise ServerError(message)
     return number
 
 

@@ -7,10 +7,10 @@ record is a claim that is checked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
@@ -33,12 +33,16 @@ from fastnode.protocol.fields import (
 from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.tips import L2Tips
 
+if TYPE_CHECKING:
+    from fastnode.archiver.queries import ChainView
+
 __all__ = [
     "BlockRecord",
     "BlockSource",
     "ChainRecord",
     "CheckpointRecord",
     "GenesisRecord",
+    "MessageSource",
     "Record",
     "TipsRecord",
     "UndoRecord",
@@ -228,7 +232,7 @@ Record = CheckpointRecord | BlockRecord | TipsRecord | UndoRecord
 
 
 class BlockSource(Protocol):
-    """A place that blocks come from."""
+    """A place that blocks come from: a file, another node."""
 
     @property
     def name(self) -> str:
@@ -236,11 +240,28 @@ class BlockSource(Protocol):
         ...
 
     @property
-    def chain(self) -> ChainRecord: ...
+    def is_live(self) -> bool:
+        """Whether there may be more when :meth:`records` has ended, so that it is worth asking again."""
+        ...
+
+    def records(self, stored: Callable[[], ChainView]) -> Iterator[Record]:
+        """What brings the stored chain to where the source is now, in the order in which it is to be applied.
+
+        ``stored`` gives the newest view of what is stored: the source looks at it for where to begin, and
+        again after each of its UndoRecords has been applied.  What is known already may be repeated.
+        """
+        ...
+
+
+class MessageSource(Protocol):
+    """A place that L1->L2 messages come from: L1 itself, a node that keeps them."""
 
     @property
-    def genesis(self) -> GenesisRecord: ...
+    def name(self) -> str: ...
 
-    def records(self) -> Iterator[Record]:
-        """Records in chain order, from wherever the source begins.  May repeat what is known already."""
+    def messages_of(self, checkpoint_number: int) -> Sequence[bytes] | None:
+        """The messages that a checkpoint inserts, without padding; None if they are not known (yet).
+
+        May block for its own time-outs; called from worker threads.  The answer is a claim like all others.
+        """
         ...

@@ -23,7 +23,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Final, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 
 import orjson
 
@@ -37,6 +37,9 @@ from fastnode.archiver.sources.base import (
 )
 from fastnode.errors import ChainFileError, DecodeError
 from fastnode.protocol.tips import L2Tips
+
+if TYPE_CHECKING:
+    from fastnode.archiver.queries import ChainView
 
 __all__ = ["CHAIN_FILE_VERSION", "ChainFileSource", "ChainFileWriter"]
 
@@ -92,7 +95,12 @@ class ChainFileSource:
         """How much of the file, as it lies on disk, has been read."""
         return self._file.tell()
 
-    def records(self) -> Iterator[Record]:
+    @property
+    def is_live(self) -> bool:
+        return False
+
+    def records(self, _stored: Callable[[], ChainView] | None = None) -> Iterator[Record]:
+        """All records of the file, whatever is stored."""
         previous = _ORDER["genesis"]
         while (raw := self._next()) is not None:
             kind = raw.get("kind")

@@ -1,0 +1,378 @@
+"""Another node as a block source, over the methods that every node of the network serves.
+
+One pass (:meth:`UpstreamSource.records`) asks for the tips, finds the newest block that both chains have,
+undoes what is above it, and fetches what follows: whole checkpoints in pages, a few pages ahead of ingestion,
+then the proposed blocks behind the last one.
+
+    node_getL2Tips, node_getBlockHeader     where it is, and where the chains part
+    node_getCheckpoints, node_getBlocks     content
+    fastnode_getL1ToL2Messages              messages from L1, if the other node is a fastnode
+
+Nothing is believed here; only what would waste work is refused early.  Hashes of headers are computed, never
+taken over.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import orjson
+
+from fastnode.archiver.queries import ChainView
+from fastnode.archiver.sources.base import (
+    BlockRecord,
+    CheckpointRecord,
+    MessageSource,
+    Record,
+    TipsRecord,
+    UndoRecord,
+)
+from fastnode.errors import DecodeError, MessagesUnavailable, UpstreamFault, UpstreamRejection
+from fastnode.protocol.fields import hex_text
+from fastnode.protocol.header import BlockHeader
+from fastnode.protocol.messages import in_hash
+from fastnode.protocol.tips import L2Tips
+
+__all__ = ["RemoteNode", "UpstreamSource"]
+
+#: Items in one answer: what every node of the network grants.
+PAGE_ITEMS_MAX: Final = 50
+PAGE_ITEMS_FIRST: Final = 4
+#: Pages grow and shrink towards this size: large enough to spare round trips, small enough to decode in one go.
+PAGE_BYTES_WANTED: Final = 2 << 20
+PAGES_AHEAD: Final = 3
+#: Headers in one question when the chains part.
+HEADERS_PER_QUESTION: Final = 32
+#: A chain that only got shorter, with no other block in place of ours, is believed when it says so this often:
+#: it may be a node that was started from an old backup.
+POLLS_BEFORE_SHORTENING: Final = 3
+
+_NO_MESSAGES_IN_HASH: Final = in_hash(())
+_GENESIS: Final = 0
+
+
+class _Reply(Protocol):
+    @property
+    def byte_count(self) -> int: ...
+
+    def results(self) -> list[Any]: ...
+
+
+class RemoteNode(Protocol):
+    """The node on the other side."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def is_fastnode(self) -> bool:
+        """Whether it answers the methods of the namespace ``fastnode``."""
+        ...
+
+    def ask(self, calls: Sequence[tuple[str, Sequence[Any]]]) -> _Reply:
+        """Several calls in one request; blocks.  UpstreamError when there is no answer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """Records in order, and what keeps the rest of the page from being used."""
+
+    records: list[Record]
+    item_bytes: int
+    failure: Exception | None = None
+
+
+class UpstreamSource:
+    """Follows one other node.  One pass at a time; ``executor`` fetches and decodes pages ahead.
+
+    ``messages`` is asked for messages from L1 before the node itself is.
+    """
+
+    is_live: Final = True
+
+    def __init__(self, remote: RemoteNode, executor: Executor, messages: MessageSource | None = None) -> None:
+        self._remote = remote
+        self._executor = executor
+        self._messages = messages
+        self._page_items = PAGE_ITEMS_FIRST
+        self._shorter: tuple[L2Tips, int] | None = None  # the tips that are behind ours, and how often in a row
+        #: Where the node was when it was asked last.
+        self.tips: L2Tips | None = None
+
+    @property
+    def name(self) -> str:
+        return self._remote.name
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether in the last pass the node had nothing but a part of what is stored."""
+        return self._shorter is not None
+
+    def trust_nothing_shorter(self) -> None:
+        """Another node still has the longer chain: start counting anew before this one shortens it."""
+        if self._shorter is not None:
+            self._shorter = (self._shorter[0], 0)
+
+    def records(self, stored: Callable[[], ChainView]) -> Generator[Record, None, None]:
+        """One pass.  UpstreamError when the node does not answer or contradicts what is final, DecodeError,
+        MessagesUnavailable."""
+        view = stored()
+        tips, header = self._poll(view)
+        target = self._block_to_return_to(view, tips, header)
+        if target < view.tip_number:
+            final = view.tips.finalized.block.number
+            if target < final:
+                raise UpstreamFault(
+                    f"it contradicts the finalized block {final}: the newest block that both chains have is {target}"
+                )
+            # What comes instead is in hand before anything is given up.
+            content = self._content(stored, target, tips)
+            first = next(content, None)
+            yield UndoRecord(target)
+            if first is not None:
+                yield first
+        else:
+            content = self._content(stored, target, tips)
+        if self.is_behind:
+            return
+        yield from content
+        yield from _tips_record(stored(), tips)
+
+    # ---- where the chains part -----------------------------------------------------------------
+
+    def _poll(self, view: ChainView) -> tuple[L2Tips, BlockHeader | None]:
+        """Its tips, and its block of the number of our newest one."""
+        reply = self._remote.ask([("node_getL2Tips", []), ("node_getBlockHeader", [view.tip_number])])
+        tips, header = reply.results()
+        self.tips = L2Tips.from_json(tips, "tips")
+        return self.tips, None if header is None else BlockHeader.from_json(header, "header")
+
+    def _block_to_return_to(self, view: ChainView, tips: L2Tips, header: BlockHeader | None) -> int:
+        """The newest block to keep: ours, if nothing contradicts it."""
+        newest = view.tip_number
+        if newest == _GENESIS:
+            self._shorter = None
+            return newest
+        if header is not None and _is_stored(view, newest, header.hash()):
+            return self._without_lost_checkpoints(view, tips)
+        if tips.proposed.number < newest and _is_stored(view, tips.proposed.number, tips.proposed.hash):
+            return self._shorten(view, tips, tips.proposed.number)
+        self._shorter = None
+        return self._newest_common_block(view, min(newest, tips.proposed.number))
+
+    def _without_lost_checkpoints(self, view: ChainView, tips: L2Tips) -> int:
+        """Same blocks; a checkpoint that L1 no longer has, or has in another form, goes back to single blocks."""
+        ours, theirs = view.tips.checkpointed.checkpoint, tips.checkpointed.checkpoint
+        if theirs.number < ours.number:
+            return self._shorten(view, tips, tips.checkpointed.block.number)
+        self._shorter = None
+        stored = view.checkpoint(ours.number)
+        if stored is not None and theirs.number == ours.number and theirs.hash != ours.hash:
+            return stored.start_block - 1
+        return view.tip_number
+
+    def _shorten(self, view: ChainView, tips: L2Tips, target: int) -> int:
+        tips_before, count = self._shorter or (tips, 0)
+        count = count + 1 if tips_before == tips else 1
+        self._shorter = (tips, count)
+        if count < POLLS_BEFORE_SHORTENING:
+            return view.tip_number
+        self._shorter = None
+        return target
+
+    def _newest_common_block(self, view: ChainView, top: int) -> int:
+        """Block ``top`` differs, or may; the genesis is the same.  Most reorgs are short, so the newest blocks are
+        compared at once, then ever larger steps back are made."""
+        high = max(1, top + 1 - HEADERS_PER_QUESTION)
+        common = self._newest_match(view, range(high, top + 1))
+        if common is not None:
+            return common
+        step = HEADERS_PER_QUESTION
+        while high > 1:
+            low = max(_GENESIS, high - step)
+            if low == _GENESIS or self._newest_match(view, range(low, low + 1)) is not None:
+                return self._search_between(view, low, high)
+            high, step = low, step * 2
+        return _GENESIS
+
+    def _search_between(self, view: ChainView, low: int, high: int) -> int:
+        """``low`` is common, ``high`` is not."""
+        while high - low > HEADERS_PER_QUESTION:
+            middle = (low + high) // 2
+            if self._newest_match(view, range(middle, middle + 1)) is None:
+                high = middle
+            else:
+                low = middle
+        return self._newest_match(view, range(low + 1, high)) or low
+
+    def _newest_match(self, view: ChainView, numbers: range) -> int | None:
+        if not numbers:
+            return None
+        headers = self._remote.ask([("node_getBlockHeader", [number]) for number in numbers]).results()
+        newest: int | None = None
+        for number, header in zip(numbers, headers, strict=True):
+            if header is not None and _is_stored(view, number, BlockHeader.from_json(header, "header").hash()):
+                newest = number
+        return newest
+
+    # ---- content -------------------------------------------------------------------------------
+
+    def _content(self, stored: Callable[[], ChainView], start: int, tips: L2Tips) -> Iterator[Record]:
+        """Everything behind block ``start``, which is stored."""
+        view = stored()
+        first, last = view.newest_complete_checkpoint(start) + 1, tips.checkpointed.checkpoint.number
+        if first <= last:
+            yield from self._pages(first, last, self._fetch_checkpoints)
+            view = stored()
+            start = view.tip_number
+        yield from self._blocks(view, start, tips.proposed.number)
+
+    def _blocks(self, view: ChainView, start: int, last: int) -> Iterator[Record]:
+        newest = view.header_json(start)
+        assert newest is not None
+        root_before = _message_root(orjson.loads(newest))
+
+        def fetch(first: int, count: int) -> _Page:
+            nonlocal root_before
+            page, root_before = self._fetch_blocks(first, count, root_before)
+            return page
+
+        # One page at a time: whether a block brings messages is seen from the block before it.
+        yield from self._pages(start + 1, last, fetch, ahead=1)
+
+    def _pages(
+        self, first: int, last: int, fetch: Callable[[int, int], _Page], *, ahead: int = PAGES_AHEAD
+    ) -> Iterator[Record]:
+        """All records from number ``first`` to ``last``, fetched some pages ahead of their use."""
+        pending: deque[Future[_Page]] = deque()
+        try:
+            while first <= last or pending:
+                while first <= last and len(pending) < ahead:
+                    count = min(self._page_items, last - first + 1)
+                    pending.append(self._executor.submit(fetch, first, count))
+                    first += count
+                page = pending.popleft().result()
+                self._adapt(page)
+                yield from page.records
+                if page.failure is not None:
+                    raise page.failure
+        finally:
+            for future in pending:
+                future.cancel()
+
+    def _adapt(self, page: _Page) -> None:
+        fitting = PAGE_BYTES_WANTED // max(1, page.item_bytes)
+        self._page_items = max(1, min(fitting, self._page_items * 2, PAGE_ITEMS_MAX))
+
+    def _fetch_checkpoints(self, first: int, count: int) -> _Page:
+        calls: list[tuple[str, Sequence[Any]]] = [("node_getCheckpoints", [first, count])]
+        if self._remote.is_fastnode:
+            calls += [("fastnode_getL1ToL2Messages", [number]) for number in range(first, first + count)]
+        reply = self._remote.ask(calls)
+        published, *messages = reply.results()
+        items = _as_list(published, "node_getCheckpoints")[:count]
+        messages = messages or [None] * count
+        page = _Page([], reply.byte_count // max(1, len(items)))
+        for number, item, texts in zip(range(first, first + count), items, messages, strict=False):
+            try:
+                page.records.append(self._checkpoint_record(number, item, texts))
+            except (DecodeError, MessagesUnavailable, UpstreamFault) as error:
+                return _Page(page.records, page.item_bytes, error)
+        return _complete(page, first, count, "checkpoint")
+
+    def _checkpoint_record(self, number: int, published: Any, texts: Any) -> CheckpointRecord:
+        record = CheckpointRecord({"published": published, "l1ToL2Messages": []})
+        if record.number != number:
+            raise UpstreamFault(f"asked for checkpoint {number}, it gave checkpoint {record.number}")
+        if record.header.in_hash != _NO_MESSAGES_IN_HASH:
+            texts = self._message_texts(number, texts)
+            record = CheckpointRecord({"published": published, "l1ToL2Messages": texts})
+        record.published  # noqa: B018 - decoded here, in the thread that works ahead
+        return record
+
+    def _fetch_blocks(self, first: int, count: int, root_before: str) -> tuple[_Page, str]:
+        reply = self._remote.ask([("node_getBlocks", [first, count])])
+        items = _as_list(reply.results()[0], "node_getBlocks")[:count]
+        page = _Page([], reply.byte_count // max(1, len(items)))
+        for number, item in zip(range(first, first + count), items, strict=False):
+            try:
+                record, root_before = self._block_record(number, item, root_before)
+            except (DecodeError, MessagesUnavailable, UpstreamFault) as error:
+                return _Page(page.records, page.item_bytes, error), root_before
+            page.records.append(record)
+        return _complete(page, first, count, "block"), root_before
+
+    def _block_record(self, number: int, item: Any, root_before: str) -> tuple[BlockRecord, str]:
+        raw = {"block": item}
+        block = BlockRecord(raw).block
+        if block.number != number:
+            raise UpstreamFault(f"asked for block {number}, it gave block {block.number}")
+        root = hex_text(block.header.state.l1_to_l2_message_tree.root)
+        # The padding of a checkpoint without messages is zeros, which leave the root of the tree as it is.
+        if block.index_within_checkpoint == 0 and root != root_before:
+            checkpoint = block.checkpoint_number
+            texts = None
+            if self._messages is None and self._remote.is_fastnode:
+                texts = self._remote.ask([("fastnode_getL1ToL2Messages", [checkpoint])]).results()[0]
+            return BlockRecord(raw | {"l1ToL2Messages": self._message_texts(checkpoint, texts)}), root
+        record = BlockRecord(raw)
+        record.block  # noqa: B018 - decoded here, in the thread that works ahead
+        return record, root
+
+    def _message_texts(self, checkpoint_number: int, remote_texts: Any) -> list[Any]:
+        """What L1 says, else what the node said."""
+        if self._messages is not None:
+            messages = self._messages.messages_of(checkpoint_number)
+            if messages is not None:
+                return [hex_text(message) for message in messages]
+        if remote_texts is None:
+            raise MessagesUnavailable(
+                f"checkpoint {checkpoint_number} inserts messages from L1, which {self.name} does not give: "
+                f"configure L1, or a fastnode as upstream"
+            )
+        return _as_list(remote_texts, "fastnode_getL1ToL2Messages")
+
+
+def _complete(page: _Page, first: int, count: int, what: str) -> _Page:
+    missing = first + len(page.records)
+    if missing == first + count:
+        return page
+    failure = UpstreamFault(f"it announced {what} {missing} and does not give it")
+    return _Page(page.records, page.item_bytes, failure)
+
+
+def _tips_record(view: ChainView, tips: L2Tips) -> Iterator[TipsRecord]:
+    """Its proven and finalized tips, as far as they are stored; what is final stays final."""
+    ours = view.tips
+    newest = ours.checkpointed
+    proven = tips.proven if tips.proven.checkpoint.number <= newest.checkpoint.number else newest
+    finalized = tips.finalized if tips.finalized.checkpoint.number <= newest.checkpoint.number else newest
+    if finalized.checkpoint.number < ours.finalized.checkpoint.number:
+        finalized = ours.finalized
+    if proven.checkpoint.number < finalized.checkpoint.number:
+        proven = finalized
+    if (proven, finalized) != (ours.proven, ours.finalized):
+        yield TipsRecord(L2Tips(ours.proposed, ours.checkpointed, proven, finalized))
+
+
+def _is_stored(view: ChainView, number: int, block_hash: bytes) -> bool:
+    """Block 0 is always the same: its tips carry a constant in place of its hash."""
+    return number == _GENESIS or view.block_number_by_hash(block_hash) == number
+
+
+def _message_root(header: dict[str, Any]) -> str:
+    root: str = header["state"]["l1ToL2MessageTree"]["root"]
+    return root
+
+
+def _as_list(value: Any, what: str) -> list[Any]:
+    if isinstance(value, UpstreamRejection):
+        raise value
+    if not isinstance(value, list):
+        raise UpstreamFault(f"{what} gave no list")
+    return value

@@ -1,0 +1,277 @@
+"""The loop that follows a live chain: choose an upstream, make a pass, sleep.
+
+Runs in the thread that ingests.  Whatever the other side does is an expected event here: an upstream that does
+not answer is asked again later, one that gives wrong answers is put aside, and the stored chain stays as it was.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fastnode.archiver.chain_export import stored_records
+from fastnode.archiver.ingest import Ingestor
+from fastnode.archiver.queries import ChainView
+from fastnode.archiver.sources.base import MessageSource, Record, UndoRecord
+from fastnode.archiver.sources.upstream import UpstreamSource
+from fastnode.errors import BlockRejected, DecodeError, MessagesUnavailable, UpstreamError, UpstreamUnavailable
+from fastnode.following.progress import CatchUpProgress
+from fastnode.following.publication import Publication
+from fastnode.following.sync_control import SyncControl
+from fastnode.following.upstreams import Upstream, Upstreams
+from fastnode.observability.logs import fields
+from fastnode.protocol.fields import hex_text
+from fastnode.protocol.header import BlockHeader
+
+__all__ = ["Follower", "FollowerOptions"]
+
+logger = logging.getLogger(__name__)
+
+#: Passes that go wrong, one after the other, before an upstream is put aside.  A reorg in the middle of a pass can
+#: look like a wrong answer; it does not do so twice.
+BAD_PASSES_MAX: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowerOptions:
+    poll_interval_s: float = 0.5
+    ready_max_lag_blocks: int = 16
+    #: How often other upstreams are asked whether they have the same blocks.
+    comparison_interval_s: float = 5.0
+
+
+@dataclass(slots=True)
+class _Reorg:
+    """A reorg whose replacement is not complete yet."""
+
+    before: ChainView
+    target: int  # the newest block that stays
+
+
+class Follower:
+    """``run`` it in the thread that ingests; the rest may be called from any thread.
+
+    ``on_pass`` is called after each complete pass, with the upstream it was made with.
+    """
+
+    def __init__(
+        self,
+        ingestor: Ingestor,
+        upstreams: Upstreams,
+        control: SyncControl,
+        publication: Publication,
+        executor: Executor,
+        *,
+        messages: MessageSource | None = None,
+        options: FollowerOptions | None = None,
+        on_pass: Callable[[Upstream], None] = lambda upstream: None,
+    ) -> None:
+        self._ingestor = ingestor
+        self._upstreams = upstreams
+        self._control = control
+        self._publication = publication
+        self._options = options or FollowerOptions()
+        self._on_pass = on_pass
+        self._sources = {upstream: UpstreamSource(upstream, executor, messages) for upstream in upstreams.all}
+        self._bad_passes = dict.fromkeys(upstreams.all, 0)
+        self._progress = CatchUpProgress()
+        self._next_comparison_at = 0.0
+        #: Why the chain does not advance; None while it does.
+        self.trouble: str | None = "no upstream has been asked yet"
+        self.has_caught_up = False
+        self.source_tip: int | None = None
+        self.reorg_count = 0
+        #: When a pass was complete last, on the clock of ``time.time``.
+        self.last_pass_at: float | None = None
+
+    # ---- for others ------------------------------------------------------------------------------
+
+    @property
+    def lag_blocks(self) -> int | None:
+        """How far the newest block known to exist is ahead; None before any upstream has answered."""
+        tip = self.source_tip
+        return None if tip is None else max(0, tip - self._ingestor.view.tip_number)
+
+    @property
+    def is_ready(self) -> bool:
+        """Caught up once, and not too far behind since."""
+        lag = self.lag_blocks
+        return self.has_caught_up and (lag is None or lag <= self._options.ready_max_lag_blocks)
+
+    def describe(self) -> dict[str, Any]:
+        """For status reports."""
+        return {
+            "state": self._state(),
+            "reason": self.trouble,
+            "tip": self._ingestor.view.tip_number,
+            "sourceTip": self.source_tip,
+            "lagBlocks": self.lag_blocks,
+            "isReady": self.is_ready,
+            "reorgs": self.reorg_count,
+            "lastPassAt": None if self.last_pass_at is None else int(self.last_pass_at),
+            "upstreams": self._upstreams.describe(),
+        }
+
+    def _state(self) -> str:
+        if self._control.is_paused:
+            return "paused"
+        if self.trouble is not None:
+            return "degraded"
+        return "following" if self.has_caught_up else "catching up"
+
+    # ---- the loop --------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Follow until StopRequested."""
+        while True:
+            self._control.pass_point()
+            pause = self._options.poll_interval_s
+            if not self._round():
+                pause = max(pause, min(self._upstreams.seconds_until_usable(), 1.0))
+            self._control.sleep(pause)
+
+    def _round(self) -> bool:
+        """One pass with the first upstream that has anything to say; False if none had."""
+        shorter: list[UpstreamSource] = []
+        answered = False
+        for upstream in self._upstreams.usable():
+            source = self._sources[upstream]
+            if not self._try_pass(upstream, source):
+                continue
+            answered = True
+            if not source.is_behind:
+                for other in shorter:
+                    other.trust_nothing_shorter()
+                self._compare_with_others(upstream)
+                return True
+            shorter.append(source)
+        if not answered and not any(self._bad_passes.values()):
+            self._set_trouble("no upstream answers")
+        return answered
+
+    def _try_pass(self, upstream: Upstream, source: UpstreamSource) -> bool:
+        try:
+            self._pass(source)
+        except UpstreamUnavailable:
+            return False  # its health keeps the reason
+        except MessagesUnavailable as error:
+            self._set_trouble(str(error))
+            return False
+        except (BlockRejected, DecodeError, UpstreamError) as error:
+            self._on_bad_answer(upstream, str(error))
+            return False
+        finally:
+            self._note_tip(upstream, source)
+        self._bad_passes[upstream] = 0
+        self.trouble = None
+        self.last_pass_at = time.time()
+        if not source.is_behind:
+            self.has_caught_up = True
+        self._on_pass(upstream)
+        return True
+
+    def _note_tip(self, upstream: Upstream, source: UpstreamSource) -> None:
+        if source.tips is not None:
+            upstream.tip_number = self.source_tip = source.tips.proposed.number
+
+    def _on_bad_answer(self, upstream: Upstream, reason: str) -> None:
+        self._bad_passes[upstream] += 1
+        self._set_trouble(f"{upstream.name}: {reason}")
+        if self._bad_passes[upstream] >= BAD_PASSES_MAX:
+            self._bad_passes[upstream] = 0
+            upstream.put_aside(reason)
+        else:
+            logger.warning("answer refused", extra=fields(upstream=upstream.name, reason=reason))
+
+    def _set_trouble(self, reason: str) -> None:
+        if reason != self.trouble:
+            logger.warning("the chain does not advance", extra=fields(reason=reason))
+        self.trouble = reason
+
+    # ---- one pass --------------------------------------------------------------------------------
+
+    def _pass(self, source: UpstreamSource) -> None:
+        reorg: _Reorg | None = None
+        records = source.records(lambda: self._ingestor.view)
+        try:
+            for record in records:
+                if reorg is None:
+                    self._control.pass_point()
+                if isinstance(record, UndoRecord):
+                    reorg = self._begin_reorg(record, source)
+                self._apply(record, source)
+                if reorg is not None and self._ingestor.view.tip_number >= reorg.before.tip_number:
+                    self._publication.release()
+                    reorg = None
+        except (BlockRejected, DecodeError, UpstreamError, MessagesUnavailable):
+            if reorg is not None:
+                self._put_back(reorg)
+            raise
+        finally:
+            records.close()
+            self._publication.release()
+
+    def _apply(self, record: Record, source: UpstreamSource) -> None:
+        self._ingestor.apply(record)
+        tips = source.tips
+        if tips is not None:
+            self.source_tip = tips.proposed.number
+            self._progress.note(self._ingestor.view.tip_number, tips.proposed.number)
+
+    def _begin_reorg(self, record: UndoRecord, source: UpstreamSource) -> _Reorg:
+        view = self._ingestor.view
+        self.reorg_count += 1
+        facts = fields(upstream=source.name, tip=view.tip_number, back_to=record.block_number)
+        logger.warning("reorg", extra=facts)
+        self._publication.hold()
+        return _Reorg(view, record.block_number)
+
+    def _put_back(self, reorg: _Reorg) -> None:
+        """The replacement is wrong or did not come: what was there before is right as far as anybody knows."""
+        self._ingestor.undo_above(reorg.target)
+        for record in stored_records(reorg.before, reorg.target + 1):
+            self._ingestor.apply(record)
+        logger.warning("the blocks before the reorg are back", extra=fields(tip=self._ingestor.view.tip_number))
+
+    # ---- what others say -------------------------------------------------------------------------
+
+    def _compare_with_others(self, followed: Upstream) -> None:
+        """Two upstreams must have the same block at the checkpointed tip; the one that is not followed goes."""
+        now = time.monotonic()
+        if len(self._upstreams.all) < 2 or now < self._next_comparison_at:
+            return
+        self._next_comparison_at = now + self._options.comparison_interval_s
+        block = self._ingestor.view.tips.checkpointed.block
+        if block.number == 0:
+            return
+        for upstream in self._upstreams.usable():
+            if upstream is not followed:
+                self._compare(upstream, followed, block.number, block.hash)
+
+    def _compare(self, upstream: Upstream, followed: Upstream, number: int, expected: bytes) -> None:
+        try:
+            answer = upstream.call("node_getBlockHeader", number)
+            found = None if answer is None else BlockHeader.from_json(answer, "header").hash()
+        except UpstreamUnavailable:
+            return
+        except (UpstreamError, DecodeError) as error:
+            self._on_bad_comparison(upstream, str(error))
+            return
+        if found is None or found == expected:
+            self._bad_passes[upstream] = 0
+            return
+        self._on_bad_comparison(
+            upstream,
+            f"it disagrees with {followed.name}: block {number} is {hex_text(found)} here and {hex_text(expected)} "
+            f"there, which is verified",
+        )
+
+    def _on_bad_comparison(self, upstream: Upstream, reason: str) -> None:
+        self._bad_passes[upstream] += 1
+        if self._bad_passes[upstream] >= BAD_PASSES_MAX:
+            self._bad_passes[upstream] = 0
+            upstream.put_aside(reason)

@@ -1,0 +1,138 @@
+"""The parts that follow a chain, put together: what the node starts when it has upstreams.
+
+following = Following(settings, network_of=lambda: store.chain or None)
+chain, genesis = following.learn_chain()         # only if nothing is stored yet
+follower = following.follow(ingestor, ...)       # to be run in the thread that ingests
+following.interrupt()                            # ends what waits for an upstream, from any thread
+following.close()
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+from fastnode.archiver.ingest import Ingestor
+from fastnode.archiver.queries import ChainInfo
+from fastnode.archiver.sources.base import ChainRecord, GenesisRecord, MessageSource
+from fastnode.config.settings import Settings
+from fastnode.errors import DecodeError, StartError, UpstreamError, UpstreamFault, UpstreamUnavailable
+from fastnode.following.client import ClientLimits
+from fastnode.following.follower import Follower, FollowerOptions
+from fastnode.following.genesis import learn_chain
+from fastnode.following.network import NetworkThread
+from fastnode.following.publication import Publication
+from fastnode.following.sync_control import SyncControl
+from fastnode.following.upstreams import Patience, Upstream, Upstreams, check_url
+
+__all__ = ["Following"]
+
+logger = logging.getLogger(__name__)
+
+#: A node with nothing stored waits this long for an upstream to answer before its start fails.
+FIRST_ANSWER_TIME_S: Final = 60.0
+_RETRY_PAUSE_S: Final = 0.5
+#: Threads that fetch and decode ahead of ingestion.
+FETCHERS: Final = 3
+
+
+class Following:
+    """``expected`` gives the stored chain, None while there is none.  SettingError for a URL that is none."""
+
+    def __init__(
+        self, settings: Settings, expected: Callable[[], ChainInfo | None], *, patience: Patience | None = None
+    ) -> None:
+        self._settings = settings
+        self._expected = expected
+        self._network = NetworkThread()
+        limits = ClientLimits(
+            request_time_s=settings.upstream_timeout_s, response_bytes_max=settings.upstream_max_response_size
+        )
+        urls = dict.fromkeys(check_url(url) for url in settings.upstream_url or ())
+        self.upstreams = Upstreams(
+            [Upstream(url, self._network, limits=limits, patience=patience) for url in urls], expected
+        )
+        self._executor = ThreadPoolExecutor(FETCHERS, thread_name_prefix="fastnode-fetch")
+        self.follower: Follower | None = None
+        self._is_closed = False
+
+    def start(self) -> None:
+        self._network.start()
+
+    def check_network(self) -> None:
+        """StartError when an upstream that answers now is on another network than the stored chain."""
+        for upstream in self.upstreams.all:
+            try:
+                upstream.identify(self._expected())
+            except UpstreamUnavailable:
+                continue
+            except UpstreamFault as error:
+                raise StartError(f"upstream {upstream.name}: {error}") from error
+            except UpstreamError as error:
+                upstream.put_aside(str(error))
+
+    def learn_chain(
+        self, genesis_file: Path | None = None, l1_constants: dict[str, Any] | None = None
+    ) -> tuple[ChainRecord, GenesisRecord]:
+        """Which chain this will be; waits for an upstream to answer.  StartError with the reason."""
+        deadline = time.monotonic() + FIRST_ANSWER_TIME_S
+        while not self._is_closed:
+            upstream = self.upstreams.choose()
+            if upstream is not None:
+                try:
+                    return learn_chain(upstream, genesis_file, l1_constants)
+                except UpstreamUnavailable:
+                    continue
+                except (UpstreamError, DecodeError) as error:
+                    raise StartError(f"upstream {upstream.name}: {error}") from error
+            if time.monotonic() > deadline:
+                break
+            time.sleep(_RETRY_PAUSE_S)
+        reasons = "; ".join(f"{item['url']}: {item['reason']}" for item in self.upstreams.describe())
+        raise StartError(f"nothing is stored yet and no upstream answers: {reasons}")
+
+    def follow(
+        self,
+        ingestor: Ingestor,
+        control: SyncControl,
+        publication: Publication,
+        *,
+        messages: MessageSource | None = None,
+        on_pass: Callable[[Upstream], None] = lambda upstream: None,
+    ) -> Follower:
+        settings = self._settings
+        self.follower = Follower(
+            ingestor,
+            self.upstreams,
+            control,
+            publication,
+            self._executor,
+            messages=messages,
+            options=FollowerOptions(
+                poll_interval_s=settings.archiver_polling_interval_ms / 1000,
+                ready_max_lag_blocks=settings.ready_max_lag_blocks,
+            ),
+            on_pass=on_pass,
+        )
+        return self.follower
+
+    @property
+    def is_ready(self) -> bool:
+        return self.follower is not None and self.follower.is_ready
+
+    def status(self) -> dict[str, Any] | None:
+        return None if self.follower is None else self.follower.describe()
+
+    def interrupt(self) -> None:
+        """Nobody waits for an upstream any longer."""
+        self._is_closed = True
+        self._network.close()
+
+    def close(self) -> None:
+        """After the thread that ingests has ended.  May be called more than once."""
+        self.interrupt()
+        self._executor.shutdown(wait=True, cancel_futures=True)

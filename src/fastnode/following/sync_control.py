@@ -1,0 +1,117 @@
+"""Pause and resume for the thread that ingests.
+
+                       pause()                     the worker reaches its next pass point
+    RUNNING ────────────────────► PAUSING ─────────────────────────────► PAUSED
+       ▲                             │                                     │
+       └──────────── resume() ───────┴──────────────── resume() ───────────┘
+
+    stop(), from any state: STOPPING; the worker leaves with StopRequested at its next pass point
+    leave(), by the worker: it will never touch the chain again; pausing then succeeds at once
+
+The worker passes between two records, so a paused chain consists of whole blocks.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["StopRequested", "SyncControl", "SyncState"]
+
+
+class StopRequested(Exception):  # noqa: N818 - not an error
+    """Ends the worker between two records."""
+
+
+class SyncState(enum.Enum):
+    RUNNING = "running"
+    PAUSING = "pausing"
+    PAUSED = "paused"
+    STOPPING = "stopping"
+
+
+class SyncControl:
+    """Shared by the worker and those who control it."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._state = SyncState.RUNNING
+        self._worker_has_left = False
+        self._operation = threading.Lock()
+
+    @property
+    def state(self) -> SyncState:
+        return self._state
+
+    @property
+    def is_paused(self) -> bool:
+        return self._state in (SyncState.PAUSING, SyncState.PAUSED)
+
+    # ---- the worker's side -------------------------------------------------------------------
+
+    def pass_point(self) -> None:
+        """Go on, wait here while paused, or leave with StopRequested."""
+        # Fast path. If: nobody wants anything.  Then: no lock.
+        if self._state is SyncState.RUNNING:
+            return
+        with self._changed:
+            while self._state in (SyncState.PAUSING, SyncState.PAUSED):
+                self._enter(SyncState.PAUSED)
+                self._changed.wait()
+            if self._state is SyncState.STOPPING:
+                raise StopRequested
+
+    def sleep(self, seconds: float) -> None:
+        """A pass point that lasts; ends early when somebody wants something."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._state is not SyncState.RUNNING, timeout=seconds)
+        self.pass_point()
+
+    def leave(self) -> None:
+        with self._changed:
+            self._worker_has_left = True
+            if self._state is SyncState.PAUSING:
+                self._state = SyncState.PAUSED
+            self._changed.notify_all()
+
+    # ---- the other side ----------------------------------------------------------------------
+
+    def pause(self, timeout_s: float) -> bool:
+        """Wait until the worker rests; False if it did not get there in time (it will all the same)."""
+        deadline = time.monotonic() + timeout_s
+        with self._changed:
+            if self._state is SyncState.RUNNING:
+                self._enter(SyncState.PAUSED if self._worker_has_left else SyncState.PAUSING)
+            return self._changed.wait_for(
+                lambda: self._state is not SyncState.PAUSING, timeout=max(0.0, deadline - time.monotonic())
+            )
+
+    def resume(self) -> bool:
+        """False if there was nothing to resume."""
+        with self._changed:
+            if not self.is_paused:
+                return False
+            self._enter(SyncState.RUNNING)
+            return True
+
+    def stop(self) -> None:
+        with self._changed:
+            self._enter(SyncState.STOPPING)
+
+    @contextmanager
+    def one_operation(self) -> Iterator[bool]:
+        """True for one caller at a time; whoever comes meanwhile gets False."""
+        acquired = self._operation.acquire(blocking=False)
+        try:
+            yield acquired
+        finally:
+            if acquired:
+                self._operation.release()
+
+    def _enter(self, state: SyncState) -> None:
+        if state is not self._state:
+            self._state = state
+            self._changed.notify_all()
