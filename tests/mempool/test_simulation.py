@@ -1,0 +1,141 @@
+"""Handing simulations to another node: a real HTTP server that answers well, badly and not at all."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from tests.mempool.recorded import hashes, recorded_tx, recordings
+
+from fastnode.errors import ServerError
+from fastnode.mempool import simulation
+from fastnode.mempool.simulation import UpstreamSimulator
+
+FRESH = hashes("fresh")[0]
+
+
+class Upstream:
+    """Answers every POST with ``status`` and ``body``; keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.status = 200
+        self.body = b"{}"
+        self.asked: list[dict[str, Any]] = []
+        self.hold: threading.Event | None = None
+        self.arrived = threading.Semaphore(0)
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                outer.asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                outer.arrived.release()
+                if outer.hold is not None:
+                    outer.hold.wait(20)
+                self.send_response(outer.status)
+                self.send_header("Content-Length", str(len(outer.body)))
+                self.end_headers()
+                self.wfile.write(outer.body)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread.start()
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+@pytest.fixture
+def upstream() -> Iterator[Upstream]:
+    server = Upstream()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def simulate(upstream: Upstream) -> Callable[..., bytes]:
+    simulator = UpstreamSimulator(upstream.url, timeout_s=20, calls_max=1)
+    return lambda **options: simulator.simulate(recorded_tx(FRESH), **({"skip_fee_enforcement": False} | options))
+
+
+def test_the_question_is_passed_on_and_the_answer_back(upstream: Upstream, simulate: Callable[..., bytes]) -> None:
+    upstream.body = b'{"jsonrpc":"2.0","id":1,"result":{"gasUsed":{"totalGas":{"daGas":1,"l2Gas":2}}}}'
+    assert simulate(skip_fee_enforcement=True) == b'{"gasUsed":{"totalGas":{"daGas":1,"l2Gas":2}}}'
+    (question,) = upstream.asked
+    assert question["method"] == "node_simulatePublicCalls"
+    assert question["params"] == [recordings()[FRESH]["tx"], True]
+
+
+@pytest.mark.parametrize("status", [200, 400])
+def test_their_error_is_the_answer_under_our_code(
+    status: int, upstream: Upstream, simulate: Callable[..., bytes]
+) -> None:
+    upstream.status = status
+    upstream.body = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32702,"message":"Transaction failed","data":{"a":1}}}'
+    with pytest.raises(ServerError) as caught:
+        simulate()
+    assert (caught.value.code, caught.value.message, caught.value.data) == (-32000, "Transaction failed", {"a": 1})
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"<html>", "no JSON-RPC answer"),
+        (b"[]", "no JSON-RPC answer"),
+        (b"", "no JSON-RPC answer"),
+        (b'{"id":1}', "no result"),
+        (b'{"error":"x"}', "without a reason"),
+        (b'{"error":{"message":5}}', "without a reason"),
+    ],
+)
+def test_nonsense_is_an_error(body: bytes, message: str, upstream: Upstream, simulate: Callable[..., bytes]) -> None:
+    upstream.body = body
+    with pytest.raises(ServerError, match=message):
+        simulate()
+
+
+def test_a_huge_answer_is_not_read(
+    upstream: Upstream, simulate: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulation, "_ANSWER_BYTES_MAX", 1000)
+    upstream.body = b'{"result":"' + b"x" * 1000 + b'"}'
+    with pytest.raises(ServerError, match="exceeds 1000 bytes"):
+        simulate()
+
+
+def test_nobody_there_is_an_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(ServerError, match="cannot be reached"):
+        UpstreamSimulator(f"http://127.0.0.1:{port}").simulate(recorded_tx(FRESH), skip_fee_enforcement=False)
+
+
+def test_a_silent_node_is_not_waited_for_forever(upstream: Upstream) -> None:
+    upstream.hold = threading.Event()
+    simulator = UpstreamSimulator(upstream.url, timeout_s=0.2)
+    with pytest.raises(ServerError, match="cannot be reached"):
+        simulator.simulate(recorded_tx(FRESH), skip_fee_enforcement=False)
+    upstream.hold.set()
+
+
+def test_only_so_many_are_asked_at_a_time(upstream: Upstream, simulate: Callable[..., bytes]) -> None:
+    upstream.hold = threading.Event()
+    upstream.body = b'{"result":1}'
+    first = threading.Thread(target=simulate)
+    first.start()
+    assert upstream.arrived.acquire(timeout=20)
+    with pytest.raises(ServerError, match="1 public simulations are running"):
+        simulate()
+    upstream.hold.set()
+    first.join()
+    assert simulate() == b"1"
