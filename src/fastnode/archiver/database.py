@@ -25,7 +25,7 @@ BLOOM_FILTER_BITS_PER_KEY: Final = 10
 BLOCK_CACHE_BYTES: Final = 32 << 20
 
 
-def open_leveldb(path: Path, *, create: bool) -> Any:
+def open_leveldb(path: Path, *, create: bool, block_cache_bytes: int = BLOCK_CACHE_BYTES) -> Any:
     """Open or create the LevelDB at ``path``; every failure is a DataDirectoryError that says why."""
     if not create and not (path / "CURRENT").is_file():
         raise DataDirectoryError(f"{path} holds no fastnode database")
@@ -36,7 +36,7 @@ def open_leveldb(path: Path, *, create: bool) -> Any:
             create_if_missing=create,
             write_buffer_size=WRITE_BUFFER_BYTES,
             bloom_filter_bits=BLOOM_FILTER_BITS_PER_KEY,
-            lru_cache_size=BLOCK_CACHE_BYTES,
+            lru_cache_size=block_cache_bytes,
         )
     except plyvel.CorruptionError as error:
         raise DataDirectoryError(

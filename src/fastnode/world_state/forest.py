@@ -9,16 +9,22 @@ from fastnode.world_state.indexed import IndexedTree
 from fastnode.world_state.snapshot import Snapshot
 from fastnode.world_state.trees import ARCHIVE, L1_TO_L2, NOTE_HASH, NULLIFIER, PUBLIC_DATA
 
-__all__ = ["Forest"]
+__all__ = ["Forest", "block_cache_bytes"]
 
 MEBIBYTE = 1 << 20
 
 
+def block_cache_bytes(cache_mb: int) -> int:
+    """The database's share: tiles and leaves that were read lately."""
+    return max(MEBIBYTE, cache_mb * MEBIBYTE // 2)
+
+
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """Half of the budget is for upper nodes, half for superseded nodes of the indexed trees.
+    """A quarter of the budget is for upper nodes, a quarter for superseded nodes of the indexed trees.
 
-    Both grow only as they fill: a small chain uses little whatever the budget.
+    Both grow only as they fill: a small chain uses little whatever the budget.  The other half is the
+    database's, for what lies below: :func:`block_cache_bytes`.
     """
 
     nullifiers: IndexedTree
@@ -29,16 +35,14 @@ class Forest:
 
     @classmethod
     def within(cls, cache_mb: int) -> Forest:
-        """Trees that together keep at most ``cache_mb`` MiB in memory."""
-        sixteenth = cache_mb * MEBIBYTE // 16
+        """Trees that together keep at most half of ``cache_mb`` MiB in memory."""
+        part = cache_mb * MEBIBYTE // 32
         return cls(
-            nullifiers=IndexedTree(NULLIFIER, value_bytes=0, memory_bytes=2 * sixteenth, history_bytes=5 * sixteenth),
-            note_hashes=AppendOnlyTree(NOTE_HASH, memory_bytes=2 * sixteenth),
-            public_data=IndexedTree(
-                PUBLIC_DATA, value_bytes=32, memory_bytes=2 * sixteenth, history_bytes=3 * sixteenth
-            ),
-            messages=AppendOnlyTree(L1_TO_L2, memory_bytes=sixteenth),
-            archive=AppendOnlyTree(ARCHIVE, memory_bytes=sixteenth),
+            nullifiers=IndexedTree(NULLIFIER, value_bytes=0, memory_bytes=2 * part, history_bytes=5 * part),
+            note_hashes=AppendOnlyTree(NOTE_HASH, memory_bytes=2 * part),
+            public_data=IndexedTree(PUBLIC_DATA, value_bytes=32, memory_bytes=2 * part, history_bytes=3 * part),
+            messages=AppendOnlyTree(L1_TO_L2, memory_bytes=part),
+            archive=AppendOnlyTree(ARCHIVE, memory_bytes=part),
         )
 
     @property

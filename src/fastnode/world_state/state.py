@@ -20,7 +20,7 @@ from fastnode.protocol.block import L2Block
 from fastnode.world_state.append_only import Change
 from fastnode.world_state.apply import BlockDraft, PreparedBlock, Seal, build_block, prepare_block
 from fastnode.world_state.check import check_trees
-from fastnode.world_state.forest import Forest
+from fastnode.world_state.forest import Forest, block_cache_bytes
 from fastnode.world_state.genesis import compute_genesis
 from fastnode.world_state.layout import (
     BLOCK,
@@ -66,15 +66,16 @@ class WorldState:
     def __init__(self, data_directory: Path, genesis: GenesisRecord, *, cache_mb: int = 256, history: int = 0) -> None:
         """Open ``<data_directory>/world_state``, or create it from the prefilled data of ``genesis``.
 
-        ``cache_mb`` bounds the tree nodes held in memory; ``history`` is the number of checkpoints whose
-        blocks can still be read, 0 or less for all.  DataDirectoryError: in use, unwritable, damaged, of
-        another schema or chain.  StartError: the computed genesis archive root is not ``genesis``'s.
+        ``cache_mb`` bounds the memory of tree nodes and of the database's cache; ``history`` is the number of
+        checkpoints whose blocks can still be read, 0 or less for all.  DataDirectoryError: in use, unwritable,
+        damaged, of another schema or chain.  StartError: the computed genesis archive root is not ``genesis``'s.
         """
         path = data_directory / WORLD_STATE_DIRECTORY
         self._history = history
         self._views: weakref.WeakSet[WorldStateView] = weakref.WeakSet()
         self._forest = Forest.within(cache_mb)
-        self._database = SharedDatabase(open_leveldb(path, create=True), path)
+        database = open_leveldb(path, create=True, block_cache_bytes=block_cache_bytes(cache_mb))
+        self._database = SharedDatabase(database, path)
         self._closed = False
         try:
             if self._database.is_empty():
