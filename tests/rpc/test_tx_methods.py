@@ -13,11 +13,15 @@ import pytest
 from tests.mempool.chain import RECORDED_NOW, TOKEN_CLASS
 from tests.mempool.recorded import expand, hashes, recordings, rows
 
+from fastnode.archiver.chain_import import import_chain_file
+from fastnode.archiver.queries import ChainView
 from fastnode.chain_data import ChainData
 from fastnode.config.allow_list import AllowedElement
 from fastnode.errors import ServerError
+from fastnode.mempool.entries import TxState
 from fastnode.mempool.fee_sources import LatestFees
 from fastnode.mempool.service import Mempool, MempoolOptions
+from fastnode.node import sample_chain
 from fastnode.protocol.header import GasFees
 from fastnode.protocol.tx import Tx
 from fastnode.rpc import tx_methods
@@ -39,7 +43,8 @@ class Node:
     """Chain, state and mempool of one data directory, without ports."""
 
     def __init__(self, data: ChainData, path: Path, *, undo_above: int | None = None, **options: Any) -> None:
-        self.ingestor = data.open_ingestor(verify=False)
+        self.views_followed = 0
+        self.ingestor = data.open_ingestor(verify=False, on_commit=self._on_commit)
         self.ingestor.catch_up()
         if undo_above is not None:
             self.ingestor.undo_above(undo_above)
@@ -54,17 +59,20 @@ class Node:
     def _open(self) -> Mempool:
         return Mempool.open(self._path, self.view, self._options, now=lambda: self.now)
 
+    def _on_commit(self, chain: ChainView) -> None:
+        """As the node does: chain and state of a published view are at one block."""
+        if hasattr(self, "mempool") and self._state.view.tip.number == chain.tip_number:
+            self.view = View(chain, self._state.view)
+            self.mempool.on_view(self.view)
+            self.views_followed += 1
+
     def restart_mempool(self) -> None:
         self.mempool.close()
         self.mempool = self._open()
 
     def undo_above(self, number: int) -> None:
         self.ingestor.undo_above(number)
-        self.publish()
-
-    def publish(self) -> None:
-        self.view = View(self.ingestor.view, self._state.view)
-        self.mempool.on_view(self.view)
+        assert self.view.chain.tip_number == number
 
     def call(self, method: str, *parameters: Any, method_set: str = "both") -> dict[str, Any]:
         """The answer's ``result`` or ``error``; neither: nothing."""
@@ -271,6 +279,47 @@ def test_a_tx_whose_anchor_is_undone_is_dropped(node: Node) -> None:
     node.undo_above(60)
     assert node.call("node_getTxReceipt", FRESH[0])["result"]["status"] == "dropped"
     assert node.call("node_getPendingTxCount") == {"result": 0}
+
+
+def test_blocks_take_their_txs_out_of_the_pool(make_node: Callable[..., Node]) -> None:
+    node = make_node(undo_above=64)
+    info = node.view.chain.block_info(64)
+    assert info is not None
+    node.now = info.timestamp
+    pending = next(row["result"] for row in rows("txs_pending") if row["method"] == "node_getPendingTxs")
+    sent = [tx["$tx"] for tx in pending]
+    assert all(node.send(tx_hash) == {} for tx_hash in sent)
+    before = node.views_followed
+    import_chain_file(node.ingestor, Path(str(sample_chain())))
+    assert node.views_followed > before + 42
+    assert node.call("node_getPendingTxCount") == {"result": 0}
+    statuses = {tx_hash: node.call("node_getTxReceipt", tx_hash)["result"]["status"] for tx_hash in sent}
+    # All were mined and are final by now, but for one that expired while it waited.
+    assert set(statuses.values()) == {"finalized", "dropped"}
+    assert [tx_hash for tx_hash, status in statuses.items() if status == "dropped"] == [
+        row["txHash"] for row in rows("txs_dropped") if row["label"] == "expires soon"
+    ]
+    assert [node.call("node_getTxByHash", tx_hash) for tx_hash in sent] == [{}] * len(sent)
+
+
+def test_mined_txs_are_pending_again_after_a_reorg(make_node: Callable[..., Node]) -> None:
+    """A transaction of block 65 is seen pending, mined, and pending again."""
+    node = make_node(undo_above=64)
+    info = node.view.chain.block_info(64)
+    assert info is not None
+    node.now = info.timestamp
+    pending = next(row["result"] for row in rows("txs_pending") if row["method"] == "node_getPendingTxs")
+    sent = [tx["$tx"] for tx in pending]
+    assert all(node.send(tx_hash) == {} for tx_hash in sent)
+    states = []
+    follow = node.mempool.pool.on_finalized
+    node.mempool.pool.on_finalized = lambda number: None  # keep what is final, so that it can come back
+    import_chain_file(node.ingestor, Path(str(sample_chain())))
+    states.append({node.mempool.pool.state_of(bytes.fromhex(tx_hash[2:])) for tx_hash in sent})
+    node.undo_above(64)
+    states.append({node.mempool.pool.state_of(bytes.fromhex(tx_hash[2:])) for tx_hash in sent})
+    node.mempool.pool.on_finalized = follow
+    assert states == [{TxState.MINED, TxState.DELETED}, {TxState.PENDING, TxState.DELETED}]
 
 
 def test_the_mempool_waits_for_the_state(make_node: Callable[..., Node]) -> None:
