@@ -1,0 +1,100 @@
+"""From settings to a mempool, and what stops a start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from tests.mempool.chain import chain_records
+from tests.mempool.made import hash_of, made_txs
+
+from fastnode.config.settings import Settings
+from fastnode.errors import SettingError
+from fastnode.mempool.network import NetworkIdentity
+from fastnode.mempool.service import MempoolOptions
+from fastnode.protocol.fields import MODULUS
+
+
+class _Chain:
+    """What a network identity reads of a view: the bundled chain's genesis under another node version."""
+
+    def __init__(self, version: str) -> None:
+        self.node_version = version
+        self.l1_chain_id, self.rollup_version = 31337, 3658137161
+        self._instances = {instance["address"]: instance for instance in chain_records()[1]["contractInstances"]}
+
+    @property
+    def chain(self) -> _Chain:
+        return self
+
+    def contract_instance_json(self, address: bytes) -> bytes | None:
+        instance = self._instances.get("0x" + address.hex())
+        return None if instance is None else orjson.dumps(instance)
+
+
+def test_the_networks_values_follow_from_the_chain(network: NetworkIdentity) -> None:
+    assert NetworkIdentity.of_view(_Chain("4.1.2")) == network
+
+
+def test_an_unknown_release_needs_its_root_named(network: NetworkIdentity, caplog: pytest.LogCaptureFixture) -> None:
+    assert NetworkIdentity.of_view(_Chain("9.9.9")) == replace(network, vk_tree_root=None)
+    assert "--vk-tree-root" in caplog.text
+    named = NetworkIdentity.of_view(_Chain("9.9.9"), vk_tree_root=b"\1" * 32)
+    assert named == replace(network, vk_tree_root=b"\1" * 32)
+
+
+def test_settings_are_the_options_of_the_mempool() -> None:
+    options = MempoolOptions.of(
+        Settings(
+            p2p_max_pending_tx_count=5,
+            p2p_rpc_price_bump_percentage=0,
+            p2p_tx_pool_delete_txs_after_reorg=True,
+            transactions_disabled=True,
+            vk_tree_root="0x05",
+            proof_verifier_command="verify --fast",
+            public_simulator_url="http://127.0.0.1:1",
+        )
+    )
+    assert options.vk_tree_root == (5).to_bytes(32, "big")
+    expected = MempoolOptions(
+        p2p_max_pending_tx_count=5,
+        p2p_rpc_price_bump_percentage=0,
+        p2p_tx_pool_delete_txs_after_reorg=True,
+        transactions_disabled=True,
+        vk_tree_root=options.vk_tree_root,
+        proof_verifier_command="verify --fast",
+        public_simulator_url="http://127.0.0.1:1",
+    )
+    assert options == expected
+    assert MempoolOptions.of(Settings()) == MempoolOptions()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("vk_tree_root", "x"), ("vk_tree_root", str(MODULUS)), ("public_simulator_url", "localhost:8080")],
+)
+def test_a_value_without_meaning_is_named(name: str, value: str) -> None:
+    values: dict[str, Any] = {name: value}
+    with pytest.raises(SettingError, match="--" + name.replace("_", "-")):
+        MempoolOptions.of(Settings(**values))
+
+
+def test_a_running_node_keeps_transactions_over_a_restart(start_node: Callable[..., Any], tmp_path: Path) -> None:
+    directory = f"--data-directory={tmp_path / 'data'}"
+    tx = next(made_txs(1))
+    node = start_node(directory).wait_until_serving()
+    node.wait_for_line("chain file loaded")
+    assert "error" not in node.call("node_sendTx", tx)
+    assert node.stop() == 0
+    node = start_node(directory).wait_until_serving()
+    assert node.call("node_getPendingTxCount")["result"] == 1
+    assert node.call("node_getTxReceipt", hash_of(tx))["result"]["status"] == "pending"
+    assert node.stop() == 0
+    node = start_node(directory, "--transactions-disabled").wait_until_serving()
+    error = node.call("node_sendTx", next(made_txs(1)))["error"]
+    assert error["message"] == "Invalid tx: Transactions are not permitted"
+    assert node.stop() == 0
