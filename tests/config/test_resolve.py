@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fastnode.config.documentation import render
-from fastnode.config.kinds import Boolean, Choice, FilePath, Integer, Seconds, Size, Text
+from fastnode.config.kinds import Boolean, Choice, FilePath, Integer, Seconds, Size, Text, TextList
 from fastnode.config.renamed import RENAMED
 from fastnode.config.resolve import Origin, Resolved, resolve
 from fastnode.config.settings import Setting, Settings, rows, setting
@@ -41,7 +41,7 @@ def examples(row: Setting) -> tuple[str, str, str]:
 
 
 def as_toml(row: Setting, text: str) -> str:
-    quoted = isinstance(row.kind, Choice | Text | FilePath)
+    quoted = isinstance(row.kind, Choice | Text | TextList | FilePath)
     return f'{row.name} = "{text}"\n' if quoted else f"{row.name} = {text}\n"
 
 

@@ -192,7 +192,7 @@ def test_recorded_answers_are_given_byte_for_byte(served: Served, method: str, m
         compared += 1
         if "error" in query.answer or has_too_many_parameters(query):
             expected = ServerError if "error" in query.answer and not is_refused_parameter(query) else InvalidParams
-            assert type(client.refusal(method, *query.params)) is expected, query
+            assert isinstance(client.refusal(method, *query.params), expected), query
         else:
             assert client.result(method, *query.params) == query.answer.get("result"), query
     assert compared > 0
