@@ -74,14 +74,21 @@ class NodeProcess:
 
     def __init__(self, arguments: list[str], log: Path, environment: dict[str, str]) -> None:
         self.log = log
-        with log.open("wb") as errors:
+        self.output = log.with_suffix(".out")  # what it prints, such as the admin port's key
+        with log.open("wb") as errors, self.output.open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "fastnode", "start", "--node", "--port=0", "--admin-port=0", *arguments],
                 stdin=subprocess.DEVNULL,
+                stdout=output,
                 stderr=errors,
                 env=clean_environment(LOG_JSON="1", **environment),
             )
         self.port = self.admin_port = 0
+
+    @property
+    def admin_key(self) -> str:
+        """The key of the admin port, from what a first start prints."""
+        return self.output.read_text().split("x-api-key: ")[1].split()[0]
 
     def entries(self) -> list[dict[str, Any]]:
         """The log so far; what is no JSON line (the last word of a failed start) under ``message``."""

@@ -41,7 +41,7 @@ def failure_of(*arguments: object, preexec: Callable[[], None] | None = None, **
 
 
 def start(*arguments: object, **more: Any) -> tuple[str, int]:
-    return failure_of("start", "--node", "--port=0", "--admin-port=0", *arguments, **more)
+    return failure_of("start", "--node", "--port=0", "--admin-port=0", "--disable-admin-api-key", *arguments, **more)
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from typing import Any, Final, cast
 import uvloop
 
 from fastnode import __version__, kernels
+from fastnode.admin.api_key import AdminKey, ApiKeyGuard, choose_admin_key, introduce
 from fastnode.archiver.chain_import import adopt_chain_file
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.queries import ChainView
@@ -253,7 +254,10 @@ class Node:
         self.public = self._server(methods, settings.host, settings.port, headers)
         await _listen(self.public, settings.port, "--port")
         self.admin = self._server(admin_methods(), settings.admin_host, settings.admin_port, headers)
+        key = admin_key_of(settings)
+        self.admin.set_guard(ApiKeyGuard.of(key))
         await _listen(self.admin, settings.admin_port, "--admin-port")
+        introduce(key)
         logger.info("serving", extra=fields(host=settings.host, port=self.public.port, admin_port=self.admin.port))
 
     def _server(self, methods: list[Method], host: str, port: int, headers: list[tuple[str, str]]) -> RpcServer:
@@ -310,6 +314,16 @@ def allow_list_extension_of(settings: Settings) -> tuple[AllowedElement, ...]:
         return parse_allow_list(settings.tx_public_setup_allow_list_extend or "")
     except SettingError as error:
         raise SettingError(f"tx-public-setup-allow-list-extend: {error}") from None
+
+
+def admin_key_of(settings: Settings) -> AdminKey:
+    """The key of the admin port; StartError when there is none to be had."""
+    return choose_admin_key(
+        disabled=settings.disable_admin_api_key,
+        digest_text=settings.admin_api_key_hash,
+        reset=settings.reset_admin_api_key,
+        data_directory=settings.data_directory,
+    )
 
 
 def limits_of(settings: Settings) -> Limits:

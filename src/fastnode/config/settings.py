@@ -1,26 +1,34 @@
 """Every setting of the node, once.
 
-A field of :class:`Settings` is the one place where a setting is written down.  Its name gives the
-flag (``--rpc-max-batch-size``), the key in the settings file (``rpc-max-batch-size``) and the
-environment name (``SVC_RPC_MAX_BATCH_SIZE``); the options of the command line, ``fastnode config
-show``, the errors and docs/settings.md are made from the rest.  ``environment`` and ``flags`` list
-the names that the network's other nodes use for the same thing.
+A field of :class:`Settings`, or of a table that it takes over, is the one place where a setting is
+written down.  Its name gives the flag (``--rpc-max-batch-size``), the key in the settings file
+(``rpc-max-batch-size``) and the environment name (``SVC_RPC_MAX_BATCH_SIZE``); the options of the
+command line, ``fastnode config show``, the errors and docs/settings.md are made from the rest.
+``environment`` and ``flags`` list the names that the network's other nodes use for the same thing.
 
 Adding a setting: add a field here, use it, run ``python -m fastnode.config.documentation``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from fastnode.config.kinds import Boolean, Choice, FilePath, Integer, Kind, Seconds, Size, Text, TextList
+from fastnode.config.kinds import Boolean, Choice, FilePath, Integer, Seconds, Size, Text, TextList
+from fastnode.config.operator_settings import AdminSettings
+from fastnode.config.table import (
+    CHECK,
+    ENVIRONMENT_PREFIX,
+    EXPORT,
+    IMPORT,
+    START,
+    STORE_COMMANDS,
+    Setting,
+    rows,
+    setting,
+)
 
-__all__ = ["ENVIRONMENT_PREFIX", "Setting", "Settings", "rows", "setting"]
-
-#: Environment names that begin with this belong to the node; an unknown one stops the start.
-ENVIRONMENT_PREFIX = "SVC_"
+__all__ = ["CHECK", "ENVIRONMENT_PREFIX", "EXPORT", "IMPORT", "START", "Setting", "Settings", "rows", "setting"]
 
 NETWORK = "Network"
 CHAIN = "Chain data"
@@ -29,82 +37,11 @@ TRANSACTIONS = "Transactions"
 RPC = "JSON-RPC"
 LOGS = "Logs"
 
-# Commands that take settings.
-START = "start"
-IMPORT = "import"
-EXPORT = "export"
-CHECK = "db check"
-_STORE_COMMANDS = (START, IMPORT, EXPORT, CHECK)
-
 _PORT_MAX = 65_535
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One row of the table."""
-
-    name: str
-    kind: Kind
-    default: Any
-    section: str
-    help: str
-    commands: tuple[str, ...]
-    other_environment: tuple[str, ...]  # accepted beside the SVC_ name
-    other_flags: tuple[str, ...]  # accepted beside --name
-    secret: bool  # never shown
-
-    @property
-    def attribute(self) -> str:
-        return self.name.replace("-", "_")
-
-    @property
-    def flag(self) -> str:
-        return f"--{self.name}"
-
-    @property
-    def environment(self) -> tuple[str, ...]:
-        """Every environment name, the node's own first."""
-        return (ENVIRONMENT_PREFIX + self.attribute.upper(), *self.other_environment)
-
-    def show(self, value: Any) -> str | None:
-        """``value`` for human eyes; None if it is not set."""
-        if value is None:
-            return None
-        return "(set, not shown)" if self.secret else self.kind.show(value)
-
-
-def setting(
-    default: Any,
-    kind: Kind,
-    section: str,
-    help: str,
-    *,
-    commands: tuple[str, ...] = (START,),
-    environment: tuple[str, ...] = (),
-    flags: tuple[str, ...] = (),
-    secret: bool = False,
-) -> Any:
-    """A dataclass field that is a setting; a ``default`` of None means "not set"."""
-    facts = {
-        "kind": kind,
-        "default": default,
-        "section": section,
-        "help": help,
-        "commands": commands,
-        "other_environment": environment,
-        "other_flags": flags,
-        "secret": secret,
-    }
-    return field(default=default, metadata=facts)
-
-
-def rows(table: type) -> tuple[Setting, ...]:
-    """The settings of a dataclass whose fields were made by :func:`setting`, in its order."""
-    return tuple(Setting(name=item.name.replace("_", "-"), **item.metadata) for item in fields(table))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(AdminSettings):
     """The effective values, typed; made by :func:`fastnode.config.resolve.resolve`."""
 
     # ---- network --------------------------------------------------------------------------
@@ -147,7 +84,7 @@ class Settings:
         FilePath(metavar="DIRECTORY"),
         CHAIN,
         "Where the chain is kept; without it a temporary directory that is removed at exit.",
-        commands=_STORE_COMMANDS,
+        commands=STORE_COMMANDS,
         environment=("DATA_DIRECTORY",),
     )
     chain_file: Path | None = setting(
@@ -409,7 +346,7 @@ class Settings:
         ),
         LOGS,
         "Least important line that is logged.",
-        commands=_STORE_COMMANDS,
+        commands=STORE_COMMANDS,
         environment=("LOG_LEVEL",),
     )
     log_json: bool = setting(
@@ -417,6 +354,6 @@ class Settings:
         Boolean(),
         LOGS,
         "Log one JSON object per line.",
-        commands=_STORE_COMMANDS,
+        commands=STORE_COMMANDS,
         environment=("LOG_JSON",),
     )

@@ -5,6 +5,8 @@
     OPTIONS         CORS preflight 204; a plain question 200 with Allow
     others          405 with Allow on a known path, 404 elsewhere
 
+A guard, if there is one, is asked before all this.
+
 A fault of HTTP has an HTTP status; what concerns the body (413, 415, 400 for damaged gzip) also
 carries a JSON-RPC error, because the client's code that reads it expects one.
 """
@@ -23,6 +25,7 @@ import orjson
 from fastnode.errors import InvalidRequest, ParseError
 from fastnode.rpc.content_coding import BodyTooLarge, Coding, choose_coding, deflate, inflate, is_known_coding
 from fastnode.rpc.engine import Engine, Reply
+from fastnode.rpc.guard import RequestGuard
 from fastnode.rpc.http_messages import Response, header_fields
 
 __all__ = ["RpcApplication"]
@@ -46,6 +49,7 @@ _STATUSES_WITH_RPC_ERROR: Final = frozenset({HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 class RpcApplication:
     """Answers the complete requests of all connections of one server.
 
+    Everybody is admitted unless there is a :attr:`guard`.
     ``headers`` are added to every response; ``error_status`` is the HTTP status of a body that is one
     JSON-RPC error.  ``executor`` compresses large answers (default: the event loop's); ``status_text`` says what
     /status answers.
@@ -60,6 +64,7 @@ class RpcApplication:
         executor: Executor | None = None,
         status_text: Callable[[], str] = lambda: "OK",
     ) -> None:
+        self.guard: RequestGuard | None = None
         self._engine = engine
         self._status_text = status_text
         self._executor = executor
@@ -85,6 +90,8 @@ class RpcApplication:
     def on_request(
         self, method: bytes, target: bytes, headers: dict[bytes, bytes], body: bytes
     ) -> Response | Coroutine[Any, Any, Response]:
+        if self.guard is not None and not self.guard.admits(method, target, headers):
+            return self.guard.refusal
         # Fast path. If: POST to the root.  Then: nothing else can be meant.
         if method == b"POST" and target == b"/":
             return self._on_call(headers, body)

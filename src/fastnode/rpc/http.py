@@ -26,6 +26,7 @@ from collections.abc import Coroutine
 from http import HTTPStatus
 from typing import Any, Final, Protocol, cast
 
+from fastnode.rpc.guard import RequestGuard
 from fastnode.rpc.http_messages import CONTINUE, Refusal, Request, Response, ResponseWriter
 from fastnode.rpc.http_reader import ReadState, RequestReader
 from fastnode.rpc.limits import Limits
@@ -54,6 +55,10 @@ _WRITING: Final = (ReadState.ENDED, -1)
 
 class Application(Protocol):
     """What stands behind a connection."""
+
+    @property
+    def guard(self) -> RequestGuard | None:
+        """Who is admitted at all; None: everybody."""
 
     def on_request(
         self, method: bytes, target: bytes, headers: dict[bytes, bytes], body: bytes
@@ -128,7 +133,7 @@ class HttpConnection(asyncio.Protocol):
         self._owner = owner
         self._loop = loop
         self._limits = owner.limits
-        self._reader = RequestReader(owner.limits)
+        self._reader = RequestReader(owner.limits, owner.application.guard)
         #: What ``deadline`` was set for, so that trickling bytes does not extend it.
         self._timed: tuple[ReadState, int] | None = None
         self._transport: asyncio.Transport | None = None

@@ -18,6 +18,7 @@ from typing import Final
 
 import httptools
 
+from fastnode.rpc.guard import RequestGuard
 from fastnode.rpc.http_messages import Refusal, Request
 from fastnode.rpc.limits import Limits
 
@@ -40,12 +41,17 @@ class _Refused(Exception):  # noqa: N818 - control flow out of the parser's call
         self.refusal = refusal
 
 
+class _NotAdmitted(Exception):  # noqa: N818 - likewise
+    """Nothing more of this client is read; the application says no."""
+
+
 class RequestReader:
     """``feed`` bytes; take :class:`Request` and at most one final :class:`Refusal` from ``arrived``."""
 
     __slots__ = (
         "_body",
         "_body_bytes",
+        "_guard",
         "_head_bytes",
         "_headers",
         "_is_http_1_0",
@@ -62,8 +68,9 @@ class RequestReader:
         "state",
     )
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, guard: RequestGuard | None = None) -> None:
         self._limits = limits
+        self._guard = guard
         self.arrived: deque[Request | Refusal] = deque()
         self.state = ReadState.IDLE
         #: Requests whose first byte has come; tells one open head or body from the next.
@@ -183,12 +190,20 @@ class RequestReader:
         self._is_http_1_0 = version == "1.0"
         # CONNECT turns the connection into something that is not HTTP any more.
         self._keep_alive = self._parser.should_keep_alive() and self._method != b"CONNECT"
+        if self._guard is not None and not self._guard.admits(self._method, self._target, self._headers):
+            self._end_with_unread_body()
         if version not in ("1.0", "1.1"):
             self._refuse(Refusal(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, f"HTTP/{version} is not spoken here"))
         if not self._is_http_1_0 and b"host" not in self._headers:
             self._refuse(Refusal(HTTPStatus.BAD_REQUEST, "no Host header"))
         self._check_framing()
         self.state = ReadState.BODY
+
+    def _end_with_unread_body(self) -> None:
+        """Pass on the head alone, for the application to refuse."""
+        self.arrived.append(Request(self._method, self._target, self._headers, b"", self._is_http_1_0, False))
+        self.state = ReadState.ENDED
+        raise _NotAdmitted
 
     def _check_framing(self) -> None:
         """How long the body is.  llhttp has refused conflicting and repeated lengths already."""

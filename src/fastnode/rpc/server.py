@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from fastnode.rpc.application import RpcApplication
 from fastnode.rpc.engine import Engine
+from fastnode.rpc.guard import RequestGuard
 from fastnode.rpc.http import HttpConnection
 from fastnode.rpc.http_messages import ResponseWriter
 from fastnode.rpc.limits import Limits
@@ -88,6 +89,10 @@ class RpcServer:
 
     def set_headers(self, headers: Sequence[tuple[str, str]]) -> None:
         self.application.set_headers(headers)
+
+    def set_guard(self, guard: RequestGuard | None) -> None:
+        """Who is admitted from the next connection on; None: everybody."""
+        self.application.guard = guard
 
     async def stop(self, *, grace_seconds: float = 10.0) -> None:
         """Accept nothing new, finish the requests that have begun to arrive, close.

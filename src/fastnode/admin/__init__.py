@@ -1,0 +1,1 @@
+"""What an operator does with a running node: the admin port's key, settings, keystore."""
