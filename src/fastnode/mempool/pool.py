@@ -393,11 +393,13 @@ class TxPool:
             for rival in rivals:
                 self._delete(rival, "nullifier conflict")
             self._make_pending(entry.moved(TxState.PENDING))
+            self._touched_payers.add(entry.fee_payer)
 
     def _tidy(self) -> None:
         """Restore what must always hold: every pending transaction is covered by its payer, and the limit is kept.
 
-        Only payers of which something changed can have become unable to pay.
+        Only payers of which something changed can have become unable to pay; a newcomer's payer was asked by
+        the rules.  A newcomer cannot exceed the limit: the lowest has left for it.
         """
         while self._touched_payers:
             payers, self._touched_payers = self._touched_payers, set()
@@ -459,7 +461,6 @@ class TxPool:
         self._index(entry)
 
     def _index(self, entry: PoolEntry) -> None:
-        self._touched_payers.add(entry.fee_payer)
         insort(self._order, entry.rank)
         self._txs_of_payer.setdefault(entry.fee_payer, set()).add(entry.hash)
         for nullifier in entry.nullifiers:
