@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, reject, settings
+from hypothesis import strategies as st
 from tests.mempool.chain import MIN_L2_FEE, AllowedCall, BookLedger
 from tests.mempool.recorded import expand, hashes, recorded_tx, recordings, rows
 
@@ -15,6 +18,7 @@ from fastnode.errors import DecodeError
 from fastnode.kernels import USING_TWINS, poseidon2
 from fastnode.mempool import validation
 from fastnode.mempool.clock import SlotClock
+from fastnode.mempool.entries import PoolEntry
 from fastnode.mempool.network import NetworkIdentity
 from fastnode.mempool.proofs import NO_VERIFIER, NoVerifier, ProofsNotVerified
 from fastnode.mempool.validation import GasCaps, TxValidationResult, TxValidator, ValidationRules
@@ -433,3 +437,45 @@ def test_reasons_come_in_the_order_of_the_rules(validator: TxValidator, chain_le
     expected = [validation.EXPIRED, validation.WRONG_CHAIN, validation.UNKNOWN_ANCHOR]
     expected += [validation.CLASS_LOG_COUNT, validation.GAS_TOO_LOW]
     assert _reasons(validator, chain_ledger, tx) == expected
+
+
+# ---- fuzzing ---------------------------------------------------------------------------------------------------
+
+
+_EDITS = st.lists(st.tuples(st.integers(0, 83_000), st.binary(min_size=1, max_size=4)), min_size=1, max_size=3)
+
+
+@settings(
+    max_examples=int(os.environ.get("FASTNODE_FUZZ_EXAMPLES", "20" if USING_TWINS else "300")),
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+@given(tx_hash=st.sampled_from([PUBLIC, PRIVATE]), edits=_EDITS, spoiled=st.sampled_from(["calldata", "logs", "none"]))
+def test_a_mutated_tx_is_valid_or_has_reasons(
+    tx_hash: str,
+    edits: list[tuple[int, bytes]],
+    spoiled: str,
+    validator: TxValidator,
+    chain_ledger: BookLedger,
+) -> None:
+    tx = recorded_tx(tx_hash)
+    data = bytearray(tx.data.buffer)
+    for offset, piece in edits:
+        position = offset % (len(data) - len(piece))
+        data[position : position + len(piece)] = piece
+    try:
+        tx = replace(tx, data=TxData.from_buffer(bytes(data)))
+    except DecodeError:
+        reject()
+    if spoiled == "calldata":
+        tx = replace(tx, calldata=tuple(Calldata(entry.values[32:], entry.hash) for entry in tx.calldata))
+    elif spoiled == "logs":
+        tx = replace(tx, class_logs=(bytes(3023 * 32),))
+    result = validator.validate(tx, chain_ledger, MIN_FEES)
+    assert result.is_valid == (not result.reasons)
+    assert all(result.reasons)
+    # What is valid is something the pool can hold.
+    entry = PoolEntry.of(tx)
+    assert PoolEntry.decode(entry.hash, entry.encode()) == entry
