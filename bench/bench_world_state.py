@@ -236,38 +236,36 @@ def test_low_nullifier_witness(benchmark: Any, filled: WorldState) -> None:
 # ---- reading while writing --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("busy", [False, True], ids=["idle", "while blocks are applied"])
-def test_witness_latency(benchmark: Any, small: WorldState, busy: bool) -> None:
-    """Each round is one witness; compare the 99th percentiles of the two, which are printed."""
+def p99_us(latencies: list[float]) -> float:
+    return round(sorted(latencies)[len(latencies) * 99 // 100] * 1e6, 1)
+
+
+def test_witness_latency_while_1000_blocks_are_applied(benchmark: Any, small: WorldState) -> None:
+    """Witnesses one after the other, first with nothing else going on, then until a writer thread is done.
+
+    The 99th percentiles of both are in ``extra_info`` and printed; wall clock, because waiting is what counts.
+    """
     rng = random.Random(13)
     leaves = leaves_of(small, b"V", small.block_number)
-    effects = [tx_effect(rng, 3, 3) for _ in range(1_000)]
-    stop = threading.Event()
+    effects = [tx_effect(rng, 3, 3) for _ in range(SMALL_BLOCKS)]
 
-    def write() -> None:
-        for effect in effects:
-            if stop.is_set():
-                return
-            add(small, [effect])
-
-    latencies: list[float] = []
-
-    def ask() -> None:
+    def ask() -> float:
         start = time.perf_counter()
         view = small.view
         view.note_hash_witness(rng.choice(leaves), view.tip.number)
-        latencies.append(time.perf_counter() - start)
+        return time.perf_counter() - start
 
+    def write() -> None:
+        for effect in effects:
+            add(small, [effect])
+
+    idle = [ask() for _ in range(200_000)]
     writer = threading.Thread(target=write)
-    if busy:
-        writer.start()
-    benchmark.pedantic(ask, rounds=50_000)
-    stop.set()
-    if busy:
-        writer.join()
-    latencies.sort()
-    benchmark.extra_info["p99_us"] = round(latencies[len(latencies) * 99 // 100] * 1e6, 1)
-    print(
-        f"\n{'busy' if busy else 'idle'}: p50 {latencies[len(latencies) // 2] * 1e6:.1f} us, "
-        f"p99 {latencies[len(latencies) * 99 // 100] * 1e6:.1f} us, max {latencies[-1] * 1e6:.0f} us"
-    )
+    busy = []
+    writer.start()
+    while writer.is_alive():
+        busy.append(ask())
+    writer.join()
+    benchmark.extra_info |= {"p99_us_idle": p99_us(idle), "p99_us_busy": p99_us(busy), "answers_busy": len(busy)}
+    print(f"\n{benchmark.extra_info}")
+    benchmark(ask)
