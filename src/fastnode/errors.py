@@ -125,6 +125,37 @@ class DatabaseError(FastnodeError):
     """LevelDB failed or holds something impossible."""
 
 
+# ---- duties that several nodes share ------------------------------------------------------
+
+
+class HaDatabaseError(StartError):
+    """The database of duties cannot be reached, or refuses."""
+
+
+class DutyError(FastnodeError):
+    """A duty must not be signed by this node."""
+
+
+class DutyAlreadySigned(DutyError):
+    """Another node has signed it; ``signature`` is what it made, of the same message."""
+
+    def __init__(self, message: str, signature: bytes) -> None:
+        super().__init__(message)
+        self.signature = signature
+
+
+class DutyConflict(DutyError):
+    """Another message has been begun or signed for the same duty; signing a second one is the offense."""
+
+
+class DutyInProgress(DutyError):
+    """Another node is signing it and has not finished in time."""
+
+
+class DutyLockLost(DutyError):
+    """The lock was cleaned up before the signature was recorded, so another node may have signed."""
+
+
 # ---- other nodes --------------------------------------------------------------------------
 
 

@@ -1,0 +1,274 @@
+"""Locks on duties: of all nodes that hold a validator's key, exactly one signs each duty.
+
+    take ──── nobody has begun ────► a lock ──── finish(signature) ───► signed, for good
+      │                                │
+      │                                └──────── fail() ──────────────► free again
+      ├── signed ────────────────────► DutyAlreadySigned
+      ├── another message ───────────► DutyConflict: signing it would be the offense
+      └── another node is signing ───► waits; DutyInProgress if it takes too long
+
+The row is the lock: its primary key is the duty, so PostgreSQL lets one node insert it.  A node that dies in between
+leaves a stuck row; ``clean_up_stuck`` removes those of the node itself once they are old.  Its owner may have been slow
+instead of dead, therefore a signature may be published only after ``finish`` has returned: it refuses when the lock is
+gone.
+
+The lock's token is made before the row is written.  When the connection breaks and nobody knows whether the row
+arrived, the same question is asked again, and the token in the row tells whose it is.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Final, TypeVar
+
+import psycopg
+
+from fastnode.errors import DutyAlreadySigned, DutyConflict, DutyInProgress, DutyLockLost, HaDatabaseError
+from fastnode.ha.connection import Connection, connect, one_line
+from fastnode.observability.logs import fields
+
+__all__ = ["Duty", "DutyLock", "DutyLocks", "DutyType"]
+
+logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+_TOKEN_BYTES: Final = 32
+_ADDRESS_BYTES: Final = 20
+_HASH_BYTES: Final = 32
+_SIGNATURE_BYTES: Final = 65
+_NODE_ID_CHARACTERS_MAX: Final = 255
+
+#: ``block_index_within_checkpoint`` of duties that are not about one block.
+_NO_BLOCK_INDEX: Final = -1
+
+#: How often a statement is asked again over a new connection.
+_ATTEMPTS_MAX: Final = 3
+
+
+class DutyType(enum.StrEnum):
+    BLOCK_PROPOSAL = "BLOCK_PROPOSAL"
+    CHECKPOINT_PROPOSAL = "CHECKPOINT_PROPOSAL"
+    ATTESTATION = "ATTESTATION"
+    ATTESTATIONS_AND_SIGNERS = "ATTESTATIONS_AND_SIGNERS"
+    GOVERNANCE_VOTE = "GOVERNANCE_VOTE"
+    SLASHING_VOTE = "SLASHING_VOTE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duty:
+    """What is to be signed once: by this validator of this rollup, in this slot.
+
+    Addresses have 20 bytes.  ``block_index`` is the block's index within its checkpoint, for block proposals
+    alone.  ``block_number`` is kept for people to read; it does not tell duties apart.
+    """
+
+    rollup: bytes
+    validator: bytes
+    slot: int
+    type: DutyType
+    block_number: int = 0
+    block_index: int | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.rollup) != _ADDRESS_BYTES or len(self.validator) != _ADDRESS_BYTES:
+            raise ValueError(f"an address has {_ADDRESS_BYTES} bytes")
+        if self.slot < 0 or self.block_number < 0:
+            raise ValueError("slots and block numbers are not negative")
+        if (self.type is DutyType.BLOCK_PROPOSAL) != (self.block_index is not None):
+            raise ValueError("block proposals, and no other duties, have a block index")
+        if self.block_index is not None and self.block_index < 0:
+            raise ValueError("a block index is not negative")
+
+    @property
+    def key(self) -> tuple[str, str, int, str, int]:
+        """The primary key of its row."""
+        index = _NO_BLOCK_INDEX if self.block_index is None else self.block_index
+        return _hex(self.rollup), _hex(self.validator), self.slot, str(self.type), index
+
+    def __str__(self) -> str:
+        block = "" if self.block_index is None else f", block {self.block_index} of its checkpoint"
+        return f"{self.type} of {_hex(self.validator)} in slot {self.slot}{block}"
+
+
+@dataclass(frozen=True, slots=True)
+class DutyLock:
+    """The right to sign ``message_hash``, until it is finished or failed."""
+
+    duty: Duty
+    message_hash: bytes
+    token: str
+
+
+_KEY: Final = (
+    "rollup_address = %s AND validator_address = %s AND slot = %s AND duty_type = %s"
+    " AND block_index_within_checkpoint = %s"
+)
+
+_TAKE: Final = """
+    INSERT INTO validator_duties (
+        rollup_address, validator_address, slot, duty_type, block_index_within_checkpoint,
+        block_number, status, message_hash, node_id, lock_token)
+    VALUES (%s, %s, %s, %s, %s, %s, 'signing', %s, %s, %s)
+    ON CONFLICT DO NOTHING"""
+
+_READ: Final = f"SELECT status, message_hash, signature, node_id, lock_token FROM validator_duties WHERE {_KEY}"
+
+# Asked twice, over a connection that broke in between, it finds what it did itself.  A clock that was set back must
+# not keep a signature from being recorded.
+_FINISH: Final = f"""
+    UPDATE validator_duties
+    SET status = 'signed', signature = %s, completed_at = greatest(started_at, CURRENT_TIMESTAMP::timestamp)
+    WHERE {_KEY} AND lock_token = %s AND (status = 'signing' OR signature = %s)"""
+
+_FAIL: Final = f"DELETE FROM validator_duties WHERE {_KEY} AND lock_token = %s AND status = 'signing'"
+
+_CLEAN_UP_STUCK: Final = """
+    DELETE FROM validator_duties
+    WHERE node_id = %s AND status = 'signing' AND started_at < CURRENT_TIMESTAMP::timestamp - %s"""
+
+_CLEAN_UP_SIGNED: Final = """
+    DELETE FROM validator_duties WHERE status = 'signed' AND started_at < CURRENT_TIMESTAMP::timestamp - %s"""
+
+
+class DutyLocks:
+    """The duties of one node, over one connection; threads may share it, and take turns.
+
+    ``node_id`` names the node among those that share the database.  A lost connection is made again.
+    """
+
+    def __init__(
+        self, url: str, *, node_id: str, polling_interval_s: float = 0.1, signing_timeout_s: float = 3.0
+    ) -> None:
+        """HaDatabaseError when the database cannot be used."""
+        if not 0 < len(node_id) <= _NODE_ID_CHARACTERS_MAX:
+            raise ValueError(f"a node id has 1 to {_NODE_ID_CHARACTERS_MAX} characters")
+        self._url = url
+        self._node_id = node_id
+        self._polling_interval_s = polling_interval_s
+        self._signing_timeout_s = signing_timeout_s
+        self._turn = threading.Lock()
+        self._connection = connect(url)
+
+    def close(self) -> None:
+        """May be called more than once."""
+        self._connection.close()
+
+    def __enter__(self) -> DutyLocks:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ---- a duty's life -------------------------------------------------------------------------
+
+    def take(self, duty: Duty, message_hash: bytes) -> DutyLock:
+        """The lock, if nobody has begun the duty.
+
+        Waits up to the signing timeout for a node that is signing: if it fails, the duty is free for this one.
+        DutyAlreadySigned (with the signature), DutyConflict, DutyInProgress, or HaDatabaseError; in all four
+        cases nothing may be signed.
+        """
+        _require_length("a message hash", message_hash, _HASH_BYTES)
+        lock = DutyLock(duty, message_hash, secrets.token_hex(_TOKEN_BYTES))
+        deadline = time.monotonic() + self._signing_timeout_s
+        while True:
+            if self._try_to_take(lock):
+                return lock
+            if time.monotonic() >= deadline:
+                raise DutyInProgress(f"{duty}: another node has begun to sign and does not finish")
+            time.sleep(self._polling_interval_s)
+
+    def finish(self, lock: DutyLock, signature: bytes) -> None:
+        """Record the signature, which may be published once this has returned.
+
+        DutyLockLost: the row was cleaned up meanwhile, another node may have signed; the signature must be
+        thrown away.
+        """
+        _require_length("a signature", signature, _SIGNATURE_BYTES)
+        text = _hex(signature)
+        parameters = (text, *lock.duty.key, lock.token, text)
+        if self._ask(lambda connection: connection.execute(_FINISH, parameters).rowcount) == 0:
+            raise DutyLockLost(f"{lock.duty}: the lock is gone, the signature must not be used")
+
+    def fail(self, lock: DutyLock, reason: str) -> None:
+        """Free a duty that was not signed, so that another node may sign it."""
+        parameters = (*lock.duty.key, lock.token)
+        self._ask(lambda connection: connection.execute(_FAIL, parameters).rowcount)
+        logger.warning("a duty was not signed", extra=fields(duty=str(lock.duty), reason=reason))
+
+    # ---- clean-up --------------------------------------------------------------------------------
+
+    def clean_up_stuck(self, age_s: float) -> int:
+        """Free what this node began more than ``age_s`` seconds ago and never finished; how many."""
+        return self._clean_up("stuck duties freed", _CLEAN_UP_STUCK, (self._node_id, timedelta(seconds=age_s)))
+
+    def clean_up_signed(self, age_s: float) -> int:
+        """Forget signed duties, of all nodes, that began more than ``age_s`` seconds ago; how many.
+
+        Whoever gets a duty that old could sign it again: keep them longer than any duty can be asked for.
+        """
+        return self._clean_up("old duties forgotten", _CLEAN_UP_SIGNED, (timedelta(seconds=age_s),))
+
+    def _clean_up(self, message: str, statement: str, parameters: tuple[Any, ...]) -> int:
+        count = self._ask(lambda connection: connection.execute(statement.encode(), parameters).rowcount)
+        if count:
+            logger.info(message, extra=fields(count=count))
+        return count
+
+    # ---- database --------------------------------------------------------------------------------
+
+    def _try_to_take(self, lock: DutyLock) -> bool:
+        """False: another node is signing the same message."""
+        key = lock.duty.key
+        row = (*key, lock.duty.block_number, _hex(lock.message_hash), self._node_id, lock.token)
+
+        def insert_or_read(connection: Connection) -> tuple[Any, ...] | None:
+            if connection.execute(_TAKE, row).rowcount == 1:
+                return "signing", _hex(lock.message_hash), None, self._node_id, lock.token
+            return connection.execute(_READ, key).fetchone()
+
+        found = self._ask(insert_or_read)
+        if found is None:
+            return False  # freed between the two statements: the next turn may get it
+        status, message_hash, signature, node_id, token = found
+        if token == lock.token:
+            return True
+        if message_hash != _hex(lock.message_hash):
+            raise DutyConflict(f"{lock.duty}: node {node_id} has begun to sign another message, {message_hash}")
+        if status == "signed":
+            raise DutyAlreadySigned(f"{lock.duty}: signed by node {node_id}", bytes.fromhex(signature[2:]))
+        return False
+
+    def _ask(self, question: Callable[[Connection], Result]) -> Result:
+        """The answer, over a new connection if the old one broke; every question may be asked twice."""
+        with self._turn:
+            for attempt in range(1, _ATTEMPTS_MAX + 1):
+                try:
+                    if self._connection.broken:
+                        self._connection = connect(self._url)
+                    return question(self._connection)
+                except psycopg.Error as error:
+                    if attempt == _ATTEMPTS_MAX or not self._connection.broken:
+                        raise HaDatabaseError(f"the database of duties refuses: {one_line(error)}") from error
+                    logger.warning("the database of duties is asked again", extra=fields(reason=one_line(error)))
+        raise AssertionError("unreachable")
+
+
+def _require_length(what: str, value: bytes, length: int) -> None:
+    if len(value) != length:
+        raise ValueError(f"{what} has {length} bytes, not {len(value)}")
+
+
+def _hex(value: bytes) -> str:
+    return "0x" + value.hex()
