@@ -189,7 +189,7 @@ def test_the_dependencies_of_the_readme_are_those_of_the_package() -> None:
     import tomllib
 
     metadata = tomllib.loads((PROJECT / "pyproject.toml").read_text())
-    wanted = {re.split(r"[<>=]", text)[0] for text in metadata["project"]["dependencies"]}
+    wanted = {re.split(r"[\[<>=]", text)[0] for text in metadata["project"]["dependencies"]}
     readme = (PROJECT / "README.md").read_text()
     section = readme.split("## Dependencies")[1].split("\n## ")[0]
     assert set(re.findall(r"^\| \[([\w-]+)\]\(", section, re.MULTILINE)) == wanted
