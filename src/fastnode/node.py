@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from importlib import resources
 from pathlib import Path
@@ -49,6 +50,10 @@ __all__ = ["Node", "run"]
 
 logger = logging.getLogger(__name__)
 
+#: Methods that run in threads.  Far more than cores: transactions that are hashed or flushed to the disk at
+#: the same time cost hardly more than one.
+RPC_THREADS: Final = 24
+
 #: The database of transactions, in the data directory.
 POOL_DIRECTORY: Final = "p2p"
 
@@ -70,6 +75,8 @@ class Node:
         self.public: RpcServer | None = None
         self.admin: RpcServer | None = None
         self._resources = ExitStack()
+        self._threads = ThreadPoolExecutor(RPC_THREADS, thread_name_prefix="rpc")
+        self._resources.callback(self._threads.shutdown)
         self._marker = Path()  # SAMPLE_UNFINISHED in the data directory
         self._data: ChainData | None = None
         self._mempool: Mempool | None = None
@@ -266,6 +273,7 @@ class Node:
             MethodTable(methods, cast(MethodSet, settings.method_set)),
             lambda: self.view,
             limits=limits_of(settings),
+            executor=self._threads,
             hold_off=self._hold_off,
         )
         return RpcServer(
