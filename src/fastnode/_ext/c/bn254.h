@@ -20,7 +20,11 @@
 typedef unsigned __int128 wide;
 
 #define INLINE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
 #define UNROLL _Pragma("GCC unroll 8")
+#endif
 
 typedef struct {
     uint64_t limb[LIMBS];

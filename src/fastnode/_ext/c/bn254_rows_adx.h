@@ -23,38 +23,35 @@
                 : "cc");                                                                                               \
     } while (0)
 
-/* (t + m p) / 2^64 with the m that makes it whole. */
-INLINE void reduce_row(uint64_t t[LIMBS + 1])
+/* t + m p with the m that makes the lowest limb zero. */
+INLINE void clear_lowest(uint64_t t[LIMBS + 1])
 {
     uint64_t m = t[0] * P64_NEGATIVE_INVERSE;
     ADD_ROW(t, m, P64_MODULUS, "m");
-    UNROLL for (int i = 0; i < LIMBS; i++)
-        t[i] = t[i + 1];
-    t[LIMBS] = 0;
 }
 
 /* (a[0] * b[0] + ... + a[n-1] * b[n-1]) / R, below that + p.  The b are tables; the sum of them + p must be
- * below 2^256, so that five limbs are enough. */
+ * below 2^256, so that five limbs of t at a time are enough. */
 INLINE element inner_product(const element *a, const uint64_t b[][LIMBS], int n)
 {
-    uint64_t t[LIMBS + 1] = {0};
+    uint64_t t[2 * LIMBS] = {0};
     UNROLL for (int i = 0; i < LIMBS; i++) {
         UNROLL for (int j = 0; j < n; j++)
-            ADD_ROW(t, a[j].limb[i], b[j], "m");
-        reduce_row(t);
+            ADD_ROW(t + i, a[j].limb[i], b[j], "m");
+        clear_lowest(t + i);
     }
-    return (element){{t[0], t[1], t[2], t[3]}};
+    return (element){{t[4], t[5], t[6], t[7]}};
 }
 
 /* a * b / R, below that + p, for b below 4. */
 INLINE element multiply(element a, const uint64_t b[LIMBS])
 {
-    uint64_t t[LIMBS + 1] = {0};
+    uint64_t t[2 * LIMBS] = {0};
     UNROLL for (int i = 0; i < LIMBS; i++) {
-        ADD_ROW(t, a.limb[i], b, "r");
-        reduce_row(t);
+        ADD_ROW(t + i, a.limb[i], b, "r");
+        clear_lowest(t + i);
     }
-    return (element){{t[0], t[1], t[2], t[3]}};
+    return (element){{t[4], t[5], t[6], t[7]}};
 }
 
 INLINE element square(element a)

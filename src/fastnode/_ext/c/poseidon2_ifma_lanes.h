@@ -30,7 +30,11 @@
 
 #define CODE __attribute__((target("avx512f,avx512dq,avx512ifma")))
 #define INLINE CODE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
 #define UNROLL _Pragma("GCC unroll 10")
+#endif
 #define EACH_VECTOR UNROLL for (int v = 0; v < VECTORS; v++)
 
 typedef struct {
