@@ -245,3 +245,16 @@ def test_arguments_out_of_shape_are_refused(owner: bytes, tags: bytes, page: int
     for module in (kernel, twin):
         with pytest.raises(ValueError, match="tag"):
             module.answer(None, b"p", owner, tags, page, {}.get)
+
+
+def test_no_tags_are_an_empty_array() -> None:
+    for module in (kernel, twin):
+        assert module.answer(None, b"\x82", b"", b"", 0, {}.get) == b"[]"
+
+
+@given(st.lists(st.one_of(st.none(), st.binary(max_size=300)), max_size=30))
+def test_whatever_is_stored_is_joined_alike(stored: list[bytes | None]) -> None:
+    pages = dict(zip(numbered(len(stored)), stored, strict=True))
+    expected = b"[" + b",".join(b"[]" if page is None else page for page in stored) + b"]"
+    for module in (kernel, twin):
+        assert module.answer(None, b"", b"", b"".join(pages), 0, lambda key: pages[key[:32]]) == expected

@@ -121,15 +121,40 @@ def answer(TagFilter tag_filter, bytes prefix not None, bytes owner not None, by
     cdef bytes head = prefix + owner
     cdef bytes tail = int(page).to_bytes(PAGE_BYTES, "big")
     cdef list pages = []
+    cdef bytes page_json
+    cdef Py_ssize_t length = 0
     cdef Py_ssize_t index
     for index in range(count):
+        page_json = None
         if tag_filter is None or tag_filter_has(tag_filter.words, tag_filter.blocks, state, tag):
-            stored = get(_page_key(head, tag, tail))
-            pages.append(b"[]" if stored is None else stored)
-        else:
-            pages.append(b"[]")
+            page_json = get(_page_key(head, tag, tail))
+        if page_json is None:
+            page_json = b"[]"
+        pages.append(page_json)
+        length += PyBytes_GET_SIZE(page_json)
         tag += TAG_BYTES
-    return b"[" + b",".join(pages) + b"]"
+    return _json_array(pages, length)
+
+
+cdef bytes _json_array(list elements, Py_ssize_t length):
+    """One copy of each element; ``length`` is that of all together."""
+    cdef Py_ssize_t count = PyList_GET_SIZE(elements)
+    # Brackets, and a comma between every two.
+    cdef bytes array = PyBytes_FromStringAndSize(NULL, length + 2 + (count - 1 if count else 0))
+    cdef char *target = PyBytes_AS_STRING(array)
+    cdef bytes element
+    cdef Py_ssize_t index
+    target[0] = b"["
+    target += 1
+    for index in range(count):
+        if index:
+            target[0] = b","
+            target += 1
+        element = <bytes>PyList_GET_ITEM(elements, index)
+        memcpy(target, PyBytes_AS_STRING(element), PyBytes_GET_SIZE(element))
+        target += PyBytes_GET_SIZE(element)
+    target[0] = b"]"
+    return array
 
 
 cdef bytes _page_key(bytes head, const uint8_t *tag, bytes tail):
