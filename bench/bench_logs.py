@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 import os
-import resource
+import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import resources
 from itertools import islice
 from pathlib import Path
+from statistics import median
 from typing import Any
 
+import orjson
 import pytest
 from bench.log_chain import (
     BUSY_TAG,
@@ -34,8 +36,7 @@ from fastnode.archiver.chain_import import adopt_chain_file
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.records import BlockInfo, StoredBlock, StoredTips
 from fastnode.archiver.store import ArchiverStore
-from fastnode.logs import ChainIndexes
-from fastnode.logs.indexes import BLOCKS_PER_BATCH
+from fastnode.logs import ChainIndexes, layout
 from fastnode.logs.known_tags import KnownTags
 from fastnode.protocol.block import L2Block
 from fastnode.rpc import log_methods
@@ -43,12 +44,16 @@ from fastnode.rpc.engine import Engine, Reply
 from fastnode.rpc.methods import Call, MethodTable
 from fastnode.rpc.view import View
 
+#: Blocks in one batch while the database is filled.
+BLOCKS_PER_BATCH = 4_000
+
 TAGS = int(os.environ.get("FASTNODE_BENCH_LOG_TAGS", "10000"))
 KEPT = os.environ.get("FASTNODE_BENCH_LOG_DIRECTORY")
 
 
 @dataclass
 class Bench:
+    store: ArchiverStore
     view: ChainView
     known_tags: KnownTags
     engine: Engine
@@ -77,11 +82,11 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
             known = json.loads(facts.read_text())
             print(f"\n{json.dumps(known)}")
             table = MethodTable(log_methods.methods(indexes.known_tags))
-            yield Bench(view, indexes.known_tags, Engine(table, lambda: View(view)), known)
+            yield Bench(store, view, indexes.known_tags, Engine(table, lambda: View(view)), known)
 
 
 def fill(store: ArchiverStore) -> dict[str, Any]:
-    """Index all blocks in batches, as a start does with blocks that were stored without indexes."""
+    """Index all blocks, in large batches: a page is rewritten once for all its logs in a batch."""
     with resources.as_file(resources.files("fastnode") / "data" / "sample_chain.jsonl.gz") as path:
         adopt_chain_file(store, path)
     indexes = ChainIndexes()
@@ -95,12 +100,13 @@ def fill(store: ArchiverStore) -> dict[str, Any]:
         seconds += time.perf_counter() - started
         tip = batch[-1]
     write_tip(store, tip)
+    settle(store)
     return {
-        "tags": chain.private_tags + chain.public_tags,
+        "private_tags": chain.private_tags,
+        "public_tags": chain.public_tags,
         "logs": chain.logs,
         "blocks": chain.blocks,
-        "logs_per_s": round(chain.logs / seconds),
-        "memory_max_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
+        "logs_per_s_in_large_batches": round(chain.logs / seconds),
     }
 
 
@@ -119,8 +125,14 @@ def write_tip(store: ArchiverStore, block: L2Block) -> None:
     info = BlockInfo(number, block.hash(), block.archive.root, number, 0, number, 36 * number, 1)
     transaction = store.transaction()
     transaction.put(archiver_layout.block_key(number), StoredBlock(info, b"{}", b"{}").encode())
+    transaction.put(archiver_layout.BLOCK_BY_HASH + info.hash, archiver_layout.encode_number(number))
     transaction.put(archiver_layout.KEY_TIPS, StoredTips(number, 0, 0, 0).encode())
     transaction.commit()
+
+
+def settle(store: ArchiverStore) -> None:
+    """Let the database merge what was written last, as it does by itself within minutes."""
+    store._database.compact()
 
 
 def texts(fields: list[bytes]) -> list[str]:
@@ -139,6 +151,12 @@ def counted(answer: bytes) -> list[int]:
 
 
 @pytest.mark.benchmark(group="logs: 100 tags, none known (limit 60 us)")
+def test_baseline_parsing_the_request_alone(bench: Bench, benchmark: Callable[..., Any]) -> None:
+    body = bench.request("node_getPrivateLogsByTags", texts(unknown(100)))
+    assert len(benchmark(orjson.loads, body)["params"][0]) == 100
+
+
+@pytest.mark.benchmark(group="logs: 100 tags, none known (limit 60 us)")
 def test_a_hundred_unknown_private_tags(bench: Bench, benchmark: Callable[..., Any]) -> None:
     body = bench.request("node_getPrivateLogsByTags", texts(unknown(100)))
     assert counted(benchmark(bench.answer, body)) == [0] * 100
@@ -151,21 +169,35 @@ def test_a_hundred_unknown_public_tags(bench: Bench, benchmark: Callable[..., An
     assert counted(benchmark(bench.answer, body)) == [0] * 100
 
 
-def spread(count: int, known: int) -> list[int]:
-    """Numbers of tags from the whole history; those at its end occur once or twice."""
-    return [known * (2 * number + 1) // (2 * count) for number in range(count)]
+def known_private_tags(turn: int) -> list[bytes]:
+    """Ten tags from all over the chain, others each turn."""
+    chosen = random.Random(turn)
+    return [private_tag(chosen.randrange(TAGS * 3 // 4)) for _ in range(10)]
+
+
+def request_with_ten_known(bench: Bench, turn: int) -> bytes:
+    return bench.request("node_getPrivateLogsByTags", texts(unknown(90) + known_private_tags(turn)))
 
 
 @pytest.mark.benchmark(group="logs: 100 tags, 10 known (limit 150 us)")
-def test_a_hundred_private_tags_of_which_ten_are_known(bench: Bench, benchmark: Callable[..., Any]) -> None:
-    """Another hundred each time, so that the database's cache helps no more than it does a node with many wallets."""
-    bodies = []
-    for turn in range(200):
-        tags = unknown(90) + [private_tag(number + turn) for number in spread(10, TAGS * 3 // 4)]
-        bodies.append(bench.request("node_getPrivateLogsByTags", texts(tags)))
+def test_a_hundred_private_tags_ten_known_and_asked_for_before(bench: Bench, benchmark: Callable[..., Any]) -> None:
+    bodies = [request_with_ten_known(bench, turn) for turn in range(200)]
+    for body in bodies:
+        assert sum(count > 0 for count in counted(bench.answer(body))) == 10
     turns = iter(range(1 << 60))
-    answer = benchmark(lambda: bench.answer(bodies[next(turns) % len(bodies)]))
-    assert sum(count > 0 for count in counted(answer)) == 10
+    benchmark(lambda: bench.answer(bodies[next(turns) % len(bodies)]))
+
+
+@pytest.mark.benchmark(group="logs: 100 tags, 10 known (limit 150 us)")
+def test_a_hundred_private_tags_ten_known_and_never_asked_for(bench: Bench, benchmark: Callable[..., Any]) -> None:
+    """Not in the database's cache: each page is unpacked from the file, which the operating system has in memory."""
+    turns = iter(range(1000, 1 << 60))
+    benchmark.pedantic(  # type: ignore[attr-defined]
+        bench.answer,
+        setup=lambda: ((request_with_ten_known(bench, next(turns)),), {}),
+        rounds=1_000,
+        warmup_rounds=1_000,
+    )
 
 
 @pytest.mark.benchmark(group="logs: 100 tags, 10 known (limit 150 us)")
@@ -174,6 +206,20 @@ def test_a_hundred_public_tags_of_which_ten_are_known(bench: Bench, benchmark: C
     tags = unknown(90) + [public_tag(number) for number in numbers]
     body = bench.request("node_getPublicLogsByTagsFromContract", texts([contract(0)])[0], texts(tags))
     assert sum(count > 0 for count in counted(benchmark(bench.answer, body))) == 10
+
+
+@pytest.mark.benchmark(group="logs: 100 tags, 10 known (limit 150 us)")
+def test_baseline_ten_database_gets_of_pages_asked_for_before(bench: Bench, benchmark: Callable[..., Any]) -> None:
+    requests = [[layout.page_key(tag, 0) for tag in known_private_tags(turn)] for turn in range(200)]
+    turns, get = iter(range(1 << 60)), bench.view.get
+    assert None not in benchmark(lambda: [get(key) for key in requests[next(turns) % len(requests)]])
+
+
+@pytest.mark.benchmark(group="logs: a page of 10 logs (limit 20 us)")
+def test_baseline_a_database_get_of_the_page(bench: Bench, benchmark: Callable[..., Any]) -> None:
+    keys = [layout.page_key(BUSY_TAG, page) for page in range(max(1, bench.facts["blocks"] // 1000))]
+    turns, get = iter(range(1 << 60)), bench.view.get
+    assert benchmark(lambda: get(keys[next(turns) % len(keys)])) is not None
 
 
 @pytest.mark.benchmark(group="logs: a page of 10 logs (limit 20 us)")
@@ -241,15 +287,26 @@ def test_filling_the_filter(bench: Bench, benchmark: Callable[..., Any], tmp_pat
     )
 
 
-@pytest.mark.benchmark(group=f"logs: index a block of {LOGS_PER_BLOCK} logs")
-def test_a_block_in_a_batch_of_its_own(tmp_path: Path, benchmark: Callable[..., Any]) -> None:
-    with ArchiverStore.open(tmp_path) as store:
-        with resources.as_file(resources.files("fastnode") / "data" / "sample_chain.jsonl.gz") as path:
-            adopt_chain_file(store, path)
-        indexes = ChainIndexes()
-        with store.open_view() as view:
-            indexes.load_filter(view)
-        blocks = LogChain(100_000).make()
-        benchmark.pedantic(  # type: ignore[attr-defined]
-            index, setup=lambda: ((store, indexes, [next(blocks)]), {}), rounds=1_000
-        )
+@pytest.mark.benchmark(group=f"logs: index or undo a block of {LOGS_PER_BLOCK} logs, in a synced batch of its own")
+def test_a_block_written_and_undone(bench: Bench, benchmark: Callable[..., Any]) -> None:
+    """Behind the last block of the whole database, which is left as it was.  A round is one block; the table
+    shows writing, the line above it undoing."""
+    indexes = ChainIndexes()
+    indexes.load_filter(bench.view)
+    made = LogChain(TAGS).make_more(bench.facts["private_tags"], bench.facts["public_tags"])
+    blocks: list[L2Block] = []
+
+    def next_block() -> tuple[tuple[Any, ...], dict[str, Any]]:
+        blocks.append(next(made))
+        return (bench.store, indexes, blocks[-1:]), {}
+
+    benchmark.pedantic(index, setup=next_block, rounds=500)  # type: ignore[attr-defined]
+    seconds = []
+    for block in reversed(blocks):
+        started = time.perf_counter()
+        transaction = bench.store.transaction()
+        for writer in reversed(indexes.writers):
+            writer.undo(transaction, block)
+        transaction.commit()
+        seconds.append(time.perf_counter() - started)
+    print(f"\nundoing a block: {median(seconds) * 1e6:.0f} us in the middle, {min(seconds) * 1e6:.0f} us at least")

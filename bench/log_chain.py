@@ -15,6 +15,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from hashlib import blake2b
+from itertools import count
 from typing import Final
 
 from fastnode.protocol.block import L2Block
@@ -67,7 +68,7 @@ def public_tag(number: int) -> bytes:
 
 
 class LogChain:
-    """``tags``: about how many different tags there are."""
+    """``tags``: about how many different tags there are after :attr:`blocks` blocks."""
 
     def __init__(self, tags: int) -> None:
         self.logs = tags * LOGS_PER_TAG
@@ -78,13 +79,15 @@ class LogChain:
 
     def make(self) -> Iterator[L2Block]:
         """All blocks, in order; once."""
-        previous = bytes(32)
-        for number in range(1, self.blocks + 1):
-            archive = field_of("archive", number)
-            yield self._block(number, previous, archive)
-            previous = archive
+        return (self._block(number) for number in range(1, self.blocks + 1))
 
-    def _block(self, number: int, previous: bytes, archive: bytes) -> L2Block:
+    def make_more(self, private_tags: int, public_tags: int) -> Iterator[L2Block]:
+        """Blocks that follow the last one, without end, from the numbers of tags that were there after it."""
+        self.private_tags, self.public_tags = private_tags, public_tags
+        return (self._block(number) for number in count(self.blocks + 1))
+
+    def _block(self, number: int) -> L2Block:
+        previous, archive = field_of("archive", number - 1), field_of("archive", number)
         variables = GlobalVariables(1, 1, number, number, 36 * number, bytes(20), bytes(32), GasFees(0, 0))
         state = StateReference(EMPTY_SNAPSHOT, EMPTY_SNAPSHOT, EMPTY_SNAPSHOT, EMPTY_SNAPSHOT)
         header = BlockHeader(AppendOnlyTreeSnapshot(previous, number), state, archive, variables, 0, 0)
