@@ -163,7 +163,8 @@ class UpstreamSource:
         if tips.proposed.number < newest and _is_stored(view, tips.proposed.number, tips.proposed.hash):
             return self._shorten(view, tips, tips.proposed.number)
         self._shorter = None
-        return self._newest_common_block(view, min(newest, tips.proposed.number))
+        common = self._newest_common_block(view, min(newest, tips.proposed.number))
+        return self._without_other_checkpoint(view, common)
 
     def _without_lost_checkpoints(self, view: ChainView, tips: L2Tips) -> int:
         """Same blocks; a checkpoint that L1 no longer has, or has in another form, goes back to single blocks."""
@@ -171,10 +172,22 @@ class UpstreamSource:
         if theirs.number < ours.number:
             return self._shorten(view, tips, tips.checkpointed.block.number)
         self._shorter = None
-        stored = view.checkpoint(ours.number)
-        if stored is not None and theirs.number == ours.number and theirs.hash != ours.hash:
-            return stored.start_block - 1
-        return view.tip_number
+        if theirs.number == ours.number and theirs.hash == ours.hash:
+            return view.tip_number
+        return self._without_other_checkpoint(view, view.tip_number)
+
+    def _without_other_checkpoint(self, view: ChainView, block_number: int) -> int:
+        """Blocks up to ``block_number`` are the same; the checkpoint that the last of them are in may end elsewhere."""
+        number = view.newest_complete_checkpoint(block_number)
+        stored = view.checkpoint(number)
+        if stored is None or number <= view.tips.finalized.checkpoint.number:
+            return block_number
+        answer = _as_list(self._remote.ask([("node_getCheckpoints", [number, 1])]).results()[0], "node_getCheckpoints")
+        if answer:
+            record = CheckpointRecord({"published": answer[0], "l1ToL2Messages": []})
+            if record.number == number and record.header.hash() == stored.header_hash:
+                return block_number
+        return stored.start_block - 1
 
     def _shorten(self, view: ChainView, tips: L2Tips, target: int) -> int:
         tips_before, count = self._shorter or (tips, 0)

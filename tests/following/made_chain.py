@@ -1,0 +1,151 @@
+"""A chain that grows, goes back and grows otherwise: true blocks, made as they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from fastnode.development import synthetic_chain as synthetic
+from fastnode.development.synthetic_chain import ChainShape, SyntheticChain
+from fastnode.protocol.block import L2Block
+from fastnode.protocol.fields import hex_text
+from fastnode.protocol.genesis import genesis_tips
+from fastnode.protocol.tips import BlockId, L2Tips, TipId
+from fastnode.world_state.state import WorldState
+
+Json = dict[str, Any]
+
+SHAPE = ChainShape(blocks=1_000_000, txs=2, nullifiers=2, writes=2, l1_to_l2=2, vary=True)
+
+
+@dataclass
+class Unit:
+    """A checkpoint, published or in the making."""
+
+    number: int
+    making: Any
+    sponges: list[Any] = field(default_factory=list)  # before each block
+    published: Json | None = None
+    tip: TipId | None = None
+
+    @property
+    def blocks(self) -> list[L2Block]:
+        return [made.block for made in self.making.blocks]
+
+    @property
+    def messages(self) -> list[str]:
+        return [hex_text(message) for message in self.making.messages]
+
+
+class MadeChain:
+    """All blocks and checkpoints of the present fork, from number 1 on."""
+
+    def __init__(self, directory: Path, shape: ChainShape = SHAPE) -> None:
+        self._chain = SyntheticChain(shape, directory)
+        self._state = WorldState(directory, self._chain.genesis)
+        self.units: list[Unit] = []
+        self.genesis = self._chain.genesis.to_json()
+        self.chain_record = self._chain._chain_record()
+        self.proven = self.finalized = 0  # checkpoint numbers
+
+    def close(self) -> None:
+        self._state.close()
+
+    # ---- growing -----------------------------------------------------------------------------
+
+    def propose(self, count: int = 1) -> None:
+        """More blocks behind the newest one, in the checkpoint that is in the making."""
+        chain = self._chain
+        if not self.units or self.units[-1].published is not None:
+            chain._slot += 1
+            making = synthetic._CheckpointInTheMaking(chain._globals_of_slot(), chain._content.messages())
+            self.units.append(Unit(len(self.units) + 1, making))
+        unit = self.units[-1]
+        for _ in range(count):
+            unit.sponges.append((unit.making._sponge, unit.making.blob_fields))
+            body = chain._content.body()
+            while not body.tx_effects:  # two empty blocks of one slot are the same block
+                body = chain._content.body()
+            chain._make_block(self._state, unit.making, body, unit.number)
+
+    def publish(self) -> None:
+        """The checkpoint in the making reaches L1."""
+        unit = self.units[-1]
+        assert unit.published is None
+        epoch = unit.making._variables.slot_number // synthetic.EPOCH_SLOTS
+        self._chain._out_hashes = {epoch: self._out_hashes(epoch)}
+        _, members = self._chain._checkpoint_line(unit.making.blocks)
+        unit.published = orjson.loads(b"{" + members + b"}")["published"]
+        unit.tip = self._chain._checkpoints.pop()
+        self._chain._checkpoints.append(unit.tip)
+
+    def _out_hashes(self, epoch: int) -> list[bytes]:
+        hashes = []
+        for unit in self.units[:-1]:
+            if unit.making._variables.slot_number // synthetic.EPOCH_SLOTS == epoch:
+                messages = [synthetic.messages_of_block(block) for block in unit.blocks]
+                hashes.append(synthetic.checkpoint_out_hash(messages))
+        return hashes
+
+    def checkpoint(self, blocks: int = 1) -> None:
+        self.propose(blocks)
+        self.publish()
+
+    # ---- going back --------------------------------------------------------------------------
+
+    def undo_to(self, number: int) -> None:
+        """Take back every block above ``number``; what comes then is another fork."""
+        self._state.undo_above(number)
+        while self.units and (not self.units[-1].blocks or self.units[-1].blocks[0].number > number):
+            self.units.pop()
+        if self.units and self.units[-1].blocks[-1].number > number:
+            unit = self.units[-1]
+            kept = sum(block.number <= number for block in unit.blocks)
+            unit.making._sponge, unit.making.blob_fields = unit.sponges[kept]
+            del unit.making.blocks[kept:], unit.sponges[kept:]
+            unit.published = unit.tip = None
+        del self._chain._checkpoints[1 + sum(unit.published is not None for unit in self.units) :]
+        self._chain._proposed = self.block_id(number)
+        self.proven = min(self.proven, self.checkpoint_count)
+        self.finalized = min(self.finalized, self.proven)
+
+    # ---- looking -----------------------------------------------------------------------------
+
+    @property
+    def tip(self) -> int:
+        return self._state.view.tip.number
+
+    @property
+    def checkpoint_count(self) -> int:
+        return sum(unit.published is not None for unit in self.units)
+
+    @property
+    def blocks(self) -> list[L2Block]:
+        return [block for unit in self.units for block in unit.blocks]
+
+    def block_id(self, number: int) -> BlockId:
+        if number == 0:
+            return genesis_tips().proposed
+        return BlockId(number, self._state.view.block_hash(number))
+
+    def tips(self) -> L2Tips:
+        published = [unit.tip for unit in self.units if unit.tip is not None]
+        all_tips = [genesis_tips().checkpointed, *published]
+        newest = len(published)
+        return L2Tips(
+            self.block_id(self.tip), all_tips[newest], all_tips[self.proven], all_tips[min(self.finalized, newest)]
+        )
+
+
+@contextmanager
+def made_chain(directory: Path, shape: ChainShape = SHAPE) -> Iterator[MadeChain]:
+    chain = MadeChain(directory, shape)
+    try:
+        yield chain
+    finally:
+        chain.close()

@@ -1,0 +1,199 @@
+"""Following a node that tells the truth: catching up, new blocks, reorgs of every kind."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from tests.following.conftest import following
+from tests.following.made_chain import MadeChain
+from tests.following.scripted_upstream import ScriptedUpstream, scripted_upstream
+
+
+def test_a_chain_is_fetched_and_followed_block_by_block(
+    tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
+) -> None:
+    with following(tmp_path / "node", upstream.url) as node:
+        node.wait_for(chain)
+        for _ in range(3):
+            with upstream.lock:
+                chain.propose()
+            node.wait_for(chain)
+        with upstream.lock:
+            chain.publish()
+            chain.proven += 1
+        node.wait_for(chain)
+        assert node.follower.is_ready
+        assert node.follower.lag_blocks == 0
+        assert node.follower.reorg_count == 0
+
+
+def test_what_was_followed_is_what_an_import_of_the_same_chain_stores(
+    tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
+) -> None:
+    with following(tmp_path / "node", upstream.url) as node:
+        node.wait_for(chain)
+        with upstream.lock:
+            chain.undo_to(chain.tip - 4)
+            chain.propose(2)
+            chain.publish()
+            chain.checkpoint(3)
+        node.wait_for(chain)
+        followed = node.contents()
+    with following(tmp_path / "fresh", upstream.url) as fresh:
+        fresh.wait_for(chain)
+        assert fresh.contents() == followed
+
+
+def test_a_restart_goes_on_where_it_was(tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream) -> None:
+    with following(tmp_path / "node", upstream.url) as node:
+        node.wait_for(chain)
+    with upstream.lock:
+        chain.checkpoint(2)
+    upstream.requests.clear()
+    with following(tmp_path / "node", upstream.url) as node:
+        node.wait_for(chain)
+    assert "fastnode_getGenesis" not in upstream.requests
+
+
+# ---- reorgs -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 5, 8])
+def test_other_blocks_at_known_numbers_replace_them(
+    tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream, depth: int
+) -> None:
+    """The proposed ones, and further back whole checkpoints and parts of them; the finalized ones stay."""
+    chain.finalized = 1
+    with following(tmp_path / "node", upstream.url) as node:
+        node.wait_for(chain)
+        with upstream.lock:
+            chain.undo_to(chain.tip - depth)
+            chain.propose(depth + 1)
+        node.wait_for(chain)
+        assert node.follower.reorg_count >= 1
+
+
+def test_readers_see_the_replacement_only_when_it_is_complete(
+    tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
+) -> None:
+    with following(tmp_path / "node", upstream.url) as node:
+        node.wait_for(chain)
+        tip = chain.tip
+        with upstream.lock:
+            chain.undo_to(tip - 5)
+            chain.propose(6)
+            node.published.clear()
+        node.wait_for(chain)
+        assert min(node.published) >= tip
+
+
+def test_a_pruned_pending_chain_is_believed_when_it_stays_pruned(
+    tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
+) -> None:
+    with following(tmp_path / "node", upstream.url) as node:
+        node.wait_for(chain)
+        with upstream.lock:
+            chain.undo_to(chain.tip - 2)
+        node.wait_for(chain)
+
+
+def test_an_invalidated_checkpoint_leaves_its_blocks_as_proposed_ones(
+    tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
+) -> None:
+    chain.undo_to(chain.tip - 2)
+    with following(tmp_path / "node", upstream.url) as node:
+        node.wait_for(chain)
+        with upstream.lock:
+            unit = chain.units[-1]
+            unit.published = unit.tip = None
+            chain._chain._checkpoints.pop()
+        node.wait_for(chain)
+        with upstream.lock:
+            chain.propose()
+            chain.publish()
+        node.wait_for(chain)
+
+
+def test_a_reorg_that_happened_while_the_node_was_stopped_is_noticed(
+    tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
+) -> None:
+    with following(tmp_path / "node", upstream.url) as node:
+        node.wait_for(chain)
+    chain.undo_to(chain.tip - 6)
+    chain.checkpoint(4)
+    with following(tmp_path / "node", upstream.url) as node:
+        node.wait_for(chain)
+
+
+def test_a_fork_longer_than_one_question_is_found(tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream) -> None:
+    chain.finalized = chain.proven = 1
+    for _ in range(45):
+        chain.checkpoint(2)
+    with following(tmp_path / "node", upstream.url) as node:
+        node.wait_for(chain)
+        with upstream.lock:
+            chain.undo_to(7)
+            chain.checkpoint(2)
+        node.wait_for(chain)
+
+
+def test_random_walks_end_at_the_same_chain(tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream) -> None:
+    source = random.Random(7)
+    with following(tmp_path / "node", upstream.url) as node:
+        for _ in range(25):
+            with upstream.lock:
+                final = chain.tips().finalized.block.number
+                if source.random() < 0.4:
+                    chain.undo_to(max(final, chain.tip - source.randint(1, 32)))
+                chain.propose(source.randint(1, 3))
+                if source.random() < 0.6:
+                    chain.publish()
+                    chain.proven = source.randint(chain.proven, chain.checkpoint_count)
+                    chain.finalized = max(chain.finalized, chain.proven - 8)
+            node.wait_for(chain)
+        followed = node.contents()
+    with following(tmp_path / "fresh", upstream.url) as fresh:
+        fresh.wait_for(chain)
+        assert fresh.contents() == followed
+
+
+# ---- several upstreams --------------------------------------------------------------------------
+
+
+def test_when_the_first_upstream_goes_the_second_is_followed(tmp_path: Path, chain: MadeChain) -> None:
+    with (
+        scripted_upstream(chain) as first,
+        scripted_upstream(chain) as second,
+        following(tmp_path / "node", first.url, second.url) as node,
+    ):
+        node.wait_for(chain)
+        first.stop()
+        with second.lock:
+            chain.checkpoint()
+        node.wait_for(chain)
+        node.wait_for_upstream("unavailable")
+        first.start()
+        node.wait_for_upstream("healthy")
+
+
+def test_an_upstream_that_is_behind_does_not_take_blocks_away(tmp_path: Path, chain: MadeChain) -> None:
+    with (
+        scripted_upstream(chain) as first,
+        scripted_upstream(chain) as second,
+        following(tmp_path / "node", first.url, second.url) as node,
+    ):
+        node.wait_for(chain)
+        tips = chain.tips()
+        old = tips.to_json() | {"proposed": tips.checkpointed.block.to_json()}
+        first.tamper = lambda method, _, result: old if method == "node_getL2Tips" else result
+        first.answers["node_getBlockHeader"] = lambda parameters: (
+            None if parameters[0] > old["proposed"]["number"] else second.block_header(parameters)
+        )
+        count = len(second.requests)
+        node.wait(lambda: len(second.requests) > count + 20)
+        assert node.tips == tips
+        with second.lock:
+            chain.propose()
+        node.wait_for(chain)
