@@ -338,3 +338,21 @@ def test_a_long_scan_runs_beside_the_event_loop(client: Client) -> None:
         assert bound.wants_thread(bound.decode([{}]))
         assert bound.wants_thread(bound.decode([{"contractAddress": ADDRESS}]))
         assert not bound.wants_thread(bound.decode([{"txHash": ADDRESS}]))
+
+
+def test_the_event_loop_goes_on_during_a_long_scan(client: Client) -> None:
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "node_getContractClassLogs", "params": [{}]}).encode()
+
+    async def ticks_during_a_scan() -> int:
+        answering = client.engine.handle(body)
+        assert not isinstance(answering, Reply)
+        scan = asyncio.ensure_future(answering)
+        ticks = 0
+        while not scan.done():
+            await asyncio.sleep(0)
+            ticks += 1
+        assert (await scan).error_code is None
+        return ticks
+
+    # Two would do for a scan that holds the loop: one before it and one behind it.
+    assert asyncio.run(ticks_during_a_scan()) > 2

@@ -15,7 +15,7 @@ it needs neither filter file nor methods.
 
 ``index`` writes and undoes what a block's logs add, ``tag_queries`` and ``range_queries`` read it,
 ``known_tags`` keeps in memory which tags exist at all, ``contracts`` does the same as ``index`` for
-classes, instances and their updates.
+classes, instances and their updates, ``check`` compares all of it with the blocks.
 """
 
 from fastnode.logs.indexes import TAG_FILTER_BYTES, ChainIndexes
