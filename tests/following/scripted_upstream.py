@@ -32,7 +32,7 @@ class ScriptedUpstream:
         self.node_info: Json = copy.deepcopy(chain.chain_record["nodeInfo"])
         #: What answers a method; tests replace some.
         self.answers: dict[str, Callable[[list[Any]], Any]] = {
-            "node_getNodeInfo": self.node_info,
+            "node_getNodeInfo": self.info,
             "fastnode_getSyncStatus": self.sync_status,
             "fastnode_getGenesis": self.genesis,
             "fastnode_getL1ToL2Messages": self.l1_to_l2_messages,
@@ -89,7 +89,7 @@ class ScriptedUpstream:
             return reply | {"error": rejection.error}
         return reply if result is None else reply | {"result": result}
 
-    def node_info(self, _: list[Any]) -> Any:
+    def info(self, _: list[Any]) -> Any:
         return self.node_info
 
     def sync_status(self, _: list[Any]) -> Any:
