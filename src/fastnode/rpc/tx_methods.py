@@ -153,16 +153,19 @@ class TxMethods:
         return self._joined(call, self._pool.pending_hashes(limit=limit, after=after))
 
     def _joined(self, call: Call, tx_hashes: Iterable[bytes]) -> bytes:
-        """Those that the pool has, as they are stored."""
-        found: list[bytes] = []
-        size = 0
+        """Those that the pool has, as they are stored.  Joined once: fifty of them are ten megabytes."""
+        parts: list[bytes] = []
+        size = 2
         for tx_hash in tx_hashes:
             tx_json = self._pool.tx_json(tx_hash)
             if tx_json is not None:
                 size += len(tx_json) + 1
                 call.require_bytes(size)
-                found.append(tx_json)
-        return b"[" + b",".join(found) + b"]"
+                parts += (b"," if parts else b"[", tx_json)
+        if not parts:
+            return b"[]"
+        parts.append(b"]")
+        return b"".join(parts)
 
     def pending_count(self, _call: Call) -> bytes:
         return b"%d" % self._pool.pending_count
