@@ -11,7 +11,7 @@ key order and *the greatest key not above k* is one seek.
                                      block hash 32 | checkpoint number u32
     V tree leaf                      index u48 | block u32          first place of a leaf in an append-only tree
     E tree size                      edge nodes, 32 each            partial nodes of an append-only tree
-    T tree index>>5                  tile                           levels 0..4, newest; see _ext/append_tree
+    T tree index>>5                  tile                           levels 0..4, newest; see _twins/append_tree.py
     N tree level index               node 32 [| changed u32]        level 5 and up, newest; complete ones only in an
                                                                     append-only tree; absent means zero node
     H tree level index block         node 32 | changed u32          what ``block`` replaced in an indexed tree
