@@ -226,6 +226,17 @@ def test_a_signal_in_the_middle_of_loading_leaves_whole_blocks_and_loading_goes_
     assert node.stop() == 0
 
 
+def test_a_signal_ends_a_start_that_waits_for_another_node(start_node: Callable[..., Any]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        unused = listener.getsockname()[1]
+    node = start_node("--upstream-url", f"http://127.0.0.1:{unused}")
+    node.wait_for_line("upstream unavailable")
+    begun = time.monotonic()
+    assert node.stop() == 0
+    assert time.monotonic() - begun < 10
+    assert node.entries()[-1]["message"] == "stopped"
+
+
 def test_a_kept_connection_does_not_hold_up_a_stop(start_node: Callable[..., Any]) -> None:
     node = start_node().wait_until_serving()
     connection = http.client.HTTPConnection("127.0.0.1", node.port, timeout=30)

@@ -12,16 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final, cast
 
-import uvloop
-
-from fastnode import __version__, kernels
 from fastnode.admin.api_key import AdminKey, ApiKeyGuard, choose_admin_key, introduce
 from fastnode.archiver.chain_import import adopt_chain_file
 from fastnode.archiver.ingest import Ingestor
@@ -46,7 +42,7 @@ from fastnode.rpc.server import RpcServer, describe_bind_error
 from fastnode.rpc.version_headers import version_headers
 from fastnode.rpc.view import View
 
-__all__ = ["Node", "run"]
+__all__ = ["Node"]
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +79,7 @@ class Node:
         self._ingestion: IngestionThread | None = None
         self.sync_control = SyncControl()
         self._following: Following | None = None
+        self._joining: asyncio.Future[None] | None = None
         self._hold_off: HoldOff | None = None
         self._failure: asyncio.Future[None] | None = None
 
@@ -96,7 +93,7 @@ class Node:
             self._following = self._open_following(data.store)
             source = self._choose_source(data.store)
             if self._following is not None:
-                await asyncio.to_thread(self._join_network, self._following, data.store)
+                await self._join(self._following, data.store)
             publication = Publication(self._publish)
             ingestor = data.open_ingestor(verify=self.settings.verify, on_commit=publication)
             self._publish_first(ingestor)
@@ -120,6 +117,8 @@ class Node:
         self.sync_control.stop()
         if self._following is not None:
             await asyncio.to_thread(self._following.interrupt)
+        if self._joining is not None:
+            await asyncio.gather(self._joining, return_exceptions=True)
         if self._ingestion is not None:
             await asyncio.to_thread(self._ingestion.stop)
         self._save_filter()
@@ -169,6 +168,11 @@ class Node:
         self._resources.callback(following.close)
         following.start()
         return following
+
+    async def _join(self, following: Following, store: ArchiverStore) -> None:
+        """In a thread, which ends when ``stop`` interrupts it: nothing is closed under it."""
+        self._joining = asyncio.ensure_future(asyncio.to_thread(self._join_network, following, store))
+        await asyncio.shield(self._joining)
 
     def _join_network(self, following: Following, store: ArchiverStore) -> None:
         """Make sure that the upstreams are on the stored chain's network; with nothing stored, learn theirs."""
@@ -346,38 +350,3 @@ def limits_of(settings: Settings) -> Limits:
         write_time_s=settings.rpc_write_timeout_s,
         connections_max=settings.rpc_max_connections,
     )
-
-
-# ---- as a process --------------------------------------------------------------------------------
-
-
-def run(settings: Settings) -> None:
-    """Run a node until SIGTERM or SIGINT; raises what keeps it from starting or what ended it."""
-    logger.info("fastnode", extra=fields(version=__version__, kernel=kernels.poseidon2.kernel_name()))
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_run_until_stopped(Node(settings)))
-
-
-async def _run_until_stopped(node: Node) -> None:
-    loop = asyncio.get_running_loop()
-    stop_requested = asyncio.Event()
-
-    def on_signal(number: signal.Signals) -> None:
-        logger.info("stopping", extra=fields(signal=number.name))
-        stop_requested.set()
-        # A second signal ends the process at once.
-        loop.remove_signal_handler(number)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal, number)
-    await node.start()
-    stopping = asyncio.ensure_future(stop_requested.wait())
-    failing = asyncio.ensure_future(node.wait_for_failure())
-    try:
-        await asyncio.wait((stopping, failing), return_when=asyncio.FIRST_COMPLETED)
-        if failing.done():
-            failing.result()
-    finally:
-        stopping.cancel()
-        await node.stop()
-    logger.info("stopped")

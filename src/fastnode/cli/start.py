@@ -23,8 +23,8 @@ def start(resolved: Resolved[Settings], node: bool) -> None:
     """
     if not node:
         raise click.UsageError("nothing to start: add --node", click.get_current_context())
-    from fastnode.node import run
     from fastnode.observability import logs
+    from fastnode.process import run
 
     settings = resolved.values
     logs.configure(level=settings.log_level, as_json=settings.log_json)

@@ -1,0 +1,67 @@
+"""The node as a process: runs until SIGTERM or SIGINT, or until something ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from typing import Any
+
+import uvloop
+
+from fastnode import __version__, kernels
+from fastnode.config.settings import Settings
+from fastnode.node import Node
+from fastnode.observability.logs import fields
+
+__all__ = ["run"]
+
+logger = logging.getLogger("fastnode.node")
+
+
+def run(settings: Settings) -> None:
+    """Run a node until it is told to stop; raises what keeps it from starting or what ended it."""
+    logger.info("fastnode", extra=fields(version=__version__, kernel=kernels.poseidon2.kernel_name()))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_run_until_stopped(Node(settings)))
+
+
+async def _run_until_stopped(node: Node) -> None:
+    stop_requested = _stop_requested_by_signal()
+    stopping = asyncio.ensure_future(stop_requested.wait())
+    try:
+        # A start may have to wait for other nodes; a signal ends that too.
+        if await _first_of(asyncio.ensure_future(node.start()), stopping):
+            try:
+                await _first_of(asyncio.ensure_future(node.wait_for_failure()), stopping)
+            finally:
+                await node.stop()
+    finally:
+        stopping.cancel()
+    logger.info("stopped")
+
+
+async def _first_of(work: asyncio.Future[None], stopping: asyncio.Future[Any]) -> bool:
+    """Whether ``work`` is done before ``stopping``, which cancels it; raises what ``work`` raises."""
+    await asyncio.wait((work, stopping), return_when=asyncio.FIRST_COMPLETED)
+    if work.done():
+        work.result()
+        return True
+    work.cancel()
+    await asyncio.gather(work, return_exceptions=True)
+    return False
+
+
+def _stop_requested_by_signal() -> asyncio.Event:
+    loop = asyncio.get_running_loop()
+    stop_requested = asyncio.Event()
+
+    def on_signal(number: signal.Signals) -> None:
+        logger.info("stopping", extra=fields(signal=number.name))
+        stop_requested.set()
+        # A second signal ends the process at once.
+        loop.remove_signal_handler(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal, number)
+    return stop_requested
