@@ -21,10 +21,12 @@ from typing import Any, Final, cast
 from fastnode.admin.api_key import AdminKey, ApiKeyGuard, choose_admin_key, introduce
 from fastnode.archiver.chain_import import adopt_chain_file
 from fastnode.archiver.ingest import Ingestor
-from fastnode.archiver.queries import ChainView
+from fastnode.archiver.queries import ChainInfo, ChainView
 from fastnode.archiver.store import ArchiverStore
 from fastnode.chain_data import ChainData, ChainOptions
 from fastnode.config.allow_list import AllowedElement, parse_allow_list
+from fastnode.config.consistency import check_settings
+from fastnode.config.gas_budgets import BlockBudget
 from fastnode.config.settings import Settings
 from fastnode.errors import SettingError, StartError
 from fastnode.following.publication import Publication
@@ -65,6 +67,7 @@ class Node:
     """
 
     def __init__(self, settings: Settings) -> None:
+        check_settings(settings)
         self.settings = settings
         self._allow_list_extension = allow_list_extension_of(settings)
         self.view: View | None = None
@@ -94,6 +97,8 @@ class Node:
             source = self._choose_source(data.store)
             if self._following is not None:
                 await self._join(self._following, data.store)
+            check_network(self.settings, data.store.chain)
+            log_block_budget(self.settings, data.store.chain)
             publication = Publication(self._publish)
             ingestor = data.open_ingestor(verify=self.settings.verify, on_commit=publication)
             self._publish_first(ingestor)
@@ -326,6 +331,34 @@ def allow_list_extension_of(settings: Settings) -> tuple[AllowedElement, ...]:
         return parse_allow_list(settings.tx_public_setup_allow_list_extend or "")
     except SettingError as error:
         raise SettingError(f"tx-public-setup-allow-list-extend: {error}") from None
+
+
+def check_network(settings: Settings, chain: ChainInfo) -> None:
+    """StartError if the chain is not on the network that the settings name."""
+    addresses = chain.node_info.get("l1ContractAddresses", {})
+    for name, wanted, actual in (
+        ("l1-chain-id", settings.l1_chain_id, chain.node_info.get("l1ChainId")),
+        ("rollup-version", settings.rollup_version, chain.node_info.get("rollupVersion")),
+        ("registry-address", settings.registry_address, addresses.get("registryAddress")),
+    ):
+        if wanted is not None and str(wanted) != str(actual).lower():
+            raise StartError(f"the chain is on another network: {name} is to be {wanted}, but the chain's is {actual}")
+
+
+def log_block_budget(settings: Settings, chain: ChainInfo) -> None:
+    """Say what a block may use, if L1's limits are known."""
+    constants = chain.l1_constants
+    if not {"slotDuration", "ethereumSlotDuration", "rollupManaLimit"} <= constants.keys():
+        return
+    budget = BlockBudget.of(
+        settings,
+        slot_duration_s=int(constants["slotDuration"]),
+        l1_slot_duration_s=int(constants["ethereumSlotDuration"]),
+        mana_limit=int(constants["rollupManaLimit"]),
+    )
+    logger.info(
+        "budget of a block", extra=fields(l2_gas=budget.l2_gas, da_gas=budget.da_gas, blocks_max=budget.blocks_max)
+    )
 
 
 def admin_key_of(settings: Settings) -> AdminKey:

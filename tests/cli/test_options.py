@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 import pytest
+from tests.config.examples import examples
 
 from fastnode.cli.app import root
 from fastnode.cli.options import with_settings
@@ -25,11 +26,6 @@ def resolved_from(*arguments: str) -> Resolved[Settings]:
     return received[0]
 
 
-def good_value(setting: Setting) -> str:
-    shown = setting.show(setting.default)
-    return shown if shown is not None else "x"
-
-
 START_ROWS = [setting for setting in rows(Settings) if START in setting.commands]
 
 
@@ -40,7 +36,9 @@ def test_every_setting_can_be_given_by_each_of_its_flags(setting: Setting) -> No
             resolved = resolved_from(flag)
             assert getattr(resolved.values, setting.attribute) is True
         else:
-            resolved = resolved_from(f"{flag}={good_value(setting)}")
+            value = examples(setting)[0]
+            resolved = resolved_from(f"{flag}={value}")
+            assert getattr(resolved.values, setting.attribute) == setting.kind.read(value)
         assert resolved.origins[setting.name].layer == "flag"
 
 

@@ -8,11 +8,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastnode.config.kinds import Boolean, Choice, FilePath, Integer, Kind, Seconds, Size, Text
+from fastnode.config.kinds import (
+    Amount,
+    Boolean,
+    Choice,
+    FilePath,
+    HexText,
+    HexTextList,
+    Integer,
+    Kind,
+    Number,
+    Seconds,
+    Size,
+    Text,
+    TextList,
+)
 
 PORT = Integer(0, 65_535)
 SIZE = Size(1 << 10, 1 << 30)
 SECONDS = Seconds(0.5, 3600)
+SHARE = Number(0, 1, above_minimum=True)
+ADDRESS = HexText(2)
+ADDRESSES = HexTextList(2)
 LEVEL = Choice(("info", "error"), synonyms=(("fatal", "error"),))
 
 
@@ -37,6 +54,15 @@ LEVEL = Choice(("info", "error"), synonyms=(("fatal", "error"),))
         (LEVEL, "Info", "info"),
         (LEVEL, "fatal", "error"),
         (Text(), "0.0.0.0", "0.0.0.0"),
+        (TextList(), "a, b,c", ("a", "b", "c")),
+        (Amount(), "0", 0),
+        (Amount(), str(2**256 - 1), 2**256 - 1),
+        (SHARE, "0.1", 0.1),
+        (SHARE, "1", 1),
+        (SHARE, "1.0", 1),
+        (ADDRESS, "0xABCD", "0xabcd"),
+        (ADDRESSES, "", ()),
+        (ADDRESSES, "0xABCD, 0x0001", ("0xabcd", "0x0001")),
         (FilePath(), "a/b", Path("a/b")),
         (FilePath(), "~/b", Path.home() / "b"),
     ],
@@ -70,6 +96,22 @@ def test_text_is_read(kind: Kind, text: str, value: object) -> None:
         (LEVEL, "loud"),
         (Text(), ""),
         (Text(), "a\0b"),
+        (TextList(), ""),
+        (TextList(), "a,,b"),
+        (Amount(), "-1"),
+        (Amount(), str(2**256)),
+        (Amount(), "1.5"),
+        (Amount(), "9" * 5000),
+        (SHARE, "0"),
+        (SHARE, "1.1"),
+        (SHARE, "nan"),
+        (SHARE, "1e-1"),
+        (SHARE, "-0.5"),
+        (ADDRESS, "abcd"),
+        (ADDRESS, "0xabc"),
+        (ADDRESS, "0xabcdef"),
+        (ADDRESS, "0xabcg"),
+        (ADDRESSES, "0xabcd,"),
         (FilePath(), ""),
         (FilePath(), "~nobody-of-this-name/x"),
         (FilePath(), "a\0b"),
@@ -89,6 +131,15 @@ def test_bad_text_is_refused(kind: Kind, text: str) -> None:
         (SECONDS, 2.5, 2.5),
         (SIZE, 4096, 4096),
         (SIZE, "1mb", 1 << 20),
+        (Amount(), 5, 5),
+        (Amount(), "5", 5),
+        (SHARE, 0.5, 0.5),
+        (SHARE, 1, 1),
+        (TextList(), ["a", "b"], ("a", "b")),
+        (TextList(), "a,b", ("a", "b")),
+        (ADDRESS, "0xabcd", "0xabcd"),
+        (ADDRESSES, [], ()),
+        (ADDRESSES, ["0xabcd"], ("0xabcd",)),
         (LEVEL, "info", "info"),
         (Choice(("200", "400")), 400, "400"),
         (Text(), "host", "host"),
@@ -114,6 +165,18 @@ def test_a_toml_value_is_read(kind: Kind, value: object, read: object) -> None:
         (SIZE, True),
         (SIZE, 1.5),
         (SIZE, 1),
+        (Amount(), 1.0),
+        (Amount(), -1),
+        (Amount(), True),
+        (SHARE, True),
+        (SHARE, "0.5"),
+        (SHARE, float("nan")),
+        (TextList(), []),
+        (TextList(), [1]),
+        (TextList(), 1),
+        (ADDRESS, 1),
+        (ADDRESSES, [1]),
+        (ADDRESSES, 1),
         (LEVEL, True),
         (LEVEL, ["info"]),
         (Text(), 1),
@@ -137,7 +200,7 @@ def test_a_shown_integer_reads_back(value: int) -> None:
 
 @given(st.text())
 def test_any_text_is_read_or_refused(text: str) -> None:
-    for kind in (Boolean(), PORT, SECONDS, SIZE, LEVEL, Text(), FilePath()):
+    for kind in (Boolean(), PORT, SECONDS, SIZE, LEVEL, SHARE, ADDRESS, ADDRESSES, Amount(), Text(), FilePath()):
         try:
             kind.read(text)
         except ValueError:

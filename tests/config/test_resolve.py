@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.config.examples import as_toml, examples
 
 from fastnode.config.documentation import render
-from fastnode.config.kinds import Boolean, Choice, FilePath, Integer, Seconds, Size, Text, TextList
+from fastnode.config.kinds import Choice
 from fastnode.config.renamed import RENAMED
 from fastnode.config.resolve import Origin, Resolved, resolve
 from fastnode.config.settings import Setting, Settings, rows, setting
@@ -21,28 +22,6 @@ def resolved(
     flags: dict[str, str] | None = None, environment: dict[str, str] | None = None, file: Path | None = None
 ) -> Resolved[Settings]:
     return resolve(Settings, flags=flags or {}, environment=environment or {}, config_file=file)
-
-
-def examples(row: Setting) -> tuple[str, str, str]:
-    """Three good values of a setting, none of them its default, as text."""
-    kind = row.kind
-    if isinstance(kind, Boolean):
-        return (kind.show(not row.default),) * 3
-    if isinstance(kind, Choice):
-        others = [choice for choice in kind.choices if choice != row.default]
-        return others[0], others[-1], others[0]
-    if isinstance(kind, Integer):
-        return str(kind.minimum + 1), str(kind.minimum + 2), str(kind.maximum)
-    if isinstance(kind, Seconds):
-        return f"{kind.minimum + 1:g}", f"{kind.minimum + 2:g}", f"{kind.maximum:g}"
-    if isinstance(kind, Size):
-        return str(kind.minimum), str(kind.minimum + 1), str(kind.maximum)
-    return "first", "second", "third"
-
-
-def as_toml(row: Setting, text: str) -> str:
-    quoted = isinstance(row.kind, Choice | Text | TextList | FilePath)
-    return f'{row.name} = "{text}"\n' if quoted else f"{row.name} = {text}\n"
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)

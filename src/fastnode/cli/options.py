@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from fastnode.config.kinds import Boolean, Choice, FilePath, TextList
+from fastnode.config.kinds import Boolean, Choice, FilePath, HexTextList, TextList
 from fastnode.config.resolve import CONFIG_ENVIRONMENT, Resolved, resolve
 from fastnode.config.settings import Setting, Settings, rows
 
@@ -34,7 +34,7 @@ def with_settings(*commands: str) -> Callable[[Command], Command]:
             for setting in taken:
                 value = arguments.pop(setting.attribute)
                 if isinstance(value, tuple):  # a flag that may be repeated
-                    value = ",".join(value) or None
+                    value = ",".join(value) if value else None
                 if value is not None:
                     flags[setting.name] = str(value)
             return function(_resolve(flags, config), **arguments)
@@ -72,7 +72,7 @@ def _option(setting: Setting) -> Callable[[Any], Any]:
         *names,
         type=click.Path() if isinstance(kind, FilePath) else str,
         default=None,
-        multiple=isinstance(kind, TextList),
+        multiple=isinstance(kind, TextList | HexTextList),
         metavar=kind.metavar,
         help=help_text,
         shell_complete=_completions(kind.choices) if isinstance(kind, Choice) else None,

@@ -8,8 +8,10 @@ from __future__ import annotations
 import sys
 from itertools import groupby
 
+from fastnode.config.building_settings import BLOBS, BUILDING
 from fastnode.config.renamed import RENAMED
 from fastnode.config.settings import Setting, Settings, rows
+from fastnode.config.validator_settings import AVAILABILITY, PROVER
 
 __all__ = ["render"]
 
@@ -24,6 +26,10 @@ Every setting can be given in four places. The first one that has it wins:
 2. an environment variable: `SVC_PORT=8090` (an empty one counts as not set)
 3. a settings file, named by `--config FILE` or `SVC_CONFIG`: TOML, keys at the top level, named as the flags
 4. the default
+
+The configuration of a network (`--network-config FILE`, JSON) comes between the file and the default. It gives
+`snapshots-urls`, `registry-address`, `l1-chain-id`, `blob-file-store-urls`, `block-duration-ms` and
+`tx-public-setup-allow-list-extend`; `--network NAME` chooses one if it holds several.
 
 `fastnode config show` prints every value and where it came from. A bad value, an unknown key in the settings file and
 an unknown environment name that begins with `SVC_` stop the start with one line. An environment name of the last column
@@ -47,6 +53,18 @@ _TABLE_HEAD = """\
 |---|---|---|---|---|
 """
 
+_KEPT = (
+    "This node builds no blocks and makes no proofs. It reads and checks these settings so that the configuration of "
+    "a network's node can be kept, shows them in `nodeAdmin_getConfig`, and does nothing else with them"
+)
+#: What is said in front of a section's table.
+_SECTION_NOTES = {
+    BUILDING: f"{_KEPT}. From the gas limits it works out the budget of a block, which the start logs.",
+    BLOBS: f"{_KEPT}.",
+    PROVER: f"{_KEPT}.",
+    AVAILABILITY: f"{_KEPT}. `fastnode migrate-ha-db` prepares the database for nodes that sign.",
+}
+
 _RENAMED_INTRODUCTION = """\
 ## Names of earlier releases
 
@@ -62,7 +80,10 @@ def render() -> str:
     """The whole page."""
     parts = [_INTRODUCTION]
     for section, settings in groupby(rows(Settings), key=lambda setting: setting.section):
-        parts.append(f"\n## {section}\n\n{_TABLE_HEAD}")
+        parts.append(f"\n## {section}\n\n")
+        if section in _SECTION_NOTES:
+            parts.append(f"{_SECTION_NOTES[section]}\n\n")
+        parts.append(_TABLE_HEAD)
         parts.extend(_row(setting) for setting in settings)
     parts.append("\n" + _RENAMED_INTRODUCTION)
     for row in RENAMED:

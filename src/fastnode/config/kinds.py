@@ -12,7 +12,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-__all__ = ["Boolean", "Choice", "FilePath", "Integer", "Kind", "Seconds", "Size", "Text", "TextList"]
+__all__ = [
+    "Amount",
+    "Boolean",
+    "Choice",
+    "FilePath",
+    "HexText",
+    "HexTextList",
+    "Integer",
+    "Kind",
+    "Number",
+    "Seconds",
+    "Size",
+    "Text",
+    "TextList",
+]
 
 
 class Kind(Protocol):
@@ -85,6 +99,69 @@ class Integer:
         if not self.minimum <= value <= self.maximum:
             raise ValueError
         return value
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A whole number of the smallest unit of a token, up to 256 bits; in TOML and JSON also as a string of digits."""
+
+    metavar: str = "N"
+    allowed: str = "a whole number from 0 to 2^256 - 1"
+
+    def read(self, text: str) -> int:
+        if re.fullmatch(r"[0-9]{1,78}", text) is None:
+            raise ValueError
+        return self._checked(int(text))
+
+    def read_toml(self, value: object) -> int:
+        if isinstance(value, str):
+            return self.read(value)
+        if type(value) is not int:
+            raise ValueError
+        return self._checked(value)
+
+    def show(self, value: Any) -> str:
+        return str(value)
+
+    def _checked(self, value: int) -> int:
+        if not 0 <= value < 1 << 256:
+            raise ValueError
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number, fractions included, from ``minimum`` (or above it, if ``above_minimum``) to ``maximum``.
+
+    A whole number is read as an int, so that it is shown as it was written.
+    """
+
+    minimum: float
+    maximum: float
+    above_minimum: bool = False
+    metavar: str = "X"
+
+    @property
+    def allowed(self) -> str:
+        return f"a number {'above' if self.above_minimum else 'from'} {self.minimum:g} to {self.maximum:g}"
+
+    def read(self, text: str) -> float:
+        if re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,9})?", text) is None:
+            raise ValueError
+        return self._checked(float(text))
+
+    def read_toml(self, value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError
+        return self._checked(value)
+
+    def show(self, value: Any) -> str:
+        return str(value)
+
+    def _checked(self, value: float) -> float:
+        if not self.minimum <= value <= self.maximum or (self.above_minimum and value == self.minimum):
+            raise ValueError
+        return int(value) if int(value) == value else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +302,56 @@ class TextList:
     def read_toml(self, value: object) -> tuple[str, ...]:
         if isinstance(value, list) and all(isinstance(item, str) for item in value):
             return self.read(",".join(value))
+        if isinstance(value, str):
+            return self.read(value)
+        raise ValueError
+
+    def show(self, value: Any) -> str:
+        return ",".join(value)
+
+
+@dataclass(frozen=True, slots=True)
+class HexText:
+    """``byte_count`` bytes as ``0x`` and lower-case hex digits."""
+
+    byte_count: int
+    metavar: str = "ADDRESS"
+
+    @property
+    def allowed(self) -> str:
+        return f"0x and {2 * self.byte_count} hex digits"
+
+    def read(self, text: str) -> str:
+        if re.fullmatch(rf"0x[0-9a-fA-F]{{{2 * self.byte_count}}}", text, re.ASCII) is None:
+            raise ValueError
+        return text.lower()
+
+    def read_toml(self, value: object) -> str:
+        if isinstance(value, str):
+            return self.read(value)
+        raise ValueError
+
+    def show(self, value: Any) -> str:
+        return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class HexTextList:
+    """Several :class:`HexText`: a flag that may be repeated, a list in TOML, and commas everywhere."""
+
+    byte_count: int
+    metavar: str = "ADDRESS"
+
+    @property
+    def allowed(self) -> str:
+        return f"0x and {2 * self.byte_count} hex digits each, separated by commas"
+
+    def read(self, text: str) -> tuple[str, ...]:
+        return tuple(HexText(self.byte_count).read(part.strip()) for part in text.split(",")) if text else ()
+
+    def read_toml(self, value: object) -> tuple[str, ...]:
+        if isinstance(value, list):
+            return tuple(HexText(self.byte_count).read_toml(item) for item in value)
         if isinstance(value, str):
             return self.read(value)
         raise ValueError

@@ -1,19 +1,64 @@
-"""The settings of the admin port and of what an operator gives the node to work with."""
+"""The settings of the network the node is on, of the admin port, and of snapshots."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
-from fastnode.config.kinds import Boolean, Text
+from fastnode.config.kinds import Boolean, Choice, FilePath, HexText, Integer, Text, TextList
 from fastnode.config.table import setting
 
-__all__ = ["AdminSettings"]
+__all__ = ["OperatorSettings"]
 
+ROLLUP = "Rollup network"
 ADMIN = "Admin interface"
+SNAPSHOTS = "Snapshots"
+
+_ADDRESS_BYTES = 20
+_NUMBER_MAX = (1 << 53) - 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdminSettings:
+class OperatorSettings:
+    network: str | None = setting(
+        None,
+        Text(metavar="NAME"),
+        ROLLUP,
+        "Which network of the network configuration is meant, if it has several.",
+        environment=("NETWORK",),
+    )
+    network_config: Path | None = setting(
+        None,
+        FilePath(metavar="FILE"),
+        ROLLUP,
+        "Network configuration (JSON) that gives what no flag, environment variable or settings file does.",
+        environment=("NETWORK_CONFIG_LOCATION",),
+    )
+    l1_chain_id: int | None = setting(
+        None,
+        Integer(0, _NUMBER_MAX),
+        ROLLUP,
+        "L1 chain that the rollup must be on; the start stops if it is on another one.",
+        environment=("L1_CHAIN_ID",),
+        flags=("--l1ChainId",),
+    )
+    rollup_version: int | None = setting(
+        None,
+        Integer(0, _NUMBER_MAX),
+        ROLLUP,
+        "Version that the rollup must have; the start stops if it has another one.",
+        environment=("ROLLUP_VERSION",),
+    )
+    registry_address: str | None = setting(
+        None,
+        HexText(_ADDRESS_BYTES),
+        ROLLUP,
+        "L1 address of the registry that must name the rollup; the start stops if it is another one.",
+        environment=("REGISTRY_CONTRACT_ADDRESS",),
+    )
+
+    # ---- admin interface ------------------------------------------------------------------
+
     admin_api_key_hash: str | None = setting(
         None,
         Text(metavar="HASH", allowed="the SHA-256 of a key as 64 lower-case hex digits"),
@@ -32,4 +77,22 @@ class AdminSettings:
         Boolean(),
         ADMIN,
         "Make a new key for the admin port; the old one is not good any more.",
+    )
+
+    # ---- snapshots ------------------------------------------------------------------------
+
+    sync_mode: str = setting(
+        "snapshot",
+        Choice(("full", "snapshot", "force-snapshot")),
+        SNAPSHOTS,
+        "How a start gets its chain: block by block, from a snapshot if it has none, or from a snapshot in any case.",
+        environment=("SYNC_MODE",),
+    )
+    snapshots_urls: tuple[str, ...] | None = setting(
+        None,
+        TextList(metavar="URL"),
+        SNAPSHOTS,
+        "Where snapshots are looked for.",
+        environment=("SYNC_SNAPSHOTS_URLS", "SYNC_SNAPSHOTS_URL"),
+        secret=True,
     )

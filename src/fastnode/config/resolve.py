@@ -1,4 +1,4 @@
-"""Finds the value of every setting: flag, then environment, then settings file, then default.
+"""Finds the value of every setting: flag, then environment, then settings file, then network, then default.
 
 Everything that is wrong raises :class:`~fastnode.errors.SettingError` with one line that names the
 setting, the value and what is allowed; nothing is guessed and nothing unknown is passed over.
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from fastnode.config.network_config import read_network_config
 from fastnode.config.renamed import RENAMED, advice_for_environment, advice_for_flag
 from fastnode.config.settings import ENVIRONMENT_PREFIX, Setting, rows
 from fastnode.errors import SettingError
@@ -30,7 +31,7 @@ Table = TypeVar("Table")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a value came from: ``layer`` is flag, environment, file or default."""
+    """Where a value came from: ``layer`` is flag, environment, file, network or default."""
 
     layer: str
     name: str  # the flag, the environment name, the path; empty for a default
@@ -56,20 +57,30 @@ def resolve(
     """``flags`` are the texts given on the command line, by name of the setting."""
     settings = rows(table)
     _refuse_unknown_environment(settings, environment)
-    document = _read_file(config_file, settings) if config_file is not None else {}
-    values: dict[str, Any] = {}
-    origins: dict[str, Origin] = {}
-    for setting in settings:
-        values[setting.attribute], origins[setting.name] = _find(setting, flags, environment, document, config_file)
+    documents = []
+    if config_file is not None:
+        documents.append(_Document("file", config_file, _read_file(config_file, settings)))
+    found = {setting.name: _find(setting, flags, environment, documents) for setting in settings}
+    network_config, network = (found.get(name, (None, None))[0] for name in ("network-config", "network"))
+    if network_config is not None:
+        documents.append(_Document("network", network_config, read_network_config(network_config, network)))
+        found = {setting.name: _find(setting, flags, environment, documents) for setting in settings}
+    values = {setting.attribute: found[setting.name][0] for setting in settings}
+    origins = {name: origin for name, (_, origin) in found.items()}
     return Resolved(table(**values), origins, tuple(_renamed_warnings(environment)))
 
 
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """Values by the names of settings, from a file."""
+
+    layer: str
+    path: Path
+    values: Mapping[str, object]
+
+
 def _find(
-    setting: Setting,
-    flags: Mapping[str, str],
-    environment: Mapping[str, str],
-    document: Mapping[str, object],
-    config_file: Path | None,
+    setting: Setting, flags: Mapping[str, str], environment: Mapping[str, str], documents: Iterable[_Document]
 ) -> tuple[Any, Origin]:
     if setting.name in flags:
         text = flags[setting.name]
@@ -83,12 +94,14 @@ def _find(
             return setting.kind.read(environment[name]), Origin("environment", name)
         except ValueError:
             raise _bad_value(setting, name, environment[name]) from None
-    if setting.name in document:
-        value = document[setting.name]
+    for document in documents:
+        if setting.name not in document.values:
+            continue
+        value = document.values[setting.name]
         try:
-            return setting.kind.read_toml(value), Origin("file", str(config_file))
+            return setting.kind.read_toml(value), Origin(document.layer, str(document.path))
         except ValueError:
-            raise _bad_value(setting, f"{setting.name} in {config_file}", value) from None
+            raise _bad_value(setting, f"{setting.name} in {document.path}", value) from None
     return setting.default, Origin("default", "")
 
 

@@ -14,8 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from fastnode.config.building_settings import BuildingSettings
 from fastnode.config.kinds import Boolean, Choice, FilePath, Integer, Seconds, Size, Text, TextList
-from fastnode.config.operator_settings import AdminSettings
+from fastnode.config.operator_settings import OperatorSettings
 from fastnode.config.table import (
     CHECK,
     ENVIRONMENT_PREFIX,
@@ -27,6 +28,7 @@ from fastnode.config.table import (
     rows,
     setting,
 )
+from fastnode.config.validator_settings import ValidatorSettings
 
 __all__ = ["CHECK", "ENVIRONMENT_PREFIX", "EXPORT", "IMPORT", "START", "Setting", "Settings", "rows", "setting"]
 
@@ -41,7 +43,7 @@ _PORT_MAX = 65_535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(AdminSettings):
+class Settings(ValidatorSettings, BuildingSettings, OperatorSettings):
     """The effective values, typed; made by :func:`fastnode.config.resolve.resolve`."""
 
     # ---- network --------------------------------------------------------------------------

@@ -71,6 +71,8 @@ class MempoolOptions:
             proof_verifier_command=settings.proof_verifier_command,
             proof_verifier_processes=settings.proof_verifier_processes,
             proof_verifier_timeout_s=settings.proof_verifier_timeout_s,
+            validate_max_l2_block_gas=settings.validate_max_l2_block_gas,
+            validate_max_da_block_gas=settings.validate_max_da_block_gas,
             rpc_simulate_public_max_gas_limit=settings.rpc_simulate_public_max_gas_limit,
             vk_tree_root=_read_vk_tree_root(settings.vk_tree_root),
             public_simulator_url=_read_url(settings.public_simulator_url),

@@ -1,0 +1,239 @@
+"""The settings of block building: the sequencer's limits and times, its bot, and where blobs are kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from fastnode.config.kinds import Boolean, FilePath, HexText, Integer, Number, Text, TextList
+from fastnode.config.table import setting
+
+__all__ = ["BuildingSettings"]
+
+BUILDING = "Block building"
+BLOBS = "Blobs"
+
+_GAS_MAX = (1 << 53) - 1  # what a JSON number holds exactly
+_COUNT_MAX = 1 << 32
+_SECONDS_MAX = 1 << 32
+_MILLISECONDS_MAX = 1 << 40
+_ADDRESS_BYTES = 20
+_FIELD_BYTES = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildingSettings:
+    seq_polling_interval_ms: int = setting(
+        500,
+        Integer(1, _MILLISECONDS_MAX),
+        BUILDING,
+        "How often the sequencer looks for work, in milliseconds.",
+        environment=("SEQ_POLLING_INTERVAL_MS",),
+    )
+    max_txs_per_block: int | None = setting(
+        None,
+        Integer(0, _COUNT_MAX),
+        BUILDING,
+        "Most transactions in a block that is built.",
+    )
+    max_txs_per_checkpoint: int | None = setting(
+        None,
+        Integer(0, _COUNT_MAX),
+        BUILDING,
+        "Most transactions in the blocks of a checkpoint together.",
+        environment=("SEQ_MAX_TX_PER_CHECKPOINT",),
+        flags=("--maxTxsPerCheckpoint",),
+    )
+    min_txs_per_block: int = setting(
+        1,
+        Integer(0, _COUNT_MAX),
+        BUILDING,
+        "Fewest pending transactions for which a block is built.",
+        environment=("SEQ_MIN_TX_PER_BLOCK",),
+    )
+    max_l2_block_gas: int | None = setting(
+        None,
+        Integer(0, _GAS_MAX),
+        BUILDING,
+        "L2 gas of a block, at most that of a checkpoint; worked out from the checkpoint's if not set.",
+        environment=("SEQ_MAX_L2_BLOCK_GAS",),
+        flags=("--maxL2BlockGas",),
+    )
+    max_da_block_gas: int | None = setting(
+        None,
+        Integer(0, _GAS_MAX),
+        BUILDING,
+        "Data gas of a block, at most that of a checkpoint; worked out from the checkpoint's if not set.",
+        environment=("SEQ_MAX_DA_BLOCK_GAS",),
+        flags=("--maxDABlockGas",),
+    )
+    per_block_allocation_multiplier: float = setting(
+        2,
+        Number(0, 1_000_000, above_minimum=True),
+        BUILDING,
+        "How many even shares of a checkpoint's gas one of its blocks may take.",
+        environment=("SEQ_PER_BLOCK_ALLOCATION_MULTIPLIER",),
+        flags=("--perBlockAllocationMultiplier",),
+    )
+    publish_txs_with_proposals: bool = setting(
+        False,
+        Boolean(),
+        BUILDING,
+        "Send the transactions of a proposed block along with it.",
+        environment=("SEQ_PUBLISH_TXS_WITH_PROPOSALS",),
+    )
+    coinbase: str | None = setting(
+        None,
+        HexText(_ADDRESS_BYTES),
+        BUILDING,
+        "L1 address that gets the reward of a block.",
+        environment=("COINBASE",),
+    )
+    fee_recipient: str | None = setting(
+        None,
+        HexText(_FIELD_BYTES),
+        BUILDING,
+        "L2 address that gets the fees of a block.",
+        environment=("FEE_RECIPIENT",),
+    )
+    acvm_working_directory: Path | None = setting(
+        None,
+        FilePath(metavar="DIRECTORY"),
+        BUILDING,
+        "Where the simulator of private functions keeps its files.",
+        environment=("ACVM_WORKING_DIRECTORY",),
+    )
+    acvm_binary_path: Path | None = setting(
+        None,
+        FilePath(metavar="FILE"),
+        BUILDING,
+        "The simulator of private functions.",
+        environment=("ACVM_BINARY_PATH",),
+    )
+    governance_proposer_payload: str | None = setting(
+        None,
+        HexText(_ADDRESS_BYTES),
+        BUILDING,
+        "Payload to vote for in governance.",
+        environment=("GOVERNANCE_PROPOSER_PAYLOAD_ADDRESS",),
+    )
+    l1_publishing_time: int | None = setting(
+        None,
+        Integer(0, _SECONDS_MAX),
+        BUILDING,
+        "Seconds of a slot that are kept for publishing on L1.",
+        environment=("SEQ_L1_PUBLISHING_TIME_ALLOWANCE_IN_SLOT",),
+    )
+    enforce_time_table: bool = setting(
+        True,
+        Boolean(),
+        BUILDING,
+        "Give up a block that is not ready in its part of the slot.",
+        environment=("SEQ_ENFORCE_TIME_TABLE",),
+    )
+    attestation_propagation_time: int = setting(
+        2,
+        Integer(0, _SECONDS_MAX),
+        BUILDING,
+        "Seconds that an attestation takes through the network, one way.",
+        environment=("SEQ_ATTESTATION_PROPAGATION_TIME",),
+    )
+    seconds_before_invalidating_block_as_committee_member: int = setting(
+        144,
+        Integer(0, _SECONDS_MAX),
+        BUILDING,
+        "When a member of the committee invalidates an invalid block that its proposer left.",
+        environment=("SEQ_SECONDS_BEFORE_INVALIDATING_BLOCK_AS_COMMITTEE_MEMBER",),
+    )
+    seconds_before_invalidating_block_as_non_committee_member: int = setting(
+        432,
+        Integer(0, _SECONDS_MAX),
+        BUILDING,
+        "When everybody else does.",
+        environment=("SEQ_SECONDS_BEFORE_INVALIDATING_BLOCK_AS_NON_COMMITTEE_MEMBER",),
+    )
+    fisherman_mode: bool = setting(
+        False,
+        Boolean(),
+        BUILDING,
+        "Build and check blocks of others without publishing any.",
+        environment=("FISHERMAN_MODE",),
+    )
+    block_duration_ms: int | None = setting(
+        None,
+        Integer(1, _MILLISECONDS_MAX),
+        BUILDING,
+        "Time for one block, in milliseconds; one block takes the whole slot if not set.",
+        environment=("SEQ_BLOCK_DURATION_MS",),
+    )
+    expected_block_proposals_per_slot: int = setting(
+        0,
+        Integer(0, _COUNT_MAX),
+        BUILDING,
+        "How many block proposals peers are allowed for a slot; 0: as many as fit.",
+        environment=("SEQ_EXPECTED_BLOCK_PROPOSALS_PER_SLOT",),
+    )
+    build_checkpoint_if_empty: bool = setting(
+        False,
+        Boolean(),
+        BUILDING,
+        "Build a checkpoint without transactions too.",
+        environment=("SEQ_BUILD_CHECKPOINT_IF_EMPTY",),
+    )
+    skip_checkpoint_publish_percent: float = setting(
+        0,
+        Number(0, 100),
+        BUILDING,
+        "Share of checkpoints that are not published, in percent; for tests.",
+        environment=("SEQ_SKIP_CHECKPOINT_PUBLISH_PERCENT",),
+    )
+    p2p_min_tx_pool_age_ms: int = setting(
+        2000,
+        Integer(0, _MILLISECONDS_MAX),
+        BUILDING,
+        "How long a transaction waits before it may be in a block, in milliseconds.",
+        environment=("P2P_MIN_TX_POOL_AGE_MS",),
+        flags=("--p2p.minTxPoolAgeMs",),
+    )
+    initial_eth_per_fee_asset: int = setting(
+        10_000_000,
+        Integer(1, _GAS_MAX),
+        BUILDING,
+        "Price of the fee asset in a new deployment, in 1e-12 ETH; the default is 0.00001 ETH.",
+        flags=("--initialEthPerFeeAsset",),
+    )
+    bot_min_fee_padding: int = setting(
+        3,
+        Integer(0, _COUNT_MAX),
+        BUILDING,
+        "How much more than the current minimum fee the transaction bot offers.",
+        environment=("BOT_MIN_FEE_PADDING",),
+        flags=("--bot.minFeePadding",),
+    )
+
+    # ---- blobs ----------------------------------------------------------------------------
+
+    blob_file_store_urls: tuple[str, ...] | None = setting(
+        None,
+        TextList(metavar="URL"),
+        BLOBS,
+        "Stores from which blobs are read.",
+        environment=("BLOB_FILE_STORE_URLS",),
+        secret=True,
+    )
+    blob_file_store_upload_url: str | None = setting(
+        None,
+        Text(metavar="URL"),
+        BLOBS,
+        "Store to which blobs are written.",
+        environment=("BLOB_FILE_STORE_UPLOAD_URL",),
+        secret=True,
+    )
+    blob_archive_api_url: str | None = setting(
+        None,
+        Text(metavar="URL"),
+        BLOBS,
+        "Archive of blobs that the consensus client has dropped.",
+        environment=("BLOB_ARCHIVE_API_URL",),
+        secret=True,
+    )

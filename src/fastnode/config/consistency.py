@@ -1,0 +1,33 @@
+"""What makes no sense in the settings together, though each value is allowed alone."""
+
+from __future__ import annotations
+
+from fastnode.config.settings import Settings
+from fastnode.errors import SettingError
+
+__all__ = ["check_settings"]
+
+
+def check_settings(settings: Settings) -> None:
+    """SettingError with one line that says what to change."""
+    if settings.prover_node:
+        raise SettingError(
+            "--prover-node: this node has no prover yet; leave the flag (SVC_PROVER_NODE) out to run the node alone"
+        )
+    if settings.validator_ha_signing_enabled:
+        _check_high_availability(settings)
+    if settings.validator_ha_pool_min > settings.validator_ha_pool_max:
+        raise SettingError("VALIDATOR_HA_POOL_MIN is above VALIDATOR_HA_POOL_MAX")
+    if settings.slash_min_penalty_percentage > settings.slash_max_penalty_percentage:
+        raise SettingError("SLASH_MIN_PENALTY_PERCENTAGE is above SLASH_MAX_PENALTY_PERCENTAGE")
+    if settings.network is not None and settings.network_config is None:
+        raise SettingError(f"--network {settings.network}: give the network's configuration with --network-config")
+
+
+def _check_high_availability(settings: Settings) -> None:
+    for value, name in (
+        (settings.validator_ha_database_url, "VALIDATOR_HA_DATABASE_URL"),
+        (settings.validator_ha_node_id, "VALIDATOR_HA_NODE_ID"),
+    ):
+        if value is None:
+            raise SettingError(f"VALIDATOR_HA_SIGNING_ENABLED needs {name}")

@@ -1,0 +1,437 @@
+"""The settings of validators and provers: keys, limits, slashing, statistics, high availability."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from fastnode.config.kinds import Amount, Boolean, Choice, FilePath, HexText, HexTextList, Integer, Number, Text
+from fastnode.config.table import setting
+
+__all__ = ["ValidatorSettings"]
+
+VALIDATOR = "Validator"
+PROVER = "Prover"
+SLASHING = "Slashing and statistics"
+AVAILABILITY = "High availability"
+
+_GAS_MAX = (1 << 53) - 1  # what a JSON number holds exactly
+_COUNT_MAX = 1 << 32
+_MILLISECONDS_MAX = 1 << 40
+_ADDRESS_BYTES = 20
+
+#: 10 units of the staking asset.
+_PENALTY = 10 * 10**18
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValidatorSettings:
+    key_store_directory: Path | None = setting(
+        None,
+        FilePath(metavar="PATH"),
+        VALIDATOR,
+        "Keystore: a JSON file, or a directory of them.",
+        environment=("KEY_STORE_DIRECTORY",),
+    )
+    validator_disabled: bool = setting(
+        False,
+        Boolean(),
+        VALIDATOR,
+        "Use no validator keys.",
+        environment=("VALIDATOR_DISABLED",),
+    )
+    validator_addresses: tuple[str, ...] = setting(
+        (),
+        HexTextList(_ADDRESS_BYTES),
+        VALIDATOR,
+        "Addresses of the node's own validators.",
+        environment=("VALIDATOR_ADDRESSES",),
+    )
+    validator_attestations_polling_interval_ms: int = setting(
+        200,
+        Integer(1, _MILLISECONDS_MAX),
+        VALIDATOR,
+        "How often new attestations are looked for, in milliseconds.",
+        environment=("VALIDATOR_ATTESTATIONS_POLLING_INTERVAL_MS",),
+    )
+    validator_reexecute: bool = setting(
+        True,
+        Boolean(),
+        VALIDATOR,
+        "Execute a proposed block before attesting to it.",
+        environment=("VALIDATOR_REEXECUTE",),
+    )
+    validate_max_l2_block_gas: int | None = setting(
+        None,
+        Integer(0, _GAS_MAX),
+        VALIDATOR,
+        "Most L2 gas in a block that is attested to; a transaction that asks for more is refused. Independent of "
+        "--max-l2-block-gas. Not set: only the network's limits hold.",
+        environment=("VALIDATOR_MAX_L2_BLOCK_GAS",),
+        flags=("--validateMaxL2BlockGas",),
+    )
+    validate_max_da_block_gas: int | None = setting(
+        None,
+        Integer(0, _GAS_MAX),
+        VALIDATOR,
+        "Most data gas in a block that is attested to; a transaction that asks for more is refused. Independent of "
+        "--max-da-block-gas. Not set: only the network's limits hold.",
+        environment=("VALIDATOR_MAX_DA_BLOCK_GAS",),
+        flags=("--validateMaxDABlockGas",),
+    )
+    validate_max_txs_per_block: int | None = setting(
+        None,
+        Integer(0, _COUNT_MAX),
+        VALIDATOR,
+        "Most transactions in a block that is attested to. Independent of --max-txs-per-block.",
+        environment=("VALIDATOR_MAX_TX_PER_BLOCK",),
+        flags=("--validateMaxTxsPerBlock",),
+    )
+    validate_max_txs_per_checkpoint: int | None = setting(
+        None,
+        Integer(0, _COUNT_MAX),
+        VALIDATOR,
+        "Most transactions in a checkpoint that is attested to. Independent of --max-txs-per-checkpoint.",
+        environment=("VALIDATOR_MAX_TX_PER_CHECKPOINT",),
+        flags=("--validateMaxTxsPerCheckpoint",),
+    )
+
+    # ---- prover ---------------------------------------------------------------------------
+
+    prover_node: bool = setting(
+        False,
+        Boolean(),
+        PROVER,
+        "Run a prover as a part of the node. There is none yet: the start stops and says so.",
+    )
+    node_url: str | None = setting(
+        None,
+        Text(metavar="URL"),
+        PROVER,
+        "Node that the prover works for, if it is another one.",
+        environment=("AZTEC_NODE_URL",),
+        secret=True,
+    )
+    prover_real_proofs: bool = setting(
+        True,
+        Boolean(),
+        PROVER,
+        "Make and check real proofs.",
+        environment=("PROVER_REAL_PROOFS",),
+    )
+    prover_id: str | None = setting(
+        None,
+        HexText(_ADDRESS_BYTES),
+        PROVER,
+        "L1 address that gets the prover's reward.",
+        environment=("PROVER_ID",),
+    )
+    prover_test_delay_type: str = setting(
+        "fixed",
+        Choice(("fixed", "realistic")),
+        PROVER,
+        "How long a proof that is not real takes.",
+        environment=("PROVER_TEST_DELAY_TYPE",),
+    )
+    prover_test_delay_ms: int = setting(
+        0,
+        Integer(0, _MILLISECONDS_MAX),
+        PROVER,
+        "The fixed time of such a proof, in milliseconds.",
+        environment=("PROVER_TEST_DELAY_MS",),
+    )
+    prover_test_delay_factor: float = setting(
+        1,
+        Number(0, 1_000_000),
+        PROVER,
+        "What the realistic time of such a proof is multiplied with.",
+        environment=("PROVER_TEST_DELAY_FACTOR",),
+    )
+    prover_agent_count: int = setting(
+        1,
+        Integer(0, _COUNT_MAX),
+        PROVER,
+        "How many proofs are made at a time.",
+        environment=("PROVER_AGENT_COUNT",),
+    )
+    prover_proof_store: str | None = setting(
+        None,
+        Text(metavar="URL"),
+        PROVER,
+        "Where proofs are kept.",
+        environment=("PROVER_PROOF_STORE",),
+        secret=True,
+    )
+    prover_failed_proof_store: str | None = setting(
+        None,
+        Text(metavar="URL"),
+        PROVER,
+        "Where the inputs of failed proofs are kept.",
+        environment=("PROVER_FAILED_PROOF_STORE",),
+        secret=True,
+    )
+    prover_cancel_jobs_on_stop: bool = setting(
+        False,
+        Boolean(),
+        PROVER,
+        "Drop unfinished proofs at a stop.",
+        environment=("PROVER_CANCEL_JOBS_ON_STOP",),
+    )
+    prover_enqueue_concurrency: int = setting(
+        50,
+        Integer(1, _COUNT_MAX),
+        PROVER,
+        "How many proofs are put in the queue at a time.",
+        environment=("PROVER_ENQUEUE_CONCURRENCY",),
+    )
+
+    # ---- slashing and statistics ----------------------------------------------------------
+
+    sentinel_enabled: bool = setting(
+        False,
+        Boolean(),
+        SLASHING,
+        "Keep statistics of validators.",
+        environment=("SENTINEL_ENABLED",),
+    )
+    sentinel_history_length_in_epochs: int = setting(
+        24,
+        Integer(1, 1_000_000),
+        SLASHING,
+        "How many epochs back the statistics go.",
+        environment=("SENTINEL_HISTORY_LENGTH_IN_EPOCHS",),
+    )
+    sentinel_historic_proven_performance_length_in_epochs: int = setting(
+        2000,
+        Integer(1, 1_000_000),
+        SLASHING,
+        "How many proven epochs are counted for the performance of all time.",
+        environment=("SENTINEL_HISTORIC_PROVEN_PERFORMANCE_LENGTH_IN_EPOCHS",),
+    )
+    slash_override_payload: str | None = setting(
+        None,
+        HexText(_ADDRESS_BYTES),
+        SLASHING,
+        "Payload to vote for, whatever the offenses are.",
+        environment=("SLASH_OVERRIDE_PAYLOAD",),
+    )
+    slash_min_penalty_percentage: float = setting(
+        0.5,
+        Number(0, 1_000_000),
+        SLASHING,
+        "Smallest penalty of a payload of others that is voted for, as a multiple of the own one.",
+        environment=("SLASH_MIN_PENALTY_PERCENTAGE",),
+    )
+    slash_max_penalty_percentage: float = setting(
+        2,
+        Number(0, 1_000_000),
+        SLASHING,
+        "Largest penalty of a payload of others that is voted for, as a multiple of the own one.",
+        environment=("SLASH_MAX_PENALTY_PERCENTAGE",),
+    )
+    slash_validators_always: tuple[str, ...] = setting(
+        (),
+        HexTextList(_ADDRESS_BYTES),
+        SLASHING,
+        "Validators to slash whatever they do.",
+        environment=("SLASH_VALIDATORS_ALWAYS",),
+    )
+    slash_validators_never: tuple[str, ...] = setting(
+        (),
+        HexTextList(_ADDRESS_BYTES),
+        SLASHING,
+        "Validators not to slash whatever they do.",
+        environment=("SLASH_VALIDATORS_NEVER",),
+    )
+    slash_prune_penalty: int = setting(
+        _PENALTY,
+        Amount(),
+        SLASHING,
+        "Penalty for an epoch that was pruned although its data was there.",
+        environment=("SLASH_PRUNE_PENALTY",),
+    )
+    slash_data_withholding_penalty: int = setting(
+        _PENALTY,
+        Amount(),
+        SLASHING,
+        "Penalty for an epoch that was pruned because its data was not there.",
+        environment=("SLASH_DATA_WITHHOLDING_PENALTY",),
+    )
+    slash_inactivity_target_percentage: float = setting(
+        0.9,
+        Number(0, 1, above_minimum=True),
+        SLASHING,
+        "Share of missed duties from which a validator counts as inactive.",
+        environment=("SLASH_INACTIVITY_TARGET_PERCENTAGE",),
+    )
+    slash_inactivity_consecutive_epoch_threshold: int = setting(
+        1,
+        Integer(1, 1_000_000),
+        SLASHING,
+        "For how many epochs in a row it must be inactive.",
+        environment=("SLASH_INACTIVITY_CONSECUTIVE_EPOCH_THRESHOLD",),
+    )
+    slash_inactivity_penalty: int = setting(
+        _PENALTY,
+        Amount(),
+        SLASHING,
+        "Penalty for inactivity.",
+        environment=("SLASH_INACTIVITY_PENALTY",),
+    )
+    slash_propose_invalid_attestations_penalty: int = setting(
+        _PENALTY,
+        Amount(),
+        SLASHING,
+        "Penalty for proposing a checkpoint with invalid attestations.",
+        environment=("SLASH_PROPOSE_INVALID_ATTESTATIONS_PENALTY",),
+    )
+    slash_duplicate_proposal_penalty: int = setting(
+        0,
+        Amount(),
+        SLASHING,
+        "Penalty for two proposals for one slot.",
+        environment=("SLASH_DUPLICATE_PROPOSAL_PENALTY",),
+    )
+    slash_duplicate_attestation_penalty: int = setting(
+        0,
+        Amount(),
+        SLASHING,
+        "Penalty for attestations to two proposals of one slot.",
+        environment=("SLASH_DUPLICATE_ATTESTATION_PENALTY",),
+    )
+    slash_attest_descendant_of_invalid_penalty: int = setting(
+        _PENALTY,
+        Amount(),
+        SLASHING,
+        "Penalty for attesting to what follows an invalid checkpoint.",
+        environment=("SLASH_ATTEST_DESCENDANT_OF_INVALID_PENALTY",),
+    )
+    slash_unknown_penalty: int = setting(
+        _PENALTY,
+        Amount(),
+        SLASHING,
+        "Penalty for an offense of an unknown kind.",
+        environment=("SLASH_UNKNOWN_PENALTY",),
+    )
+    slash_offense_expiration_rounds: int = setting(
+        4,
+        Integer(0, 1_000_000),
+        SLASHING,
+        "After how many rounds an offense is forgotten.",
+        environment=("SLASH_OFFENSE_EXPIRATION_ROUNDS",),
+    )
+    slash_max_payload_size: int = setting(
+        50,
+        Integer(0, 1_000_000),
+        SLASHING,
+        "Most offenses in one payload.",
+        environment=("SLASH_MAX_PAYLOAD_SIZE",),
+    )
+    slash_grace_period_l2_slots: int = setting(
+        0,
+        Integer(0, 1 << 40),
+        SLASHING,
+        "Slots after the network's start in which nothing is an offense.",
+        environment=("SLASH_GRACE_PERIOD_L2_SLOTS",),
+    )
+    slash_invalid_block_penalty: int = setting(
+        _PENALTY,
+        Amount(),
+        SLASHING,
+        "Penalty for broadcasting an invalid block.",
+        environment=("SLASH_INVALID_BLOCK_PENALTY",),
+    )
+    slash_execute_rounds_look_back: int = setting(
+        4,
+        Integer(0, 1_000_000),
+        SLASHING,
+        "How many rounds back one is looked for that can be executed.",
+        environment=("SLASH_EXECUTE_ROUNDS_LOOK_BACK",),
+    )
+    slash_self_allowed: bool = setting(
+        False,
+        Boolean(),
+        SLASHING,
+        "Slash the node's own validators too.",
+    )
+
+    # ---- high availability ----------------------------------------------------------------
+
+    validator_ha_signing_enabled: bool = setting(
+        False,
+        Boolean(),
+        AVAILABILITY,
+        "Agree with other nodes of the same validators, in a database, on who signs.",
+        environment=("VALIDATOR_HA_SIGNING_ENABLED",),
+    )
+    validator_ha_database_url: str | None = setting(
+        None,
+        Text(metavar="URL"),
+        AVAILABILITY,
+        "The database: postgresql://...; prepare it with `fastnode migrate-ha-db up`.",
+        environment=("VALIDATOR_HA_DATABASE_URL",),
+        secret=True,
+    )
+    validator_ha_node_id: str | None = setting(
+        None,
+        Text(metavar="NAME"),
+        AVAILABILITY,
+        "This node's name in the database; no other node may have it.",
+        environment=("VALIDATOR_HA_NODE_ID",),
+    )
+    validator_ha_polling_interval_ms: int = setting(
+        100,
+        Integer(1, _MILLISECONDS_MAX),
+        AVAILABILITY,
+        "How often another node's signature is waited for, in milliseconds.",
+        environment=("VALIDATOR_HA_POLLING_INTERVAL_MS",),
+    )
+    validator_ha_signing_timeout_ms: int = setting(
+        3000,
+        Integer(1, _MILLISECONDS_MAX),
+        AVAILABILITY,
+        "How long another node's signature is waited for, in milliseconds.",
+        environment=("VALIDATOR_HA_SIGNING_TIMEOUT_MS",),
+    )
+    validator_ha_max_stuck_duties_age_ms: int | None = setting(
+        None,
+        Integer(1, _MILLISECONDS_MAX),
+        AVAILABILITY,
+        "After how long an unfinished duty counts as stuck, in milliseconds.",
+        environment=("VALIDATOR_HA_MAX_STUCK_DUTIES_AGE_MS",),
+    )
+    validator_ha_old_duties_max_age_h: int | None = setting(
+        None,
+        Integer(1, 1_000_000),
+        AVAILABILITY,
+        "After how many hours a finished duty is removed.",
+        environment=("VALIDATOR_HA_OLD_DUTIES_MAX_AGE_H",),
+    )
+    validator_ha_pool_max: int = setting(
+        10,
+        Integer(1, 10_000),
+        AVAILABILITY,
+        "Most connections to the database.",
+        environment=("VALIDATOR_HA_POOL_MAX",),
+    )
+    validator_ha_pool_min: int = setting(
+        0,
+        Integer(0, 10_000),
+        AVAILABILITY,
+        "Fewest connections to the database.",
+        environment=("VALIDATOR_HA_POOL_MIN",),
+    )
+    validator_ha_pool_idle_timeout_ms: int = setting(
+        10_000,
+        Integer(0, _MILLISECONDS_MAX),
+        AVAILABILITY,
+        "When an idle connection is closed, in milliseconds; 0: never.",
+        environment=("VALIDATOR_HA_POOL_IDLE_TIMEOUT_MS",),
+    )
+    validator_ha_pool_connection_timeout_ms: int = setting(
+        0,
+        Integer(0, _MILLISECONDS_MAX),
+        AVAILABILITY,
+        "How long a connection is waited for, in milliseconds; 0: without end.",
+        environment=("VALIDATOR_HA_POOL_CONNECTION_TIMEOUT_MS",),
+    )

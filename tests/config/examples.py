@@ -1,0 +1,57 @@
+"""Good values of any setting, made from what its kind allows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fastnode.config.kinds import (
+    Amount,
+    Boolean,
+    Choice,
+    FilePath,
+    HexText,
+    HexTextList,
+    Integer,
+    Number,
+    Seconds,
+    Size,
+    Text,
+    TextList,
+)
+from fastnode.config.settings import Setting
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+def examples(row: Setting) -> tuple[str, str, str]:
+    """Three good values of a setting, none of them its default, as text."""
+    kind = row.kind
+    if row.name == "network-config":  # is read at once: three names of one file
+        return f"{DATA}/network.json", f"{DATA}/../data/network.json", f"{DATA}/../../tests/data/network.json"
+    if isinstance(kind, Boolean):
+        return (kind.show(not row.default),) * 3
+    if isinstance(kind, Choice):
+        others = [choice for choice in kind.choices if choice != row.default]
+        return others[0], others[-1], others[0]
+    if isinstance(kind, Integer):
+        return str(kind.minimum + 1), str(kind.minimum + 2), str(kind.maximum)
+    if isinstance(kind, Seconds):
+        return f"{kind.minimum + 1:g}", f"{kind.minimum + 2:g}", f"{kind.maximum:g}"
+    if isinstance(kind, Size):
+        return str(kind.minimum), str(kind.minimum + 1), str(kind.maximum)
+    if isinstance(kind, Number):
+        return str(kind.minimum + 0.25), str(kind.minimum + 0.125), str(kind.maximum)
+    if isinstance(kind, Amount):
+        return "1", "2", str(2**256 - 1)
+    if isinstance(kind, HexText):
+        first, second, third = ("0x" + digits * kind.byte_count for digits in ("0a", "00", "ff"))
+        return first, second, third
+    if isinstance(kind, HexTextList):
+        first, second, third = ("0x" + digits * kind.byte_count for digits in ("0a", "00", "ff"))
+        return first, f"{second},{first}", f"{third},{second},{first}"
+    return "first", "second", "third"
+
+
+def as_toml(row: Setting, text: str) -> str:
+    quoted = isinstance(row.kind, Amount | Choice | Text | TextList | HexText | HexTextList | FilePath)
+    return f'{row.name} = "{text}"\n' if quoted else f"{row.name} = {text}\n"
