@@ -8,6 +8,7 @@ from typing import Any
 
 from fastnode.config.allow_list import AllowedElement
 from fastnode.config.settings import Settings
+from fastnode.following.rollback import SyncOperator
 from fastnode.logs.function_names import FunctionNames
 from fastnode.logs.known_tags import KnownTags
 from fastnode.mempool.service import Mempool
@@ -17,6 +18,7 @@ from fastnode.rpc.contract_methods import methods as contract_methods
 from fastnode.rpc.fastnode_methods import methods as fastnode_methods
 from fastnode.rpc.log_methods import methods as log_methods
 from fastnode.rpc.methods import Method
+from fastnode.rpc.sync_methods import methods as sync_methods
 from fastnode.rpc.tx_methods import methods as tx_methods
 
 __all__ = ["Services", "admin_methods", "public_methods"]
@@ -53,6 +55,6 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
     ]
 
 
-def admin_methods() -> list[Method]:
-    """Every method of the admin port."""
-    return []
+def admin_methods(sync: SyncOperator | None = None) -> list[Method]:
+    """Every method of the admin port; ``sync`` None: those of ingestion say that there is none."""
+    return [*sync_methods(sync)]
