@@ -185,6 +185,14 @@ def test_every_flag_that_a_page_names_exists() -> None:
             assert flag in known, f"{name} names {flag}"
 
 
+def test_every_folder_and_module_of_the_package_is_in_the_architecture() -> None:
+    page = (PROJECT / "docs" / "architecture.md").read_text()
+    names = {path.relative_to(PACKAGE).parts for path in tracked() if PACKAGE in path.parents and path.suffix == ".py"}
+    rooms = {f"{parts[0]}/" if len(parts) > 1 else parts[0] for parts in names if not parts[0].startswith("__")}
+    for room in rooms:
+        assert f"`{room}`" in page, f"docs/architecture.md does not say what {room} is"
+
+
 def test_the_dependencies_of_the_readme_are_those_of_the_package() -> None:
     import tomllib
 
