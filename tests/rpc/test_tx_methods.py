@@ -20,6 +20,7 @@ from fastnode.config.allow_list import AllowedElement
 from fastnode.errors import ServerError
 from fastnode.mempool.entries import TxState
 from fastnode.mempool.fee_sources import LatestFees
+from fastnode.mempool.pool import Added
 from fastnode.mempool.service import Mempool, MempoolOptions
 from fastnode.node import sample_chain
 from fastnode.protocol.header import GasFees
@@ -248,6 +249,19 @@ def test_accepted_txs_are_handed_to_the_sink_once(node: Node) -> None:
     node.send(FRESH[0])
     node.send(FRESH[0])
     assert [orjson.loads(tx_json) for tx_json in seen] == [_json(FRESH[0])]
+
+
+def test_what_another_node_holds_is_kept_but_not_handed_on(node: Node) -> None:
+    class Sink:
+        def forward(self, tx: Tx, tx_json: bytes) -> None:
+            raise AssertionError("it came from there")
+
+    node.mempool.sink = Sink()
+    assert node.mempool.receive(Tx.from_json(_json(FRESH[0])), node.view) is Added.ACCEPTED
+    assert node.call("node_getPendingTxCount") == {"result": 1}
+    node.now += 10 * 86_400
+    with pytest.raises(ServerError, match="Invalid expiration timestamp"):
+        node.mempool.receive(Tx.from_json(_json(FRESH[1])), node.view)
 
 
 def test_a_refusal_by_the_sink_is_the_answer_and_the_tx_leaves(node: Node) -> None:

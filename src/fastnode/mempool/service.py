@@ -179,16 +179,24 @@ class Mempool:
 
         When this returns the transaction is on disk.
         """
-        result = self.validate(tx, view)
-        if not result.is_valid:
-            reasons = ", ".join(result.reasons)
-            data = {"code": "INVALID_TX", "result": result.result, "reasons": list(result.reasons)}
-            raise ServerError(f"Invalid tx: {reasons}", data=data)
+        self._require_valid(tx, view)
         tx_json = tx.to_json_bytes()
         outcome = self.pool.add(tx, tx_json, origin=Origin.CLIENT)
         if outcome is Added.ACCEPTED and self.sink is not None:
             self._forward(self.sink, tx, tx_json)
         return outcome
+
+    def receive(self, tx: Tx, view: View) -> Added:
+        """Like :meth:`send` for a transaction that another node holds: it is not handed on, and rank decides."""
+        self._require_valid(tx, view)
+        return self.pool.add(tx, tx.to_json_bytes(), origin=Origin.NODE)
+
+    def _require_valid(self, tx: Tx, view: View) -> None:
+        result = self.validate(tx, view)
+        if not result.is_valid:
+            reasons = ", ".join(result.reasons)
+            data = {"code": "INVALID_TX", "result": result.result, "reasons": list(result.reasons)}
+            raise ServerError(f"Invalid tx: {reasons}", data=data)
 
     def _forward(self, sink: TxSink, tx: Tx, tx_json: bytes) -> None:
         try:
