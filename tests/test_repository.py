@@ -127,6 +127,32 @@ def test_extensions_handle_bytes_only() -> None:
         assert not pattern.search(source.read_text(encoding="utf-8")), source.name
 
 
+#: What the rooms at the bottom may import of the package besides themselves.  Those above are free to.
+BELOW = {
+    "_twins": set(),
+    "protocol": {"errors", "kernels"},
+    "config": {"errors", "kernels", "protocol"},
+    "archiver": {"errors", "kernels", "protocol"},
+    "world_state": {"archiver", "errors", "kernels", "protocol"},
+    "logs": {"archiver", "errors", "kernels", "protocol"},
+}
+
+
+@pytest.mark.parametrize("room", BELOW)
+def test_a_room_imports_only_what_lies_below_it(room: str) -> None:
+    for path in (PACKAGE / room).rglob("*.py"):
+        imported = set(
+            re.findall(r"^\s*(?:from|import) fastnode\.(\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+        )
+        assert imported - {room} <= BELOW[room], f"{path.name} reaches up"
+
+
+def test_a_node_imports_nothing_that_only_developers_need() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        if path.parent.name != "development":
+            assert "fastnode.development" not in path.read_text(encoding="utf-8"), path
+
+
 def test_every_folder_of_the_package_is_a_package() -> None:
     for folder in {path.parent for path in PACKAGE.rglob("*.py")}:
         assert (folder / "__init__.py").is_file(), folder
