@@ -22,8 +22,8 @@ from fastnode._ext import encode, poseidon2
 from fastnode._twins import poseidon2 as twin
 from fastnode._twins.poseidon2_constants import MODULUS
 
-#: One level of a tree of 1,024 leaves.
-BULK = 512
+#: Enough for whole batches, and short enough to be measured between two interruptions.
+BULK = 128
 KERNELS = (*poseidon2.available_kernels(), "python")
 
 
@@ -32,7 +32,7 @@ def random_run(count: int) -> bytes:
     return b"".join(source.randrange(MODULUS).to_bytes(32, "big") for _ in range(count))
 
 
-def seconds_of(function: Callable[[], object], *, rounds: int = 5) -> float:
+def seconds_of(function: Callable[[], object], *, rounds: int = 30) -> float:
     """The shortest of a few calls: for baselines."""
     times = []
     for _ in range(rounds):
@@ -44,8 +44,8 @@ def seconds_of(function: Callable[[], object], *, rounds: int = 5) -> float:
 
 @pytest.fixture(scope="module")
 def python_seconds_per_hash() -> float:
-    run = random_run(2 * 200)
-    return seconds_of(lambda: twin.hash_pairs(run)) / 200
+    run = random_run(2 * 4)
+    return seconds_of(lambda: twin.hash_pairs(run)) / 4
 
 
 @pytest.fixture(params=KERNELS)
@@ -153,6 +153,6 @@ def test_text_form(
 ) -> None:
     function = getattr(encode, name)
     assert benchmark(function, argument) == standard(argument)
-    calls = 10_000
+    calls = 1_000
     baseline_s = seconds_of(lambda: [standard(argument) for _ in range(calls)]) / calls
     note(benchmark, figures, unit="call", count=1, baseline_s=baseline_s)

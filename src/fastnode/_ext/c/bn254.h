@@ -4,7 +4,9 @@
  * 0.19 * 2^256, so that four limbs hold up to 5.29 p.  To save subtractions most values are only
  * bounded, not reduced; every function states the bounds it needs and gives.
  *
- * Products are in bn254_columns.h, and for x86-64 with ADX in bn254_rows_adx.h. */
+ * Products are in bn254_columns.h, and for x86-64 with ADX in bn254_rows_adx.h.  An inner product is
+ * made in parts, so that other work can be put between them: processors look only some hundred
+ * instructions ahead for something to do. */
 #ifndef FASTNODE_BN254_H
 #define FASTNODE_BN254_H
 
@@ -16,6 +18,8 @@
 
 #define FIELD_BYTES 32
 #define LIMBS 4
+
+#define INNER_PRODUCT_PARTS 3
 
 typedef unsigned __int128 wide;
 

@@ -52,25 +52,47 @@ INLINE column reduce_column(column c, int col, uint64_t m[LIMBS], element *resul
     return (column){c.middle, c.high, 0};
 }
 
-/* (a[0] * b[0] + ... + a[n-1] * b[n-1]) / R, below that + p, which must be below 2^256. */
-INLINE element inner_product(const element *a, const uint64_t b[][LIMBS], int n)
-{
+/* An inner product on its way: the column it has come to, and what the reduction needs of those before. */
+typedef struct {
+    column c;
     uint64_t m[LIMBS];
     element result;
-    column c = {0, 0, 0};
-    UNROLL for (int col = 0; col < COLUMNS; col++) {
+} inner_product_state;
+
+static const int INNER_PRODUCT_COLUMNS[INNER_PRODUCT_PARTS + 1] = {0, 3, 4, COLUMNS};
+
+INLINE void inner_product_start(inner_product_state *s)
+{
+    s->c = (column){0, 0, 0};
+}
+
+INLINE void inner_product_part(inner_product_state *s, int part, const element *a, const uint64_t b[][LIMBS], int n)
+{
+    UNROLL for (int col = INNER_PRODUCT_COLUMNS[part]; col < INNER_PRODUCT_COLUMNS[part + 1]; col++) {
         UNROLL for (int t = 0; t < n; t++)
             UNROLL for (int j = first_in(col); j <= col && j < LIMBS; j++)
-                c = add_product(c, a[t].limb[j], b[t][col - j]);
-        c = reduce_column(c, col, m, &result);
+                s->c = add_product(s->c, a[t].limb[j], b[t][col - j]);
+        s->c = reduce_column(s->c, col, s->m, &s->result);
     }
-    return result;
+}
+
+INLINE element inner_product_end(const inner_product_state *s)
+{
+    return s->result;
 }
 
 /* a * b / R, below that + p. */
 INLINE element multiply(element a, const uint64_t b[LIMBS])
 {
-    return inner_product(&a, (const uint64_t(*)[LIMBS])b, 1);
+    uint64_t m[LIMBS];
+    element result;
+    column c = {0, 0, 0};
+    UNROLL for (int col = 0; col < COLUMNS; col++) {
+        UNROLL for (int j = first_in(col); j <= col && j < LIMBS; j++)
+            c = add_product(c, a.limb[j], b[col - j]);
+        c = reduce_column(c, col, m, &result);
+    }
+    return result;
 }
 
 /* a * a / R for a below 2^255, below that + p.  Twice the products of two different limbs: once with the double

@@ -30,17 +30,31 @@ INLINE void clear_lowest(uint64_t t[LIMBS + 1])
     ADD_ROW(t, m, P64_MODULUS, "m");
 }
 
-/* (a[0] * b[0] + ... + a[n-1] * b[n-1]) / R, below that + p.  The b are tables; the sum of them + p must be
- * below 2^256, so that five limbs of t at a time are enough. */
-INLINE element inner_product(const element *a, const uint64_t b[][LIMBS], int n)
+/* An inner product on its way: rows that are done have moved into the upper limbs. */
+typedef struct {
+    uint64_t t[2 * LIMBS];
+} inner_product_state;
+
+static const int INNER_PRODUCT_ROWS[INNER_PRODUCT_PARTS + 1] = {0, 1, 2, 4};
+
+INLINE void inner_product_start(inner_product_state *s)
 {
-    uint64_t t[2 * LIMBS] = {0};
-    UNROLL for (int i = 0; i < LIMBS; i++) {
+    UNROLL for (int i = 0; i < 2 * LIMBS; i++)
+        s->t[i] = 0;
+}
+
+INLINE void inner_product_part(inner_product_state *s, int part, const element *a, const uint64_t b[][LIMBS], int n)
+{
+    UNROLL for (int i = INNER_PRODUCT_ROWS[part]; i < INNER_PRODUCT_ROWS[part + 1]; i++) {
         UNROLL for (int j = 0; j < n; j++)
-            ADD_ROW(t + i, a[j].limb[i], b[j], "m");
-        clear_lowest(t + i);
+            ADD_ROW(s->t + i, a[j].limb[i], b[j], "m");
+        clear_lowest(s->t + i);
     }
-    return (element){{t[4], t[5], t[6], t[7]}};
+}
+
+INLINE element inner_product_end(const inner_product_state *s)
+{
+    return (element){{s->t[4], s->t[5], s->t[6], s->t[7]}};
 }
 
 /* a * b / R, below that + p, for b below 4. */

@@ -60,13 +60,6 @@ static inline element add_mod(element a, element b)
     return less(add(a, b), P64_MODULUS);
 }
 
-/* x^5 for x below 2; the result is below 1. */
-static inline element power5(element x)
-{
-    element x4 = square(square(x));                   /* 1.6, and 1.8 between */
-    return less(multiply(x, x4.limb), P64_MODULUS);  /* from 1.6 */
-}
-
 /* The external matrix: rows 5 7 1 3, 4 6 1 1, 1 3 5 7, 1 1 4 6.  Lanes below 1 before and after. */
 static void external_layer(state *s)
 {
@@ -87,10 +80,28 @@ static void external_layer(state *s)
 static void full_rounds(state *s, const uint64_t constants[][POSEIDON2_WIDTH][LIMBS], int rounds)
 {
     for (int round = 0; round < rounds; round++) {
+        /* Step by step, not lane by lane: neighbouring products do not wait for each other. */
+        element power[POSEIDON2_WIDTH];
         for (int i = 0; i < POSEIDON2_WIDTH; i++)
-            s->lane[i] = power5(add(s->lane[i], constant(constants[round][i])));
+            s->lane[i] = add(s->lane[i], constant(constants[round][i])); /* 2 */
+        for (int i = 0; i < POSEIDON2_WIDTH; i++)
+            power[i] = square(s->lane[i]); /* 1.8 */
+        for (int i = 0; i < POSEIDON2_WIDTH; i++)
+            power[i] = square(power[i]); /* 1.6 */
+        for (int i = 0; i < POSEIDON2_WIDTH; i++)
+            s->lane[i] = less(multiply(power[i], s->lane[i].limb), P64_MODULUS); /* from 1.6 */
         external_layer(s);
     }
+}
+
+/* (a[0] * b[0] + ... + a[n-1] * b[n-1]) / R, below that + 1. */
+INLINE element inner_product(const element *a, const uint64_t b[][LIMBS], int n)
+{
+    inner_product_state s;
+    inner_product_start(&s);
+    UNROLL for (int part = 0; part < INNER_PRODUCT_PARTS; part++)
+        inner_product_part(&s, part, a, b, n);
+    return inner_product_end(&s);
 }
 
 static void partial_rounds(state *s)
@@ -103,10 +114,18 @@ static void partial_rounds(state *s)
     h[4] = h[5] = ZERO;
 
     for (int round = 0; round < ROUNDS_PARTIAL; round++) {
-        element y = add(inner_product(h, P64_ROUND, 6), constant(P64_ROUND_CONSTANTS[round])); /* 3.8 */
+        /* y does not wait for the S-box: between its steps it fills their latencies. */
+        inner_product_state sum;
+        inner_product_start(&sum);
+        inner_product_part(&sum, 0, h, P64_ROUND, 6);
+        element x2 = square(h[3]); /* 1.8 */
+        inner_product_part(&sum, 1, h, P64_ROUND, 6);
+        element x4 = square(x2); /* 1.6 */
+        inner_product_part(&sum, 2, h, P64_ROUND, 6);
+        element y = add(inner_product_end(&sum), constant(P64_ROUND_CONSTANTS[round])); /* 3.8 */
         y = less(less(y, P64_MODULUS_2), P64_MODULUS);
-        element x4 = square(square(h[3])); /* 1.6 */
-        element x = add(multiply(add(h[3], h[3]), x4.limb), y); /* 2.3 + 1 */
+        element z = multiply(x4, add(h[3], h[3]).limb); /* 2.3 */
+        element x = add(z, y);
         h[5] = h[4];
         h[4] = h[3];
         h[3] = less(x, P64_MODULUS_2);
