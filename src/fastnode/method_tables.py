@@ -20,6 +20,8 @@ from fastnode.rpc.log_methods import methods as log_methods
 from fastnode.rpc.methods import Method
 from fastnode.rpc.sync_methods import methods as sync_methods
 from fastnode.rpc.tx_methods import methods as tx_methods
+from fastnode.rpc.upstream_methods import Questions
+from fastnode.rpc.upstream_methods import methods as upstream_methods
 
 __all__ = ["Services", "admin_methods", "public_methods"]
 
@@ -38,6 +40,8 @@ class Services:
     is_ready: Callable[[], bool] = lambda: True
     #: How the chain is followed; None when it is not.
     sync_status: Callable[[], dict[str, Any] | None] = lambda: None
+    #: Answers what only a full node can; None when nobody is followed.
+    questions: Questions | None = None
 
     def is_pending_tx(self, tx_hash: bytes) -> bool:
         return self.mempool is not None and self.mempool.pool.is_waiting(tx_hash)
@@ -51,6 +55,7 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
         *log_methods(services.known_tags, tags_max=settings.rpc_max_tags, logs_max=settings.archiver_max_logs),
         *contract_methods(services.function_names, services.allow_list_extension),
         *tx_methods(services.mempool),
+        *upstream_methods(services.questions),
         *fastnode_methods(services.sync_status),
     ]
 

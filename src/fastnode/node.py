@@ -104,6 +104,8 @@ class Node:
             self._sync_operator = SyncOperator(self.sync_control, ingestor)
             self._publish_first(ingestor)
             self._mempool = self._open_mempool(data)
+            if self._following is not None:
+                self._following.attach(self._mempool, lambda: self.view)
             await self._open_ports(data)
             self._feed(data, ingestor, source, publication)
         except BaseException:
@@ -259,6 +261,7 @@ class Node:
                 mempool=self._mempool,
                 is_ready=self._is_ready,
                 sync_status=self._sync_status,
+                questions=None if self._following is None else self._following.relay,
             ),
         )
         self.public = self._server(methods, settings.host, settings.port, headers)

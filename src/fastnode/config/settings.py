@@ -161,6 +161,12 @@ class Settings(ValidatorSettings, BuildingSettings, OperatorSettings):
         FOLLOWING,
         "Largest answer of a followed node that is read.",
     )
+    mirror_pending_txs: bool = setting(
+        False,
+        Boolean(),
+        FOLLOWING,
+        "Copy the followed node's pending transactions into the own pool.",
+    )
     ready_max_lag_blocks: int = setting(
         16,
         Integer(0, 1_000_000_000),

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from fastnode.archiver.chain_export import stored_records
@@ -122,6 +122,10 @@ class Follower:
         if self.trouble is not None:
             return "degraded"
         return "following" if self.has_caught_up else "catching up"
+
+    def set_poll_interval(self, seconds: float) -> None:
+        """How long to rest between passes, from the next one on."""
+        self._options = replace(self._options, poll_interval_s=seconds)
 
     # ---- the loop --------------------------------------------------------------------------------
 

@@ -24,10 +24,15 @@ from fastnode.errors import DecodeError, StartError, UpstreamError, UpstreamFaul
 from fastnode.following.client import ClientLimits
 from fastnode.following.follower import Follower, FollowerOptions
 from fastnode.following.genesis import learn_chain
+from fastnode.following.mirror import PendingTxMirror
 from fastnode.following.network import NetworkThread
 from fastnode.following.publication import Publication
+from fastnode.following.relay import FeeRefresher, Relay, TxForwarder, UpstreamPublicSimulator
 from fastnode.following.sync_control import SyncControl
 from fastnode.following.upstreams import Patience, Upstream, Upstreams, check_url
+from fastnode.mempool.fee_sources import LatestFees
+from fastnode.mempool.service import Mempool
+from fastnode.rpc.view import View
 
 __all__ = ["Following"]
 
@@ -36,8 +41,9 @@ logger = logging.getLogger(__name__)
 #: A node with nothing stored waits this long for an upstream to answer before its start fails.
 FIRST_ANSWER_TIME_S: Final = 60.0
 _RETRY_PAUSE_S: Final = 0.5
-#: Threads that fetch and decode ahead of ingestion.
+#: Threads that fetch and decode ahead of ingestion, and those that carry transactions.
 FETCHERS: Final = 3
+CARRIERS: Final = 2
 
 
 class Following:
@@ -57,7 +63,10 @@ class Following:
             [Upstream(url, self._network, limits=limits, patience=patience) for url in urls], expected
         )
         self._executor = ThreadPoolExecutor(FETCHERS, thread_name_prefix="fastnode-fetch")
+        self._carriers = ThreadPoolExecutor(CARRIERS, thread_name_prefix="fastnode-carry")
+        self.relay = Relay(self.upstreams)
         self.follower: Follower | None = None
+        self._after_passes: list[Callable[[Upstream], None]] = []
         self._is_closed = False
 
     def start(self) -> None:
@@ -102,7 +111,6 @@ class Following:
         publication: Publication,
         *,
         messages: MessageSource | None = None,
-        on_pass: Callable[[Upstream], None] = lambda upstream: None,
     ) -> Follower:
         settings = self._settings
         self.follower = Follower(
@@ -116,9 +124,28 @@ class Following:
                 poll_interval_s=settings.archiver_polling_interval_ms / 1000,
                 ready_max_lag_blocks=settings.ready_max_lag_blocks,
             ),
-            on_pass=on_pass,
+            on_pass=self._on_pass,
         )
         return self.follower
+
+    def attach(self, mempool: Mempool, view: Callable[[], View | None]) -> None:
+        """Carry transactions and fees; to be called before the node serves and before :meth:`follow`.
+
+        A simulator that an operator chose stays.
+        """
+        forwarder = TxForwarder(self.upstreams, mempool.pool, self._carriers)
+        mempool.sink = forwarder
+        self._after_passes.append(lambda upstream: forwarder.on_pass())
+        if mempool.simulator is None:
+            mempool.simulator = UpstreamPublicSimulator(self.relay)
+        fees = FeeRefresher(LatestFees())
+        self._after_passes.append(lambda upstream: _refresh_fees(fees, upstream, mempool))
+        if self._settings.mirror_pending_txs:
+            self._after_passes.append(PendingTxMirror(mempool, view, self._carriers).on_pass)
+
+    def _on_pass(self, upstream: Upstream) -> None:
+        for action in self._after_passes:
+            action(upstream)
 
     @property
     def is_ready(self) -> bool:
@@ -126,6 +153,10 @@ class Following:
 
     def status(self) -> dict[str, Any] | None:
         return None if self.follower is None else self.follower.describe()
+
+    def set_poll_interval(self, seconds: float) -> None:
+        if self.follower is not None:
+            self.follower.set_poll_interval(seconds)
 
     def interrupt(self) -> None:
         """Nobody waits for an upstream any longer."""
@@ -136,3 +167,10 @@ class Following:
         """After the thread that ingests has ended.  May be called more than once."""
         self.interrupt()
         self._executor.shutdown(wait=True, cancel_futures=True)
+        self._carriers.shutdown(wait=True, cancel_futures=True)
+
+
+def _refresh_fees(fees: FeeRefresher, upstream: Upstream, mempool: Mempool) -> None:
+    fees.refresh(upstream)
+    if fees.has_fees:
+        mempool.fees = fees.latest

@@ -1,0 +1,88 @@
+"""Methods that only a full node can answer: asked of the followed one, if there is one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import orjson
+
+from fastnode.rpc.methods import Call, Method, Parameter, common
+from fastnode.rpc.parameters import Integer, reject_type
+
+__all__ = ["Questions", "methods"]
+
+#: Statistics change once per slot.
+STATISTICS_AGE_MAX_S: Final = 5.0
+#: What a node says that does not watch validators.
+_NO_STATISTICS: Final = b'{"stats":{},"slotWindow":0}'
+
+_ETH_ADDRESS: Final = re.compile(r"(?:0x)?[0-9a-fA-F]{40}")
+_SLOT: Final = Integer(name="slot", minimum=0, accepts_text=True)
+
+
+class Questions(Protocol):
+    """Hands questions on; RpcError when nobody answers."""
+
+    def ask_cached(self, method: str, parameters: Sequence[Any], max_age_s: float) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class EthAddress:
+    """An address on L1.  Passed on as lower-case text."""
+
+    name: str = "EthAddress"
+    expects: str = "an L1 address (0x and 40 hex digits)"
+
+    def decode(self, value: object) -> str:
+        if isinstance(value, str) and _ETH_ADDRESS.fullmatch(value) is not None:
+            return "0x" + value.removeprefix("0x").lower()
+        raise reject_type(self, value)
+
+
+class _UpstreamMethods:
+    def __init__(self, questions: Questions | None) -> None:
+        self._questions = questions
+
+    def validators_stats(self, _call: Call) -> bytes:
+        if self._questions is None:
+            return _NO_STATISTICS
+        return orjson.dumps(self._questions.ask_cached("node_getValidatorsStats", [], STATISTICS_AGE_MAX_S))
+
+    def validator_stats(
+        self, _call: Call, address: str, from_slot: int | None = None, to_slot: int | None = None
+    ) -> bytes | None:
+        if self._questions is None:
+            return None
+        parameters = [address, from_slot, to_slot]
+        answer = self._questions.ask_cached("node_getValidatorStats", parameters, STATISTICS_AGE_MAX_S)
+        return None if answer is None else orjson.dumps(answer)
+
+
+def methods(questions: Questions | None) -> list[Method]:
+    """``questions`` None: nobody is followed, and the answers are those of a node that does not watch validators."""
+    handlers = _UpstreamMethods(questions)
+    return [
+        Method(
+            name="node_getValidatorsStats",
+            summary="What each validator did in the last slots, as the followed node has seen it.",
+            handler=handlers.validators_stats,
+            in_thread=True,
+            **common("ValidatorsStats"),
+        ),
+        Method(
+            name="node_getValidatorStats",
+            summary="What one validator did, as the followed node has seen it.",
+            handler=handlers.validator_stats,
+            in_thread=True,
+            **common(
+                "SingleValidatorStats",
+                Parameter("validatorAddress", EthAddress()),
+                Parameter("fromSlot", _SLOT, optional=True),
+                Parameter("toSlot", _SLOT, optional=True),
+                may_be_absent=True,
+            ),
+        ),
+    ]
