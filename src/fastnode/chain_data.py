@@ -23,6 +23,7 @@ from fastnode.config.settings import Settings
 from fastnode.data_directory import DataDirectory
 from fastnode.logs import TAG_FILTER_FILE, ChainIndexes
 from fastnode.observability.logs import fields
+from fastnode.snapshots.replacement import finish_replacement
 from fastnode.world_state.state import WorldState
 
 __all__ = ["ChainData", "ChainOptions"]
@@ -63,6 +64,7 @@ class ChainData:
         self.state: WorldState | None = None
         self.indexes = ChainIndexes(filter_bytes=options.tag_filter_mb * _MIB)
         try:
+            finish_replacement(directory.path)
             self.store = self._resources.enter_context(ArchiverStore.open(directory.path, create=create))
         except BaseException:
             self.close()

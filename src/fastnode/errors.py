@@ -110,6 +110,10 @@ class ChainFileError(StartError):
         self.path, self.line, self.reason = path, line, reason
 
 
+class SnapshotError(StartError):
+    """A snapshot cannot be made, found, read or believed; what was there before is untouched."""
+
+
 # ---- internal -----------------------------------------------------------------------------
 
 

@@ -19,6 +19,7 @@ from fastnode.cli.completion import completion
 from fastnode.cli.config import config
 from fastnode.cli.ha import migrate_ha_database
 from fastnode.cli.rpc import rpc
+from fastnode.cli.snapshot import snapshot
 from fastnode.cli.start import start
 from fastnode.config.renamed import advice_for_flag
 from fastnode.errors import FastnodeError
@@ -60,7 +61,7 @@ def root(debug: bool) -> None:
         os.environ[_DEBUG_ENVIRONMENT] = "1"
 
 
-for _command in (start, import_chain, export_chain, rpc, database, migrate_ha_database, config, completion):
+for _command in (start, import_chain, export_chain, rpc, database, snapshot, migrate_ha_database, config, completion):
     root.add_command(_command)
 
 

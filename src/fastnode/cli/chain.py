@@ -14,10 +14,10 @@ from fastnode.config.resolve import Resolved
 from fastnode.config.settings import CHECK, EXPORT, IMPORT, Settings
 from fastnode.errors import SettingError
 
-__all__ = ["database", "export_chain", "import_chain"]
+__all__ = ["database", "export_chain", "import_chain", "prepare"]
 
 
-def _prepare(resolved: Resolved[Settings]) -> tuple[Settings, Path]:
+def prepare(resolved: Resolved[Settings]) -> tuple[Settings, Path]:
     """Sets the log up; the settings, and the data directory, which these commands cannot do without."""
     from fastnode.observability import logs
 
@@ -43,7 +43,7 @@ def import_chain(resolved: Resolved[Settings], file: Path) -> None:
 
     It may be stopped at any instant and run again: what is stored is recognised and skipped.
     """
-    settings, path = _prepare(resolved)
+    settings, path = prepare(resolved)
     from fastnode.archiver.chain_import import ImportProgress, adopt_chain_file, import_chain_file
     from fastnode.chain_data import ChainData, ChainOptions
 
@@ -72,7 +72,7 @@ def export_chain(resolved: Resolved[Settings], file: Path, first: int | None, la
 
     Blocks come in whole checkpoints: the file begins with the checkpoint of the first block.
     """
-    _, path = _prepare(resolved)
+    _, path = prepare(resolved)
     from fastnode.archiver.chain_export import export_chain_file
     from fastnode.chain_data import ChainData
 
@@ -94,7 +94,7 @@ def database() -> None:
 @with_settings(CHECK)
 def check(resolved: Resolved[Settings]) -> int:
     """Work out again everything that is stored and compare.  Exit code 1 when something is wrong."""
-    _, path = _prepare(resolved)
+    _, path = prepare(resolved)
     from fastnode.chain_data import ChainData
     from fastnode.data_check import check_data
 

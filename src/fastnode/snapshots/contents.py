@@ -1,0 +1,94 @@
+"""What is in the databases of a snapshot, and whether it is true."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from fastnode.archiver.queries import ChainView
+from fastnode.chain_data import ChainData, ChainOptions
+from fastnode.data_check import check_data
+from fastnode.errors import DatabaseError, SnapshotError, StartError
+from fastnode.protocol.checkpoint import L1PublishedData
+from fastnode.snapshots.index import Network, Snapshot
+
+__all__ = ["Contents", "newest_l1_block", "read_contents", "verify_contents"]
+
+#: A look at the contents needs no caches.
+_OPTIONS: Final = ChainOptions(world_state_cache_mb=1, tag_filter_mb=1)
+
+#: Problems that a message names.
+_PROBLEMS_SHOWN: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    network: Network
+    block_number: int
+    block_hash: str
+    #: The L1 block that brought the newest checkpoint; 0 if there is none.
+    l1_block_number: int
+    state_block_number: int
+
+
+def read_contents(directory: Path) -> Contents:
+    """What the databases in ``directory`` hold; SnapshotError if they cannot be opened."""
+    try:
+        with ChainData.open(directory, create=False, options=_OPTIONS) as data:
+            return _contents(data)
+    except (StartError, DatabaseError) as error:
+        raise SnapshotError(str(error)) from error
+
+
+def verify_contents(
+    directory: Path, network: Network, snapshot: Snapshot, *, on_progress: Callable[[int, int], None] | None = None
+) -> None:
+    """Work out every hash and every root again; SnapshotError unless all is right and is what ``snapshot`` says."""
+    try:
+        with ChainData.open(directory, create=False, options=_OPTIONS) as data:
+            report = check_data(data, on_chain=on_progress)
+            if report.problems:
+                shown = "; ".join(report.problems[:_PROBLEMS_SHOWN])
+                raise SnapshotError(f"its databases are wrong: {shown}")
+    except (StartError, DatabaseError) as error:
+        raise SnapshotError(f"its databases cannot be used: {error}") from error
+    contents = read_contents(directory)
+    if contents.network != network:
+        raise SnapshotError(f"it is of the network {contents.network.folder}, not of {network.folder}")
+    found = (contents.block_number, contents.block_hash, contents.l1_block_number)
+    if found != (snapshot.l2_block_number, snapshot.l2_block_hash, snapshot.l1_block_number):
+        raise SnapshotError(
+            f"its newest block is {contents.block_number} ({contents.block_hash}) of L1 block "
+            f"{contents.l1_block_number}, which is not what the index says"
+        )
+    if contents.state_block_number != contents.block_number:
+        raise SnapshotError(f"its state trees are at block {contents.state_block_number}, not at the newest one")
+
+
+def _contents(data: ChainData) -> Contents:
+    if not data.store.has_chain:
+        raise SnapshotError(f"the database {data.store.path} holds no chain")
+    state = data.open_state()
+    with data.store.open_view() as view:
+        newest = view.block_info(view.tip_number)
+        if newest is None:
+            raise SnapshotError(f"the database {data.store.path} lacks its newest block")
+        return Contents(
+            network=Network.of(data.store.chain),
+            block_number=newest.number,
+            block_hash=f"0x{newest.hash.hex()}",
+            l1_block_number=newest_l1_block(view),
+            state_block_number=state.block_number,
+        )
+
+
+def newest_l1_block(view: ChainView) -> int:
+    """The L1 block of the newest complete checkpoint; 0 if there is none."""
+    checkpoint = view.checkpoint(view.tips.checkpointed.checkpoint.number)
+    if checkpoint is None:
+        return 0
+    return L1PublishedData.from_json(orjson.loads(checkpoint.l1_json), "l1").block_number

@@ -1,0 +1,112 @@
+"""Making a snapshot: copy the databases while nobody writes, then upload the copy at leisure."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from fastnode.archiver.store import ARCHIVER_DIRECTORY
+from fastnode.errors import SnapshotError
+from fastnode.observability.logs import fields
+from fastnode.snapshots.archive import ArchiveFacts, ArchiveWriter, archive_size
+from fastnode.snapshots.contents import Contents, read_contents
+from fastnode.snapshots.index import ARCHIVER_KEY, OUR_SCHEMAS, WORLD_STATE_KEY, Snapshot
+from fastnode.snapshots.leveldb_copy import copy_leveldb, settle_copy
+from fastnode.snapshots.location import Location
+from fastnode.snapshots.replacement import COPY_PREFIX
+from fastnode.world_state.state import WORLD_STATE_DIRECTORY
+
+__all__ = ["DIRECTORIES", "create_snapshot"]
+
+logger = logging.getLogger(__name__)
+
+#: Key of each database in an index, and its folder in a data directory.
+DIRECTORIES: Final = {ARCHIVER_KEY: ARCHIVER_DIRECTORY, WORLD_STATE_KEY: WORLD_STATE_DIRECTORY}
+
+#: ``on_progress(bytes done, bytes in all)``; what it raises ends the upload.
+OnProgress = Callable[[int, int], None]
+
+
+def _ignore(done: int, total: int) -> None:
+    """Nobody wants to know."""
+
+
+def create_snapshot(
+    directory: Path, location: Location, pause: AbstractContextManager[object], *, on_progress: OnProgress = _ignore
+) -> Snapshot:
+    """Copy the databases of the locked data directory within ``pause``, and upload the copy.
+
+    SnapshotError when the location refuses or there is nothing to copy; OSError when the disk refuses.
+    """
+    with _copied(directory, pause) as copy:
+        contents = read_contents(copy)
+        if contents.state_block_number != contents.block_number:
+            raise SnapshotError("the state trees are behind the chain; they catch up when the node starts")
+        for name in DIRECTORIES.values():
+            settle_copy(copy / name)
+        return _upload(copy, contents, location, on_progress)
+
+
+@contextmanager
+def _copied(directory: Path, pause: AbstractContextManager[object]) -> Iterator[Path]:
+    """A folder with a copy of both databases, removed afterwards."""
+    for name in DIRECTORIES.values():
+        if not (directory / name / "CURRENT").is_file():
+            raise SnapshotError(f"the data directory {directory} has no database {name}")
+    copy = Path(tempfile.mkdtemp(prefix=COPY_PREFIX, dir=directory))
+    try:
+        with pause:
+            begun = time.monotonic()
+            for name in DIRECTORIES.values():
+                copy_leveldb(directory / name, copy / name)
+            seconds = time.monotonic() - begun
+        logger.info("databases copied", extra=fields(paused_ms=round(1000 * seconds, 1)))
+        yield copy
+    finally:
+        shutil.rmtree(copy, ignore_errors=True)
+
+
+def _upload(copy: Path, contents: Contents, location: Location, on_progress: OnProgress) -> Snapshot:
+    network = contents.network
+    location.read_index(network)  # one that cannot be added to is found before hours of uploading
+    draft = Snapshot(
+        l1_block_number=contents.l1_block_number,
+        l2_block_hash=contents.block_hash,
+        l2_block_number=contents.block_number,
+        timestamp_ms=time.time_ns() // 1_000_000,
+        schemas=OUR_SCHEMAS,
+        files={},
+        data_urls=dict.fromkeys(DIRECTORIES, ""),
+    )
+    total = sum(archive_size(copy / name) for name in DIRECTORIES.values())
+    done = 0
+    files: dict[str, ArchiveFacts] = {}
+    for key, name in DIRECTORIES.items():
+        writer = ArchiveWriter(copy / name)
+        chunks = _with_progress(writer, partial(_report, on_progress, done, total))
+        location.write_archive(network, draft.file_name(key), chunks)
+        files[key] = writer.facts
+        done += writer.bytes_done
+    urls = {key: location.url_of(network, draft.file_name(key)) for key in DIRECTORIES}
+    snapshot = replace(draft, files=files, data_urls=urls)
+    # Last, and read again: an index never names an archive that is not there, nor loses what came meanwhile.
+    location.write_index(location.read_index(network).with_snapshot(snapshot))
+    return snapshot
+
+
+def _report(on_progress: OnProgress, before: int, total: int, count: int) -> None:
+    on_progress(before + count, total)
+
+
+def _with_progress(writer: ArchiveWriter, on_bytes: Callable[[int], None]) -> Iterator[bytes]:
+    for chunk in writer:
+        yield chunk
+        on_bytes(writer.bytes_done)

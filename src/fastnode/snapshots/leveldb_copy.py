@@ -1,0 +1,100 @@
+"""A consistent copy of a LevelDB that another part of this process has open.
+
+    CURRENT           names the manifest; written when a database is opened, never later
+    MANIFEST-000004   which tables make up the database; grows by a record when that changes
+    000005.ldb        a table: written once, then only ever deleted       -> hard link
+    000006.log        what is not in a table yet: grows with each write   -> copy
+
+Nobody may write meanwhile, but LevelDB itself may: a compaction adds tables, appends to the manifest and deletes the
+tables that it replaced.  So the manifest is read before and after.  If it did not grow, all tables that it names were
+there in between; if it did, the copy begins again.
+
+A hard link takes microseconds and no space, so the pause is short however large the database is.  Where the file system
+has no hard links, tables are copied.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import time
+from pathlib import Path
+from typing import Final
+
+import plyvel
+
+from fastnode.archiver.database import reason_of
+from fastnode.errors import DatabaseError
+
+__all__ = ["DATABASE_FILE", "copy_leveldb", "settle_copy"]
+
+#: Names of the files that belong to a settled database.
+DATABASE_FILE: Final = re.compile(r"CURRENT|MANIFEST-[0-9]{1,20}|[0-9]{1,20}\.(?:ldb|sst|log)", re.ASCII)
+
+_TABLE_SUFFIXES: Final = (".ldb", ".sst")
+_LOG_SUFFIX: Final = ".log"
+
+#: A compaction that gets in the way lasts seconds at most.
+_ATTEMPTS_MAX: Final = 200
+_RETRY_PAUSE_S: Final = 0.05
+
+#: What a file system answers that cannot link the one file to the other place.
+_NO_LINKS: Final = {errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
+
+
+def copy_leveldb(source: Path, target: Path) -> None:
+    """Copy the open database ``source`` to the new folder ``target``; nobody may write to it meanwhile.
+
+    The result still holds what LevelDB would tidy up at an open; :func:`settle_copy` does that.  DatabaseError
+    when the database changes all the time; OSError when the disk refuses.
+    """
+    for _ in range(_ATTEMPTS_MAX):
+        target.mkdir()
+        try:
+            if _try_to_copy(source, target):
+                return
+        except FileNotFoundError:
+            pass  # deleted by a compaction since the folder was listed
+        shutil.rmtree(target)
+        time.sleep(_RETRY_PAUSE_S)
+    raise DatabaseError(f"the database {source} cannot be copied: its files change all the time")
+
+
+def _try_to_copy(source: Path, target: Path) -> bool:
+    """False if the database changed meanwhile."""
+    current = (source / "CURRENT").read_bytes()
+    manifest_name = current.decode("ascii").strip()
+    manifest = (source / manifest_name).read_bytes()
+    for entry in os.scandir(source):
+        if entry.name.endswith(_TABLE_SUFFIXES):
+            _link_or_copy(Path(entry.path), target / entry.name)
+        elif entry.name.endswith(_LOG_SUFFIX):
+            shutil.copyfile(entry.path, target / entry.name)
+    (target / manifest_name).write_bytes(manifest)
+    (target / "CURRENT").write_bytes(current)
+    return (source / manifest_name).read_bytes() == manifest
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        shutil.copyfile(source, target)
+
+
+def settle_copy(path: Path) -> None:
+    """Open the copy once: LevelDB reads its log, and removes what does not belong to it.
+
+    Afterwards the folder holds the files of :data:`DATABASE_FILE` only, and they are on disk.
+    """
+    try:
+        plyvel.DB(str(path), create_if_missing=False).close()
+    except (plyvel.Error, OSError) as error:
+        raise DatabaseError(f"the copy {path} of a database is damaged: {reason_of(error)}") from error
+    for entry in list(path.iterdir()):
+        if DATABASE_FILE.fullmatch(entry.name) is None:
+            entry.unlink()

@@ -1,0 +1,185 @@
+"""Where snapshots are kept.
+
+file:///absolute/path
+s3://bucket/path?endpoint=URL&publicBaseUrl=URL     credentials from the environment (AWS_...)
+gs://bucket/path                                    credentials from the environment (GOOGLE_...)
+https://host/path, http://host/path                 for reading only
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Self
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+import obstore
+from obstore.exceptions import BaseError, NotFoundError
+from obstore.store import GCSStore, HTTPStore, LocalStore, S3Store
+
+from fastnode.errors import SnapshotError
+from fastnode.snapshots.archive import CHUNK_BYTES
+from fastnode.snapshots.index import INDEX_BYTES_MAX, INDEX_FILE, Index, Network
+
+__all__ = ["Location"]
+
+_FORMS: Final = (
+    "gs://bucket-name/path/to/store, s3://bucket-name/path/to/store, file:///absolute/local/path/to/store, "
+    "https://host/path"
+)
+
+#: A whole archive is one request; a connection that brings nothing is given up much earlier.
+_REQUEST_TIME: Final = "12h"
+_CONNECT_TIME: Final = "10s"
+
+_CACHE_CONTROL: Final = "no-store"
+#: Parts that are sent at the same time, each of CHUNK_BYTES * 8.
+_PARTS_AT_A_TIME: Final = 4
+_PART_BYTES: Final = 8 * CHUNK_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A parsed location.  ``text`` is what people see of it: without query and credentials."""
+
+    text: str
+    store: Any
+    public_url: str
+    is_read_only: bool
+    #: The network that the location's last folder is of, if it names one folder instead of their parent.
+    network: Network | None = None
+
+    @classmethod
+    def to_read(cls, text: str) -> Self:
+        """SnapshotError for a form that is not understood (naming those that are), or a folder that is not there."""
+        return cls._parse(text, create=False)
+
+    @classmethod
+    def to_write(cls, text: str) -> Self:
+        """Likewise; a local folder is made, and a location that is for reading only is refused."""
+        location = cls._parse(text, create=True)
+        if location.is_read_only:
+            raise SnapshotError(f"the location {location.text} is for reading only")
+        return location
+
+    @classmethod
+    def _parse(cls, text: str, *, create: bool) -> Self:
+        try:
+            url = urlsplit(text)
+            path = unquote(url.path).rstrip("/")
+            parent, _, last = path.rpartition("/")
+            network = Network.of_folder(last)
+            store, public = _open(url.scheme, url.netloc, parent if network else path, url.query, create=create)
+        except (BaseError, ValueError, OSError) as error:
+            if isinstance(error, _UnknownFormError):
+                raise SnapshotError(f"Unknown file store config: '{text}'. Supported values are {_FORMS}.") from None
+            raise SnapshotError(f"the location {_shown(text)} cannot be used: {_reason(error)}") from error
+        return cls(_shown(text), store, public, url.scheme in ("http", "https"), network)
+
+    # ---- index ---------------------------------------------------------------------------------
+
+    def networks(self) -> list[Network]:
+        """The networks whose snapshots are there; SnapshotError where folders cannot be listed."""
+        if self.network is not None:
+            return [self.network]
+        try:
+            folders = obstore.list_with_delimiter(self.store)["common_prefixes"]
+        except (BaseError, NotImplementedError) as error:
+            raise SnapshotError(
+                f"the folders of {self.text} cannot be listed ({_reason(error)}); name the one of a network: "
+                f".../fastnode-<L1 chain id>-<rollup version>-<rollup address>"
+            ) from error
+        found = (Network.of_folder(str(folder).rstrip("/").rpartition("/")[2]) for folder in folders)
+        return [network for network in found if network is not None]
+
+    def read_index(self, network: Network) -> Index:
+        """The index of a network; an empty one if there is none."""
+        if self.network is not None and self.network != network:
+            raise SnapshotError(f"the location {self.text} is of another network than {network.folder}")
+        try:
+            answer = obstore.get(self.store, f"{network.folder}/{INDEX_FILE}")
+            if answer.meta["size"] > INDEX_BYTES_MAX:
+                raise SnapshotError(f"{self.text}: the index is larger than {INDEX_BYTES_MAX} bytes")
+            text = bytes(answer.bytes())
+        except (NotFoundError, FileNotFoundError):
+            return Index(network)
+        except (BaseError, OSError) as error:
+            raise SnapshotError(f"{self.text}: the index cannot be read: {_reason(error)}") from error
+        try:
+            return Index.from_bytes(text, network)
+        except SnapshotError as error:
+            raise SnapshotError(f"{self.text}: {error}") from error
+
+    def write_index(self, index: Index) -> None:
+        self._put(f"{index.network.folder}/{INDEX_FILE}", index.to_bytes(), {"Cache-Control": _CACHE_CONTROL})
+
+    # ---- archives ------------------------------------------------------------------------------
+
+    def url_of(self, network: Network, name: str) -> str:
+        return f"{self.public_url}/{network.folder}/{name}"
+
+    def write_archive(self, network: Network, name: str, chunks: Iterable[bytes]) -> None:
+        """The archive appears as a whole or not at all."""
+        self._put(f"{network.folder}/{name}", chunks, {})
+
+    def read_archive(self, network: Network, name: str) -> Iterator[bytes]:
+        try:
+            stream = obstore.get(self.store, f"{network.folder}/{name}").stream(min_chunk_size=CHUNK_BYTES)
+            for chunk in stream:
+                yield bytes(chunk)
+        except (NotFoundError, FileNotFoundError):
+            raise SnapshotError(f"{self.text} lacks the file {name}") from None
+        except (BaseError, OSError) as error:
+            raise SnapshotError(f"{self.text}: {name} cannot be read: {_reason(error)}") from error
+
+    def _put(self, path: str, content: bytes | Iterable[bytes], attributes: dict[str, str]) -> None:
+        if isinstance(self.store, LocalStore):
+            attributes = {}  # files have none
+        try:
+            obstore.put(
+                self.store,
+                path,
+                content,
+                attributes=attributes,
+                chunk_size=_PART_BYTES,
+                max_concurrency=_PARTS_AT_A_TIME,
+            )
+        except (BaseError, OSError) as error:
+            raise SnapshotError(f"{self.text}: {path} cannot be written: {_reason(error)}") from error
+
+
+class _UnknownFormError(ValueError):
+    pass
+
+
+def _open(scheme: str, host: str, path: str, query: str, *, create: bool) -> tuple[Any, str]:
+    """The store, and the URL that leads to it from outside."""
+    options = {name: values[-1] for name, values in parse_qs(query).items()}
+    client: Any = {"timeout": _REQUEST_TIME, "connect_timeout": _CONNECT_TIME}
+    quoted = quote(path)
+    if scheme == "file" and not host and path.startswith("/"):
+        return LocalStore(path, mkdir=create), f"file://{quoted}"
+    if scheme == "s3" and host:
+        endpoint = options.get("endpoint")
+        given: Any = {} if endpoint is None else {"endpoint": endpoint}
+        client["allow_http"] = endpoint is not None and endpoint.startswith("http://")
+        store = S3Store(host, prefix=path.strip("/") or None, client_options=client, **given)
+        return store, options.get("publicBaseUrl", f"s3://{host}{quoted}").rstrip("/")
+    if scheme == "gs" and host:
+        return GCSStore(host, prefix=path.strip("/") or None, client_options=client), f"gs://{host}{quoted}"
+    if scheme in ("http", "https") and host:
+        client["allow_http"] = scheme == "http"
+        url = f"{scheme}://{host}{quoted}"
+        return HTTPStore.from_url(url, client_options=client), url.rpartition("@")[2] if "@" in host else url
+    raise _UnknownFormError
+
+
+def _shown(text: str) -> str:
+    """The location without its query and without what stands before an @."""
+    url = urlsplit(text)
+    return url._replace(query="", fragment="", netloc=url.netloc.rpartition("@")[2]).geturl()
+
+
+def _reason(error: BaseException) -> str:
+    """The first line: the rest is where in the library it happened."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,62 @@
+"""Data directories with the first blocks of the sample chain, and snapshots of them."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import shutil
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from fastnode.archiver.chain_import import adopt_chain_file, import_chain_file
+from fastnode.chain_data import ChainData
+from fastnode.snapshots.create import create_snapshot
+from fastnode.snapshots.location import Location
+
+
+def import_checkpoints(sample_chain: Path, count: int, directory: Path) -> Path:
+    """A data directory with that many checkpoints."""
+    directory.mkdir(parents=True)
+    file = directory.parent / f"{directory.name}.jsonl"
+    with gzip.open(sample_chain) as lines:
+        file.write_bytes(b"".join(itertools.islice(lines, 2 + count)))
+    with ChainData.open(directory) as data:
+        adopt_chain_file(data.store, file)
+        ingestor = data.open_ingestor(verify=False)
+        ingestor.catch_up()
+        import_chain_file(ingestor, file)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def long_directory(sample_chain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eight checkpoints, blocks 1 to 16.  Not to be written."""
+    return import_checkpoints(sample_chain, 8, tmp_path_factory.mktemp("long") / "data")
+
+
+@pytest.fixture(scope="session")
+def short_directory(sample_chain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three checkpoints.  Not to be written."""
+    return import_checkpoints(sample_chain, 3, tmp_path_factory.mktemp("short") / "data")
+
+
+@pytest.fixture(scope="session")
+def made_snapshot(long_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a snapshot of the long directory.  Not to be written."""
+    folder = tmp_path_factory.mktemp("location")
+    create_snapshot(long_directory, Location.to_write(f"file://{folder}"), nullcontext())
+    return folder
+
+
+@pytest.fixture
+def snapshot(made_snapshot: Path, tmp_path: Path) -> Path:
+    """A copy of it that may be spoilt."""
+    return Path(shutil.copytree(made_snapshot, tmp_path / "location"))
+
+
+@pytest.fixture
+def old(short_directory: Path, tmp_path: Path) -> Path:
+    """A data directory with the short chain, to be replaced."""
+    return Path(shutil.copytree(short_directory, tmp_path / "old"))
