@@ -249,7 +249,7 @@ INLINE product square(element a)
     return t;
 }
 
-/* t / R, loose, below t / R + 2.24.
+/* t / R, loose, below t / R + 2.24.  For n products a limb is a sum of at most 9 n + 10 numbers of 52 bits.
  *
  * Limbs 0 to 3 are replaced by what they count after division by 2^208, side by side; the
  * last division by 2^52 is Montgomery's.  The table's values and the modulus add up to 2.24. */
@@ -312,7 +312,7 @@ INLINE void external_layer(state *s)
     s->lane[3] = t4;
 }
 
-/* Lanes below 38 before and after: 16 * 2.33.  Limbs stay below 2^62. */
+/* Lanes below 38 before and after: 16 * 2.33.  Limbs below 2^61 after: 16 * 19 * 2^52, see reduce. */
 CODE static void full_rounds(
     const vector_tables *k, state *s, const uint64_t constants[][POSEIDON2_WIDTH][LIMBS], int rounds)
 {
@@ -388,7 +388,7 @@ CODE static void partial_rounds(const vector_tables *k, state *s)
     leave_partial_rounds(k, s, &h);
 }
 
-/* Lanes below 2.33 before, 38 after. */
+/* Lanes below 2.33 with limbs below 2^57 before; 38 and 2^61 after. */
 CODE static void permute(const vector_tables *k, state *s)
 {
     external_layer(s);
@@ -472,14 +472,15 @@ CODE void HASH_LANES(const uint8_t *inputs, size_t arity, size_t count, uint8_t 
     state s = {{zero, zero, zero, multiply(k, capacity, constant(k->r_squared))}};
 
     for (size_t done = 0; done < arity; done += POSEIDON2_RATE) {
-        if (done > 0)
-            for (int i = 0; i < POSEIDON2_WIDTH; i++)
-                s.lane[i] = below_3(k, below_7(k, s.lane[i]));
         for (size_t i = 0; i < POSEIDON2_RATE && done + i < arity; i++) {
             const uint8_t *elements = inputs + (done + i) * POSEIDON2_FIELD_BYTES;
             element loaded = load_elements(k, elements, arity * POSEIDON2_FIELD_BYTES, count);
             s.lane[i] = add(s.lane[i], loaded);
         }
+        /* After a permutation, and with 2.3 added, both the values and their limbs are too large for another one. */
+        if (done > 0)
+            for (int i = 0; i < POSEIDON2_WIDTH; i++)
+                s.lane[i] = exact(k, below_3(k, below_7(k, s.lane[i])));
         permute(k, &s);
     }
     store_elements(k, s.lane[0], out, count);
