@@ -56,7 +56,7 @@ class AppendOnlyTree:
     def path(self, snapshot: Snapshot, index: int, size: int, *, use_memory: bool) -> bytes:
         """Sibling path of leaf ``index`` in the tree of ``size`` leaves, lowest sibling first."""
         tile = snapshot.get(self._tile_prefix + u48(index >> append_tree.TILE_LEVELS)) or b""
-        edge = snapshot.get(self._edge_prefix + u48(size)) or b""
+        edge = snapshot.get_often(self._edge_prefix + u48(size))
         missing: list[int] = []
         path = self.nodes.path(index, size, tile, edge, missing, use_memory=use_memory)
         if not missing:

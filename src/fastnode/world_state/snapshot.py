@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from fastnode.archiver.database import SharedDatabase
 from fastnode.errors import DatabaseError
 
 __all__ = ["Snapshot"]
+
+#: Keys remembered by :meth:`Snapshot.get_often`.
+OFTEN_MAX: Final = 64
 
 
 class Snapshot:
@@ -19,7 +22,7 @@ class Snapshot:
     one thread at a time.
     """
 
-    __slots__ = ("_database", "_iterators", "_snapshot", "get")
+    __slots__ = ("_database", "_iterators", "_often", "_snapshot", "get")
 
     def __init__(self, database: SharedDatabase) -> None:
         self._snapshot: Any = None
@@ -28,6 +31,20 @@ class Snapshot:
         #: Value of a key, or None.
         self.get: Callable[[bytes], bytes | None] = self._snapshot.get
         self._iterators: deque[Any] = deque()
+        self._often: dict[bytes, bytes] = {}
+
+    def get_often(self, key: bytes) -> bytes:
+        """Like ``get`` for a key that many questions need, such as the newest edge; empty if it is not there.
+
+        Each read of the database lets go of the interpreter, and a writer that takes it makes the reader wait.
+        """
+        value = self._often.get(key)
+        if value is None:
+            value = self.get(key) or b""
+            if len(self._often) >= OFTEN_MAX:
+                self._often.clear()
+            self._often[key] = value
+        return value
 
     def first(self, start: bytes, prefix: bytes) -> tuple[bytes, bytes] | None:
         """The first entry at or after ``start`` whose key begins with ``prefix``: (key, value)."""
