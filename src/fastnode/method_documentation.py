@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from fastnode.admin.configuration import NodeConfiguration
 from fastnode.config.settings import Settings
 from fastnode.logs.known_tags import KnownTags
 from fastnode.method_tables import Services, admin_methods, public_methods
@@ -26,7 +27,9 @@ _FILTER_BYTES: Final = 1 << 10
 
 def all_methods() -> list[Method]:
     """Every method of both ports, in the order of the tables, as a node with default settings serves it."""
-    return [*public_methods(Settings(), Services(known_tags=KnownTags(_FILTER_BYTES))), *admin_methods()]
+    settings = Settings()
+    public = public_methods(settings, Services(known_tags=KnownTags(_FILTER_BYTES)))
+    return [*public, *admin_methods(NodeConfiguration(settings))]
 
 
 def render_readme(text: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fastnode.admin.configuration import NodeConfiguration
 from fastnode.config.allow_list import AllowedElement
 from fastnode.config.settings import Settings
 from fastnode.following.rollback import SyncOperator
@@ -13,6 +14,7 @@ from fastnode.logs.function_names import FunctionNames
 from fastnode.logs.known_tags import KnownTags
 from fastnode.mempool.service import Mempool
 from fastnode.rpc import state_methods
+from fastnode.rpc.admin_methods import methods as configuration_methods
 from fastnode.rpc.chain_methods import methods as chain_methods
 from fastnode.rpc.contract_methods import methods as contract_methods
 from fastnode.rpc.fastnode_methods import methods as fastnode_methods
@@ -33,7 +35,7 @@ class Services:
     known_tags: KnownTags
     function_names: FunctionNames = field(default_factory=FunctionNames)
     #: The operator's public calls that may be made before the fee is secured.
-    allow_list_extension: Sequence[AllowedElement] = ()
+    allow_list_extension: Callable[[], Sequence[AllowedElement]] = tuple
     #: None: the methods of transactions say that they are not ready.
     mempool: Mempool | None = None
     #: Whether the chain is new enough to be served.
@@ -60,6 +62,6 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
     ]
 
 
-def admin_methods(sync: SyncOperator | None = None) -> list[Method]:
+def admin_methods(configuration: NodeConfiguration, sync: SyncOperator | None = None) -> list[Method]:
     """Every method of the admin port; ``sync`` None: those of ingestion say that there is none."""
-    return [*sync_methods(sync)]
+    return [*configuration_methods(configuration), *sync_methods(sync)]

@@ -12,23 +12,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final, cast
 
-import uvloop
-
-from fastnode import __version__, kernels
 from fastnode.admin.api_key import AdminKey, ApiKeyGuard, choose_admin_key, introduce
+from fastnode.admin.configuration import NodeConfiguration
+from fastnode.admin.effects import configuration_of, connect_mempool, connect_polling
 from fastnode.archiver.chain_import import adopt_chain_file
 from fastnode.archiver.ingest import Ingestor
-from fastnode.archiver.queries import ChainView
+from fastnode.archiver.queries import ChainInfo, ChainView
 from fastnode.archiver.store import ArchiverStore
 from fastnode.chain_data import ChainData, ChainOptions
 from fastnode.config.allow_list import AllowedElement, parse_allow_list
+from fastnode.config.consistency import check_settings
+from fastnode.config.gas_budgets import BlockBudget
 from fastnode.config.settings import Settings
 from fastnode.errors import SettingError, StartError
 from fastnode.following.publication import Publication
@@ -47,7 +47,7 @@ from fastnode.rpc.server import RpcServer, describe_bind_error
 from fastnode.rpc.version_headers import version_headers
 from fastnode.rpc.view import View
 
-__all__ = ["Node", "run"]
+__all__ = ["Node"]
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +70,7 @@ class Node:
     """
 
     def __init__(self, settings: Settings) -> None:
+        check_settings(settings)
         self.settings = settings
         self._allow_list_extension = allow_list_extension_of(settings)
         self.view: View | None = None
@@ -85,6 +86,7 @@ class Node:
         self.sync_control = SyncControl()
         self._sync_operator: SyncOperator | None = None
         self._following: Following | None = None
+        self._joining: asyncio.Future[None] | None = None
         self._hold_off: HoldOff | None = None
         self._failure: asyncio.Future[None] | None = None
 
@@ -98,7 +100,9 @@ class Node:
             self._following = self._open_following(data.store)
             source = self._choose_source(data.store)
             if self._following is not None:
-                await asyncio.to_thread(self._join_network, self._following, data.store)
+                await self._join(self._following, data.store)
+            check_network(self.settings, data.store.chain)
+            log_block_budget(self.settings, data.store.chain)
             publication = Publication(self._publish)
             ingestor = data.open_ingestor(verify=self.settings.verify, on_commit=publication)
             self._sync_operator = SyncOperator(self.sync_control, ingestor)
@@ -125,6 +129,8 @@ class Node:
         self.sync_control.stop()
         if self._following is not None:
             await asyncio.to_thread(self._following.interrupt)
+        if self._joining is not None:
+            await asyncio.gather(self._joining, return_exceptions=True)
         if self._ingestion is not None:
             await asyncio.to_thread(self._ingestion.stop)
         self._save_filter()
@@ -174,6 +180,11 @@ class Node:
         self._resources.callback(following.close)
         following.start()
         return following
+
+    async def _join(self, following: Following, store: ArchiverStore) -> None:
+        """In a thread, which ends when ``stop`` interrupts it: nothing is closed under it."""
+        self._joining = asyncio.ensure_future(asyncio.to_thread(self._join_network, following, store))
+        await asyncio.shield(self._joining)
 
     def _join_network(self, following: Following, store: ArchiverStore) -> None:
         """Make sure that the upstreams are on the stored chain's network; with nothing stored, learn theirs."""
@@ -253,11 +264,12 @@ class Node:
         )
         if self._following is not None and settings.rpc_holdoff_ms:
             self._hold_off = HoldOff(settings.rpc_holdoff_ms / 1000)
+        configuration = self._open_configuration(data)
         methods = public_methods(
             settings,
             Services(
                 known_tags=data.indexes.known_tags,
-                allow_list_extension=self._allow_list_extension,
+                allow_list_extension=lambda: configuration["txPublicSetupAllowListExtend"] or (),
                 mempool=self._mempool,
                 is_ready=self._is_ready,
                 sync_status=self._sync_status,
@@ -266,12 +278,25 @@ class Node:
         )
         self.public = self._server(methods, settings.host, settings.port, headers)
         await _listen(self.public, settings.port, "--port")
-        self.admin = self._server(admin_methods(self._sync_operator), settings.admin_host, settings.admin_port, headers)
+        operator_methods = admin_methods(configuration, self._sync_operator)
+        self.admin = self._server(operator_methods, settings.admin_host, settings.admin_port, headers)
         key = admin_key_of(settings)
         self.admin.set_guard(ApiKeyGuard.of(key))
         await _listen(self.admin, settings.admin_port, "--admin-port")
         introduce(key)
         logger.info("serving", extra=fields(host=settings.host, port=self.public.port, admin_port=self.admin.port))
+
+    def _open_configuration(self, data: ChainData) -> NodeConfiguration:
+        configuration = configuration_of(
+            self.settings,
+            allow_list_extension=self._allow_list_extension,
+            real_proofs=bool(data.store.chain.node_info.get("realProofs", True)),
+        )
+        if self._mempool is not None:
+            connect_mempool(configuration, self._mempool)
+        if self._following is not None:
+            connect_polling(configuration, self._following.set_poll_interval)
+        return configuration
 
     def _server(self, methods: list[Method], host: str, port: int, headers: list[tuple[str, str]]) -> RpcServer:
         settings = self.settings
@@ -330,6 +355,34 @@ def allow_list_extension_of(settings: Settings) -> tuple[AllowedElement, ...]:
         raise SettingError(f"tx-public-setup-allow-list-extend: {error}") from None
 
 
+def check_network(settings: Settings, chain: ChainInfo) -> None:
+    """StartError if the chain is not on the network that the settings name."""
+    addresses = chain.node_info.get("l1ContractAddresses", {})
+    for name, wanted, actual in (
+        ("l1-chain-id", settings.l1_chain_id, chain.node_info.get("l1ChainId")),
+        ("rollup-version", settings.rollup_version, chain.node_info.get("rollupVersion")),
+        ("registry-address", settings.registry_address, addresses.get("registryAddress")),
+    ):
+        if wanted is not None and str(wanted) != str(actual).lower():
+            raise StartError(f"the chain is on another network: {name} is to be {wanted}, but the chain's is {actual}")
+
+
+def log_block_budget(settings: Settings, chain: ChainInfo) -> None:
+    """Say what a block may use, if L1's limits are known."""
+    constants = chain.l1_constants
+    if not {"slotDuration", "ethereumSlotDuration", "rollupManaLimit"} <= constants.keys():
+        return
+    budget = BlockBudget.of(
+        settings,
+        slot_duration_s=int(constants["slotDuration"]),
+        l1_slot_duration_s=int(constants["ethereumSlotDuration"]),
+        mana_limit=int(constants["rollupManaLimit"]),
+    )
+    logger.info(
+        "budget of a block", extra=fields(l2_gas=budget.l2_gas, da_gas=budget.da_gas, blocks_max=budget.blocks_max)
+    )
+
+
 def admin_key_of(settings: Settings) -> AdminKey:
     """The key of the admin port; StartError when there is none to be had."""
     return choose_admin_key(
@@ -352,38 +405,3 @@ def limits_of(settings: Settings) -> Limits:
         write_time_s=settings.rpc_write_timeout_s,
         connections_max=settings.rpc_max_connections,
     )
-
-
-# ---- as a process --------------------------------------------------------------------------------
-
-
-def run(settings: Settings) -> None:
-    """Run a node until SIGTERM or SIGINT; raises what keeps it from starting or what ended it."""
-    logger.info("fastnode", extra=fields(version=__version__, kernel=kernels.poseidon2.kernel_name()))
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_run_until_stopped(Node(settings)))
-
-
-async def _run_until_stopped(node: Node) -> None:
-    loop = asyncio.get_running_loop()
-    stop_requested = asyncio.Event()
-
-    def on_signal(number: signal.Signals) -> None:
-        logger.info("stopping", extra=fields(signal=number.name))
-        stop_requested.set()
-        # A second signal ends the process at once.
-        loop.remove_signal_handler(number)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal, number)
-    await node.start()
-    stopping = asyncio.ensure_future(stop_requested.wait())
-    failing = asyncio.ensure_future(node.wait_for_failure())
-    try:
-        await asyncio.wait((stopping, failing), return_when=asyncio.FIRST_COMPLETED)
-        if failing.done():
-            failing.result()
-    finally:
-        stopping.cancel()
-        await node.stop()
-    logger.info("stopped")

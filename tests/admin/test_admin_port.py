@@ -55,3 +55,76 @@ def test_the_public_port_needs_no_key(start_node: Callable[..., Any], short_chai
     node = start_node("--chain-file", short_chain).wait_until_serving()
     assert node.call("node_getBlockNumber")["result"] >= 0
     assert node.stop() == 0
+
+
+def test_the_configuration_is_shown_changed_and_forgotten_at_a_restart(
+    tmp_path: Path, start_node: Callable[..., Any], short_chain: Path
+) -> None:
+    arguments = ("--data-directory", tmp_path / "data", "--chain-file", short_chain, "--disable-admin-api-key")
+    node = start_node(*arguments, P2P_MAX_PENDING_TX_COUNT="77").wait_until_serving()
+    _, answer = ask(node, "nodeAdmin_getConfig")
+    before = answer["result"]
+    assert before["maxPendingTxCount"] == 77
+    assert before["realProofs"] is False
+    defaults = node.call("node_getAllowedPublicSetup")["result"]
+
+    entry = {"classId": "0x" + "00" * 31 + "05", "selector": "0x12345678", "onlySelf": True}
+    change = {"maxPendingTxCount": 5, "txPublicSetupAllowListExtend": [entry]}
+    assert ask(node, "nodeAdmin_setConfig", change) == (200, {"jsonrpc": "2.0", "id": 1})
+    assert ask(node, "nodeAdmin_getConfig")[1]["result"] == before | change
+    assert node.call("node_getAllowedPublicSetup")["result"] == [*defaults, entry]
+
+    _, refused = ask(node, "nodeAdmin_setConfig", {"maxPendingTxCount": 6, "haSigningEnabled": True})
+    assert refused["error"]["code"] == -32602
+    assert "set VALIDATOR_HA_SIGNING_ENABLED and start the node again" in refused["error"]["message"]
+    assert ask(node, "nodeAdmin_getConfig")[1]["result"] == before | change
+    assert node.stop() == 0
+
+    node = start_node(*arguments, P2P_MAX_PENDING_TX_COUNT="77").wait_until_serving()
+    assert ask(node, "nodeAdmin_getConfig")[1]["result"] == before
+    assert node.stop() == 0
+
+
+def test_a_start_on_another_network_than_the_settings_name_is_refused(
+    start_node: Callable[..., Any], short_chain: Path
+) -> None:
+    for flag, wanted, line in (
+        ("--l1-chain-id", "1", "l1-chain-id is to be 1, but the chain's is 31337"),
+        ("--rollup-version", "5", "rollup-version is to be 5, but the chain's is 3658137161"),
+        ("--registry-address", "0x" + "AA" * 20, f"registry-address is to be 0x{'aa' * 20}, but the chain's is 0x"),
+    ):
+        node = start_node("--chain-file", short_chain, f"{flag}={wanted}")
+        assert node.process.wait(60) == 1
+        assert f"the chain is on another network: {line}" in node.log.read_text()
+
+
+def test_a_prover_is_refused_with_a_clear_sentence(start_node: Callable[..., Any]) -> None:
+    node = start_node("--prover-node")
+    assert node.process.wait(60) == 1
+    assert node.entries()[-1]["message"].startswith("fastnode: error: --prover-node: this node has no prover yet")
+
+
+def test_the_settings_of_the_networks_nodes_are_read_and_old_names_are_pointed_out(
+    start_node: Callable[..., Any], short_chain: Path
+) -> None:
+    node = start_node(
+        "--chain-file",
+        short_chain,
+        "--maxL2BlockGas=1000",
+        SEQ_MAX_DA_BLOCK_GAS="2000000",
+        SEQ_BLOCK_DURATION_MS="2500",
+        SEQ_MAX_TX_PER_BLOCK="7",
+        BOT_BASE_FEE_PADDING="7",
+    ).wait_until_serving()
+    budget = node.wait_for_line("budget of a block")
+    assert (budget["l2_gas"], budget["da_gas"]) == (1000, 786_432)
+    warnings = [entry["message"] for entry in node.entries() if "not read any more" in entry["message"]]
+    assert warnings == [
+        "BOT_BASE_FEE_PADDING is set but not read any more; use BOT_MIN_FEE_PADDING",
+        "SEQ_MAX_TX_PER_BLOCK is set but not read any more; use SEQ_MAX_TX_PER_CHECKPOINT",
+    ]
+    assert node.stop() == 0
+    for old in ("--txPublicSetupAllowList=x", "--maxBlockSizeInBytes=5", "--bot.baseFeePadding=3"):
+        node = start_node(old)
+        assert node.process.wait(60) == 2
+        assert f"{old.partition('=')[0]} is not a setting any more; " in node.log.read_text()

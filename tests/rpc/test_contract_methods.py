@@ -58,7 +58,7 @@ class Client:
 @pytest.fixture(params=["release", "development", "both"])
 def client(request: pytest.FixtureRequest, store: ArchiverStore) -> Iterator[Client]:
     names = FunctionNames()
-    table = MethodTable(contract_methods.methods(names, parse_allow_list(RECORDED_ALLOW_LIST)), request.param)
+    table = MethodTable(contract_methods.methods(names, lambda: parse_allow_list(RECORDED_ALLOW_LIST)), request.param)
     with store.open_view() as view:
         yield Client(Engine(table, lambda: View(view)), names)
 

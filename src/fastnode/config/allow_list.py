@@ -21,7 +21,7 @@ from fastnode.kernels import encode
 from fastnode.protocol.constants import AUTH_REGISTRY_ADDRESS, FEE_JUICE_ADDRESS
 from fastnode.protocol.fields import FIELD_BYTES, field_from_int, hex_text
 
-__all__ = ["DEFAULT_ALLOW_LIST", "AllowedElement", "parse_allow_list"]
+__all__ = ["DEFAULT_ALLOW_LIST", "AllowedElement", "allowed_element_from_json", "parse_allow_list"]
 
 SELECTOR_BYTES: Final = 4
 
@@ -31,6 +31,7 @@ _ONLY_SELF: Final = "os"
 _REJECT_NULL: Final = "rn"
 _CALLDATA_LENGTH: Final = "cl="
 _LENGTH_DIGITS_MAX: Final = 9
+_JSON_KEYS: Final = frozenset({"address", "classId", "selector", "calldataLength", "onlySelf", "rejectNullMsgSender"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +60,41 @@ class AllowedElement:
         if self.reject_null_msg_sender:
             record["rejectNullMsgSender"] = True
         return record
+
+
+def allowed_element_from_json(record: object) -> AllowedElement:
+    """The inverse of :meth:`AllowedElement.to_json`; ValueError, without a message, for anything else."""
+    if (
+        not isinstance(record, dict)
+        or not record.keys() <= _JSON_KEYS
+        or ("address" in record) == ("classId" in record)
+    ):
+        raise ValueError
+    selector = _bytes_from_json(record.get("selector"), SELECTOR_BYTES)
+    length = record.get("calldataLength")
+    flags = record.get("onlySelf", False), record.get("rejectNullMsgSender", False)
+    if not (length is None or (type(length) is int and length >= 0)) or not all(
+        isinstance(flag, bool) for flag in flags
+    ):
+        raise ValueError
+    owners = [_bytes_from_json(record[key], FIELD_BYTES) if key in record else None for key in ("address", "classId")]
+    return AllowedElement(
+        address=owners[0],
+        class_id=owners[1],
+        selector=selector,
+        calldata_length=length,
+        only_self=flags[0],
+        reject_null_msg_sender=flags[1],
+    )
+
+
+def _bytes_from_json(value: object, size: int) -> bytes:
+    if not isinstance(value, str):
+        raise ValueError
+    digits = encode.from_hex(value)
+    if len(digits) != size:
+        raise ValueError
+    return encode.field_from_text("0x" + digits.hex()) if size == FIELD_BYTES else digits
 
 
 #: What every node of release 4.1.2 allows: authorizing a call (private and public form), and a fee payment

@@ -195,6 +195,13 @@ class BuildingSettings:
         environment=("P2P_MIN_TX_POOL_AGE_MS",),
         flags=("--p2p.minTxPoolAgeMs",),
     )
+    archiver_batch_size: int = setting(
+        100,
+        Integer(1, _COUNT_MAX),
+        BUILDING,
+        "How many L1 blocks are asked for at a time when a chain is read from L1.",
+        environment=("ARCHIVER_BATCH_SIZE",),
+    )
     initial_eth_per_fee_asset: int = setting(
         10_000_000,
         Integer(1, _GAS_MAX),

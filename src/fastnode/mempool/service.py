@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
@@ -25,11 +25,11 @@ from fastnode.mempool.network import NetworkIdentity
 from fastnode.mempool.pool import Added, Origin, PoolOptions, TxPool, TxSink
 from fastnode.mempool.proofs import ProofVerifier, choose_verifier
 from fastnode.mempool.simulation import PublicSimulator, UpstreamSimulator
-from fastnode.mempool.validation import PROTOCOL_CAPS, TxValidationResult, TxValidator, ValidationRules
+from fastnode.mempool.validation import PROTOCOL_CAPS, GasCaps, TxValidationResult, TxValidator, ValidationRules
 from fastnode.protocol.tx import Tx
 
 if TYPE_CHECKING:
-    from fastnode.archiver.queries import ChainView
+    from fastnode.archiver.queries import ChainInfo, ChainView
     from fastnode.config.settings import Settings
     from fastnode.rpc.view import View
 
@@ -59,6 +59,10 @@ class MempoolOptions:
     vk_tree_root: bytes | None = None
     public_simulator_url: str | None = None
 
+    def lower(self, caps: GasCaps) -> GasCaps:
+        """``caps`` with the operator's limits."""
+        return caps.lowered(l2_gas=self.validate_max_l2_block_gas, da_gas=self.validate_max_da_block_gas)
+
     @classmethod
     def of(cls, settings: Settings, setup_allow_list_extension: Sequence[AllowedElement] = ()) -> Self:
         """SettingError for a value that only its meaning shows to be wrong."""
@@ -77,6 +81,12 @@ class MempoolOptions:
             vk_tree_root=_read_vk_tree_root(settings.vk_tree_root),
             public_simulator_url=_read_url(settings.public_simulator_url),
         )
+
+
+def _caps_of(chain: ChainInfo) -> GasCaps:
+    """The most gas that the protocol and the rollup let a transaction ask for."""
+    mana_limit = chain.l1_constants.get("rollupManaLimit")
+    return PROTOCOL_CAPS.lowered(l2_gas=None if mana_limit is None else int(mana_limit))
 
 
 def _read_vk_tree_root(text: str | None) -> bytes | None:
@@ -101,6 +111,7 @@ class Mempool:
         self.pool = pool
         self.validator = validator
         self.options = options
+        self._network_caps = _caps_of(view.chain.chain)
         self.fees: FeeSource = ChainFees()
         self.sink: TxSink | None = None
         self.simulator: PublicSimulator | None = None
@@ -131,10 +142,7 @@ class Mempool:
         options = options or MempoolOptions()
         chain = view.chain.chain
         clock = SlotClock.of_chain(chain, now)
-        mana_limit = chain.l1_constants.get("rollupManaLimit")
-        caps = PROTOCOL_CAPS.lowered(l2_gas=None if mana_limit is None else int(mana_limit)).lowered(
-            l2_gas=options.validate_max_l2_block_gas, da_gas=options.validate_max_da_block_gas
-        )
+        caps = options.lower(_caps_of(chain))
         rules = ValidationRules(
             network=NetworkIdentity.of_view(view.chain, vk_tree_root=options.vk_tree_root),
             setup_allow_list=(*DEFAULT_ALLOW_LIST, *options.setup_allow_list_extension),
@@ -159,6 +167,28 @@ class Mempool:
 
     def close(self) -> None:
         self.pool.close()
+
+    def reconfigure(self, options: MempoolOptions) -> None:
+        """Go on with other options: those for the allow list, gas, permission and the pool's size take effect.
+
+        Pending transactions that the new options would not admit leave the pool.
+        """
+        self.options = options
+        caps = options.lower(self._network_caps)
+        self.validator.rules = replace(
+            self.validator.rules,
+            setup_allow_list=(*DEFAULT_ALLOW_LIST, *options.setup_allow_list_extension),
+            gas_caps=caps,
+            transactions_permitted=not options.transactions_disabled,
+        )
+        self.pool.options = replace(self.pool.options, pending_max=options.p2p_max_pending_tx_count, gas_caps=caps)
+        if self._followed is not None:  # else the first view with a state brings everything in line
+            self.pool.recheck()
+
+    def require_proofs(self, required: bool) -> None:
+        """Whether transactions must have a valid proof; a verifier that the operator configured is always asked."""
+        if self.options.proof_verifier_command is None:
+            self.validator.set_verifier(choose_verifier(real_proofs=required, command=None))
 
     # ---- requests --------------------------------------------------------------------------
 

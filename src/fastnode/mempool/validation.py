@@ -194,6 +194,10 @@ class TxValidator:
         self.clock = clock
         self._verifier = verifier
 
+    def set_verifier(self, verifier: ProofVerifier) -> None:
+        """Ask another verifier from the next transaction on."""
+        self._verifier = verifier
+
     def validate(
         self,
         tx: Tx,

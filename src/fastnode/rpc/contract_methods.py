@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -45,10 +45,11 @@ class FunctionSignature:
 
 
 class ContractMethods:
-    def __init__(self, function_names: FunctionNames, allow_list_extension: Sequence[AllowedElement]) -> None:
+    def __init__(
+        self, function_names: FunctionNames, allow_list_extension: Callable[[], Sequence[AllowedElement]]
+    ) -> None:
         self._function_names = function_names
-        elements = (*DEFAULT_ALLOW_LIST, *allow_list_extension)
-        self._allow_list_json = orjson.dumps([element.to_json() for element in elements])
+        self._allow_list_extension = allow_list_extension
 
     def contract_class(self, call: Call, class_id: bytes) -> bytes | None:
         return contract_class_json(call.view.chain, class_id)
@@ -61,18 +62,21 @@ class ContractMethods:
             self._function_names.register(signature)
 
     def allowed_public_setup(self, _call: Call) -> bytes:
-        return self._allow_list_json
+        elements = (*DEFAULT_ALLOW_LIST, *self._allow_list_extension())
+        return orjson.dumps([element.to_json() for element in elements])
 
 
 def _are_long(arguments: Sequence[Any]) -> bool:
     return sum(map(len, arguments[0])) > QUICKLY_HASHED_LENGTH
 
 
-def methods(function_names: FunctionNames, allow_list_extension: Sequence[AllowedElement] = ()) -> list[Method]:
+def methods(
+    function_names: FunctionNames, allow_list_extension: Callable[[], Sequence[AllowedElement]] = tuple
+) -> list[Method]:
     """The contract methods, alike in both method sets.
 
-    ``function_names`` takes what clients register; ``allow_list_extension`` are the operator's entries, which
-    follow the defaults.
+    ``function_names`` takes what clients register; ``allow_list_extension`` gives the operator's present entries,
+    which follow the defaults.
     """
     handlers = ContractMethods(function_names, allow_list_extension)
     signatures = Parameter("functionSignatures", ArrayOf(FunctionSignature(), SIGNATURES_MAX))

@@ -1,0 +1,39 @@
+"""The admin methods that show and change the running node's configuration."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+
+from fastnode.admin.configuration import ConfigPatch, NodeConfiguration
+from fastnode.rpc.methods import Call, Method, Parameter, common
+
+__all__ = ["methods"]
+
+_PATCH: Final = Parameter("config", ConfigPatch())
+
+
+def methods(configuration: NodeConfiguration) -> list[Method]:
+    def get_config(_call: Call) -> bytes:
+        return orjson.dumps(configuration.describe())
+
+    def set_config(_call: Call, patch: dict[str, Any]) -> None:
+        configuration.change(patch)
+
+    return [
+        Method(
+            name="nodeAdmin_getConfig",
+            summary="The configuration of the running node; what is not set and what is secret is left out.",
+            handler=get_config,
+            **common("AztecNodeAdminConfig"),
+        ),
+        Method(
+            name="nodeAdmin_setConfig",
+            summary="Merge some keys into the configuration until the node ends; all of them or, if one is unknown, of "
+            "a wrong type or fixed while the node runs, none.",
+            handler=set_config,
+            in_thread=True,
+            **common("void", _PATCH, may_be_absent=True),
+        ),
+    ]
