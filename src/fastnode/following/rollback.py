@@ -8,12 +8,14 @@ afterwards, unless the caller asked for it to rest.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.queries import ChainView
 from fastnode.errors import DatabaseError, ServerError
-from fastnode.following.sync_control import SyncControl
+from fastnode.following.sync_control import SyncControl, SyncState
 from fastnode.observability.logs import fields
 
 __all__ = ["SyncOperator"]
@@ -45,6 +47,22 @@ class SyncOperator:
             logger.info("sync resumed", extra=fields(tip=self._ingestor.view.tip_number))
         else:
             logger.warning("resumeSync: the sync is running already")
+
+    @contextmanager
+    def at_rest(self) -> Iterator[None]:
+        """Nothing is ingested, and nothing taken back, within; afterwards all is as it was."""
+        with self._control.one_operation() as is_first:
+            if not is_first:
+                raise ServerError("A rollback is running", data={"code": "ROLLBACK_RUNNING"})
+            was_paused = self._control.is_paused
+            try:
+                self.pause()
+                if self._control.state is SyncState.STOPPING:
+                    raise ServerError("The node is stopping")
+                yield
+            finally:
+                if not was_paused and self._control.is_paused:
+                    self.resume()
 
     def roll_back_to(self, target: int, *, force: bool = False, resume: bool = True) -> None:
         """Undo every block above ``target``; a followed chain is then fetched again from there."""

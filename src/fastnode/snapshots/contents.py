@@ -33,6 +33,12 @@ class Contents:
     #: The L1 block that brought the newest checkpoint; 0 if there is none.
     l1_block_number: int
     state_block_number: int
+    state_block_hash: str
+
+    @property
+    def state_is_behind(self) -> bool:
+        """Or of another branch."""
+        return (self.state_block_number, self.state_block_hash) != (self.block_number, self.block_hash)
 
 
 def read_contents(directory: Path) -> Contents:
@@ -65,7 +71,7 @@ def verify_contents(
             f"its newest block is {contents.block_number} ({contents.block_hash}) of L1 block "
             f"{contents.l1_block_number}, which is not what the index says"
         )
-    if contents.state_block_number != contents.block_number:
+    if contents.state_is_behind:
         raise SnapshotError(f"its state trees are at block {contents.state_block_number}, not at the newest one")
 
 
@@ -83,6 +89,7 @@ def _contents(data: ChainData) -> Contents:
             block_hash=f"0x{newest.hash.hex()}",
             l1_block_number=newest_l1_block(view),
             state_block_number=state.block_number,
+            state_block_hash=f"0x{state.block_hash.hex()}",
         )
 
 

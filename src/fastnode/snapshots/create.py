@@ -18,7 +18,7 @@ from fastnode.errors import SnapshotError
 from fastnode.observability.logs import fields
 from fastnode.snapshots.archive import ArchiveFacts, ArchiveWriter, archive_size
 from fastnode.snapshots.contents import Contents, read_contents
-from fastnode.snapshots.index import ARCHIVER_KEY, OUR_SCHEMAS, WORLD_STATE_KEY, Snapshot
+from fastnode.snapshots.index import ARCHIVER_KEY, OUR_SCHEMAS, WORLD_STATE_KEY, Index, Snapshot
 from fastnode.snapshots.leveldb_copy import copy_leveldb, settle_copy
 from fastnode.snapshots.location import Location
 from fastnode.snapshots.replacement import COPY_PREFIX
@@ -48,8 +48,10 @@ def create_snapshot(
     """
     with _copied(directory, pause) as copy:
         contents = read_contents(copy)
-        if contents.state_block_number != contents.block_number:
-            raise SnapshotError("the state trees are behind the chain; they catch up when the node starts")
+        if contents.state_is_behind:
+            raise SnapshotError(
+                "the state trees are not at the chain's newest block; they get there when the node runs"
+            )
         for name in DIRECTORIES.values():
             settle_copy(copy / name)
         return _upload(copy, contents, location, on_progress)
@@ -76,12 +78,12 @@ def _copied(directory: Path, pause: AbstractContextManager[object]) -> Iterator[
 
 def _upload(copy: Path, contents: Contents, location: Location, on_progress: OnProgress) -> Snapshot:
     network = contents.network
-    location.read_index(network)  # one that cannot be added to is found before hours of uploading
+    index = location.read_index(network)  # one that cannot be added to is found before hours of uploading
     draft = Snapshot(
         l1_block_number=contents.l1_block_number,
         l2_block_hash=contents.block_hash,
         l2_block_number=contents.block_number,
-        timestamp_ms=time.time_ns() // 1_000_000,
+        timestamp_ms=_free_timestamp(index, contents),
         schemas=OUR_SCHEMAS,
         files={},
         data_urls=dict.fromkeys(DIRECTORIES, ""),
@@ -100,6 +102,15 @@ def _upload(copy: Path, contents: Contents, location: Location, on_progress: OnP
     # Last, and read again: an index never names an archive that is not there, nor loses what came meanwhile.
     location.write_index(location.read_index(network).with_snapshot(snapshot))
     return snapshot
+
+
+def _free_timestamp(index: Index, contents: Contents) -> int:
+    """Now, or the next second in which there is no snapshot of this block: seconds are in the names of the files."""
+    timestamp_ms = time.time_ns() // 1_000_000
+    taken = {item.timestamp_ms // 1000 for item in index.snapshots if item.l2_block_hash == contents.block_hash}
+    while timestamp_ms // 1000 in taken:
+        timestamp_ms += 1000
+    return timestamp_ms
 
 
 def _report(on_progress: OnProgress, before: int, total: int, count: int) -> None:

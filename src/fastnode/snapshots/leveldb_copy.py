@@ -67,11 +67,11 @@ def _try_to_copy(source: Path, target: Path) -> bool:
     current = (source / "CURRENT").read_bytes()
     manifest_name = current.decode("ascii").strip()
     manifest = (source / manifest_name).read_bytes()
-    for entry in os.scandir(source):
-        if entry.name.endswith(_TABLE_SUFFIXES):
-            _link_or_copy(Path(entry.path), target / entry.name)
-        elif entry.name.endswith(_LOG_SUFFIX):
-            shutil.copyfile(entry.path, target / entry.name)
+    for file in list(source.iterdir()):
+        if file.suffix in _TABLE_SUFFIXES:
+            _link_or_copy(file, target / file.name)
+        elif file.suffix == _LOG_SUFFIX:
+            shutil.copyfile(file, target / file.name)
     (target / manifest_name).write_bytes(manifest)
     (target / "CURRENT").write_bytes(current)
     return (source / manifest_name).read_bytes() == manifest

@@ -1,0 +1,103 @@
+"""Snapshots of a running node: one upload at a time, in a thread of its own."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Final
+
+from fastnode.errors import FastnodeError, ServerError
+from fastnode.observability.logs import fields
+from fastnode.snapshots.create import create_snapshot
+from fastnode.snapshots.location import Location
+
+__all__ = ["SnapshotUploads"]
+
+logger = logging.getLogger(__name__)
+
+_PROGRESS_INTERVAL_S: Final = 10.0
+#: How long a stop waits for an upload to notice; what it leaves is removed at the next start.
+_STOP_TIME_S: Final = 10.0
+
+
+class _Stopped(Exception):  # noqa: N818 - not an error
+    """Ends an upload between two chunks."""
+
+
+class SnapshotUploads:
+    """``rest`` gives a context in which nothing is written; ServerError when that cannot be had."""
+
+    def __init__(self, directory: Path, rest: Callable[[], AbstractContextManager[object]]) -> None:
+        self._directory = directory
+        self._rest = rest
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+
+    def start(self, location_text: str) -> None:
+        """Begin to copy and upload; what goes wrong from now on is in the log.
+
+        SnapshotError for a location that makes no sense; ServerError while another upload runs.
+        """
+        location = Location.to_write(location_text)
+        with self._starting:
+            if self._thread is not None and self._thread.is_alive():
+                raise ServerError(
+                    "Snapshot upload already in progress. Cannot start another one until complete.",
+                    data={"code": "SNAPSHOT_IN_PROGRESS"},
+                )
+            # A daemon: a server that does not answer must not keep the process.
+            self._thread = threading.Thread(target=self._run, args=(location,), name="fastnode-snapshot", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """End the upload that runs; its archives never appear in the index."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(_STOP_TIME_S)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether the upload has ended in time."""
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+        return self._thread is None or not self._thread.is_alive()
+
+    def _run(self, location: Location) -> None:
+        logger.info("snapshot begun", extra=fields(location=location.text))
+        begun = time.monotonic()
+        try:
+            made = create_snapshot(self._directory, location, self._rest(), on_progress=_Progress(self._stop))
+        except Exception as error:
+            if self._stop.is_set():
+                logger.warning("snapshot given up: the node stops")
+                return
+            expected = isinstance(error, FastnodeError | OSError)
+            logger.error("snapshot failed", exc_info=not expected, extra=fields(reason=str(error)))
+            return
+        facts = fields(
+            location=location.text,
+            block=made.l2_block_number,
+            bytes=made.bytes,
+            seconds=round(time.monotonic() - begun, 1),
+        )
+        logger.info("snapshot uploaded", extra=facts)
+
+
+class _Progress:
+    """A line in the log now and then; ends the upload when the node stops."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        self._stop = stop
+        self._next_line_at = time.monotonic() + _PROGRESS_INTERVAL_S
+
+    def __call__(self, done: int, total: int) -> None:
+        if self._stop.is_set():
+            raise _Stopped
+        now = time.monotonic()
+        if now >= self._next_line_at:
+            self._next_line_at = now + _PROGRESS_INTERVAL_S
+            logger.info("uploading snapshot", extra=fields(bytes=done, of=total, percent=100 * done // max(1, total)))

@@ -1,0 +1,98 @@
+"""Whether a start begins with a snapshot, and with which.
+
+    full             never
+    snapshot         if the data directory has no block yet
+    force-snapshot   also if a snapshot is at least 3600 L1 blocks, half a day, ahead of what is stored
+
+Of all locations the newest snapshot is tried first, and the next one if something is wrong with it.  With none left the
+node starts with what it has: a snapshot saves time, it is not needed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from fastnode.data_directory import DataDirectory
+from fastnode.errors import SnapshotError
+from fastnode.observability.logs import fields
+from fastnode.snapshots.index import Network, Snapshot
+from fastnode.snapshots.location import Location
+from fastnode.snapshots.replacement import finish_replacement
+from fastnode.snapshots.restore import choose_network, find_snapshots, restore_snapshot
+from fastnode.snapshots.stored import StoredChain, stored_chain
+
+__all__ = ["start_from_snapshot"]
+
+logger = logging.getLogger(__name__)
+
+FULL: Final = "full"
+FORCE: Final = "force-snapshot"
+
+#: A stored chain is only given up for a snapshot that is so many L1 blocks ahead.
+L1_BLOCKS_AHEAD_MIN: Final = 3600
+
+#: Snapshots of one location that are tried before it is given up.
+_TRIED_PER_LOCATION: Final = 3
+
+
+def start_from_snapshot(
+    mode: str, urls: Sequence[str], directory: Path | None, learn_network: Callable[[], Network | None]
+) -> bool:
+    """Restore a snapshot into ``directory`` if ``mode`` wants one; whether that was done.
+
+    ``learn_network`` tells which network is wanted while nothing is stored, None if any will do.
+    DataDirectoryError when the directory cannot be used.
+    """
+    if mode == FULL or not urls:
+        return False
+    if directory is None:
+        logger.warning("no snapshot is looked for: that needs a --data-directory")
+        return False
+    with DataDirectory.open(directory, create=True):
+        finish_replacement(directory)
+        stored = stored_chain(directory)
+        has_blocks = stored is not None and stored.block_number > 0
+        if has_blocks and mode != FORCE:
+            return False
+        wanted = learn_network() if stored is None else stored.network
+        for location, network, snapshot in _candidates(urls, wanted):
+            if has_blocks and not _is_far_ahead(snapshot, stored):
+                logger.info("no snapshot is far enough ahead of the stored chain")
+                return False
+            if _restored(directory, location, network, snapshot):
+                return True
+    logger.warning("no snapshot can be used; starting without one")
+    return False
+
+
+def _is_far_ahead(snapshot: Snapshot, stored: StoredChain | None) -> bool:
+    return stored is None or snapshot.l1_block_number - stored.l1_block_number >= L1_BLOCKS_AHEAD_MIN
+
+
+def _candidates(urls: Sequence[str], wanted: Network | None) -> list[tuple[Location, Network, Snapshot]]:
+    """What the locations offer, newest first."""
+    found = []
+    for url in urls:
+        try:
+            location = Location.to_read(url)
+            network = wanted or choose_network(location)
+            offered = find_snapshots(location, network)[:_TRIED_PER_LOCATION]
+        except SnapshotError as error:
+            logger.warning("a location of snapshots cannot be used", extra=fields(reason=str(error)))
+            continue
+        found += [(location, network, snapshot) for snapshot in offered]
+    return sorted(found, key=lambda item: item[2].l1_block_number, reverse=True)
+
+
+def _restored(directory: Path, location: Location, network: Network, snapshot: Snapshot) -> bool:
+    facts = fields(location=location.text, block=snapshot.l2_block_number, bytes=snapshot.bytes)
+    logger.info("starting from a snapshot", extra=facts)
+    try:
+        restore_snapshot(directory, location, network, snapshot)
+    except SnapshotError as error:
+        logger.warning("a snapshot cannot be used", extra=fields(reason=str(error)))
+        return False
+    return True
