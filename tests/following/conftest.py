@@ -24,7 +24,9 @@ from fastnode.protocol.tips import L2Tips
 #: What a slow and busy machine may need.
 PATIENCE_S = 20.0
 #: Pauses that a test can wait for.
-QUICK = Patience(unavailable_s=0.02, unavailable_max_s=0.1, aside_s=0.2, aside_max_s=0.2, retry_after_max_s=1.0)
+QUICK = Patience(
+    unavailable_s=0.02, unavailable_max_s=0.1, aside_s=0.2, aside_max_s=0.2, retry_after_max_s=1.0, blocked_s=0.02
+)
 
 
 class FollowingNode:
@@ -45,7 +47,7 @@ class FollowingNode:
         else:
             store.adopt_chain(*self.following.learn_chain(settings.genesis))
         publication = Publication(lambda view: self.published.append(view.tip_number))
-        self.ingestor = self.data.open_ingestor(verify=True, on_commit=publication)
+        self.ingestor = self.data.open_ingestor(verify=settings.verify, on_commit=publication)
         self.follower = self.following.follow(self.ingestor, self.control, publication)
         self._thread = IngestionThread(
             self.data,

@@ -6,6 +6,7 @@ not answer is asked again later, one that gives wrong answers is put aside, and 
 
 from __future__ import annotations
 
+import enum
 import logging
 import time
 from collections.abc import Callable
@@ -34,14 +35,27 @@ logger = logging.getLogger(__name__)
 #: Passes that go wrong, one after the other, before an upstream is put aside.  A reorg in the middle of a pass can
 #: look like a wrong answer; it does not do so twice.
 BAD_PASSES_MAX: Final = 3
+#: With no upstream in sight the loop still looks around this often.
+LONGEST_PAUSE_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowerOptions:
     poll_interval_s: float = 0.5
     ready_max_lag_blocks: int = 16
+    #: Pause after a pass that ended at something nobody can give.
+    blocked_pause_s: float = 2.0
     #: How often other upstreams are asked whether they have the same blocks.
     comparison_interval_s: float = 5.0
+
+
+class _Outcome(enum.Enum):
+    """Of one pass."""
+
+    COMPLETE = enum.auto()
+    REFUSED = enum.auto()  # something was wrong
+    BLOCKED = enum.auto()  # nothing was wrong, but something is missing
+    UNAVAILABLE = enum.auto()
 
 
 @dataclass(slots=True)
@@ -133,41 +147,46 @@ class Follower:
         """Follow until StopRequested."""
         while True:
             self._control.pass_point()
-            pause = self._options.poll_interval_s
-            if not self._round():
-                pause = max(pause, min(self._upstreams.seconds_until_usable(), 1.0))
-            self._control.sleep(pause)
+            self._control.sleep(self._round())
 
-    def _round(self) -> bool:
-        """One pass with the first upstream that has anything to say; False if none had."""
+    def _round(self) -> float:
+        """One pass with the first upstream that has anything to say; returns how long to sleep then."""
         shorter: list[UpstreamSource] = []
-        answered = False
+        outcomes: set[_Outcome] = set()
         for upstream in self._upstreams.usable():
             source = self._sources[upstream]
-            if not self._try_pass(upstream, source):
+            outcome = self._try_pass(upstream, source)
+            outcomes.add(outcome)
+            if outcome is not _Outcome.COMPLETE:
                 continue
-            answered = True
             if not source.is_behind:
                 for other in shorter:
                     other.trust_nothing_shorter()
                 self._compare_with_others(upstream)
-                return True
+                break
             shorter.append(source)
-        if not answered and not any(self._bad_passes.values()):
-            self._set_trouble("no upstream answers")
-        return answered
+        return self._pause_after(outcomes)
 
-    def _try_pass(self, upstream: Upstream, source: UpstreamSource) -> bool:
+    def _pause_after(self, outcomes: set[_Outcome]) -> float:
+        interval = self._options.poll_interval_s
+        if _Outcome.COMPLETE in outcomes or _Outcome.REFUSED in outcomes:
+            return interval
+        if _Outcome.BLOCKED in outcomes:
+            return max(interval, self._options.blocked_pause_s)
+        self._set_trouble(f"no upstream can be followed: {self._upstreams.reasons()}")
+        return max(interval, min(self._upstreams.seconds_until_usable(), LONGEST_PAUSE_S))
+
+    def _try_pass(self, upstream: Upstream, source: UpstreamSource) -> _Outcome:
         try:
             self._pass(source)
         except UpstreamUnavailable:
-            return False  # its health keeps the reason
+            return _Outcome.UNAVAILABLE  # its health keeps the reason
         except MessagesUnavailable as error:
             self._set_trouble(str(error))
-            return False
+            return _Outcome.BLOCKED
         except (BlockRejected, DecodeError, UpstreamError) as error:
             self._on_bad_answer(upstream, str(error))
-            return False
+            return _Outcome.REFUSED
         finally:
             self._note_tip(upstream, source)
         self._bad_passes[upstream] = 0
@@ -176,7 +195,7 @@ class Follower:
         if not source.is_behind:
             self.has_caught_up = True
         self._on_pass(upstream)
-        return True
+        return _Outcome.COMPLETE
 
     def _note_tip(self, upstream: Upstream, source: UpstreamSource) -> None:
         if source.tips is not None:

@@ -70,6 +70,9 @@ class NetworkThread:
         finally:
             with self._lock:
                 self._running.discard(future)
+            # An exception's traceback holds this frame: without the future in it there is no cycle, and what the
+            # callers' frames hold (views of the databases) goes as soon as the exception does.
+            del future
 
     def close(self) -> None:
         """May be called from any thread, and more than once."""

@@ -54,13 +54,14 @@ class Following:
     ) -> None:
         self._settings = settings
         self._expected = expected
+        self._patience = patience or Patience()
         self._network = NetworkThread()
         limits = ClientLimits(
             request_time_s=settings.upstream_timeout_s, response_bytes_max=settings.upstream_max_response_size
         )
         urls = dict.fromkeys(check_url(url) for url in settings.upstream_url or ())
         self.upstreams = Upstreams(
-            [Upstream(url, self._network, limits=limits, patience=patience) for url in urls], expected
+            [Upstream(url, self._network, limits=limits, patience=self._patience) for url in urls], expected
         )
         self._executor = ThreadPoolExecutor(FETCHERS, thread_name_prefix="fastnode-fetch")
         self._carriers = ThreadPoolExecutor(CARRIERS, thread_name_prefix="fastnode-carry")
@@ -101,8 +102,7 @@ class Following:
             if time.monotonic() > deadline:
                 break
             time.sleep(_RETRY_PAUSE_S)
-        reasons = "; ".join(f"{item['url']}: {item['reason']}" for item in self.upstreams.describe())
-        raise StartError(f"nothing is stored yet and no upstream answers: {reasons}")
+        raise StartError(f"nothing is stored yet and no upstream can be followed: {self.upstreams.reasons()}")
 
     def follow(
         self,
@@ -123,6 +123,7 @@ class Following:
             options=FollowerOptions(
                 poll_interval_s=settings.archiver_polling_interval_ms / 1000,
                 ready_max_lag_blocks=settings.ready_max_lag_blocks,
+                blocked_pause_s=self._patience.blocked_s,
             ),
             on_pass=self._on_pass,
         )

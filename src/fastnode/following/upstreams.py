@@ -45,6 +45,8 @@ class Patience:
     unavailable_max_s: float = 30.0
     #: What a server asks for with Retry-After is obeyed up to this.
     retry_after_max_s: float = 300.0
+    #: When the answers are right but of no use, such as a checkpoint whose messages nobody has.
+    blocked_s: float = 2.0
     aside_s: float = 30.0
     aside_max_s: float = 600.0
 
@@ -125,6 +127,11 @@ class Upstream:
     @property
     def state(self) -> UpstreamState:
         return self._health.state
+
+    @property
+    def reason(self) -> str:
+        """Why it is not healthy; empty if it is."""
+        return self._health.reason
 
     @property
     def usable_at(self) -> float:
@@ -214,6 +221,10 @@ class Upstreams:
     def seconds_until_usable(self) -> float:
         now = time.monotonic()
         return max(0.0, min(upstream.usable_at for upstream in self.all) - now)
+
+    def reasons(self) -> str:
+        """Why each of those that are not healthy is not."""
+        return "; ".join(f"{item.name} is {item.state.value}: {item.reason}" for item in self.all if item.reason)
 
     def describe(self) -> list[dict[str, Any]]:
         return [upstream.describe() for upstream in self.all]

@@ -240,10 +240,23 @@ class UpstreamSource:
         view = stored()
         first, last = view.newest_complete_checkpoint(start) + 1, tips.checkpointed.checkpoint.number
         if first <= last:
-            yield from self._pages(first, last, self._fetch_checkpoints)
+            for record in self._pages(first, last, self._fetch_checkpoints):
+                if isinstance(record, CheckpointRecord) and record.number == last:
+                    self._require_announced("checkpoint", last, record.header.hash(), tips.checkpointed.checkpoint.hash)
+                yield record
             view = stored()
             start = view.tip_number
-        yield from self._blocks(view, start, tips.proposed.number)
+        last = tips.proposed.number
+        for record in self._blocks(view, start, last):
+            if isinstance(record, BlockRecord) and record.block.number == last:
+                self._require_announced("block", last, record.header.hash(), tips.proposed.hash)
+            yield record
+
+    def _require_announced(self, what: str, number: int, given: bytes, announced: bytes) -> None:
+        if given != announced:
+            raise UpstreamFault(
+                f"{what} {number}: the hash of what it gives is {hex_text(given)}, its tips say {hex_text(announced)}"
+            )
 
     def _blocks(self, view: ChainView, start: int, last: int) -> Iterator[Record]:
         newest = view.header_json(start)
