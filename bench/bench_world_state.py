@@ -240,7 +240,8 @@ def p99_us(latencies: list[float]) -> float:
     return round(sorted(latencies)[len(latencies) * 99 // 100] * 1e6, 1)
 
 
-def test_witness_latency_while_1000_blocks_are_applied(benchmark: Any, small: WorldState) -> None:
+@pytest.mark.parametrize("pause_s", [0.0, 0.02], ids=["back to back", "with 20 ms between them"])
+def test_witness_latency_while_1000_blocks_are_applied(benchmark: Any, small: WorldState, pause_s: float) -> None:
     """Witnesses one after the other, first with nothing else going on, then until a writer thread is done.
 
     The 99th percentiles of both are in ``extra_info`` and printed; wall clock, because waiting is what counts.
@@ -258,6 +259,7 @@ def test_witness_latency_while_1000_blocks_are_applied(benchmark: Any, small: Wo
     def write() -> None:
         for effect in effects:
             add(small, [effect])
+            time.sleep(pause_s)
 
     idle = [ask() for _ in range(200_000)]
     writer = threading.Thread(target=write)
