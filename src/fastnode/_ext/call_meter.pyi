@@ -1,0 +1,32 @@
+"""Counts and times of calls, cheap enough to be kept for every one of them.
+
+The readable form of everything here is ``fastnode/_twins/call_meter.py``.
+"""
+
+from collections.abc import Sequence
+
+def now_ns() -> int:
+    """A clock that only rises, in nanoseconds."""
+
+class CallMeter:
+    """A histogram of durations and a count of errors by code, for each of ``names`` and for all other names together.
+
+    ``bounds_ns`` are the upper bounds of the histograms' buckets, rising, each one inside its bucket (ValueError
+    otherwise).  ``names`` must be different.
+    """
+
+    def __init__(self, names: Sequence[str], bounds_ns: Sequence[int]) -> None: ...
+    def finish(self, name: object, started_ns: int, error_code: int | None) -> None:
+        """A call that began at ``started_ns`` is done; a ``name`` that is not known counts as another one."""
+
+    def reject(self, name: object, error_code: int) -> None:
+        """Count an error of a call whose time says nothing."""
+
+    def histogram(self, name: str | None) -> tuple[list[int], int]:
+        """Calls per bucket, the last one above all bounds, and their nanoseconds together; None: other names.
+
+        KeyError for a name that is not known.
+        """
+
+    def errors(self, name: str | None) -> dict[int, int]:
+        """Errors by code; None: other names.  KeyError for a name that is not known."""
