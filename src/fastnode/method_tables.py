@@ -20,10 +20,12 @@ from fastnode.rpc.contract_methods import methods as contract_methods
 from fastnode.rpc.fastnode_methods import methods as fastnode_methods
 from fastnode.rpc.log_methods import methods as log_methods
 from fastnode.rpc.methods import Method
+from fastnode.rpc.snapshot_methods import methods as snapshot_methods
 from fastnode.rpc.sync_methods import methods as sync_methods
 from fastnode.rpc.tx_methods import methods as tx_methods
 from fastnode.rpc.upstream_methods import Questions
 from fastnode.rpc.upstream_methods import methods as upstream_methods
+from fastnode.snapshots.service import SnapshotUploads
 
 __all__ = ["Services", "admin_methods", "public_methods"]
 
@@ -62,6 +64,8 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
     ]
 
 
-def admin_methods(configuration: NodeConfiguration, sync: SyncOperator | None = None) -> list[Method]:
-    """Every method of the admin port; ``sync`` None: those of ingestion say that there is none."""
-    return [*configuration_methods(configuration), *sync_methods(sync)]
+def admin_methods(
+    configuration: NodeConfiguration, sync: SyncOperator | None = None, uploads: SnapshotUploads | None = None
+) -> list[Method]:
+    """Every method of the admin port; without ``sync`` or ``uploads`` those that need them say that there are none."""
+    return [*configuration_methods(configuration), *sync_methods(sync), *snapshot_methods(uploads)]

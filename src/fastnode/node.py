@@ -46,6 +46,9 @@ from fastnode.rpc.methods import Method, MethodSet, MethodTable
 from fastnode.rpc.server import RpcServer, describe_bind_error
 from fastnode.rpc.version_headers import version_headers
 from fastnode.rpc.view import View
+from fastnode.snapshots.index import Network
+from fastnode.snapshots.service import SnapshotUploads
+from fastnode.snapshots.startup import start_from_snapshot
 
 __all__ = ["Node"]
 
@@ -85,6 +88,7 @@ class Node:
         self._ingestion: IngestionThread | None = None
         self.sync_control = SyncControl()
         self._sync_operator: SyncOperator | None = None
+        self._uploads: SnapshotUploads | None = None
         self._following: Following | None = None
         self._joining: asyncio.Future[None] | None = None
         self._hold_off: HoldOff | None = None
@@ -96,6 +100,7 @@ class Node:
         """StartError or DatabaseError, with everything closed again, when the node cannot start."""
         self._failure = asyncio.get_running_loop().create_future()
         try:
+            await asyncio.to_thread(self._start_from_snapshot)
             self._data = data = self._open_data()
             self._following = self._open_following(data.store)
             source = self._choose_source(data.store)
@@ -106,6 +111,7 @@ class Node:
             publication = Publication(self._publish)
             ingestor = data.open_ingestor(verify=self.settings.verify, on_commit=publication)
             self._sync_operator = SyncOperator(self.sync_control, ingestor)
+            self._uploads = SnapshotUploads(data.directory.path, self._sync_operator.at_rest)
             self._publish_first(ingestor)
             self._mempool = self._open_mempool(data)
             if self._following is not None:
@@ -126,6 +132,8 @@ class Node:
         for server in (self.public, self.admin):
             if server is not None:
                 await server.stop(grace_seconds=self.settings.shutdown_grace_s)
+        if self._uploads is not None:
+            await asyncio.to_thread(self._uploads.close)
         self.sync_control.stop()
         if self._following is not None:
             await asyncio.to_thread(self._following.interrupt)
@@ -150,6 +158,24 @@ class Node:
             logger.warning("the tag filter is not saved", extra=fields(reason=error.strerror))
 
     # ---- chain -----------------------------------------------------------------------------
+
+    def _start_from_snapshot(self) -> None:
+        """In a thread, before anything is open: an old chain may have to give way."""
+        settings = self.settings
+        urls = settings.snapshots_urls or ()
+        start_from_snapshot(settings.sync_mode, urls, settings.data_directory, self._network_of_upstreams)
+
+    def _network_of_upstreams(self) -> Network | None:
+        """Which network a snapshot must be of while nothing is stored; None when nobody is followed."""
+        if self.settings.upstream_url is None:
+            return None
+        following = Following(self.settings, lambda: None)
+        try:
+            following.start()
+            chain, _ = following.learn_chain(self.settings.genesis)
+        finally:
+            following.close()
+        return Network.from_node_info(chain.node_info)
 
     def _open_data(self) -> ChainData:
         settings = self.settings
@@ -278,7 +304,7 @@ class Node:
         )
         self.public = self._server(methods, settings.host, settings.port, headers)
         await _listen(self.public, settings.port, "--port")
-        operator_methods = admin_methods(configuration, self._sync_operator)
+        operator_methods = admin_methods(configuration, self._sync_operator, self._uploads)
         self.admin = self._server(operator_methods, settings.admin_host, settings.admin_port, headers)
         key = admin_key_of(settings)
         self.admin.set_guard(ApiKeyGuard.of(key))

@@ -1,0 +1,186 @@
+"""Snapshots of a node that runs: asked for on the admin port, and as the beginning of another node."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import shutil
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conftest import PATIENCE_S, NodeProcess
+
+from fastnode.snapshots.location import Location
+from fastnode.snapshots.restore import choose_network, find_snapshots
+
+KEY = "5e1ec7ed" * 8
+KEY_HASH = hashlib.sha256(KEY.encode()).hexdigest()
+
+Start = Callable[..., NodeProcess]
+
+
+def admin(node: NodeProcess, method: str, *parameters: object) -> Any:
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}).encode()
+    headers = {"Content-Type": "application/json", "x-api-key": KEY}
+    request = urllib.request.Request(f"http://127.0.0.1:{node.admin_port}", data=body, headers=headers)
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
+        return json.loads(response.read())
+
+
+def start_with_chain(start_node: Start, directory: Path, *arguments: object) -> NodeProcess:
+    return start_node("--data-directory", directory, *arguments, SVC_ADMIN_API_KEY_HASH=KEY_HASH).wait_until_serving()
+
+
+def upload(node: NodeProcess, folder: Path) -> None:
+    assert admin(node, "nodeAdmin_startSnapshotUpload", f"file://{folder}") == {"jsonrpc": "2.0", "id": 1}
+    node.wait_for_line("snapshot uploaded")
+
+
+def recorded_queries(data_directory: Path, count: int) -> list[dict[str, Any]]:
+    with gzip.open(data_directory / "queries_sample.jsonl.gz", "rt") as lines:
+        return [json.loads(line) for _, line in zip(range(count), lines, strict=False)]
+
+
+# ---- what is made --------------------------------------------------------------------------------------
+
+
+def test_a_snapshot_made_while_blocks_arrive_answers_like_its_source(
+    start_node: Start, sample_chain: Path, tmp_path: Path
+) -> None:
+    """The source is loading its chain when it is asked; readers are answered meanwhile."""
+    node = start_with_chain(start_node, tmp_path / "source", "--chain-file", sample_chain)
+    node.wait_for_line("serving")
+    upload(node, tmp_path / "location")
+    location = Location.to_read(f"file://{tmp_path}/location")
+    [made] = find_snapshots(location, choose_network(location))
+    assert [entry.name for entry in (tmp_path / "source").iterdir() if entry.name.startswith("snapshot-")] == []
+
+    other = start_with_chain(start_node, tmp_path / "copy", "--snapshots-urls", f"file://{tmp_path}/location")
+    restored = other.wait_for_line("snapshot restored")
+    assert restored["block"] == made.l2_block_number
+    assert other.call("node_getBlockNumber")["result"] == made.l2_block_number
+    for number in range(0, made.l2_block_number + 1, 7):
+        for method, parameters in (
+            ("node_getBlock", (number,)),
+            ("node_getBlockHeader", (number,)),
+            ("node_getPublicDataWitness", (number, "0x01")),
+            ("node_getNullifierMembershipWitness", (number, "0x01")),
+        ):
+            assert other.call(method, *parameters) == node.call(method, *parameters), (method, number)
+    assert node.stop() == 0
+    assert other.stop() == 0
+
+
+def test_a_restored_node_gives_the_recorded_answers(start_node: Start, sample_chain: Path, tmp_path: Path) -> None:
+    """A thousand questions of every kind, put to a node and to one that was restored from its snapshot."""
+    node = start_with_chain(start_node, tmp_path / "source", "--chain-file", sample_chain)
+    node.wait_for_line("chain file loaded")
+    upload(node, tmp_path / "location")
+    other = start_with_chain(start_node, tmp_path / "copy", "--snapshots-urls", f"file://{tmp_path}/location")
+    other.wait_for_line("snapshot restored")
+    hashes = [node.call("node_getBlockHeader", number)["result"] for number in range(1, 4)]
+    assert hashes
+    asked = 0
+    for number in range(107):
+        block = node.call("node_getBlock", number)
+        assert other.call("node_getBlock", number) == block
+        asked += 1
+        for effect in block["result"]["body"]["txEffects"]:
+            for method in ("node_getTxEffect", "node_getTxReceipt"):
+                assert other.call(method, effect["txHash"]) == node.call(method, effect["txHash"])
+                asked += 1
+            for nullifier in effect["nullifiers"]:
+                question = ("node_getNullifierMembershipWitness", "latest", nullifier)
+                assert other.call(*question) == node.call(*question)
+                asked += 1
+            for write in effect["publicDataWrites"]:
+                question = ("node_getPublicDataWitness", number, write["leafSlot"])
+                assert other.call(*question) == node.call(*question)
+                asked += 1
+            for log in effect["privateLogs"]:
+                question = ("node_getPrivateLogsByTags", [log["fields"][0]])
+                assert other.call(*question) == node.call(*question)
+                asked += 1
+    assert asked >= 1000
+
+
+# ---- how it is asked for ---------------------------------------------------------------------------------
+
+
+def test_a_location_that_makes_no_sense_is_refused_at_once(start_node: Start, old: Path) -> None:
+    node = start_with_chain(start_node, old)
+    for location, message in (
+        ("ftp://host/path", "Unknown file store config: 'ftp://host/path'. Supported values are gs://bucket-name/"),
+        ("file://host/path", "Unknown file store config: 'file://host/path'"),
+        ("https://host/path", "the location https://host/path is for reading only"),
+        (7, "location"),
+    ):
+        error = admin(node, "nodeAdmin_startSnapshotUpload", location)["error"]
+        assert error["code"] == -32602
+        assert message in error["message"]
+
+
+def test_what_goes_wrong_later_is_in_the_log_and_the_next_one_may_be_asked_for(
+    start_node: Start, old: Path, tmp_path: Path
+) -> None:
+    node = start_with_chain(start_node, old)
+    (tmp_path / "location").mkdir()
+    broken = tmp_path / "location" / "fastnode-31337-3658137161-0x322813fd9a801c5507c9de605d63cea4f2ce6c44"
+    broken.mkdir()
+    (broken / "index.json").write_text("{}")
+    assert "error" not in admin(node, "nodeAdmin_startSnapshotUpload", f"file://{tmp_path}/location")
+    assert "the index is damaged" in node.wait_for_line("snapshot failed")["reason"]
+    upload(node, tmp_path / "elsewhere")
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_ingestion_is_afterwards_what_it_was_before(start_node: Start, old: Path, tmp_path: Path, paused: bool) -> None:
+    node = start_with_chain(start_node, old)
+    if paused:
+        admin(node, "nodeAdmin_pauseSync")
+    upload(node, tmp_path / "location")
+    said = [entry["message"] for entry in node.entries()]
+    assert ("sync resumed" in said) == (not paused)
+
+
+# ---- how a node starts --------------------------------------------------------------------------------------
+
+
+def test_a_node_that_has_blocks_keeps_them(start_node: Start, old: Path, made_snapshot: Path) -> None:
+    node = start_with_chain(start_node, old, "--snapshots-urls", f"file://{made_snapshot}")
+    assert node.call("node_getBlockNumber")["result"] == 3
+
+
+def test_force_keeps_a_chain_that_is_not_far_behind(start_node: Start, old: Path, made_snapshot: Path) -> None:
+    node = start_with_chain(
+        start_node, old, "--sync-mode", "force-snapshot", "--snapshots-urls", f"file://{made_snapshot}"
+    )
+    node.wait_for_line("no snapshot is far enough ahead of the stored chain")
+    assert node.call("node_getBlockNumber")["result"] == 3
+
+
+def test_full_looks_for_no_snapshot(start_node: Start, made_snapshot: Path, tmp_path: Path) -> None:
+    node = start_with_chain(
+        start_node, tmp_path / "new", "--sync-mode", "full", "--snapshots-urls", f"file://{made_snapshot}"
+    )
+    assert not any("snapshot" in entry["message"] for entry in node.entries())
+
+
+def test_a_node_starts_without_a_snapshot_when_none_is_good(
+    start_node: Start, snapshot: Path, old: Path, tmp_path: Path
+) -> None:
+    [folder] = snapshot.iterdir()
+    [archive] = folder.glob("archiver-*.tar")
+    archive.write_bytes(archive.read_bytes()[:-1] + b"\1")
+    urls = f"file://{tmp_path}/nowhere,file://{snapshot}"
+    shutil.rmtree(old / "archiver")
+    shutil.rmtree(old / "world_state")
+    node = start_with_chain(start_node, old, "--snapshots-urls", urls)
+    assert "nowhere" in node.wait_for_line("a location of snapshots cannot be used")["reason"]
+    assert "SHA-256" in node.wait_for_line("a snapshot cannot be used")["reason"]
+    node.wait_for_line("no snapshot can be used; starting without one")
+    node.wait_for_line("chain file loaded")  # the sample chain
