@@ -45,6 +45,8 @@ class Unit:
 class MadeChain:
     """All blocks and checkpoints of the present fork, from number 1 on."""
 
+    epoch_slots = synthetic.EPOCH_SLOTS
+
     def __init__(self, directory: Path, shape: ChainShape = SHAPE) -> None:
         self._chain = SyntheticChain(shape, directory)
         self._state = WorldState(directory, self._chain.genesis)
@@ -77,8 +79,8 @@ class MadeChain:
         """The checkpoint in the making reaches L1."""
         unit = self.units[-1]
         assert unit.published is None
-        epoch = unit.making._variables.slot_number // synthetic.EPOCH_SLOTS
-        self._chain._out_hashes = {epoch: self._out_hashes(epoch)}
+        slot = unit.making._variables.slot_number
+        self._chain._out_hashes = {slot // synthetic.EPOCH_SLOTS: self._out_hashes(slot // self.epoch_slots)}
         _, members = self._chain._checkpoint_line(unit.making.blocks)
         unit.published = orjson.loads(b"{" + members + b"}")["published"]
         unit.tip = self._chain._checkpoints.pop()
@@ -87,7 +89,7 @@ class MadeChain:
     def _out_hashes(self, epoch: int) -> list[bytes]:
         hashes = []
         for unit in self.units[:-1]:
-            if unit.making._variables.slot_number // synthetic.EPOCH_SLOTS == epoch:
+            if unit.making._variables.slot_number // self.epoch_slots == epoch:
                 messages = [synthetic.messages_of_block(block) for block in unit.blocks]
                 hashes.append(synthetic.checkpoint_out_hash(messages))
         return hashes
