@@ -1,0 +1,157 @@
+"""Following: catching up with a node in another process, everything fetched, verified and stored.
+
+Baseline, measured in the same run: importing the same chain from its file, which is the same work without the
+network and without the other process, that has to read and render every block meanwhile.
+
+FASTNODE_BENCH_FOLLOW_BLOCKS is the length of the synthetic chain (default 300), FASTNODE_BENCH_FOLLOW_FILE a chain
+file to use instead of making one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from fastnode.archiver.chain_import import adopt_chain_file, import_chain_file
+from fastnode.chain_data import ChainData
+from fastnode.config.settings import Settings
+from fastnode.development.synthetic_chain import ChainShape, write_synthetic_chain
+from fastnode.following.publication import Publication
+from fastnode.following.service import Following
+from fastnode.following.sync_control import StopRequested, SyncControl
+
+SAMPLE = Path(str(files("fastnode").joinpath("data/sample_chain.jsonl.gz")))
+BLOCKS = int(os.environ.get("FASTNODE_BENCH_FOLLOW_BLOCKS", "300"))
+TXS_PER_BLOCK = 4
+ROUNDS = 3 if BLOCKS <= 1000 else 1
+PATIENCE_S = 3600.0
+
+
+@pytest.fixture(scope="module", params=["bundled", "synthetic"])
+def chain_file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if request.param == "bundled":
+        return SAMPLE
+    given = os.environ.get("FASTNODE_BENCH_FOLLOW_FILE")
+    if given is not None:
+        return Path(given)
+    path = tmp_path_factory.mktemp("synthetic") / "chain.jsonl.gz"
+    write_synthetic_chain(path, ChainShape(blocks=BLOCKS, txs=TXS_PER_BLOCK))
+    return path
+
+
+@contextmanager
+def serving(chain_file: Path, directory: Path) -> Iterator[str]:
+    """A node in another process that has the whole chain; gives its URL."""
+    log = directory / "upstream.log"
+    command = [sys.executable, "-m", "fastnode", "start", "--node", "--port=0", "--admin-port=0", "--log-json"]
+    command += ["--data-directory", str(directory / "upstream"), "--chain-file", str(chain_file)]
+    with log.open("wb") as errors:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors)
+    try:
+        port = _line(log, process, "serving")["port"]
+        _line(log, process, "chain file loaded")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _line(log: Path, process: subprocess.Popen[bytes], message: str) -> dict[str, Any]:
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        for line in log.read_text().splitlines():
+            entry: dict[str, Any] = json.loads(line) if line.startswith("{") else {}
+            if entry.get("message") == message:
+                return entry
+        assert process.poll() is None, log.read_text()
+        time.sleep(0.1)
+    raise AssertionError(message)
+
+
+def _import(chain_file: Path, directory: Path) -> int:
+    with ChainData.open(directory) as data:
+        adopt_chain_file(data.store, chain_file)
+        return import_chain_file(data.open_ingestor(verify=True), chain_file).tip
+
+
+def _follow(url: str, directory: Path, tip: int) -> None:
+    with ExitStack() as stack:
+        data = stack.enter_context(ChainData.open(directory))
+        settings = Settings(upstream_url=(url,), upstream_timeout_s=60.0)
+        following = Following(settings, lambda: data.store.chain if data.store.has_chain else None)
+        stack.callback(following.close)
+        following.start()
+        data.store.adopt_chain(*following.learn_chain())
+        control = SyncControl()
+        arrived = threading.Event()
+
+        def publish(view: Any) -> None:
+            if view.tip_number == tip:
+                arrived.set()
+
+        publication = Publication(publish)
+        follower = following.follow(data.open_ingestor(verify=True, on_commit=publication), control, publication)
+        thread = threading.Thread(target=_run, args=(follower,))
+        thread.start()
+        assert arrived.wait(PATIENCE_S)
+        control.stop()
+        following.interrupt()
+        thread.join()
+
+
+def _run(follower: Any) -> None:
+    try:
+        follower.run()
+    except StopRequested:
+        return
+
+
+def _measure(
+    benchmark: BenchmarkFixture, work: Callable[[Path], object], tmp_path: Path, chain_file: Path, tip: int
+) -> None:
+    rounds = iter(range(1_000))
+
+    def fresh() -> tuple[tuple[Path], dict[str, Any]]:
+        return (tmp_path / f"round-{next(rounds)}",), {}
+
+    benchmark.pedantic(work, setup=fresh, rounds=ROUNDS, iterations=1)
+    if benchmark.stats is not None:
+        txs = _tx_count(chain_file)
+        seconds = benchmark.stats.stats.min
+        benchmark.extra_info |= {"blocks_per_s": round(tip / seconds, 1), "txs_per_s": round(txs / seconds, 1)}
+        print(f"\n{chain_file.name}: {tip / seconds:.0f} blocks/s, {txs / seconds:.0f} txs/s at best")
+
+
+def _tx_count(chain_file: Path) -> int:
+    from fastnode.archiver.sources.base import CheckpointRecord
+    from fastnode.archiver.sources.chain_file import ChainFileSource
+
+    with ChainFileSource(chain_file) as source:
+        records = [record for record in source.records() if isinstance(record, CheckpointRecord)]
+    blocks = (block for record in records for block in record.published.checkpoint.blocks)
+    return sum(len(block.body.tx_effects) for block in blocks)
+
+
+def test_catching_up_with_another_node(benchmark: BenchmarkFixture, chain_file: Path, tmp_path: Path) -> None:
+    benchmark.group = f"catching up, {chain_file.name}"
+    with serving(chain_file, tmp_path) as url:
+        tip = _import(chain_file, tmp_path / "length")
+        _measure(benchmark, lambda path: _follow(url, path, tip), tmp_path, chain_file, tip)
+
+
+def test_importing_the_same_from_a_file(benchmark: BenchmarkFixture, chain_file: Path, tmp_path: Path) -> None:
+    benchmark.group = f"catching up, {chain_file.name}"
+    tip = _import(chain_file, tmp_path / "length")
+    _measure(benchmark, lambda path: _import(chain_file, path), tmp_path, chain_file, tip)
