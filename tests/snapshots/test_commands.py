@@ -1,0 +1,73 @@
+"""fastnode snapshot create, list, restore, verify: what they print and how they end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+NETWORK = "fastnode-31337-3658137161-0x322813fd9a801c5507c9de605d63cea4f2ce6c44"
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SVC_", "LOG_", "SYNC_"))}
+    return subprocess.run(
+        [sys.executable, "-m", "fastnode", "snapshot", *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment,
+    )
+
+
+def test_a_snapshot_goes_from_one_directory_to_another(old: Path, tmp_path: Path) -> None:
+    url, target = f"file://{tmp_path}/location", tmp_path / "target"
+    created = run("create", url, "--data-directory", old)
+    assert created.returncode == 0, created.stderr
+    assert created.stdout.startswith("block 3, ")
+    listed = run("list", url).stdout.splitlines()
+    assert listed[0] == NETWORK
+    assert "  block 3  " in listed[1]
+    assert run("verify", url).stdout == f"block 3 of {NETWORK}: whole\n"
+    assert run("restore", url, "--data-directory", target).stdout == f"restored block 3 of {NETWORK}\n"
+    refused = run("restore", url, "--data-directory", target)
+    assert refused.returncode == 1
+    assert refused.stderr.endswith("holds a chain already; add --replace to give it up\n")
+    assert run("restore", url, "--data-directory", target, "--replace").returncode == 0
+
+
+def test_a_snapshot_may_be_chosen_by_its_block(snapshot: Path, old: Path, tmp_path: Path) -> None:
+    url = f"file://{snapshot}"
+    assert run("create", url, "--data-directory", old).returncode == 0
+    assert run("verify", url, "--block", 16).stdout == f"block 16 of {NETWORK}: whole\n"
+    missing = run("verify", url, "--block", 7)
+    assert missing.returncode == 1
+    assert f"has no snapshot of {NETWORK} of block 7" in missing.stderr
+
+
+def test_a_damaged_snapshot_is_one_line_and_exit_code_1(snapshot: Path) -> None:
+    [folder] = snapshot.iterdir()
+    [archive] = folder.glob("world-state-*.tar")
+    archive.write_bytes(archive.read_bytes()[:-1] + b"\1")
+    done = run("verify", f"file://{snapshot}")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "its SHA-256 is not the one that the index says" in done.stderr
+
+
+def test_a_directory_without_a_chain_has_nothing_to_copy(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    done = run("create", f"file://{tmp_path}/location", "--data-directory", tmp_path / "empty")
+    assert done.returncode == 1
+    assert "has no database archiver" in done.stderr
+
+
+def test_a_directory_in_use_is_not_copied(old: Path, tmp_path: Path) -> None:
+    from fastnode.data_directory import DataDirectory
+
+    with DataDirectory.open(old, create=False):
+        done = run("create", f"file://{tmp_path}/location", "--data-directory", old)
+    assert done.returncode == 1
+    assert "is in use by fastnode process" in done.stderr

@@ -1,0 +1,224 @@
+"""Where snapshots are kept: a folder, an S3 server, a web server, and what is none of these."""
+
+from __future__ import annotations
+
+import http.server
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from fastnode.errors import SnapshotError
+from fastnode.snapshots.create import create_snapshot
+from fastnode.snapshots.index import Network
+from fastnode.snapshots.location import Location
+from fastnode.snapshots.restore import choose_network, download, find_snapshots
+
+PATIENCE_S = 60.0
+
+
+def verified(location: Location, network: Network, target: Path) -> int:
+    """Block of the newest snapshot, after downloading and verifying it."""
+    newest = find_snapshots(location, network)[0]
+    download(target, location, network, newest)
+    return newest.l2_block_number
+
+
+# ---- forms -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "/path",
+        "ftp://host/path",
+        "file://host/path",
+        "file:path",
+        "s3:///path",
+        "gs://",
+        "https:///path",
+        "data:,x",
+    ],
+)
+def test_an_unknown_form_is_answered_with_the_known_ones(text: str) -> None:
+    with pytest.raises(SnapshotError) as caught:
+        Location.to_read(text)
+    assert str(caught.value) == (
+        f"Unknown file store config: '{text}'. Supported values are gs://bucket-name/path/to/store, "
+        "s3://bucket-name/path/to/store, file:///absolute/local/path/to/store, https://host/path."
+    )
+
+
+@pytest.mark.parametrize("text", ["https://host/path", "http://user:hunter2@host/path?key=hunter2"])
+def test_the_web_is_for_reading_only_and_its_password_is_not_shown(text: str) -> None:
+    with pytest.raises(SnapshotError, match=r"the location https?://host/path is for reading only"):
+        Location.to_write(text)
+
+
+def test_a_folder_is_made_for_writing_only(tmp_path: Path) -> None:
+    with pytest.raises(SnapshotError, match="cannot be used"):
+        Location.to_read(f"file://{tmp_path}/new")
+    assert not (tmp_path / "new").exists()
+    Location.to_write(f"file://{tmp_path}/new")
+    assert (tmp_path / "new").is_dir()
+
+
+def test_a_path_may_need_quoting(tmp_path: Path, long_directory: Path) -> None:
+    location = Location.to_write(f"file://{tmp_path}/a%20b%23c")
+    made = create_snapshot(long_directory, location, nullcontext())
+    [folder] = (tmp_path / "a b#c").iterdir()
+    for url in made.data_urls.values():
+        assert url.startswith(f"file://{tmp_path}/a%20b%23c/{folder.name}/")
+    assert verified(Location.to_read(folder.as_uri()), choose_network(location), tmp_path / "part") == 16
+
+
+def test_two_snapshots_of_one_second_and_one_block_do_not_overwrite_each_other(
+    long_directory: Path, tmp_path: Path
+) -> None:
+    location = Location.to_write(f"file://{tmp_path}/location")
+    for _ in range(3):
+        create_snapshot(long_directory, location, nullcontext())
+    network = choose_network(location)
+    found = find_snapshots(location, network)
+    assert len({item.file_name("archiver") for item in found}) == 3
+    for number, item in enumerate(found):
+        download(tmp_path / f"part{number}", location, network, item)
+
+
+def test_an_upload_without_its_index_is_no_snapshot(
+    long_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    location = Location.to_write(f"file://{tmp_path}/location")
+
+    def fail(*_: object) -> None:
+        raise SnapshotError("the disk is full")
+
+    monkeypatch.setattr(Location, "write_index", fail)
+    with pytest.raises(SnapshotError, match="the disk is full"):
+        create_snapshot(long_directory, location, nullcontext())
+    assert find_snapshots(location, choose_network(location)) == []
+    assert not list(long_directory.glob("snapshot-*"))
+
+
+# ---- a web server --------------------------------------------------------------------------------------
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def web(made_snapshot: Path) -> Iterator[str]:
+    """The URL of a web server for the folder with a snapshot."""
+    handler = partial(QuietHandler, directory=str(made_snapshot))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_snapshot_is_read_from_a_web_server(web: str, made_snapshot: Path, tmp_path: Path) -> None:
+    [folder] = made_snapshot.iterdir()
+    network = Network.of_folder(folder.name)
+    assert network is not None
+    assert verified(Location.to_read(web), network, tmp_path / "one") == 16
+    by_folder = Location.to_read(f"{web}/{folder.name}")
+    assert choose_network(by_folder) == network
+    assert verified(by_folder, network, tmp_path / "two") == 16
+
+
+def test_a_network_that_a_web_server_does_not_have_has_no_snapshots(web: str) -> None:
+    assert find_snapshots(Location.to_read(web), Network(1, 2, "0x" + "00" * 20)) == []
+
+
+def test_a_web_server_that_cannot_list_wants_the_folder_of_a_network(web: str) -> None:
+    with pytest.raises(SnapshotError, match=r"cannot be listed .*; name the one of a network"):
+        choose_network(Location.to_read(web))
+
+
+# ---- S3 ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def s3_endpoint() -> Iterator[str]:
+    """The address of a server that speaks S3, with one bucket."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    environment = os.environ | {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
+    server = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+    )
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            with urllib.request.urlopen(urllib.request.Request(f"{url}/bucket", method="PUT"), timeout=5):
+                break
+        except (urllib.error.URLError, ConnectionError):
+            assert server.poll() is None, "the server did not start"
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    yield url
+    server.terminate()
+    server.wait()
+
+
+@pytest.fixture
+def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+
+
+@pytest.mark.usefixtures("credentials")
+def test_a_snapshot_is_written_to_s3_and_read_from_there(
+    s3_endpoint: str, long_directory: Path, tmp_path: Path
+) -> None:
+    url = f"s3://bucket/some/path?endpoint={s3_endpoint}&publicBaseUrl=https://snapshots.example/here/"
+    location = Location.to_write(url)
+    made = create_snapshot(long_directory, location, nullcontext())
+    network = choose_network(Location.to_read(url))
+    assert made.data_urls["archiver"] == (
+        f"https://snapshots.example/here/{network.folder}/{made.file_name('archiver')}"
+    )
+    assert location.text == "s3://bucket/some/path"
+    assert verified(Location.to_read(url), network, tmp_path / "part") == 16
+    again = create_snapshot(long_directory, location, nullcontext())
+    assert [item.timestamp_ms for item in find_snapshots(location, network)] == [again.timestamp_ms, made.timestamp_ms]
+
+
+@pytest.mark.usefixtures("credentials")
+def test_an_archive_of_several_parts_arrives_whole(s3_endpoint: str) -> None:
+    location = Location.to_write(f"s3://bucket/parts?endpoint={s3_endpoint}")
+    network = Network(1, 2, "0x" + "00" * 20)
+    chunks = [os.urandom(1 << 20) for _ in range(19)]
+    location.write_archive(network, "large.tar", iter(chunks))
+    assert b"".join(location.read_archive(network, "large.tar")) == b"".join(chunks)
+
+
+@pytest.mark.usefixtures("credentials")
+def test_a_bucket_that_is_not_there_is_one_line(s3_endpoint: str, long_directory: Path) -> None:
+    location = Location.to_write(f"s3://nobody?endpoint={s3_endpoint}")
+    with pytest.raises(SnapshotError, match=r"s3://nobody: .* cannot be (read|written)") as caught:
+        create_snapshot(long_directory, location, nullcontext())
+    assert "\n" not in str(caught.value)
