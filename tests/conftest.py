@@ -23,6 +23,9 @@ SAMPLE_CHAIN = Path(__file__).parents[1] / "src" / "fastnode" / "data" / "sample
 #: Checkpoints of the short chain, after the lines of the chain and of its genesis.
 SHORT_CHECKPOINTS = 8
 
+#: Flags of a node that disturbs no other one.
+NO_FIXED_PORTS = ("--port=0", "--admin-port=0", "--metrics-port=0")
+
 #: What a slow and busy machine may need for a start or a stop.
 PATIENCE_S = 60.0
 
@@ -77,7 +80,7 @@ class NodeProcess:
         self.output = log.with_suffix(".out")  # what it prints, such as the admin port's key
         with log.open("wb") as errors, self.output.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "fastnode", "start", "--node", "--port=0", "--admin-port=0", *arguments],
+                [sys.executable, "-m", "fastnode", "start", "--node", *NO_FIXED_PORTS, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=errors,

@@ -78,6 +78,16 @@ class UnknownBlock(ServerError):
         self.block_hash = block_hash
 
 
+class ResponseTooLarge(ServerError):
+    """The answer would exceed the limit of one response, ``limit`` bytes."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"The response exceeds the limit of {limit} bytes; ask for less at once",
+            data={"code": "RESPONSE_TOO_LARGE", "limit": limit},
+        )
+
+
 # ---- stops the process --------------------------------------------------------------------
 
 
@@ -95,6 +105,10 @@ class ExtensionMissingError(StartError, ImportError):
 
 class SettingError(StartError):
     """A setting has a bad value or an unknown name."""
+
+
+class KeystoreError(StartError):
+    """The keystore cannot be used; the message names the file and the place, and has no key."""
 
 
 class DataDirectoryError(StartError):

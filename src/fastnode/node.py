@@ -38,12 +38,17 @@ from fastnode.following.sync_control import SyncControl
 from fastnode.ingestion import IngestionThread
 from fastnode.mempool.service import Mempool, MempoolOptions
 from fastnode.method_tables import Services, admin_methods, public_methods
+from fastnode.observability.health import health_of
 from fastnode.observability.logs import fields
+from fastnode.observability.metrics import Sources
+from fastnode.observability.metrics_port import metrics_server
 from fastnode.rpc.engine import Engine
+from fastnode.rpc.health import Health
 from fastnode.rpc.hold_off import HoldOff
 from fastnode.rpc.limits import Limits
+from fastnode.rpc.meters import CallMeters
 from fastnode.rpc.methods import Method, MethodSet, MethodTable
-from fastnode.rpc.server import RpcServer, describe_bind_error
+from fastnode.rpc.server import HttpServer, RpcServer, describe_bind_error
 from fastnode.rpc.version_headers import version_headers
 from fastnode.rpc.view import View
 from fastnode.snapshots.index import Network
@@ -79,6 +84,7 @@ class Node:
         self.view: View | None = None
         self.public: RpcServer | None = None
         self.admin: RpcServer | None = None
+        self.metrics: HttpServer | None = None
         self._resources = ExitStack()
         self._threads = ThreadPoolExecutor(RPC_THREADS, thread_name_prefix="rpc")
         self._resources.callback(self._threads.shutdown)
@@ -93,6 +99,7 @@ class Node:
         self._joining: asyncio.Future[None] | None = None
         self._hold_off: HoldOff | None = None
         self._failure: asyncio.Future[None] | None = None
+        self._is_stopping = False
 
     # ---- life ------------------------------------------------------------------------------
 
@@ -117,6 +124,7 @@ class Node:
             if self._following is not None:
                 self._following.attach(self._mempool, lambda: self.view)
             await self._open_ports(data)
+            await self._open_metrics_port(data, ingestor)
             self._feed(data, ingestor, source, publication)
         except BaseException:
             await self.stop()
@@ -129,7 +137,8 @@ class Node:
 
     async def stop(self) -> None:
         """Answer what is being answered, finish the block being written, close everything."""
-        for server in (self.public, self.admin):
+        await self._announce_stop()
+        for server in (self.public, self.admin, self.metrics):
             if server is not None:
                 await server.stop(grace_seconds=self.settings.shutdown_grace_s)
         if self._uploads is not None:
@@ -146,6 +155,13 @@ class Node:
             self._failure.cancel()
         self.view = None
         self._resources.close()
+
+    async def _announce_stop(self) -> None:
+        """From here on /readyz says no; go on serving until load balancers have asked it."""
+        is_serving = self.public is not None and not self._is_stopping
+        self._is_stopping = True
+        if is_serving and self.settings.shutdown_delay_s:
+            await asyncio.sleep(self.settings.shutdown_delay_s)
 
     def _save_filter(self) -> None:
         """The next start reads the filter of known tags from a file instead of from all logs."""
@@ -312,6 +328,31 @@ class Node:
         introduce(key)
         logger.info("serving", extra=fields(host=settings.host, port=self.public.port, admin_port=self.admin.port))
 
+    async def _open_metrics_port(self, data: ChainData, ingestor: Ingestor) -> None:
+        settings = self.settings
+        if settings.metrics_port == 0 or self.public is None or self.admin is None:
+            return
+        sources = Sources(
+            servers={"public": self.public, "admin": self.admin},
+            view=lambda: self.view,
+            progress=ingestor.progress,
+            data_directory=data.directory.path,
+            known_tags=data.indexes.known_tags,
+            mempool=self._mempool,
+            sync_status=self._sync_status,
+        )
+        host, port = settings.metrics_host, settings.metrics_port
+        server = metrics_server(
+            sources, host=host, port=port, reference_names=settings.metrics_reference_names, executor=self._threads
+        )
+        try:
+            await server.start()
+        except OSError as error:
+            # The chain is served without; a port that happens to be taken is no reason not to.
+            logger.warning("no metrics", extra=fields(reason=describe_bind_error(error, host, port)))
+            return
+        self.metrics = server
+
     def _open_configuration(self, data: ChainData) -> NodeConfiguration:
         configuration = configuration_of(
             self.settings,
@@ -326,12 +367,14 @@ class Node:
 
     def _server(self, methods: list[Method], host: str, port: int, headers: list[tuple[str, str]]) -> RpcServer:
         settings = self.settings
+        table = MethodTable(methods, cast(MethodSet, settings.method_set))
         engine = Engine(
-            MethodTable(methods, cast(MethodSet, settings.method_set)),
+            table,
             lambda: self.view,
             limits=limits_of(settings),
             executor=self._threads,
             hold_off=self._hold_off,
+            meters=CallMeters(method.name for method in table) if settings.metrics_port else None,
         )
         return RpcServer(
             engine,
@@ -339,7 +382,7 @@ class Node:
             port=port,
             headers=headers,
             error_status=int(settings.rpc_error_status),
-            status_text=self._status_text,
+            health=self._health,
         )
 
     # ---- what it says of itself --------------------------------------------------------------
@@ -350,11 +393,8 @@ class Node:
     def _sync_status(self) -> dict[str, Any] | None:
         return None if self._following is None else self._following.status()
 
-    def _status_text(self) -> str:
-        status = self._sync_status()
-        if status is None or status["state"] != "degraded":
-            return "OK"
-        return f"DEGRADED: {status['reason']}"
+    def _health(self) -> Health:
+        return health_of(self.view, self._sync_status(), is_ready=self._is_ready(), is_stopping=self._is_stopping)
 
 
 async def _listen(server: RpcServer, port: int, flag: str) -> None:

@@ -74,5 +74,5 @@ def test_an_unknown_name_counts_as_another_one(module: Any) -> None:
 def test_names_that_repeat_and_bounds_that_do_not_rise_are_refused(
     module: Any, names: list[str], bounds: list[int]
 ) -> None:
-    with pytest.raises(ValueError, match="twice|rise"):
+    with pytest.raises(ValueError, match=r"twice|rise"):
         module.CallMeter(names, bounds)

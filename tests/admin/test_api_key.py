@@ -203,6 +203,8 @@ def test_the_key_is_looked_for_in_x_api_key_and_then_in_authorization(
     [
         (b"GET", b"/status", True),
         (b"GET", b"/status?probe=1", True),
+        (b"GET", b"/livez", True),
+        (b"GET", b"/readyz", True),
         (b"GET", b"/status/", False),
         (b"GET", b"//status", False),
         (b"GET", b"/STATUS", False),
@@ -213,7 +215,7 @@ def test_the_key_is_looked_for_in_x_api_key_and_then_in_authorization(
         (b"OPTIONS", b"/status", False),
     ],
 )
-def test_only_get_status_is_free(method: bytes, target: bytes, admitted: bool) -> None:
+def test_only_get_of_a_probe_is_free(method: bytes, target: bytes, admitted: bool) -> None:
     assert GUARD.admits(method, target, {}) is admitted
     assert GUARD.admits(method, target, {b"x-api-key": GOOD})
 

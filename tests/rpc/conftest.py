@@ -95,6 +95,7 @@ class ServedSets:
                 data_directory=copies / name,
                 port=0,
                 admin_port=0,
+                metrics_port=0,
                 disable_admin_api_key=True,
                 method_set=name,
                 tx_public_setup_allow_list_extend=RECORDED_ALLOW_LIST,

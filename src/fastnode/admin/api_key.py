@@ -27,6 +27,7 @@ from typing import Final, Self
 
 from fastnode.errors import DataDirectoryError, SettingError
 from fastnode.observability.logs import fields
+from fastnode.rpc.health import PROBE_PATHS
 from fastnode.rpc.http_messages import Response, header_fields
 
 __all__ = ["HASH_FILE", "AdminKey", "ApiKeyGuard", "choose_admin_key", "introduce"]
@@ -163,12 +164,11 @@ _REFUSAL: Final = Response(
     header_fields(("Vary", "Accept-Encoding"), ("Content-Type", "application/json; charset=utf-8")),
     b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Unauthorized: invalid or missing API key"}}',
 )
-_STATUS_PATH: Final = b"/status"
 _BEARER: Final = re.compile(rb"bearer +", re.IGNORECASE)
 
 
 class ApiKeyGuard:
-    """Admits requests with the key whose SHA-256 is ``digest``, and ``GET /status``.
+    """Admits requests with the key whose SHA-256 is ``digest``, and GET of a probe (/status, /livez, /readyz).
 
     Nothing is learned from how long the answer takes: what is compared are hashes, all 32 bytes of them.
     """
@@ -183,7 +183,7 @@ class ApiKeyGuard:
         return None if key.digest is None else cls(key.digest)
 
     def admits(self, method: bytes, target: bytes, headers: Mapping[bytes, bytes]) -> bool:
-        if method == b"GET" and target.partition(b"?")[0] == _STATUS_PATH:
+        if method == b"GET" and target.partition(b"?")[0] in PROBE_PATHS:
             return True
         return hmac.compare_digest(hashlib.sha256(_presented_key(headers)).digest(), self._digest)
 

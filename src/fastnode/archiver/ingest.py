@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -26,6 +27,7 @@ from fastnode.archiver.entries import (
     message_keys,
 )
 from fastnode.archiver.hooks import IndexWriter, StateApplier
+from fastnode.archiver.progress import IngestionProgress
 from fastnode.archiver.queries import GENESIS_TIP, ChainView
 from fastnode.archiver.records import BlockInfo, StoredCheckpoint, StoredTips
 from fastnode.archiver.sources.base import BlockRecord, CheckpointRecord, Record, TipsRecord
@@ -84,6 +86,9 @@ class Ingestor:
         self._index_writers = tuple(index_writers)
         self._on_commit = on_commit
         self._lock = threading.RLock()
+        self.progress = IngestionProgress()
+        #: Of the one line for each new block.
+        self.block_log_level = logging.DEBUG
         self._open_checkpoint: CheckpointVerifier | None = None  # of the newest proposed block
         self.view = store.open_view()
         if verification is Verification.NONE:
@@ -157,7 +162,8 @@ class Ingestor:
             if published.checkpoint.number <= self.view.tips.checkpointed.checkpoint.number:
                 self._confirm_checkpoint(published, messages)
                 return 0
-            checked = self._check_checkpoint(published, messages)
+            with self.progress.phase("verify"):
+                checked = self._check_checkpoint(published, messages)
             self._store_checkpoint(published.checkpoint.number, checked, messages)
             return len(checked.new_blocks)
 
@@ -280,8 +286,9 @@ class Ingestor:
                 raise BlockRejected(f"block {block.number}: L1->L2 messages given, expected none after a first block")
             verifier = self._verifier_for_next_block(is_first=is_first)
             self._open_checkpoint = None  # a rejection leaves the verifier useless
-            info = verifier.check_block(block, block.hash())
-            self._require_unknown(block, set())
+            with self.progress.phase("verify"):
+                info = verifier.check_block(block, block.hash())
+                self._require_unknown(block, set())
             self._store_block(block, info, messages)
             self._open_checkpoint = verifier
             return True
@@ -315,25 +322,45 @@ class Ingestor:
         record: Entries | None = None,
         checkpointed: int | None = None,
     ) -> None:
+        begun = time.perf_counter()
+        phase = self.progress.phase
         messages = messages if info.index_within_checkpoint == 0 else ()
         prepared = None
         if self._state is not None:
-            self._require_state_at_tip(self._state)
-            prepared = self._state.prepare(block, messages)
-        entries = block_entries(block, info.hash, epoch_duration=self.view.chain.epoch_duration)
-        entries |= message_entries(info.checkpoint_number, messages)
-        entries |= record or {}
-        transaction = self._transaction_of(entries)
-        for writer in self._index_writers:
-            writer.write(transaction, block)
-        tips = self.view.stored_tips()._replace(proposed_block=info.number)
-        if checkpointed is not None:
-            tips = tips._replace(checkpointed=checkpointed)
-        transaction.put(layout.KEY_TIPS, tips.encode())
-        transaction.commit()
+            with phase("state"):
+                self._require_state_at_tip(self._state)
+                prepared = self._state.prepare(block, messages)
+        with phase("render"):
+            entries = block_entries(block, info.hash, epoch_duration=self.view.chain.epoch_duration)
+            entries |= message_entries(info.checkpoint_number, messages)
+            entries |= record or {}
+            transaction = self._transaction_of(entries)
+            for writer in self._index_writers:
+                writer.write(transaction, block)
+            tips = self.view.stored_tips()._replace(proposed_block=info.number)
+            if checkpointed is not None:
+                tips = tips._replace(checkpointed=checkpointed)
+            transaction.put(layout.KEY_TIPS, tips.encode())
+        with phase("write"):
+            transaction.commit()
         if self._state is not None:
-            self._state.commit(prepared)
+            with phase("write_state"):
+                self._state.commit(prepared)
         self._publish()
+        self._report(info, time.perf_counter() - begun)
+
+    def _report(self, info: BlockInfo, seconds: float) -> None:
+        self.progress.blocks += 1
+        self.progress.txs += info.tx_count
+        if log.isEnabledFor(self.block_log_level):
+            facts = {
+                "number": info.number,
+                "hash": info.hash,
+                "txs": info.tx_count,
+                "checkpoint": info.checkpoint_number,
+                "ms": round(seconds * 1000, 1),
+            }
+            log.log(self.block_log_level, "block", extra={"facts": facts})
 
     def _require_state_at_tip(self, state: StateApplier) -> None:
         if state.block_number != self.view.tip_number:
@@ -405,6 +432,7 @@ class Ingestor:
             if self._state is not None:
                 self._state.undo_above(block_number)
             self._undo_in_steps(block_number)
+            self.progress.add_undo(count)
             # Once, at the end: in between the state trees are at the target already, and the chain is not.
             self._announce()
             return count

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from fastnode.config.building_settings import BuildingSettings
 from fastnode.config.kinds import Boolean, Choice, FilePath, Integer, Seconds, Size, Text, TextList
+from fastnode.config.observability_settings import ObservabilitySettings
 from fastnode.config.operator_settings import OperatorSettings
 from fastnode.config.table import (
     CHECK,
@@ -43,7 +44,7 @@ _PORT_MAX = 65_535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(ValidatorSettings, BuildingSettings, OperatorSettings):
+class Settings(ValidatorSettings, BuildingSettings, OperatorSettings, ObservabilitySettings):
     """The effective values, typed; made by :func:`fastnode.config.resolve.resolve`."""
 
     # ---- network --------------------------------------------------------------------------
@@ -77,6 +78,13 @@ class Settings(ValidatorSettings, BuildingSettings, OperatorSettings):
         Seconds(0, 3600),
         NETWORK,
         "How long a stop waits for requests that are being answered.",
+    )
+    shutdown_delay_s: float = setting(
+        0.0,
+        Seconds(0, 3600),
+        NETWORK,
+        "How long the node goes on serving after it is told to stop, with /readyz saying 503, so that load balancers "
+        "turn away first.",
     )
 
     # ---- chain data -----------------------------------------------------------------------

@@ -10,6 +10,7 @@ mempool.close()                                       # before the chain's datab
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -117,6 +118,8 @@ class Mempool:
         self.simulator: PublicSimulator | None = None
         if options.public_simulator_url is not None:
             self.simulator = UpstreamSimulator(options.public_simulator_url)
+        #: Transactions of clients that were refused, by the code of the error.
+        self.rejections: Counter[str] = Counter()
         self._followed: _Position | None = None
         if view.state is not None:
             self._followed = _Position.of(view.chain)
@@ -209,9 +212,14 @@ class Mempool:
 
         When this returns the transaction is on disk.
         """
-        self._require_valid(tx, view)
-        tx_json = tx.to_json_bytes()
-        outcome = self.pool.add(tx, tx_json, origin=Origin.CLIENT)
+        try:
+            self._require_valid(tx, view)
+            tx_json = tx.to_json_bytes()
+            outcome = self.pool.add(tx, tx_json, origin=Origin.CLIENT)
+        except ServerError as error:
+            code = error.data.get("code") if isinstance(error.data, dict) else None
+            self.rejections[str(code or "NOT_READY")] += 1
+            raise
         if outcome is Added.ACCEPTED and self.sink is not None:
             self._forward(self.sink, tx, tx_json)
         return outcome

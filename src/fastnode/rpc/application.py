@@ -1,7 +1,7 @@
 """What stands behind a connection: paths, verbs, content types, codings, CORS; JSON-RPC goes to the engine.
 
     POST /          JSON-RPC: 200 with the answer (or the configured status for an error), 204 for nothing to say
-    GET  /status    200, OK or what is wrong; HEAD too
+    GET  /status    OK or what is wrong; HEAD too.  Likewise /livez and /readyz, see rpc/health.py
     OPTIONS         CORS preflight 204; a plain question 200 with Allow
     others          405 with Allow on a known path, 404 elsewhere
 
@@ -26,7 +26,9 @@ from fastnode.errors import InvalidRequest, ParseError
 from fastnode.rpc.content_coding import BodyTooLarge, Coding, choose_coding, deflate, inflate, is_known_coding
 from fastnode.rpc.engine import Engine, Reply
 from fastnode.rpc.guard import RequestGuard
+from fastnode.rpc.health import PROBE_PATHS, Health, answer_probe
 from fastnode.rpc.http_messages import Response, header_fields
+from fastnode.rpc.meters import LIMITS_BY_STATUS
 
 __all__ = ["RpcApplication"]
 
@@ -35,7 +37,6 @@ COMPRESSED_BYTES_MIN: Final = 1024
 #: A larger answer is compressed in a thread.
 COMPRESSED_ON_LOOP_BYTES_MAX: Final = 64 * 1024
 
-STATUS_PATH: Final = b"/status"
 _JSON_TYPE: Final = re.compile(
     rb"application/(?:json|[\w.+-]+\+json|csp-report)[ \t]*(?:;.*)?", re.IGNORECASE | re.DOTALL
 )
@@ -51,8 +52,8 @@ class RpcApplication:
 
     Everybody is admitted unless there is a :attr:`guard`.
     ``headers`` are added to every response; ``error_status`` is the HTTP status of a body that is one
-    JSON-RPC error.  ``executor`` compresses large answers (default: the event loop's); ``status_text`` says what
-    /status answers.
+    JSON-RPC error.  ``executor`` compresses large answers (default: the event loop's); ``health`` says how the node
+    is, for the probes.
     """
 
     def __init__(
@@ -62,11 +63,11 @@ class RpcApplication:
         headers: Sequence[tuple[str, str]] = (),
         error_status: int = HTTPStatus.OK,
         executor: Executor | None = None,
-        status_text: Callable[[], str] = lambda: "OK",
+        health: Callable[[], Health] = Health,
     ) -> None:
         self.guard: RequestGuard | None = None
         self._engine = engine
-        self._status_text = status_text
+        self._health = health
         self._executor = executor
         self._error_status = HTTPStatus(error_status)
         self.set_headers(headers)
@@ -100,13 +101,14 @@ class RpcApplication:
             if method == b"POST":
                 return self._on_call(headers, body)
             return self._on_other_verb(method, headers, "POST")
-        if path == STATUS_PATH:
+        if path in PROBE_PATHS:
             if method in (b"GET", b"HEAD"):
-                return Response(HTTPStatus.OK, self._text_fields, self._status_text().encode())
+                return self._on_probe(path, headers)
             return self._on_other_verb(method, headers, "HEAD, GET")
         return self._text(HTTPStatus.NOT_FOUND)
 
     def on_refusal(self, status: HTTPStatus, reason: str) -> Response:
+        self._count_refusal(status)
         if status in _STATUSES_WITH_RPC_ERROR:
             return self._rpc_error(status, reason)
         return Response(status, self._text_fields, f"{status.phrase}: {reason}".encode())
@@ -124,6 +126,16 @@ class RpcApplication:
         if _HEADER_NAMES.fullmatch(wanted) is not None:
             fields += header_fields(("Access-Control-Allow-Headers", wanted.decode("ascii")))
         return Response(HTTPStatus.NO_CONTENT, fields, None)
+
+    def _on_probe(self, path: bytes, headers: dict[bytes, bytes]) -> Response:
+        as_json = b"application/json" in headers.get(b"accept", b"").lower()
+        status, body = answer_probe(path, self._health(), as_json=as_json)
+        return Response(status, self._json_fields if as_json else self._text_fields, body)
+
+    def _count_refusal(self, status: HTTPStatus) -> None:
+        limit = LIMITS_BY_STATUS.get(status)
+        if limit is not None:
+            self._engine.traffic.rejected[limit] += 1
 
     def _text(self, status: HTTPStatus) -> Response:
         return Response(status, self._text_fields, status.phrase.encode())
@@ -160,6 +172,7 @@ class RpcApplication:
         try:
             return inflate(body, coding, bytes_max=limit)
         except BodyTooLarge:
+            self._count_refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             reason = f"the inflated request body exceeds the limit of {limit} bytes"
             return self._rpc_error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
         except ValueError as error:

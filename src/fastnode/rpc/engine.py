@@ -27,14 +27,16 @@ from fastnode.errors import (
     InvalidRequest,
     MethodNotFound,
     ParseError,
+    ResponseTooLarge,
     RpcError,
-    ServerError,
     UnknownBlock,
 )
+from fastnode.kernels import call_meter
 from fastnode.rpc import json_text
 from fastnode.rpc.hold_off import HoldOff
 from fastnode.rpc.json_text import IdTexts
 from fastnode.rpc.limits import Limits
+from fastnode.rpc.meters import CallMeters, Traffic
 from fastnode.rpc.methods import BoundMethod, Call, MethodTable
 from fastnode.rpc.parameters import describe
 from fastnode.rpc.view import View
@@ -62,7 +64,7 @@ class Engine:
 
     ``view_source`` is asked once per body; None means that there is no chain to read yet.
     ``executor`` runs the methods that ask for a thread (default: the event loop's).  ``hold_off`` lets calls
-    wait for a block that is not there yet.
+    wait for a block that is not there yet.  ``meters`` counts and times every call; None: nobody asks.
     """
 
     def __init__(
@@ -73,8 +75,11 @@ class Engine:
         limits: Limits | None = None,
         executor: Executor | None = None,
         hold_off: HoldOff | None = None,
+        meters: CallMeters | None = None,
     ) -> None:
         self.table = table
+        self.meters = meters
+        self.traffic = Traffic()
         self._hold_off = hold_off
         self.limits = limits or Limits()
         self._view_source = view_source
@@ -96,10 +101,13 @@ class Engine:
     # ---- batches ---------------------------------------------------------------------------
 
     def _answer_batch(self, requests: list[Any], ids: IdTexts, call: Call) -> Reply | Coroutine[Any, Any, Reply]:
+        if self.meters is not None:
+            self.meters.add_batch(len(requests))
         if not requests:
             return _error_reply(InvalidRequest("Invalid request: the batch is empty"), NULL_ID)
         limit = self.limits.batch_calls_max
         if len(requests) > limit:
+            self.traffic.rejected["batch_size"] += 1
             message = f"Invalid request: a batch of {len(requests)} calls exceeds the limit of {limit}"
             return _error_reply(InvalidRequest(message), NULL_ID)
         replies: list[Reply] = []
@@ -133,10 +141,25 @@ class Engine:
         id_text = NULL_ID if is_notification else ids.text(request["id"], index)
         if (flaw := _flaw_of(request)) is not None:
             return _error_reply(InvalidRequest(f"Invalid request: {flaw}"), id_text)
-        reply = self._dispatch(request, id_text, call)
+        reply = self._measure(request, id_text, call) if self.meters else self._dispatch(request, id_text, call)
         if not is_notification:
             return reply
         return _SILENCE if isinstance(reply, Reply) else _silenced(reply)
+
+    def _measure(self, request: dict[str, Any], id_text: bytes, call: Call) -> Reply | Coroutine[Any, Any, Reply]:
+        meters = self.meters
+        assert meters is not None
+        started_ns = call_meter.now_ns()
+        reply = self._dispatch(request, id_text, call)
+        if isinstance(reply, Reply):
+            meters.calls.finish(request["method"], started_ns, reply.error_code)
+            return reply
+        return self._measure_later(meters, request["method"], started_ns, reply)
+
+    async def _measure_later(self, meters: CallMeters, name: str, started_ns: int, pending: Awaitable[Reply]) -> Reply:
+        reply = await pending
+        meters.calls.finish(name, started_ns, reply.error_code)
+        return reply
 
     def _dispatch(self, request: dict[str, Any], id_text: bytes, call: Call) -> Reply | Coroutine[Any, Any, Reply]:
         name = request["method"]
@@ -154,12 +177,12 @@ class Engine:
         outcome = self._run(method, arguments, call)
         if isinstance(outcome, UnknownBlock) and self._hold_off is not None:
             return self._answer_when_known(self._hold_off, method, arguments, id_text, call, outcome)
-        return _reply(outcome, id_text, call)
+        return self._reply(outcome, id_text, call)
 
     async def _answer_from_thread(self, method: BoundMethod, arguments: list[Any], id_text: bytes, call: Call) -> Reply:
         loop = asyncio.get_running_loop()
         outcome = await loop.run_in_executor(self._executor, self._run, method, arguments, call)
-        return _reply(outcome, id_text, call)
+        return self._reply(outcome, id_text, call)
 
     async def _answer_when_known(
         self,
@@ -178,7 +201,7 @@ class Engine:
         if not await hold_off.wait(unknown.block_hash, call.wait_until - now):
             return _error_reply(unknown, id_text)
         call.renew(self._view_source())
-        return _reply(self._run(method, arguments, call), id_text, call)
+        return self._reply(self._run(method, arguments, call), id_text, call)
 
     def _run(self, method: BoundMethod, arguments: list[Any], call: Call) -> bytes | RpcError | None:
         """The handler's result, or the error to answer."""
@@ -188,6 +211,21 @@ class Engine:
             return error
         except Exception:  # noqa: BLE001 - logged and counted there
             return self._internal_fault(method.name)
+
+    def _reply(self, outcome: bytes | RpcError | None, id_text: bytes, call: Call) -> Reply:
+        if outcome is None:
+            return Reply(b'{"jsonrpc":"2.0","id":%b}' % id_text)
+        if isinstance(outcome, bytes):
+            try:
+                call.require_bytes(len(outcome))
+            except ResponseTooLarge as error:
+                outcome = error
+            else:
+                call.bytes_left -= len(outcome)
+                return Reply(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id_text, outcome))
+        if isinstance(outcome, ResponseTooLarge):
+            self.traffic.rejected["response_size"] += 1
+        return _error_reply(outcome, id_text)
 
     def _internal_fault(self, name: str) -> InternalError:
         """To be called while an unexpected exception is handled: the log gets it, the client does not."""
@@ -223,19 +261,6 @@ def _shorten(name: str) -> str:
 
 
 # ---- parts of an answer -----------------------------------------------------------------------
-
-
-def _reply(outcome: bytes | RpcError | None, id_text: bytes, call: Call) -> Reply:
-    if outcome is None:
-        return Reply(b'{"jsonrpc":"2.0","id":%b}' % id_text)
-    if isinstance(outcome, RpcError):
-        return _error_reply(outcome, id_text)
-    try:
-        call.require_bytes(len(outcome))
-    except ServerError as error:
-        return _error_reply(error, id_text)
-    call.bytes_left -= len(outcome)
-    return Reply(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id_text, outcome))
 
 
 def _error_reply(error: RpcError, id_text: bytes) -> Reply:

@@ -30,6 +30,7 @@ from fastnode.rpc.guard import RequestGuard
 from fastnode.rpc.http_messages import CONTINUE, Refusal, Request, Response, ResponseWriter
 from fastnode.rpc.http_reader import ReadState, RequestReader
 from fastnode.rpc.limits import Limits
+from fastnode.rpc.meters import Traffic
 
 __all__ = ["Application", "ConnectionOwner", "HttpConnection"]
 
@@ -81,6 +82,9 @@ class ConnectionOwner(Protocol):
     @property
     def writer(self) -> ResponseWriter: ...
 
+    @property
+    def traffic(self) -> Traffic: ...
+
     def admit(self, connection: HttpConnection) -> bool:
         """Count a new connection; False if there are too many."""
 
@@ -122,6 +126,7 @@ class HttpConnection(asyncio.Protocol):
         "_reader",
         "_slots",
         "_timed",
+        "_traffic",
         "_transport",
         "_unfinished",
         "_unsent_bytes",
@@ -133,6 +138,7 @@ class HttpConnection(asyncio.Protocol):
         self._owner = owner
         self._loop = loop
         self._limits = owner.limits
+        self._traffic = owner.traffic
         self._reader = RequestReader(owner.limits, owner.application.guard)
         #: What ``deadline`` was set for, so that trickling bytes does not extend it.
         self._timed: tuple[ReadState, int] | None = None
@@ -181,6 +187,7 @@ class HttpConnection(asyncio.Protocol):
         self._corked.clear()
 
     def data_received(self, data: bytes) -> None:
+        self._traffic.received_bytes += len(data)
         if self._is_lingering:
             self._drained_bytes += len(data)
             if self._drained_bytes > LINGER_BYTES_MAX:
@@ -276,6 +283,7 @@ class HttpConnection(asyncio.Protocol):
     def _uncork(self) -> None:
         if self._corked and self._transport is not None:
             self._unsent_bytes += self._corked_bytes
+            self._traffic.sent_bytes += self._corked_bytes
             corked, self._corked, self._corked_bytes = self._corked, [], 0
             if len(corked) == 1:
                 self._transport.write(corked[0])

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
-from fastnode.errors import InvalidParams, ServerError
+from fastnode.errors import InvalidParams, ResponseTooLarge, ServerError
 from fastnode.rpc.chain_parameters import DEVELOPMENT_BLOCK, RELEASE_BLOCK
 from fastnode.rpc.parameters import ParameterType, Reject
 from fastnode.rpc.view import View
@@ -73,10 +73,7 @@ class Call:
         never built.
         """
         if count > self.bytes_left:
-            raise ServerError(
-                f"The response exceeds the limit of {self.response_bytes_max} bytes; ask for less at once",
-                data={"code": "RESPONSE_TOO_LARGE", "limit": self.response_bytes_max},
-            )
+            raise ResponseTooLarge(self.response_bytes_max)
 
 
 #: ``handler(call, *arguments)``: the result as JSON, or None for nothing found.

@@ -14,11 +14,13 @@ from typing import Any, Final
 from fastnode.rpc.application import RpcApplication
 from fastnode.rpc.engine import Engine
 from fastnode.rpc.guard import RequestGuard
-from fastnode.rpc.http import HttpConnection
+from fastnode.rpc.health import Health
+from fastnode.rpc.http import Application, HttpConnection
 from fastnode.rpc.http_messages import ResponseWriter
 from fastnode.rpc.limits import Limits
+from fastnode.rpc.meters import Traffic
 
-__all__ = ["RpcServer", "describe_bind_error"]
+__all__ = ["HttpServer", "RpcServer", "describe_bind_error"]
 
 logger = logging.getLogger("fastnode.rpc")
 
@@ -28,30 +30,16 @@ SWEEP_INTERVAL_S: Final = 1.0
 BACKLOG: Final = 4096
 
 
-class RpcServer:
-    """Serves an engine over HTTP.  ``start`` and ``stop`` belong to one running event loop.
-
-    ``headers`` are added to every response (:meth:`set_headers` replaces them later); ``error_status``
-    is the HTTP status of a body that is one JSON-RPC error; ``status_text`` says what /status answers.
-    """
+class HttpServer:
+    """Serves an application over HTTP.  ``start`` and ``stop`` belong to one running event loop."""
 
     def __init__(
-        self,
-        engine: Engine,
-        *,
-        host: str,
-        port: int,
-        headers: Sequence[tuple[str, str]] = (),
-        error_status: int = HTTPStatus.OK,
-        executor: Executor | None = None,
-        status_text: Callable[[], str] = lambda: "OK",
+        self, application: Application, *, host: str, port: int, limits: Limits, traffic: Traffic | None = None
     ) -> None:
-        self.engine = engine
-        self.limits: Limits = engine.limits
-        self.application = RpcApplication(
-            engine, headers=headers, error_status=error_status, executor=executor, status_text=status_text
-        )
-        self.writer = ResponseWriter(self.limits.idle_time_s)
+        self.application = application
+        self.limits = limits
+        self.traffic = traffic or Traffic()
+        self.writer = ResponseWriter(limits.idle_time_s)
         self.host = host
         self._wanted_port = port
         self._listener: asyncio.Server | None = None
@@ -86,13 +74,6 @@ class RpcServer:
     @property
     def connection_count(self) -> int:
         return len(self._connections)
-
-    def set_headers(self, headers: Sequence[tuple[str, str]]) -> None:
-        self.application.set_headers(headers)
-
-    def set_guard(self, guard: RequestGuard | None) -> None:
-        """Who is admitted from the next connection on; None: everybody."""
-        self.application.guard = guard
 
     async def stop(self, *, grace_seconds: float = 10.0) -> None:
         """Accept nothing new, finish the requests that have begun to arrive, close.
@@ -155,6 +136,36 @@ class RpcServer:
     def keep_task(self, task: asyncio.Task[Any]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+class RpcServer(HttpServer):
+    """Serves an engine.
+
+    ``headers`` are added to every response (:meth:`set_headers` replaces them later); ``error_status``
+    is the HTTP status of a body that is one JSON-RPC error; ``health`` is what /status, /livez and /readyz tell.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        host: str,
+        port: int,
+        headers: Sequence[tuple[str, str]] = (),
+        error_status: int = HTTPStatus.OK,
+        executor: Executor | None = None,
+        health: Callable[[], Health] = Health,
+    ) -> None:
+        self.engine = engine
+        self._rpc = RpcApplication(engine, headers=headers, error_status=error_status, executor=executor, health=health)
+        super().__init__(self._rpc, host=host, port=port, limits=engine.limits, traffic=engine.traffic)
+
+    def set_headers(self, headers: Sequence[tuple[str, str]]) -> None:
+        self._rpc.set_headers(headers)
+
+    def set_guard(self, guard: RequestGuard | None) -> None:
+        """Who is admitted from the next connection on; None: everybody."""
+        self._rpc.guard = guard
 
 
 def describe_bind_error(error: OSError, host: str, port: int) -> str:

@@ -1,0 +1,63 @@
+"""How the node is, as its probes tell it.
+
+    GET /livez    200 as long as the event loop runs: restart what does not answer
+    GET /readyz   200 if requests should be sent here, else 503: a load balancer asks this
+    GET /status   200 OK, or 503 when something is wrong; what, for those who accept JSON
+
+/readyz is about serving now: it fails until there is a chain with its state that is new enough, and again from the
+moment the node is told to stop.  /status is about what an operator should look at: a node whose upstreams are all
+away still serves what it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Final
+
+import orjson
+
+__all__ = ["PROBE_PATHS", "Health", "answer_probe"]
+
+STATUS: Final = b"/status"
+LIVE: Final = b"/livez"
+READY: Final = b"/readyz"
+PROBE_PATHS: Final = frozenset({STATUS, LIVE, READY})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """``components`` maps each part of the node to what is wrong with it, None for nothing.
+
+    ``not_ready`` says why no request should be sent here, None if they may come.
+    """
+
+    components: Mapping[str, str | None] = field(default_factory=dict)
+    not_ready: str | None = None
+
+    @property
+    def failing(self) -> dict[str, str]:
+        return {name: reason for name, reason in self.components.items() if reason is not None}
+
+
+def answer_probe(path: bytes, health: Health, *, as_json: bool) -> tuple[HTTPStatus, bytes]:
+    """Status and body for one of the probe paths."""
+    if path == LIVE:
+        failing: dict[str, str] = {}
+    elif path == READY:
+        failing = {} if health.not_ready is None else {"ready": health.not_ready}
+    else:
+        failing = health.failing
+    status = HTTPStatus.SERVICE_UNAVAILABLE if failing else HTTPStatus.OK
+    if not as_json:
+        return status, "\n".join(failing.values()).encode() or b"OK"
+    body: dict[str, object] = {"ok": not failing}
+    if path == STATUS:
+        body["components"] = {
+            name: {"ok": reason is None} | ({} if reason is None else {"reason": reason})
+            for name, reason in health.components.items()
+        }
+    if path == READY and failing:
+        body["reason"] = health.not_ready
+    return status, orjson.dumps(body)

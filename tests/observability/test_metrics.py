@@ -1,0 +1,164 @@
+"""The metrics of a running node, read as a monitoring system reads them."""
+
+from __future__ import annotations
+
+import http.client
+import signal
+import socket
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from fastnode.observability.metrics import buckets_of
+from fastnode.rpc.meters import BATCH_BOUNDS, CallMeters
+
+TIP = 106
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def read(port: int, path: str = "/metrics") -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as response:
+        assert response.headers["content-type"].startswith("text/plain; version=")
+        text: str = response.read().decode()
+        return text
+
+
+class Samples:
+    """What /metrics said, by name and labels."""
+
+    def __init__(self, text: str) -> None:
+        self.values = {
+            (sample.name, frozenset(sample.labels.items())): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+        }
+
+    def get(self, name: str, **labels: str) -> float:
+        return self.values[name, frozenset(labels.items())]
+
+    def names(self) -> set[str]:
+        return {name for name, _ in self.values}
+
+
+@pytest.fixture
+def loaded(start_node: Callable[..., Any]) -> tuple[Any, int]:
+    """A node that has loaded the sample chain, and its metrics port."""
+    port = free_port()
+    node = start_node(f"--metrics-port={port}", "--metrics-reference-names").wait_until_serving()
+    node.wait_for_line("chain file loaded")
+    return node, port
+
+
+def test_what_a_node_did_can_be_read_from_its_metrics(loaded: tuple[Any, int]) -> None:
+    node, port = loaded
+    for _ in range(3):
+        node.call("node_getBlock", 1)
+    assert "error" in node.call("node_getBlock", -5)
+    assert "error" in node.call("node_noSuchMethod")
+    samples = Samples(read(port))
+    block = {"method": "node_getBlock", "set": "both"}
+    assert samples.get("fastnode_rpc_calls_total", **block) == 4
+    assert samples.get("fastnode_rpc_call_duration_seconds_count", **block) == 4
+    assert 0 < samples.get("fastnode_rpc_call_duration_seconds_sum", **block) < 60
+    assert samples.get("fastnode_rpc_errors_total", **block, code="-32602") == 1
+    assert samples.get("fastnode_rpc_errors_total", method="other", set="both", code="-32601") == 1
+    for tip in ("proposed", "checkpointed"):
+        assert samples.get("fastnode_chain_tip_block", tip=tip) == TIP
+    assert samples.get("fastnode_state_tip_block") == TIP
+    assert samples.get("fastnode_ingestion_blocks_total") == TIP
+    assert samples.get("fastnode_ingestion_phase_seconds_total", phase="write") > 0
+    assert samples.get("fastnode_http_received_bytes_total", port="public") > 5 * 100
+    assert samples.get("fastnode_database_bytes", database="archiver") > 1000
+    assert samples.get("fastnode_tag_filter_ready") == 1
+    assert {"fastnode_build_info", "process_cpu_seconds_total", "fastnode_pool_pending_txs"} <= samples.names()
+    # Under the reference node's names:
+    assert samples.get("aztec_archiver_block_height", aztec_status="proposed") == TIP
+    assert samples.get("aztec_json_rpc_server_request_duration_ms_count", **block) == 4
+    assert samples.get("aztec_mempool_tx_count") == 0
+
+
+def test_batches_and_refusals_are_counted(loaded: tuple[Any, int]) -> None:
+    node, port = loaded
+    call = b'{"jsonrpc":"2.0","id":1,"method":"node_getBlockNumber","params":[]}'
+    for calls in (3, 101):
+        urllib.request.urlopen(node.url, data=b"[" + b",".join([call] * calls) + b"]", timeout=30).close()
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(node.url, data=b" " * (1 << 20) + call, timeout=30)
+    refused.value.close()
+    samples = Samples(read(port))
+    assert samples.get("fastnode_rpc_batch_calls_count", port="public") == 2
+    assert samples.get("fastnode_rpc_batch_calls_bucket", port="public", le="5.0") == 1
+    assert samples.get("fastnode_rejected_total", port="public", limit="batch_size") == 1
+    assert samples.get("fastnode_rejected_total", port="public", limit="body_size") == 1
+
+
+def test_names_of_methods_that_do_not_exist_make_no_labels(loaded: tuple[Any, int]) -> None:
+    node, port = loaded
+    for number in range(20):
+        node.call(f"node_invented{number}")
+    text = read(port)
+    assert "invented" not in text
+    assert Samples(text).get("fastnode_rpc_calls_total", method="other", set="both") == 20
+
+
+def test_the_metrics_port_serves_nothing_else(loaded: tuple[Any, int]) -> None:
+    _, port = loaded
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    for verb, path, status in (("GET", "/", 404), ("POST", "/metrics", 405), ("HEAD", "/metrics", 200)):
+        connection.request(verb, path)
+        response = connection.getresponse()
+        response.read()
+        assert response.status == status
+    connection.close()
+
+
+def test_a_taken_metrics_port_is_a_warning(start_node: Callable[..., Any]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        node = start_node(f"--metrics-port={port}").wait_until_serving()
+        assert str(port) in node.wait_for_line("no metrics")["reason"]
+        assert node.call("node_getBlockNumber")["result"] >= 0
+        assert node.stop() == 0
+
+
+def test_a_node_that_is_told_to_stop_says_so_and_goes_on_for_the_delay(start_node: Callable[..., Any]) -> None:
+    node = start_node("--shutdown-delay-s=1.5").wait_until_serving()
+    node.wait_for_line("chain file loaded")
+    assert urllib.request.urlopen(f"{node.url}/readyz", timeout=30).read() == b"OK"
+    begun = time.monotonic()
+    node.process.send_signal(signal.SIGTERM)
+    node.wait_for_line("stopping")
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"{node.url}/readyz", timeout=30)
+    assert (refused.value.code, refused.value.read()) == (503, b"the node is stopping")
+    refused.value.close()
+    assert node.call("node_getBlockNumber")["result"] == TIP
+    assert urllib.request.urlopen(f"{node.url}/livez", timeout=30).read() == b"OK"
+    assert node.process.wait(60) == 0
+    assert 1.5 <= time.monotonic() - begun < 20
+
+
+# ---- parts ----------------------------------------------------------------------------------------------
+
+
+def test_buckets_are_cumulative() -> None:
+    assert buckets_of([1, 0, 2], [0.5, 1]) == [("0.5", 1.0), ("1.0", 1.0), ("+Inf", 3.0)]
+
+
+def test_a_batch_is_counted_in_the_bucket_of_its_size() -> None:
+    meters = CallMeters(["a"])
+    for size in (0, 1, 2, 100, 5000):
+        meters.add_batch(size)
+    buckets = dict(buckets_of(meters.batch_counts, BATCH_BOUNDS))
+    assert (buckets["1.0"], buckets["2.0"], buckets["100.0"], buckets["+Inf"]) == (2, 3, 4, 5)
+    assert meters.batch_calls == 5103
