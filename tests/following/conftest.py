@@ -25,7 +25,13 @@ from fastnode.protocol.tips import L2Tips
 PATIENCE_S = 20.0
 #: Pauses that a test can wait for.
 QUICK = Patience(
-    unavailable_s=0.02, unavailable_max_s=0.1, aside_s=0.2, aside_max_s=0.2, retry_after_max_s=1.0, blocked_s=0.02
+    unavailable_s=0.02,
+    unavailable_max_s=0.1,
+    aside_s=0.2,
+    aside_max_s=0.2,
+    retry_after_max_s=1.0,
+    blocked_s=0.02,
+    shortening_s=0.03,
 )
 
 

@@ -6,6 +6,7 @@ Nothing here tries again: whether and when to is decided once, by the node's hea
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -103,7 +104,7 @@ class RpcClient:
         except aiohttp.ClientError as error:
             raise UpstreamUnavailable(_describe(error)) from error
         except OSError as error:
-            raise UpstreamUnavailable(error.strerror or str(error)) from error
+            raise UpstreamUnavailable(os.strerror(error.errno) if error.errno else type(error).__name__) from error
 
     async def _exchange(self, body: bytes) -> tuple[int, float | None, bytes]:
         limits = self._limits
@@ -168,6 +169,9 @@ def _retry_after(value: str | None) -> float | None:
 
 
 def _describe(error: aiohttp.ClientError) -> str:
+    """Without the address: the text may be seen by clients."""
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return "its name cannot be resolved"
     if isinstance(error, aiohttp.ClientConnectorError):
-        return f"cannot connect: {error.strerror or error}"
-    return str(error)[:_ERROR_TEXT_MAX] or type(error).__name__
+        return "cannot connect" + (f": {os.strerror(error.errno)}" if error.errno else "")
+    return f"the connection broke ({type(error).__name__})"

@@ -43,6 +43,8 @@ LONGEST_PAUSE_S: Final = 1.0
 class FollowerOptions:
     poll_interval_s: float = 0.5
     ready_max_lag_blocks: int = 16
+    #: For how long an upstream must have had a shorter chain before blocks are given up for it.
+    shortening_s: float = 12.0
     #: Pause after a pass that ended at something nobody can give.
     blocked_pause_s: float = 2.0
     #: How often other upstreams are asked whether they have the same blocks.
@@ -90,7 +92,10 @@ class Follower:
         self._publication = publication
         self._options = options or FollowerOptions()
         self._on_pass = on_pass
-        self._sources = {upstream: UpstreamSource(upstream, executor, messages) for upstream in upstreams.all}
+        self._sources = {
+            upstream: UpstreamSource(upstream, executor, messages, shortening_s=self._options.shortening_s)
+            for upstream in upstreams.all
+        }
         self._bad_passes = dict.fromkeys(upstreams.all, 0)
         self._progress = CatchUpProgress()
         self._next_comparison_at = 0.0
@@ -165,6 +170,7 @@ class Follower:
                 self._compare_with_others(upstream)
                 break
             shorter.append(source)
+            self._set_trouble(f"{upstream.name} is behind: its newest block is {upstream.tip_number}")
         return self._pause_after(outcomes)
 
     def _pause_after(self, outcomes: set[_Outcome]) -> float:
@@ -177,6 +183,7 @@ class Follower:
         return max(interval, min(self._upstreams.seconds_until_usable(), LONGEST_PAUSE_S))
 
     def _try_pass(self, upstream: Upstream, source: UpstreamSource) -> _Outcome:
+        tip_before = self._ingestor.view.tip_number
         try:
             self._pass(source)
         except UpstreamUnavailable:
@@ -190,10 +197,12 @@ class Follower:
         finally:
             self._note_tip(upstream, source)
         self._bad_passes[upstream] = 0
-        self.trouble = None
         self.last_pass_at = time.time()
         if not source.is_behind:
-            self.has_caught_up = True
+            self.trouble = None
+            # A long pass ends where the other node was at its begin; the one after it tells.
+            new_blocks = self._ingestor.view.tip_number - tip_before
+            self.has_caught_up = self.has_caught_up or new_blocks <= self._options.ready_max_lag_blocks
         self._on_pass(upstream)
         return _Outcome.COMPLETE
 

@@ -61,7 +61,11 @@ class Following:
         )
         urls = dict.fromkeys(check_url(url) for url in settings.upstream_url or ())
         self.upstreams = Upstreams(
-            [Upstream(url, self._network, limits=limits, patience=self._patience) for url in urls], expected
+            [
+                Upstream(url, self._network, f"upstream {number}", limits=limits, patience=self._patience)
+                for number, url in enumerate(urls, 1)
+            ],
+            expected,
         )
         self._executor = ThreadPoolExecutor(FETCHERS, thread_name_prefix="fastnode-fetch")
         self._carriers = ThreadPoolExecutor(CARRIERS, thread_name_prefix="fastnode-carry")
@@ -124,6 +128,7 @@ class Following:
                 poll_interval_s=settings.archiver_polling_interval_ms / 1000,
                 ready_max_lag_blocks=settings.ready_max_lag_blocks,
                 blocked_pause_s=self._patience.blocked_s,
+                shortening_s=self._patience.shortening_s,
             ),
             on_pass=self._on_pass,
         )

@@ -45,6 +45,9 @@ class Patience:
     unavailable_max_s: float = 30.0
     #: What a server asks for with Retry-After is obeyed up to this.
     retry_after_max_s: float = 300.0
+    #: A chain that only got shorter, with no other block in place of ours, is believed when it has said so for this
+    #: long: it may be a node that was started from an old backup.
+    shortening_s: float = 12.0
     #: When the answers are right but of no use, such as a checkpoint whose messages nobody has.
     blocked_s: float = 2.0
     aside_s: float = 30.0
@@ -69,17 +72,22 @@ class _Health:
 
 
 class Upstream:
-    """One other node.  Usable from any thread."""
+    """One other node.  Usable from any thread.
+
+    ``name`` stands for it wherever clients can look; its URL is in the log only.
+    """
 
     def __init__(
         self,
         url: str,
         network: NetworkThread,
+        name: str = "upstream",
         *,
         limits: ClientLimits | None = None,
         patience: Patience | None = None,
     ) -> None:
-        self.name = _without_secrets(url)
+        self.name = name
+        self._url_shown = _without_secrets(url)
         self.is_fastnode = False
         self.node_info: dict[str, Any] = {}
         #: Its newest block when it was asked last.
@@ -145,13 +153,14 @@ class Upstream:
             pause = min(self._patience.aside_s * 2**health.times_aside, self._patience.aside_max_s) * _jitter()
             self._enter(UpstreamState.ASIDE, reason, pause)
             health.times_aside += 1
-        logger.error("upstream put aside", extra=fields(upstream=self.name, reason=reason, seconds=round(pause, 1)))
+        facts = fields(upstream=self.name, url=self._url_shown, reason=reason, seconds=round(pause, 1))
+        logger.error("upstream put aside", extra=facts)
 
     def describe(self) -> dict[str, Any]:
         """For status reports."""
         health = self._health
         return {
-            "url": self.name,
+            "name": self.name,
             "state": health.state.value,
             "reason": health.reason or None,
             "since": int(health.since),
@@ -174,7 +183,8 @@ class Upstream:
             is_news = health.state is not UpstreamState.UNAVAILABLE
             self._enter(UpstreamState.UNAVAILABLE, str(error), pause)
         if is_news:
-            logger.warning("upstream unavailable", extra=fields(upstream=self.name, reason=str(error)))
+            facts = fields(upstream=self.name, url=self._url_shown, reason=str(error))
+            logger.warning("upstream unavailable", extra=facts)
 
     def _on_healthy(self) -> None:
         with self._lock:
@@ -182,10 +192,9 @@ class Upstream:
             self._health.failures = 0
             self._enter(UpstreamState.HEALTHY, "", 0.0)
         if before is not UpstreamState.HEALTHY:
-            version = self.node_info.get("nodeVersion")
-            logger.info(
-                "upstream healthy", extra=fields(upstream=self.name, version=version, is_fastnode=self.is_fastnode)
-            )
+            version, kind = self.node_info.get("nodeVersion"), self.is_fastnode
+            facts = fields(upstream=self.name, url=self._url_shown, version=version, is_fastnode=kind)
+            logger.info("upstream healthy", extra=facts)
 
     def _enter(self, state: UpstreamState, reason: str, pause_s: float) -> None:
         health = self._health

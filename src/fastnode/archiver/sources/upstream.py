@@ -14,10 +14,11 @@ taken over.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 import orjson
@@ -47,8 +48,7 @@ PAGE_BYTES_WANTED: Final = 2 << 20
 PAGES_AHEAD: Final = 3
 #: Headers in one question when the chains part.
 HEADERS_PER_QUESTION: Final = 32
-#: A chain that only got shorter, with no other block in place of ours, is believed when it says so this often:
-#: it may be a node that was started from an old backup.
+#: A chain that only got shorter must say so at least this often, however long it takes.
 POLLS_BEFORE_SHORTENING: Final = 3
 
 _NO_MESSAGES_IN_HASH: Final = in_hash(())
@@ -87,20 +87,38 @@ class _Page:
     failure: Exception | None = None
 
 
+@dataclass(slots=True)
+class _Shorter:
+    """Tips of a chain that is a part of ours, and how often and since when it has been so."""
+
+    tips: L2Tips
+    polls: int = 0
+    since: float = field(default_factory=time.monotonic)
+
+
 class UpstreamSource:
     """Follows one other node.  One pass at a time; ``executor`` fetches and decodes pages ahead.
 
-    ``messages`` is asked for messages from L1 before the node itself is.
+    ``messages`` is asked for messages from L1 before the node itself is.  ``shortening_s``: for how long the node
+    must have nothing but a part of what is stored before the rest is given up.
     """
 
     is_live: Final = True
 
-    def __init__(self, remote: RemoteNode, executor: Executor, messages: MessageSource | None = None) -> None:
+    def __init__(
+        self,
+        remote: RemoteNode,
+        executor: Executor,
+        messages: MessageSource | None = None,
+        *,
+        shortening_s: float = 0.0,
+    ) -> None:
         self._remote = remote
         self._executor = executor
         self._messages = messages
         self._page_items = PAGE_ITEMS_FIRST
-        self._shorter: tuple[L2Tips, int] | None = None  # the tips that are behind ours, and how often in a row
+        self._shortening_s = shortening_s
+        self._shorter: _Shorter | None = None
         #: Where the node was when it was asked last.
         self.tips: L2Tips | None = None
 
@@ -116,7 +134,7 @@ class UpstreamSource:
     def trust_nothing_shorter(self) -> None:
         """Another node still has the longer chain: start counting anew before this one shortens it."""
         if self._shorter is not None:
-            self._shorter = (self._shorter[0], 0)
+            self._shorter = _Shorter(self._shorter.tips)
 
     def records(self, stored: Callable[[], ChainView]) -> Generator[Record, None, None]:
         """One pass.  UpstreamError when the node does not answer or contradicts what is final, DecodeError,
@@ -190,10 +208,14 @@ class UpstreamSource:
         return stored.start_block - 1
 
     def _shorten(self, view: ChainView, tips: L2Tips, target: int) -> int:
-        tips_before, count = self._shorter or (tips, 0)
-        count = count + 1 if tips_before == tips else 1
-        self._shorter = (tips, count)
-        if count < POLLS_BEFORE_SHORTENING:
+        if self._shorter is None or self._shorter.tips != tips:
+            self._shorter = _Shorter(tips)
+        shorter = self._shorter
+        shorter.polls += 1
+        is_believed = (
+            shorter.polls >= POLLS_BEFORE_SHORTENING and time.monotonic() >= shorter.since + self._shortening_s
+        )
+        if not is_believed or target < view.tips.finalized.block.number:
             return view.tip_number
         self._shorter = None
         return target
