@@ -30,6 +30,7 @@ from fastnode.archiver.store import ArchiverStore
 from fastnode.rpc.chain_methods import METHODS
 from fastnode.rpc.chain_records import joint_block
 from fastnode.rpc.engine import Engine, Reply
+from fastnode.rpc.meters import CallMeters
 from fastnode.rpc.methods import MethodTable
 from fastnode.rpc.server import RpcServer
 from fastnode.rpc.view import View
@@ -114,9 +115,10 @@ class ServerProcess:
         assert self._process.stdout is not None
         return self._process.stdout.readline()
 
-    def processor_seconds(self) -> float:
+    def processor_seconds(self, mode: str = "") -> float:
+        """So far; from here on the server is ``metered`` or ``bare``, or stays what it is."""
         assert self._process.stdin is not None
-        self._process.stdin.write("\n")
+        self._process.stdin.write(mode + "\n")
         self._process.stdin.flush()
         return float(self._read())
 
@@ -205,6 +207,31 @@ def test_baseline_socket_canned(
         server.close()
 
 
+# ---- what metrics cost -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_socket_with_metrics(benchmark: BenchmarkFixture, fastnode_server: ServerProcess, call: str) -> None:
+    """``metrics_cost_percent``: processor time of the server with meters over that without, turn by turn."""
+    used: dict[str, list[float]] = {"metered": [], "bare": []}
+    request = post(CALLS[call])
+    client = Client(fastnode_server.port)
+    answer = client.answer_length(request)
+
+    def run() -> None:
+        for mode, seconds in used.items():
+            before = fastnode_server.processor_seconds(mode)
+            client.ask(request, answer, REQUESTS_PER_ROUND)
+            seconds.append(fastnode_server.processor_seconds() - before)
+
+    benchmark.pedantic(run, rounds=3 * ROUNDS, warmup_rounds=1)
+    fastnode_server.processor_seconds("bare")
+    client.close()
+    on, off = (min(seconds) / REQUESTS_PER_ROUND * 1e6 for seconds in used.values())
+    benchmark.extra_info["server_cpu_us"] = round(on, 2)
+    benchmark.extra_info["metrics_cost_percent"] = round((on / off - 1) * 100, 1)
+
+
 # ---- the server process ------------------------------------------------------------------------
 
 
@@ -238,11 +265,15 @@ async def serve(kind: str, argument: str) -> None:
         else:
             store = stack.enter_context(ArchiverStore.open(Path(argument), create=False))
             view = View(stack.enter_context(store.open_view()))
-            server = RpcServer(Engine(MethodTable(METHODS), lambda: view), host="127.0.0.1", port=0)
+            table = MethodTable(METHODS)
+            meters = CallMeters(method.name for method in table)
+            server = RpcServer(Engine(table, lambda: view), host="127.0.0.1", port=0)
             await server.start()
             port = server.port
         print(port, flush=True)
-        while await loop.run_in_executor(None, sys.stdin.readline):
+        while line := await loop.run_in_executor(None, sys.stdin.readline):
+            if kind != "canned" and line.strip():
+                server.engine.meters = meters if line.strip() == "metered" else None
             print(time.process_time(), flush=True)
 
 
