@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fastnode.admin.configuration import NodeConfiguration
+from fastnode.admin.validators import Validators
 from fastnode.config.allow_list import AllowedElement
 from fastnode.config.settings import Settings
 from fastnode.following.rollback import SyncOperator
@@ -65,7 +66,10 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
 
 
 def admin_methods(
-    configuration: NodeConfiguration, sync: SyncOperator | None = None, uploads: SnapshotUploads | None = None
+    configuration: NodeConfiguration,
+    validators: Validators | None = None,
+    sync: SyncOperator | None = None,
+    uploads: SnapshotUploads | None = None,
 ) -> list[Method]:
-    """Every method of the admin port; without ``sync`` or ``uploads`` those that need them say that there are none."""
-    return [*configuration_methods(configuration), *sync_methods(sync), *snapshot_methods(uploads)]
+    """Every method of the admin port; those that need what is None say that there is none."""
+    return [*configuration_methods(configuration, validators), *sync_methods(sync), *snapshot_methods(uploads)]

@@ -21,6 +21,7 @@ from typing import Any, Final, cast
 from fastnode.admin.api_key import AdminKey, ApiKeyGuard, choose_admin_key, introduce
 from fastnode.admin.configuration import NodeConfiguration
 from fastnode.admin.effects import configuration_of, connect_mempool, connect_polling
+from fastnode.admin.validators import Validators
 from fastnode.archiver.chain_import import adopt_chain_file
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.queries import ChainInfo, ChainView
@@ -307,6 +308,7 @@ class Node:
         if self._following is not None and settings.rpc_holdoff_ms:
             self._hold_off = HoldOff(settings.rpc_holdoff_ms / 1000)
         configuration = self._open_configuration(data)
+        validators = await asyncio.to_thread(Validators, settings.key_store_directory, configuration)
         methods = public_methods(
             settings,
             Services(
@@ -320,7 +322,7 @@ class Node:
         )
         self.public = self._server(methods, settings.host, settings.port, headers)
         await _listen(self.public, settings.port, "--port")
-        operator_methods = admin_methods(configuration, self._sync_operator, self._uploads)
+        operator_methods = admin_methods(configuration, validators, self._sync_operator, self._uploads)
         self.admin = self._server(operator_methods, settings.admin_host, settings.admin_port, headers)
         key = admin_key_of(settings)
         self.admin.set_guard(ApiKeyGuard.of(key))

@@ -8,7 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.admin.test_keystore import ADDRESS_0, ADDRESS_1, KEY_0, KEY_1, store, validator
+
 from fastnode.admin.api_key import HASH_FILE
+from fastnode.admin.validators import NO_KEYSTORE
 
 
 def ask(node: Any, method: str, *params: object, key: str | None = None) -> tuple[int, Any]:
@@ -128,3 +131,40 @@ def test_the_settings_of_the_networks_nodes_are_read_and_old_names_are_pointed_o
         node = start_node(old)
         assert node.process.wait(60) == 2
         assert f"{old.partition('=')[0]} is not a setting any more; " in node.log.read_text()
+
+
+def test_the_keystore_is_loaded_and_reloaded_and_no_key_is_ever_logged(
+    tmp_path: Path, start_node: Callable[..., Any], short_chain: Path
+) -> None:
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    (keys / "one.json").write_text(json.dumps(store(validator(KEY_0))))
+    arguments = ("--chain-file", short_chain, "--disable-admin-api-key", "--log-level=debug")
+    node = start_node(*arguments, KEY_STORE_DIRECTORY=str(keys)).wait_until_serving()
+    assert ask(node, "nodeAdmin_getConfig")[1]["result"]["validatorAddresses"] == [ADDRESS_0]
+
+    (keys / "two.json").write_text(json.dumps(store(validator(KEY_1))))
+    assert ask(node, "nodeAdmin_reloadKeystore") == (200, {"jsonrpc": "2.0", "id": 1})
+    assert ask(node, "nodeAdmin_getConfig")[1]["result"]["validatorAddresses"] == [ADDRESS_0, ADDRESS_1]
+
+    (keys / "three.json").write_text(json.dumps(store(validator("0x" + "77" * 32, publisher="0x" + "66" * 32))))
+    _, answer = ask(node, "nodeAdmin_reloadKeystore")
+    assert answer["error"]["code"] == -32000
+    assert answer["error"]["message"].startswith("Cannot reload keystore: validator 0x")
+    assert ask(node, "nodeAdmin_getConfig")[1]["result"]["validatorAddresses"] == [ADDRESS_0, ADDRESS_1]
+    assert node.stop() == 0
+    text = node.log.read_text() + json.dumps(answer)
+    assert not any(secret in text for secret in (KEY_0[2:], KEY_1[2:], "77" * 32, "66" * 32))
+
+    (keys / "three.json").write_text(json.dumps(store(validator("0x" + "77" * 32, coinbase=KEY_0))))
+    node = start_node(*arguments, FASTNODE_DEBUG="1", KEY_STORE_DIRECTORY=str(keys))
+    assert node.process.wait(60) == 1
+    assert node.entries()[-1]["message"].endswith("Invalid Ethereum address (validators.0.coinbase)")
+    assert KEY_0[2:] not in node.log.read_text()
+
+
+def test_without_a_keystore_a_reload_says_so(start_node: Callable[..., Any], short_chain: Path) -> None:
+    node = start_node("--chain-file", short_chain, "--disable-admin-api-key").wait_until_serving()
+    error = ask(node, "nodeAdmin_reloadKeystore")[1]["error"]
+    assert error == {"code": -32000, "message": NO_KEYSTORE}
+    assert node.stop() == 0

@@ -1,4 +1,4 @@
-"""The admin methods that show and change the running node's configuration."""
+"""The admin methods that show and change the running node's configuration and keys."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, Final
 import orjson
 
 from fastnode.admin.configuration import ConfigPatch, NodeConfiguration
+from fastnode.admin.validators import Validators
 from fastnode.rpc.methods import Call, Method, Parameter, common
 
 __all__ = ["methods"]
@@ -14,12 +15,18 @@ __all__ = ["methods"]
 _PATCH: Final = Parameter("config", ConfigPatch())
 
 
-def methods(configuration: NodeConfiguration) -> list[Method]:
+def methods(configuration: NodeConfiguration, validators: Validators | None = None) -> list[Method]:
+    """``validators`` None: as without a keystore."""
+    keys = validators or Validators(None, configuration)
+
     def get_config(_call: Call) -> bytes:
         return orjson.dumps(configuration.describe())
 
     def set_config(_call: Call, patch: dict[str, Any]) -> None:
         configuration.change(patch)
+
+    def reload_keystore(_call: Call) -> None:
+        keys.reload()
 
     return [
         Method(
@@ -35,5 +42,13 @@ def methods(configuration: NodeConfiguration) -> list[Method]:
             handler=set_config,
             in_thread=True,
             **common("void", _PATCH, may_be_absent=True),
+        ),
+        Method(
+            name="nodeAdmin_reloadKeystore",
+            summary="Read the keystore again and take over validators, coinbases, fee recipients and publishers; all "
+            "of it or, if anything is wrong, nothing.",
+            handler=reload_keystore,
+            in_thread=True,
+            **common("void", may_be_absent=True),
         ),
     ]

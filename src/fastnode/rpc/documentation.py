@@ -24,6 +24,8 @@ Parameters go by position; `?` marks one that may be left out or be `null`. *or 
 are served together and the form of the development set, which takes everything that the release set takes, holds
 ([compatibility](compatibility.md#method-sets)).
 
+Methods that begin with `nodeAdmin_` are on the admin port, all others on the public one.
+
 A wrong parameter is answered with the error -32602, which names the parameter, its position and what is allowed.
 """
 
@@ -95,12 +97,9 @@ def _type_rows(methods: Iterable[Method]) -> list[tuple[str, str]]:
 
 def _main() -> None:
     # The tables stand on this module's package; only the script looks back at them.
-    from fastnode.config.settings import Settings
-    from fastnode.logs.known_tags import KnownTags
-    from fastnode.method_tables import Services, public_methods
+    from fastnode.method_documentation import all_methods
 
-    services = Services(known_tags=KnownTags(1))
-    sys.stdout.write(render(public_methods(Settings(), services)))
+    sys.stdout.write(render(all_methods()))
 
 
 if __name__ == "__main__":
