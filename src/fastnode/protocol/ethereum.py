@@ -1,0 +1,59 @@
+"""What signatures on L1 are made of: Keccak-256 and secp256k1 with recovery."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from coincurve import PublicKey
+from Crypto.Hash import keccak
+
+from fastnode.protocol.checkpoint import CheckpointHeader
+
+__all__ = ["keccak_256", "payload_digest", "recover_signer", "signed_digest"]
+
+_WORD_BYTES: Final = 32
+_ADDRESS_BYTES: Final = 20
+_SIGNATURE_BYTES: Final = 65
+#: How wallets mark a signed 32-byte message, so that it cannot be a transaction.
+_SIGNED_MESSAGE: Final = b"\x19Ethereum Signed Message:\n32"
+#: What a committee signs begins with this type: the attestation of a checkpoint.
+_CHECKPOINT_ATTESTATION: Final = 1
+#: The last byte of a signature is the recovery id, plain or in Ethereum's old way.
+_RECOVERY_IDS: Final = {0: 0, 1: 1, 27: 0, 28: 1}
+
+#: Order of the curve; of two signatures s and n - s only the lower one is accepted on L1.
+_ORDER: Final = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
+
+
+def keccak_256(data: bytes) -> bytes:
+    return bytes(keccak.new(digest_bits=256, data=data).digest())
+
+
+def payload_digest(header: CheckpointHeader, archive_root: bytes, fee_asset_price_modifier: int) -> bytes:
+    """What L1 knows a proposed checkpoint by (32 bytes): field ``payloadDigest`` of its event."""
+    return keccak_256(
+        _CHECKPOINT_ATTESTATION.to_bytes(_WORD_BYTES, "big")
+        + archive_root
+        + fee_asset_price_modifier.to_bytes(_WORD_BYTES, "big", signed=True)
+        + header.hash()
+    )
+
+
+def signed_digest(message: bytes) -> bytes:
+    """What a key signs for a message of 32 bytes."""
+    return keccak_256(_SIGNED_MESSAGE + message)
+
+
+def recover_signer(digest: bytes, signature: bytes) -> bytes | None:
+    """The address (20 bytes) whose key made ``signature`` (r 32 | s 32 | v 1); None if no key did."""
+    if len(signature) != _SIGNATURE_BYTES or signature[64] not in _RECOVERY_IDS:
+        return None
+    if int.from_bytes(signature[32:64], "big") > _ORDER // 2:
+        return None
+    try:
+        key = PublicKey.from_signature_and_message(
+            signature[:64] + bytes([_RECOVERY_IDS[signature[64]]]), digest, hasher=None
+        )
+    except Exception:  # noqa: BLE001 - the library raises plain Exception for a point that is not on the curve
+        return None
+    return keccak_256(key.format(compressed=False)[1:])[-_ADDRESS_BYTES:]

@@ -1,0 +1,1 @@
+"""Who did their duty: statistics of validators from what was published."""

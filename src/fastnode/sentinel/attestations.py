@@ -1,0 +1,69 @@
+"""The committee of a checkpoint, and who of it signed.
+
+A published checkpoint has one attestation per committee member, in the committee's order.  A member that signed is
+known by its signature: the address is recovered from it, whatever address stands beside it.  A member that did not is
+known by its address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import orjson
+
+from fastnode.archiver.records import StoredCheckpoint
+from fastnode.protocol.checkpoint import CheckpointHeader, CommitteeAttestation
+from fastnode.protocol.ethereum import payload_digest, recover_signer, signed_digest
+from fastnode.protocol.header import AppendOnlyTreeSnapshot
+
+__all__ = ["Attestations", "join_committees", "read_attestations"]
+
+_NO_ADDRESS: Final = bytes(20)
+_NO_SIGNATURE: Final = bytes(65)
+
+
+@dataclass(frozen=True, slots=True)
+class Attestations:
+    """``members`` in the committee's order, None where a signature tells nobody's address."""
+
+    members: tuple[bytes | None, ...]
+    signers: frozenset[bytes]
+
+
+def read_attestations(checkpoint: StoredCheckpoint) -> Attestations:
+    """From what is stored of a complete checkpoint; about 50 microseconds per signature."""
+    listed = [
+        CommitteeAttestation.from_json(item, "attestations") for item in orjson.loads(checkpoint.attestations_json)
+    ]
+    if not listed:
+        return Attestations((), frozenset())
+    payload = payload_digest(
+        CheckpointHeader.from_json(orjson.loads(checkpoint.header_json), "header"),
+        AppendOnlyTreeSnapshot.from_json(orjson.loads(checkpoint.archive_json), "archive").root,
+        checkpoint.fee_asset_price_modifier,
+    )
+    digest = signed_digest(payload)
+    members: list[bytes | None] = []
+    signers = set()
+    for attestation in listed:
+        if attestation.signature == _NO_SIGNATURE:
+            members.append(attestation.address if attestation.address != _NO_ADDRESS else None)
+            continue
+        signer = recover_signer(digest, attestation.signature)
+        members.append(signer)
+        if signer is not None:
+            signers.add(signer)
+    return Attestations(tuple(members), frozenset(signers))
+
+
+def join_committees(found: Iterable[Attestations]) -> tuple[bytes, ...]:
+    """The committee that checkpoints of one epoch agree on; a member that none of them tells is left out."""
+    members: list[bytes | None] = []
+    for attestations in found:
+        if len(attestations.members) > len(members):
+            members += [None] * (len(attestations.members) - len(members))
+        for position, member in enumerate(attestations.members):
+            members[position] = members[position] or member
+    return tuple(dict.fromkeys(member for member in members if member is not None))

@@ -1,0 +1,202 @@
+"""Statuses of validators per slot, worked out from the stored checkpoints whenever somebody asks.
+
+    slot with a checkpoint       its proposer: checkpoint-mined; the others: attestation-sent or -missed
+    slot without one             its proposer: checkpoint-missed if blocks of it are known, else blocks-missed
+    epoch without a committee    nothing
+
+Nothing is kept but the addresses that were recovered from signatures, by checkpoint, so a reorg needs no undoing.  The
+committee of an epoch is what its checkpoints tell; who proposes in a slot is drawn on L1 and only known to a node that
+asks there, so without a source of proposers every member counts as an attester.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Final
+
+from fastnode.archiver.queries import ChainView
+from fastnode.sentinel.attestations import Attestations, join_committees, read_attestations
+from fastnode.sentinel.statistics import SlotTime, Status, count_missed, describe_validator
+
+__all__ = ["Sentinel"]
+
+#: A slot is looked at when it is over and its checkpoint had one more to arrive.
+LAG_SLOTS: Final = 2
+
+#: Checkpoints whose signers are remembered.
+_REMEMBERED_MAX: Final = 1 << 14
+
+#: ``proposer_of(slot)``: the address, None if it is not known.
+ProposerOf = Callable[[int], bytes | None]
+
+
+class Sentinel:
+    """May be asked from several threads.
+
+    ``history_epochs`` is the length of the statistics, ``proven_epochs`` how many proven epochs are counted.
+    ``is_ready`` says whether the chain is at its tip: if not, nobody has missed what has not been fetched.
+    """
+
+    def __init__(
+        self,
+        *,
+        history_epochs: int,
+        proven_epochs: int,
+        is_ready: Callable[[], bool],
+        proposer_of: ProposerOf = lambda slot: None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._history_epochs = history_epochs
+        self._proven_epochs = proven_epochs
+        self._is_ready = is_ready
+        self._proposer_of = proposer_of
+        self._now = now
+        self._lock = threading.Lock()
+        self._attestations: OrderedDict[bytes, Attestations] = OrderedDict()
+        #: Missed and all duties of each validator, by proven epoch.
+        self._proven: OrderedDict[int, dict[bytes, tuple[int, int]]] = OrderedDict()
+
+    # ---- answers -------------------------------------------------------------------------------
+
+    def validators_stats(self, view: ChainView) -> dict[str, Any]:
+        """ValidatorsStats over the newest slots."""
+        with self._lock:
+            look = _Look(view, self._history_epochs)
+            last = self._last_slot(view, look)
+            if last is None:
+                return {"stats": {}, "slotWindow": look.window}
+            first = max(0, last - look.window)
+            histories = self._histories(view, look, first, last)
+        stats = {
+            f"0x{address.hex()}": describe_validator(address, history, look.time)
+            for address, history in sorted(histories.items())
+        }
+        return {"stats": stats, "lastProcessedSlot": last, "initialSlot": first, "slotWindow": look.window}
+
+    def validator_stats(
+        self, view: ChainView, address: bytes, first: int | None = None, last: int | None = None
+    ) -> dict[str, Any] | None:
+        """SingleValidatorStats; None for one that was in no committee of these slots."""
+        with self._lock:
+            look = _Look(view, self._history_epochs)
+            newest = self._last_slot(view, look)
+            if newest is None:
+                return None
+            oldest = max(0, newest - look.window)
+            end = newest if last is None else min(last, newest)
+            # A slot beyond the history is not looked at, whoever asks.
+            begin = max(oldest, end - look.window if first is None else first)
+            history = self._histories(view, look, begin, end).get(address)
+            if history is None:
+                return None
+            self._count_proven_epochs(view, look, oldest)
+            performance = [
+                {"missed": counts[address][0], "total": counts[address][1], "epoch": epoch}
+                for epoch, counts in self._proven.items()
+                if address in counts
+            ]
+        return {
+            "validator": describe_validator(address, history, look.time),
+            "allTimeProvenPerformance": performance,
+            "lastProcessedSlot": newest,
+            "initialSlot": oldest,
+            "slotWindow": look.window,
+        }
+
+    # ---- slots ---------------------------------------------------------------------------------
+
+    def _last_slot(self, view: ChainView, look: _Look) -> int | None:
+        """The newest slot that can be judged."""
+        newest = look.time.slot_at(self._now()) - LAG_SLOTS
+        if not self._is_ready():
+            checkpoint = view.checkpoint(view.tips.checkpointed.checkpoint.number)
+            newest = min(newest, -1 if checkpoint is None else checkpoint.slot_number)
+        return newest if newest >= 0 else None
+
+    def _histories(self, view: ChainView, look: _Look, first: int, last: int) -> dict[bytes, list[tuple[int, Status]]]:
+        """What each member of a committee did in the slots ``first`` to ``last``."""
+        found: dict[bytes, list[tuple[int, Status]]] = {}
+        epoch, committee = -1, ()  # type: tuple[int, tuple[bytes, ...]]
+        for slot in range(first, last + 1):
+            if slot // look.epoch_duration != epoch:
+                epoch = slot // look.epoch_duration
+                committee = self._committee(view, epoch)
+            if not committee:
+                continue
+            attestations = self._of_slot(view, slot)
+            proposer = self._proposer_of(slot)
+            for member in committee:
+                status = _status(view, slot, member, attestations, is_proposer=member == proposer)
+                if status is not None:
+                    found.setdefault(member, []).append((slot, status))
+        return found
+
+    def _committee(self, view: ChainView, epoch: int) -> tuple[bytes, ...]:
+        found = (self._of_checkpoint(view, number) for number in view.checkpoint_numbers_of_epoch(epoch))
+        return join_committees(item for item in found if item is not None)
+
+    def _of_slot(self, view: ChainView, slot: int) -> Attestations | None:
+        number = view.checkpoint_number_by_slot(slot)
+        return None if number is None else self._of_checkpoint(view, number)
+
+    def _of_checkpoint(self, view: ChainView, number: int) -> Attestations | None:
+        checkpoint = view.checkpoint(number)
+        if checkpoint is None:
+            return None
+        key = checkpoint.header_hash + hashlib.sha256(checkpoint.attestations_json).digest()
+        known = self._attestations.get(key)
+        if known is None:
+            known = self._attestations[key] = read_attestations(checkpoint)
+            if len(self._attestations) > _REMEMBERED_MAX:
+                self._attestations.popitem(last=False)
+        return known
+
+    # ---- proven epochs ---------------------------------------------------------------------------
+
+    def _count_proven_epochs(self, view: ChainView, look: _Look, oldest_slot: int) -> None:
+        """Count the epochs that are proven to their last slot; what was counted once stays."""
+        proven = view.checkpoint(view.tips.proven.checkpoint.number)
+        if proven is None:
+            return
+        duration = look.epoch_duration
+        end = proven.slot_number // duration
+        if proven.number + 1 not in view.checkpoint_numbers_of_epoch(end):
+            # Nothing of this epoch is left to be proven, but more of it may come.
+            newest = look.time.slot_at(self._now()) // duration
+            end += newest > end
+        for epoch in range(-(-oldest_slot // duration), end):
+            if epoch in self._proven:
+                continue
+            histories = self._histories(view, look, epoch * duration, (epoch + 1) * duration - 1)
+            if histories:
+                self._proven[epoch] = {address: count_missed(history) for address, history in histories.items()}
+            while len(self._proven) > self._proven_epochs:
+                self._proven.popitem(last=False)
+
+
+class _Look:
+    """The constants of a chain, as far as slots go."""
+
+    def __init__(self, view: ChainView, history_epochs: int) -> None:
+        chain = view.chain
+        self.epoch_duration = chain.epoch_duration
+        self.window = history_epochs * chain.epoch_duration
+        self.time = SlotTime(chain.l1_genesis_time, chain.slot_duration)
+
+
+def _status(
+    view: ChainView, slot: int, member: bytes, attestations: Attestations | None, *, is_proposer: bool
+) -> Status | None:
+    if attestations is not None:
+        if is_proposer:
+            return Status.CHECKPOINT_MINED
+        return Status.ATTESTATION_SENT if member in attestations.signers else Status.ATTESTATION_MISSED
+    if not is_proposer:
+        return None
+    newest = view.block_info(view.tip_number)
+    # Blocks of a slot without a checkpoint can only be the newest ones.
+    return Status.CHECKPOINT_MISSED if newest is not None and newest.slot_number == slot else Status.BLOCKS_MISSED
