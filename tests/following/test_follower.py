@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import random
 from pathlib import Path
 
 import pytest
 from tests.following.conftest import following
-from tests.following.made_chain import MadeChain
+from tests.following.made_chain import SHAPE, MadeChain, made_chain
 from tests.following.scripted_upstream import ScriptedUpstream, scripted_upstream
 
 
@@ -197,3 +199,56 @@ def test_an_upstream_that_is_behind_does_not_take_blocks_away(tmp_path: Path, ch
         with second.lock:
             chain.propose()
         node.wait_for(chain)
+
+
+# ---- nodes that are no fastnode -----------------------------------------------------------------
+
+
+def genesis_file(chain: MadeChain, path: Path) -> Path:
+    lines = ({"kind": "chain", "version": 1, **chain.chain_record}, {"kind": "genesis", **chain.genesis})
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+class L1:
+    """Knows the messages of all checkpoints."""
+
+    name = "L1"
+
+    def __init__(self, chain: MadeChain) -> None:
+        self._chain = chain
+
+    def messages_of(self, checkpoint_number: int) -> list[bytes] | None:
+        units = self._chain.units
+        return list(units[checkpoint_number - 1].making.messages) if checkpoint_number <= len(units) else None
+
+
+def test_a_node_without_the_own_namespace_is_followed_with_a_genesis_file_and_l1(
+    tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
+) -> None:
+    upstream.is_fastnode = False
+    file = genesis_file(chain, tmp_path / "genesis.jsonl")
+    with following(tmp_path / "node", upstream.url, messages=L1(chain), genesis=file) as node:
+        node.wait_for(chain)
+        with upstream.lock:
+            chain.propose()
+            chain.publish()
+            chain.checkpoint(2)
+            chain.propose()
+        node.wait_for(chain)
+        assert "fastnode_getL1ToL2Messages" not in upstream.requests
+
+
+def test_checkpoints_without_messages_need_no_source_of_them(tmp_path: Path) -> None:
+    directory = tmp_path / "made"
+    directory.mkdir()
+    with made_chain(directory, dataclasses.replace(SHAPE, l1_to_l2=0)) as chain:
+        chain.checkpoint(2)
+        chain.checkpoint(1)
+        chain.propose(2)
+        file = genesis_file(chain, tmp_path / "genesis.jsonl")
+        with (
+            scripted_upstream(chain, is_fastnode=False) as upstream,
+            following(tmp_path / "node", upstream.url, genesis=file) as node,
+        ):
+            node.wait_for(chain)

@@ -29,6 +29,9 @@ __all__ = ["FeeRefresher", "Relay", "TxForwarder", "UpstreamPublicSimulator"]
 
 logger = logging.getLogger(__name__)
 
+#: Questions, and transactions, under way at a time: a slow upstream must not take all threads of the server.
+QUESTIONS_MAX: Final = 4
+FORWARDS_MAX: Final = 4
 #: Transactions that wait for an upstream; the oldest go first when there are more.
 WAITING_TXS_MAX: Final = 1000
 #: Answers of different questions that are kept for a moment.
@@ -54,9 +57,18 @@ class Relay:
         self._upstreams = upstreams
         self._answers: dict[bytes, tuple[float, Any]] = {}
         self._lock = threading.Lock()
+        self._turns = threading.BoundedSemaphore(QUESTIONS_MAX)
 
     def ask(self, method: str, parameters: Sequence[Any]) -> Any:
         """The result, None for nothing found.  ServerError with the other node's reason, or when none answers."""
+        if not self._turns.acquire(blocking=False):
+            raise ServerError(f"{QUESTIONS_MAX} questions to other nodes are under way; try again later")
+        try:
+            return self._ask(method, parameters)
+        finally:
+            self._turns.release()
+
+    def _ask(self, method: str, parameters: Sequence[Any]) -> Any:
         for upstream in self._upstreams.healthy():
             try:
                 return upstream.call(method, *parameters)
@@ -105,17 +117,22 @@ class TxForwarder:
         #: What a former run of the node may not have handed on; whoever has them takes them as known.
         self._waiting: deque[bytes] = deque(pool.pending_hashes(), maxlen=WAITING_TXS_MAX)
         self._is_flushing = threading.Lock()
+        self._turns = threading.BoundedSemaphore(FORWARDS_MAX)
 
     @property
     def waiting_count(self) -> int:
         return len(self._waiting)
 
     def forward(self, tx: Tx, tx_json: bytes) -> None:
-        """ServerError when an upstream refuses it; without one that answers it waits."""
-        try:
-            sent = self._send(tx_json)
-        except UpstreamRejection as rejection:
-            raise as_rpc_error(rejection) from rejection
+        """ServerError when an upstream refuses it; without one that answers, or with many on their way, it waits."""
+        sent = False
+        if self._turns.acquire(blocking=False):
+            try:
+                sent = self._send(tx_json)
+            except UpstreamRejection as rejection:
+                raise as_rpc_error(rejection) from rejection
+            finally:
+                self._turns.release()
         if not sent:
             self._waiting.append(tx.hash)
 

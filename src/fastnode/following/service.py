@@ -29,7 +29,7 @@ from fastnode.following.network import NetworkThread
 from fastnode.following.publication import Publication
 from fastnode.following.relay import FeeRefresher, Relay, TxForwarder, UpstreamPublicSimulator
 from fastnode.following.sync_control import SyncControl
-from fastnode.following.upstreams import Patience, Upstream, Upstreams, check_url
+from fastnode.following.upstreams import Patience, Upstream, Upstreams, UpstreamState, check_url
 from fastnode.mempool.fee_sources import LatestFees
 from fastnode.mempool.service import Mempool
 from fastnode.rpc.view import View
@@ -103,7 +103,7 @@ class Following:
                     continue
                 except (UpstreamError, DecodeError) as error:
                     raise StartError(f"upstream {upstream.name}: {error}") from error
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline or all(item.state is UpstreamState.ASIDE for item in self.upstreams.all):
                 break
             time.sleep(_RETRY_PAUSE_S)
         raise StartError(f"nothing is stored yet and no upstream can be followed: {self.upstreams.reasons()}")
