@@ -24,6 +24,7 @@ class Node:
 
     def __init__(self) -> None:
         self.calls: list[dict[str, Any]] = []
+        self.keys: list[str | None] = []  # x-api-key of each call
         self.answer: bytes = b'{"jsonrpc":"2.0","id":1,"result":7}'
         self.status = 200
         node = self
@@ -32,6 +33,7 @@ class Node:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 node.calls.append(json.loads(body))
+                node.keys.append(self.headers["x-api-key"])
                 self.send_response(node.status)
                 self.send_header("Content-Length", str(len(node.answer)))
                 self.end_headers()
@@ -94,6 +96,22 @@ def test_a_method_without_a_prefix_is_one_of_the_node(node: Node) -> None:
     assert node.calls == [{"jsonrpc": "2.0", "id": 1, "method": "node_getBlock", "params": [42]}]
     rpc("nodeAdmin_getConfig", "--url", node.url)
     assert node.calls[1]["method"] == "nodeAdmin_getConfig"
+
+
+def test_the_admin_key_is_sent_with_admin_methods_only(node: Node) -> None:
+    rpc("nodeAdmin_getConfig", "--url", node.url, "--api-key", "from-the-flag")
+    rpc("nodeAdmin_getConfig", "--url", node.url, FASTNODE_ADMIN_API_KEY="from-the-environment")
+    rpc("nodeAdmin_getConfig", "--url", node.url)
+    rpc("getBlockNumber", "--url", node.url, FASTNODE_ADMIN_API_KEY="from-the-environment")
+    assert node.keys == ["from-the-flag", "from-the-environment", None, None]
+
+
+def test_an_answer_401_is_printed_as_the_error_it_is(node: Node) -> None:
+    node.status = 401
+    node.answer = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Unauthorized"}}'
+    done = rpc("nodeAdmin_getConfig", "--url", node.url)
+    assert done.returncode == 1
+    assert "Unauthorized" in done.stderr
 
 
 def test_a_negative_number_is_a_parameter_and_no_option(node: Node) -> None:

@@ -15,6 +15,9 @@ __all__ = ["rpc"]
 DEFAULT_URL = "http://127.0.0.1:8080"
 DEFAULT_ADMIN_URL = "http://127.0.0.1:8880"
 
+#: A key on the command line is seen by everybody who lists the processes; in the environment it is not.
+KEY_ENVIRONMENT = "FASTNODE_ADMIN_API_KEY"
+
 _THIS_MACHINE = ("127.0.0.1", "localhost")
 
 PUBLIC_PREFIX = "node_"
@@ -25,10 +28,17 @@ ADMIN_PREFIX = "nodeAdmin_"
 @click.option(
     "--url", metavar="URL", help=f"Where the node is.  [default: {DEFAULT_URL}, {DEFAULT_ADMIN_URL} for nodeAdmin_]"
 )
+@click.option(
+    "--api-key",
+    envvar=KEY_ENVIRONMENT,
+    metavar="KEY",
+    help=f"Key of the admin port, sent with nodeAdmin_ methods only.  [env: {KEY_ENVIRONMENT}, which other users "
+    "of the machine do not see]",
+)
 @click.option("--timeout", type=float, default=30.0, metavar="SECONDS", show_default=True, help="How long to wait.")
 @click.argument("method")
 @click.argument("parameters", metavar="[PARAMS]...", nargs=-1)
-def rpc(method: str, parameters: tuple[str, ...], url: str | None, timeout: float) -> int:
+def rpc(method: str, parameters: tuple[str, ...], url: str | None, api_key: str | None, timeout: float) -> int:
     """Call METHOD of a running node and print the result.
 
     A parameter is read as JSON if it is JSON and as a string otherwise; a METHOD without a prefix
@@ -41,9 +51,11 @@ def rpc(method: str, parameters: tuple[str, ...], url: str | None, timeout: floa
     """
     if "_" not in method:
         method = PUBLIC_PREFIX + method
+    is_admin = method.startswith(ADMIN_PREFIX)
     if url is None:
-        url = DEFAULT_ADMIN_URL if method.startswith(ADMIN_PREFIX) else DEFAULT_URL
-    answer = _call(url, method, [_parameter(text) for text in parameters], timeout)
+        url = DEFAULT_ADMIN_URL if is_admin else DEFAULT_URL
+    headers = {"x-api-key": api_key} if is_admin and api_key else {}
+    answer = _call(url, method, [_parameter(text) for text in parameters], headers, timeout)
     if "error" in answer:
         _print_json(answer["error"], error=True)
         return 1
@@ -61,14 +73,14 @@ def _parameter(text: str) -> Any:
         return text
 
 
-def _call(url: str, method: str, parameters: list[Any], timeout: float) -> dict[str, Any]:
+def _call(url: str, method: str, parameters: list[Any], headers: dict[str, str], timeout: float) -> dict[str, Any]:
     import http.client
     from urllib.error import HTTPError, URLError
     from urllib.request import ProxyHandler, Request, build_opener
 
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}).encode()
     try:
-        request = Request(url, data=body, headers={"Content-Type": "application/json"})
+        request = Request(url, data=body, headers={"Content-Type": "application/json", **headers})
         if request.type not in ("http", "https"):
             raise StartError(f"--url {url} is not an http or https address")
         # This machine is called directly: a proxy set up for the outside world does not know it.
