@@ -21,11 +21,13 @@ from fastnode.rpc.contract_methods import methods as contract_methods
 from fastnode.rpc.fastnode_methods import methods as fastnode_methods
 from fastnode.rpc.log_methods import methods as log_methods
 from fastnode.rpc.methods import Method
+from fastnode.rpc.slash_methods import methods as slash_methods
 from fastnode.rpc.snapshot_methods import methods as snapshot_methods
 from fastnode.rpc.sync_methods import methods as sync_methods
 from fastnode.rpc.tx_methods import methods as tx_methods
 from fastnode.rpc.upstream_methods import Questions
 from fastnode.rpc.upstream_methods import methods as upstream_methods
+from fastnode.sentinel.sentinel import Sentinel
 from fastnode.snapshots.service import SnapshotUploads
 
 __all__ = ["Services", "admin_methods", "public_methods"]
@@ -47,6 +49,8 @@ class Services:
     sync_status: Callable[[], dict[str, Any] | None] = lambda: None
     #: Answers what only a full node can; None when nobody is followed.
     questions: Questions | None = None
+    #: Watches validators; None when that is not wanted.
+    sentinel: Sentinel | None = None
 
     def is_pending_tx(self, tx_hash: bytes) -> bool:
         return self.mempool is not None and self.mempool.pool.is_waiting(tx_hash)
@@ -60,7 +64,7 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
         *log_methods(services.known_tags, tags_max=settings.rpc_max_tags, logs_max=settings.archiver_max_logs),
         *contract_methods(services.function_names, services.allow_list_extension),
         *tx_methods(services.mempool),
-        *upstream_methods(services.questions),
+        *upstream_methods(services.questions, services.sentinel),
         *fastnode_methods(services.sync_status),
     ]
 
@@ -72,4 +76,9 @@ def admin_methods(
     uploads: SnapshotUploads | None = None,
 ) -> list[Method]:
     """Every method of the admin port; those that need what is None say that there is none."""
-    return [*configuration_methods(configuration, validators), *sync_methods(sync), *snapshot_methods(uploads)]
+    return [
+        *configuration_methods(configuration, validators),
+        *sync_methods(sync),
+        *snapshot_methods(uploads),
+        *slash_methods(),
+    ]

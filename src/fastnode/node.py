@@ -52,6 +52,7 @@ from fastnode.rpc.methods import Method, MethodSet, MethodTable
 from fastnode.rpc.server import HttpServer, RpcServer, describe_bind_error
 from fastnode.rpc.version_headers import version_headers
 from fastnode.rpc.view import View
+from fastnode.sentinel.sentinel import Sentinel
 from fastnode.snapshots.index import Network
 from fastnode.snapshots.service import SnapshotUploads
 from fastnode.snapshots.startup import start_from_snapshot
@@ -318,6 +319,7 @@ class Node:
                 is_ready=self._is_ready,
                 sync_status=self._sync_status,
                 questions=None if self._following is None else self._following.relay,
+                sentinel=self._open_sentinel(),
             ),
         )
         self.public = self._server(methods, settings.host, settings.port, headers)
@@ -354,6 +356,16 @@ class Node:
             logger.warning("no metrics", extra=fields(reason=describe_bind_error(error, host, port)))
             return
         self.metrics = server
+
+    def _open_sentinel(self) -> Sentinel | None:
+        settings = self.settings
+        if not settings.sentinel_enabled:
+            return None
+        return Sentinel(
+            history_epochs=settings.sentinel_history_length_in_epochs,
+            proven_epochs=settings.sentinel_historic_proven_performance_length_in_epochs,
+            is_ready=self._is_ready,
+        )
 
     def _open_configuration(self, data: ChainData) -> NodeConfiguration:
         configuration = configuration_of(

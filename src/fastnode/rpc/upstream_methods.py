@@ -11,6 +11,7 @@ import orjson
 
 from fastnode.rpc.methods import Call, Method, Parameter, common
 from fastnode.rpc.parameters import Integer, reject_type
+from fastnode.sentinel.sentinel import Sentinel
 
 __all__ = ["Questions", "methods"]
 
@@ -43,17 +44,23 @@ class EthAddress:
 
 
 class _UpstreamMethods:
-    def __init__(self, questions: Questions | None) -> None:
+    def __init__(self, questions: Questions | None, sentinel: Sentinel | None) -> None:
         self._questions = questions
+        self._sentinel = sentinel
 
-    def validators_stats(self, _call: Call) -> bytes:
+    def validators_stats(self, call: Call) -> bytes:
+        if self._sentinel is not None:
+            return orjson.dumps(self._sentinel.validators_stats(call.view.chain))
         if self._questions is None:
             return _NO_STATISTICS
         return orjson.dumps(self._questions.ask_cached("node_getValidatorsStats", [], STATISTICS_AGE_MAX_S))
 
     def validator_stats(
-        self, _call: Call, address: str, from_slot: int | None = None, to_slot: int | None = None
+        self, call: Call, address: str, from_slot: int | None = None, to_slot: int | None = None
     ) -> bytes | None:
+        if self._sentinel is not None:
+            stats = self._sentinel.validator_stats(call.view.chain, bytes.fromhex(address[2:]), from_slot, to_slot)
+            return None if stats is None else orjson.dumps(stats)
         if self._questions is None:
             return None
         parameters = [address, from_slot, to_slot]
@@ -61,20 +68,21 @@ class _UpstreamMethods:
         return None if answer is None else orjson.dumps(answer)
 
 
-def methods(questions: Questions | None) -> list[Method]:
-    """``questions`` None: nobody is followed, and the answers are those of a node that does not watch validators."""
-    handlers = _UpstreamMethods(questions)
+def methods(questions: Questions | None, sentinel: Sentinel | None = None) -> list[Method]:
+    """``sentinel`` answers if there is one, else the followed node; without both the answers are those of a node that
+    does not watch validators."""
+    handlers = _UpstreamMethods(questions, sentinel)
     return [
         Method(
             name="node_getValidatorsStats",
-            summary="What each validator did in the last slots, as the followed node has seen it.",
+            summary="What each validator did in the last slots.",
             handler=handlers.validators_stats,
             in_thread=True,
             **common("ValidatorsStats"),
         ),
         Method(
             name="node_getValidatorStats",
-            summary="What one validator did, as the followed node has seen it.",
+            summary="What one validator did.",
             handler=handlers.validator_stats,
             in_thread=True,
             **common(

@@ -1,0 +1,64 @@
+"""The methods about validators, as a node with settings of its own answers them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conftest import PATIENCE_S, NodeProcess
+
+KEY = "5e1ec7ed" * 8
+KEY_HASH = hashlib.sha256(KEY.encode()).hexdigest()
+NOBODY = "0x" + "12" * 20
+
+Start = Callable[..., NodeProcess]
+
+
+def admin(node: NodeProcess, method: str, *parameters: object) -> Any:
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}).encode()
+    headers = {"Content-Type": "application/json", "x-api-key": KEY}
+    request = urllib.request.Request(f"http://127.0.0.1:{node.admin_port}", data=body, headers=headers)
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
+        return json.loads(response.read())
+
+
+def test_a_node_that_does_not_watch_gives_the_empty_answer(start_node: Start, short_chain: Path) -> None:
+    node = start_node("--chain-file", short_chain).wait_until_serving()
+    assert node.call("node_getValidatorsStats")["result"] == {"stats": {}, "slotWindow": 0}
+    assert "result" not in node.call("node_getValidatorStats", NOBODY)
+
+
+def test_a_node_that_watches_says_how_far_back(start_node: Start, short_chain: Path) -> None:
+    node = start_node(
+        "--chain-file", short_chain, SENTINEL_ENABLED="true", SENTINEL_HISTORY_LENGTH_IN_EPOCHS="3"
+    ).wait_until_serving()
+    answer = node.call("node_getValidatorsStats")["result"]
+    assert answer["stats"] == {}  # a chain without a committee
+    assert answer["slotWindow"] == 3 * 4
+    assert answer["lastProcessedSlot"] - answer["initialSlot"] == 3 * 4
+    assert "result" not in node.call("node_getValidatorStats", NOBODY, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters"),
+    [
+        ("nodeAdmin_getSlashOffenses", ["all"]),
+        ("nodeAdmin_getSlashOffenses", ["current"]),
+        ("nodeAdmin_getSlashOffenses", [7]),
+        ("nodeAdmin_getSlashOffenses", ["7"]),
+        ("nodeAdmin_getSlashPayloads", []),
+    ],
+)
+def test_a_node_that_slashes_nobody_says_so(
+    start_node: Start, short_chain: Path, method: str, parameters: list[object]
+) -> None:
+    node = start_node("--chain-file", short_chain, SVC_ADMIN_API_KEY_HASH=KEY_HASH).wait_until_serving()
+    error = admin(node, method, *parameters)["error"]
+    assert (error["code"], error["message"]) == (-32000, "Slasher client not enabled")
+    for wrong in ("none", -1, 1.5, None, []):
+        assert admin(node, "nodeAdmin_getSlashOffenses", wrong)["error"]["code"] == -32602
