@@ -272,3 +272,14 @@ def test_set_config_answers_without_a_result_and_get_config_shows_the_change() -
 def test_what_is_wrong_with_a_call_is_answered_with_32602(params: list[Any], message: str) -> None:
     error = run(NodeConfiguration(Settings()), "nodeAdmin_setConfig", *params)["error"]
     assert error == {"code": -32602, "message": f"Invalid params: {message}"}
+
+
+def test_the_environment_names_are_those_of_the_networks_nodes() -> None:
+    names = json.loads((DATA / "environment_names.json").read_text())
+    by_name = {key.name: key for key in KEYS}
+    for key_name, environment_name in names.items():
+        setting = by_name[key_name].setting
+        assert setting is not None
+        assert environment_name in setting.environment
+    others = {key.name for key in KEYS if key.setting is not None} - set(names)
+    assert others == {"maxTxsPerBlock", "slashSelfAllowed"}  # these have no name there

@@ -73,3 +73,58 @@ def test_every_setting_is_taken_by_a_command() -> None:
     known = all_options(root)
     for setting in rows(Settings):
         assert {setting.flag, *setting.other_flags} <= known
+
+
+#: The flags and environment names of the service specification, with the settings that they are.
+SPECIFIED = {
+    "port": ("--port",),
+    "admin-port": ("--admin-port",),
+    "data-directory": ("--data-directory",),
+    "admin-api-key-hash": ("--admin-api-key-hash", "SVC_ADMIN_API_KEY_HASH"),
+    "disable-admin-api-key": ("--disable-admin-api-key", "SVC_DISABLE_ADMIN_API_KEY"),
+    "reset-admin-api-key": ("--reset-admin-api-key", "SVC_RESET_ADMIN_API_KEY"),
+    "p2p-rpc-price-bump-percentage": ("P2P_RPC_PRICE_BUMP_PERCENTAGE",),
+    "initial-eth-per-fee-asset": ("--initialEthPerFeeAsset", "SVC_INITIAL_ETH_PER_FEE_ASSET"),
+    "max-l2-block-gas": ("--maxL2BlockGas", "SEQ_MAX_L2_BLOCK_GAS"),
+    "max-da-block-gas": ("--maxDABlockGas", "SEQ_MAX_DA_BLOCK_GAS"),
+    "per-block-allocation-multiplier": ("--perBlockAllocationMultiplier", "SEQ_PER_BLOCK_ALLOCATION_MULTIPLIER"),
+    "max-txs-per-checkpoint": ("--maxTxsPerCheckpoint", "SEQ_MAX_TX_PER_CHECKPOINT"),
+    "validate-max-l2-block-gas": ("--validateMaxL2BlockGas", "VALIDATOR_MAX_L2_BLOCK_GAS"),
+    "validate-max-da-block-gas": ("--validateMaxDABlockGas", "VALIDATOR_MAX_DA_BLOCK_GAS"),
+    "validate-max-txs-per-block": ("--validateMaxTxsPerBlock", "VALIDATOR_MAX_TX_PER_BLOCK"),
+    "validate-max-txs-per-checkpoint": ("--validateMaxTxsPerCheckpoint", "VALIDATOR_MAX_TX_PER_CHECKPOINT"),
+    "tx-public-setup-allow-list-extend": ("--txPublicSetupAllowListExtend", "TX_PUBLIC_SETUP_ALLOWLIST"),
+    "validator-ha-signing-enabled": ("VALIDATOR_HA_SIGNING_ENABLED",),
+    "validator-ha-database-url": ("VALIDATOR_HA_DATABASE_URL",),
+    "validator-ha-node-id": ("VALIDATOR_HA_NODE_ID",),
+    "blob-file-store-urls": ("BLOB_FILE_STORE_URLS",),
+    "blob-file-store-upload-url": ("BLOB_FILE_STORE_UPLOAD_URL",),
+    "blob-archive-api-url": ("BLOB_ARCHIVE_API_URL",),
+    "bot-min-fee-padding": ("--bot.minFeePadding", "BOT_MIN_FEE_PADDING"),
+    "seq-polling-interval-ms": ("SEQ_POLLING_INTERVAL_MS",),
+    "l1-publishing-time": ("SEQ_L1_PUBLISHING_TIME_ALLOWANCE_IN_SLOT",),
+    "prover-node": ("--prover-node",),
+    "key-store-directory": ("KEY_STORE_DIRECTORY",),
+    "sync-mode": ("--sync-mode", "SYNC_MODE"),
+    "snapshots-urls": ("--snapshots-urls", "SYNC_SNAPSHOTS_URLS", "SYNC_SNAPSHOTS_URL"),
+    "registry-address": ("--registry-address", "REGISTRY_CONTRACT_ADDRESS"),
+    "rollup-version": ("--rollup-version", "ROLLUP_VERSION"),
+    "l1-chain-id": ("--l1-chain-id", "L1_CHAIN_ID"),
+    "network": ("--network", "NETWORK"),
+}
+
+
+@pytest.mark.parametrize("name", SPECIFIED)
+def test_a_setting_has_the_names_of_the_service_specification(name: str) -> None:
+    setting = next(setting for setting in rows(Settings) if setting.name == name)
+    assert set(SPECIFIED[name]) <= {setting.flag, *setting.other_flags, *setting.environment}
+
+
+def test_the_defaults_are_those_of_the_service_specification() -> None:
+    values = Settings()
+    assert values.initial_eth_per_fee_asset == 10_000_000
+    assert values.per_block_allocation_multiplier == 2
+    assert values.p2p_rpc_price_bump_percentage == 10
+    assert (values.slash_duplicate_proposal_penalty, values.slash_duplicate_attestation_penalty) == (0, 0)
+    unset = ("max_l2_block_gas", "max_da_block_gas", "max_txs_per_checkpoint", "validate_max_l2_block_gas")
+    assert all(getattr(values, name) is None for name in (*unset, "validate_max_txs_per_checkpoint"))
