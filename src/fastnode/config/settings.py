@@ -123,7 +123,7 @@ class Settings(ValidatorSettings, BuildingSettings, OperatorSettings, Observabil
         CHAIN,
         "How many checkpoints back the state can be asked for; 0 or less keeps all.",
         commands=(START, IMPORT),
-        environment=("WS_NUM_HISTORIC_CHECKPOINTS",),
+        environment=("WS_NUM_HISTORIC_CHECKPOINTS", "WS_NUM_HISTORIC_BLOCKS"),
     )
     tag_filter_mb: int = setting(
         16,
