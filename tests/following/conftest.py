@@ -12,7 +12,7 @@ import pytest
 from tests.following.made_chain import MadeChain, made_chain
 from tests.following.scripted_upstream import ScriptedUpstream, scripted_upstream
 
-from fastnode.archiver.sources.base import MessageSource
+from fastnode.archiver.sources.base import L1Tips, MessageSource
 from fastnode.chain_data import ChainData
 from fastnode.config.settings import Settings
 from fastnode.following.publication import Publication
@@ -40,7 +40,12 @@ class FollowingNode:
     """Databases and the thread that fills them."""
 
     def __init__(
-        self, directory: Path, stack: ExitStack, settings: Settings, messages: MessageSource | None = None
+        self,
+        directory: Path,
+        stack: ExitStack,
+        settings: Settings,
+        messages: MessageSource | None = None,
+        l1_tips: L1Tips | None = None,
     ) -> None:
         self.directory = directory
         self.failures: list[BaseException] = []
@@ -57,7 +62,9 @@ class FollowingNode:
             store.adopt_chain(*self.following.learn_chain(settings.genesis))
         publication = Publication(lambda view: self.published.append(view.tip_number))
         self.ingestor = self.data.open_ingestor(verify=settings.verify, on_commit=publication)
-        self.follower = self.following.follow(self.ingestor, self.control, publication, messages=messages)
+        self.follower = self.following.follow(
+            self.ingestor, self.control, publication, messages=messages, l1_tips=l1_tips
+        )
         self._thread = IngestionThread(
             self.data,
             self.ingestor,
@@ -109,12 +116,16 @@ class FollowingNode:
 
 @contextmanager
 def following(
-    directory: Path, *urls: str, messages: MessageSource | None = None, **settings: Any
+    directory: Path,
+    *urls: str,
+    messages: MessageSource | None = None,
+    l1_tips: L1Tips | None = None,
+    **settings: Any,
 ) -> Iterator[FollowingNode]:
     """A node that follows these URLs; stopped and closed at the end."""
     with ExitStack() as stack:
         values: dict[str, Any] = {"archiver_polling_interval_ms": 5, "upstream_timeout_s": 10.0} | settings
-        node = FollowingNode(directory, stack, Settings(upstream_url=urls, **values), messages)
+        node = FollowingNode(directory, stack, Settings(upstream_url=urls, **values), messages, l1_tips)
         yield node
     assert not node.failures, node.failures
 

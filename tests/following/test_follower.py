@@ -252,3 +252,23 @@ def test_checkpoints_without_messages_need_no_source_of_them(tmp_path: Path) -> 
             following(tmp_path / "node", upstream.url, genesis=file) as node,
         ):
             node.wait_for(chain)
+
+
+def test_what_l1_says_is_final_goes_before_what_the_node_says(
+    tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
+) -> None:
+    class Tips:
+        known: tuple[int, int] | None = (5, 99)
+
+        def newest(self) -> tuple[int, int] | None:
+            return self.known
+
+    tips = Tips()
+    with following(tmp_path / "node", upstream.url, l1_tips=tips) as node:
+        node.wait(lambda: node.tips.proposed == chain.tips().proposed)
+        tips.known = (4, 2)
+        with upstream.lock:
+            chain.publish()
+        node.wait(lambda: node.tips.checkpointed == chain.tips().checkpointed)
+        node.wait(lambda: node.tips.proven.checkpoint.number == 6)
+        assert node.tips.finalized.checkpoint.number == 6, "what is final stays final"

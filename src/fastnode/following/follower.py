@@ -17,7 +17,7 @@ from typing import Any, Final
 from fastnode.archiver.chain_export import stored_records
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.queries import ChainView
-from fastnode.archiver.sources.base import MessageSource, Record, UndoRecord
+from fastnode.archiver.sources.base import L1Tips, MessageSource, Record, UndoRecord
 from fastnode.archiver.sources.upstream import UpstreamSource
 from fastnode.errors import BlockRejected, DecodeError, MessagesUnavailable, UpstreamError, UpstreamUnavailable
 from fastnode.following.progress import CatchUpProgress
@@ -83,6 +83,7 @@ class Follower:
         executor: Executor,
         *,
         messages: MessageSource | None = None,
+        l1_tips: L1Tips | None = None,
         options: FollowerOptions | None = None,
         on_pass: Callable[[Upstream], None] = lambda upstream: None,
     ) -> None:
@@ -93,7 +94,9 @@ class Follower:
         self._options = options or FollowerOptions()
         self._on_pass = on_pass
         self._sources = {
-            upstream: UpstreamSource(upstream, executor, messages, shortening_s=self._options.shortening_s)
+            upstream: UpstreamSource(
+                upstream, executor, messages, l1_tips=l1_tips, shortening_s=self._options.shortening_s
+            )
             for upstream in upstreams.all
         }
         self._bad_passes = dict.fromkeys(upstreams.all, 0)

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.queries import ChainInfo
-from fastnode.archiver.sources.base import ChainRecord, GenesisRecord, MessageSource
+from fastnode.archiver.sources.base import ChainRecord, GenesisRecord, L1Tips, MessageSource
 from fastnode.config.settings import Settings
 from fastnode.errors import DecodeError, StartError, UpstreamError, UpstreamFault, UpstreamUnavailable
 from fastnode.following.client import ClientLimits
@@ -30,7 +30,7 @@ from fastnode.following.publication import Publication
 from fastnode.following.relay import FeeRefresher, Relay, TxForwarder, UpstreamPublicSimulator
 from fastnode.following.sync_control import SyncControl
 from fastnode.following.upstreams import Patience, Upstream, Upstreams, UpstreamState, check_url
-from fastnode.mempool.fee_sources import LatestFees
+from fastnode.mempool.fee_sources import FeeSource, LatestFees
 from fastnode.mempool.service import Mempool
 from fastnode.rpc.view import View
 
@@ -115,7 +115,9 @@ class Following:
         publication: Publication,
         *,
         messages: MessageSource | None = None,
+        l1_tips: L1Tips | None = None,
     ) -> Follower:
+        """The loop, not running yet.  ``messages`` and ``l1_tips``: what L1 says goes before what upstreams say."""
         settings = self._settings
         self.follower = Follower(
             ingestor,
@@ -124,6 +126,7 @@ class Following:
             publication,
             self._executor,
             messages=messages,
+            l1_tips=l1_tips,
             options=FollowerOptions(
                 poll_interval_s=settings.archiver_polling_interval_ms / 1000,
                 ready_max_lag_blocks=settings.ready_max_lag_blocks,
@@ -134,18 +137,21 @@ class Following:
         )
         return self.follower
 
-    def attach(self, mempool: Mempool, view: Callable[[], View | None]) -> None:
+    def attach(self, mempool: Mempool, view: Callable[[], View | None], *, l1_fees: FeeSource | None = None) -> None:
         """Carry transactions and fees; to be called before the node serves and before :meth:`follow`.
 
-        A simulator that an operator chose stays.
+        A simulator that an operator chose stays; with ``l1_fees`` nobody is asked for fees.
         """
         forwarder = TxForwarder(self.upstreams, mempool.pool, self._carriers)
         mempool.sink = forwarder
         self._after_passes.append(lambda upstream: forwarder.on_pass())
         if mempool.simulator is None:
             mempool.simulator = UpstreamPublicSimulator(self.relay)
-        fees = FeeRefresher(LatestFees())
-        self._after_passes.append(lambda upstream: _refresh_fees(fees, upstream, mempool))
+        if l1_fees is not None:
+            mempool.fees = l1_fees
+        else:
+            fees = FeeRefresher(LatestFees())
+            self._after_passes.append(lambda upstream: _refresh_fees(fees, upstream, mempool))
         if self._settings.mirror_pending_txs:
             self._after_passes.append(PendingTxMirror(mempool, view, self._carriers).on_pass)
 

@@ -42,6 +42,7 @@ __all__ = [
     "ChainRecord",
     "CheckpointRecord",
     "GenesisRecord",
+    "L1Tips",
     "MessageSource",
     "Record",
     "TipsRecord",
@@ -263,5 +264,16 @@ class MessageSource(Protocol):
         """The messages that a checkpoint inserts, without padding; None if they are not known (yet).
 
         May block for its own time-outs; called from worker threads.  The answer is a claim like all others.
+        """
+        ...
+
+
+class L1Tips(Protocol):
+    """How far L1 says that the chain is proven and final; goes before what another node says."""
+
+    def newest(self) -> tuple[int, int] | None:
+        """Numbers of the newest proven and of the newest finalized checkpoint; None before L1 has answered.
+
+        Answers at once, from what is known; may be called from any thread.
         """
         ...

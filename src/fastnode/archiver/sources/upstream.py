@@ -27,6 +27,7 @@ from fastnode.archiver.queries import ChainView
 from fastnode.archiver.sources.base import (
     BlockRecord,
     CheckpointRecord,
+    L1Tips,
     MessageSource,
     Record,
     TipsRecord,
@@ -36,7 +37,7 @@ from fastnode.errors import DecodeError, MessagesUnavailable, UpstreamFault, Ups
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.messages import in_hash
-from fastnode.protocol.tips import L2Tips
+from fastnode.protocol.tips import L2Tips, TipId
 
 __all__ = ["RemoteNode", "UpstreamSource"]
 
@@ -99,8 +100,9 @@ class _Shorter:
 class UpstreamSource:
     """Follows one other node.  One pass at a time; ``executor`` fetches and decodes pages ahead.
 
-    ``messages`` is asked for messages from L1 before the node itself is.  ``shortening_s``: for how long the node
-    must have nothing but a part of what is stored before the rest is given up.
+    ``messages`` is asked for messages from L1 before the node itself is, ``l1_tips`` for what is proven and final
+    in its place.  ``shortening_s``: for how long the node must have nothing but a part of what is stored before
+    the rest is given up.
     """
 
     is_live: Final = True
@@ -111,11 +113,13 @@ class UpstreamSource:
         executor: Executor,
         messages: MessageSource | None = None,
         *,
+        l1_tips: L1Tips | None = None,
         shortening_s: float = 0.0,
     ) -> None:
         self._remote = remote
         self._executor = executor
         self._messages = messages
+        self._l1_tips = l1_tips
         self._page_items = PAGE_ITEMS_FIRST
         self._shortening_s = shortening_s
         self._shorter: _Shorter | None = None
@@ -159,7 +163,7 @@ class UpstreamSource:
         if self.is_behind:
             return
         yield from content
-        yield from _tips_record(stored(), tips)
+        yield from self._tips_record(stored(), tips)
 
     # ---- where the chains part -----------------------------------------------------------------
 
@@ -254,6 +258,27 @@ class UpstreamSource:
             if header is not None and _is_stored(view, number, BlockHeader.from_json(header, "header").hash()):
                 newest = number
         return newest
+
+    def _tips_record(self, view: ChainView, tips: L2Tips) -> Iterator[TipsRecord]:
+        """Proven and finalized tips, as far as they are stored; what is final stays final."""
+        ours = view.tips
+        proven, finalized = self._proven_and_finalized(view, tips)
+        if finalized.checkpoint.number < ours.finalized.checkpoint.number:
+            finalized = ours.finalized
+        if proven.checkpoint.number < finalized.checkpoint.number:
+            proven = finalized
+        if (proven, finalized) != (ours.proven, ours.finalized):
+            yield TipsRecord(L2Tips(ours.proposed, ours.checkpointed, proven, finalized))
+
+    def _proven_and_finalized(self, view: ChainView, tips: L2Tips) -> tuple[TipId, TipId]:
+        newest = view.tips.checkpointed
+        known = None if self._l1_tips is None else self._l1_tips.newest()
+        if known is not None:
+            proven, finalized = (view.tip_of_checkpoint(min(number, newest.checkpoint.number)) for number in known)
+            return proven, finalized
+        is_stored = tips.proven.checkpoint.number <= newest.checkpoint.number
+        is_final_stored = tips.finalized.checkpoint.number <= newest.checkpoint.number
+        return tips.proven if is_stored else newest, tips.finalized if is_final_stored else newest
 
     # ---- content -------------------------------------------------------------------------------
 
@@ -392,20 +417,6 @@ def _complete(page: _Page, first: int, count: int, what: str) -> _Page:
         return page
     failure = UpstreamFault(f"it announced {what} {missing} and does not give it")
     return _Page(page.records, page.item_bytes, failure)
-
-
-def _tips_record(view: ChainView, tips: L2Tips) -> Iterator[TipsRecord]:
-    """Its proven and finalized tips, as far as they are stored; what is final stays final."""
-    ours = view.tips
-    newest = ours.checkpointed
-    proven = tips.proven if tips.proven.checkpoint.number <= newest.checkpoint.number else newest
-    finalized = tips.finalized if tips.finalized.checkpoint.number <= newest.checkpoint.number else newest
-    if finalized.checkpoint.number < ours.finalized.checkpoint.number:
-        finalized = ours.finalized
-    if proven.checkpoint.number < finalized.checkpoint.number:
-        proven = finalized
-    if (proven, finalized) != (ours.proven, ours.finalized):
-        yield TipsRecord(L2Tips(ours.proposed, ours.checkpointed, proven, finalized))
 
 
 def _is_stored(view: ChainView, number: int, block_hash: bytes) -> bool:
