@@ -27,6 +27,7 @@ from fastnode.rpc.sync_methods import methods as sync_methods
 from fastnode.rpc.tx_methods import methods as tx_methods
 from fastnode.rpc.upstream_methods import Questions
 from fastnode.rpc.upstream_methods import methods as upstream_methods
+from fastnode.sentinel.offenses import OffenseWatch
 from fastnode.sentinel.sentinel import Sentinel
 from fastnode.snapshots.service import SnapshotUploads
 
@@ -74,11 +75,12 @@ def admin_methods(
     validators: Validators | None = None,
     sync: SyncOperator | None = None,
     uploads: SnapshotUploads | None = None,
+    offenses: OffenseWatch | None = None,
 ) -> list[Method]:
     """Every method of the admin port; those that need what is None say that there is none."""
     return [
         *configuration_methods(configuration, validators),
         *sync_methods(sync),
         *snapshot_methods(uploads),
-        *slash_methods(),
+        *slash_methods(offenses),
     ]

@@ -52,6 +52,7 @@ from fastnode.rpc.methods import Method, MethodSet, MethodTable
 from fastnode.rpc.server import HttpServer, RpcServer, describe_bind_error
 from fastnode.rpc.version_headers import version_headers
 from fastnode.rpc.view import View
+from fastnode.sentinel.offenses import OffenseWatch, RoundSize
 from fastnode.sentinel.sentinel import Sentinel
 from fastnode.snapshots.index import Network
 from fastnode.snapshots.service import SnapshotUploads
@@ -310,6 +311,7 @@ class Node:
             self._hold_off = HoldOff(settings.rpc_holdoff_ms / 1000)
         configuration = self._open_configuration(data)
         validators = await asyncio.to_thread(Validators, settings.key_store_directory, configuration)
+        sentinel = self._open_sentinel()
         methods = public_methods(
             settings,
             Services(
@@ -319,12 +321,13 @@ class Node:
                 is_ready=self._is_ready,
                 sync_status=self._sync_status,
                 questions=None if self._following is None else self._following.relay,
-                sentinel=self._open_sentinel(),
+                sentinel=sentinel,
             ),
         )
         self.public = self._server(methods, settings.host, settings.port, headers)
         await _listen(self.public, settings.port, "--port")
-        operator_methods = admin_methods(configuration, validators, self._sync_operator, self._uploads)
+        offenses = None if sentinel is None else self._watch_offenses(sentinel, configuration)
+        operator_methods = admin_methods(configuration, validators, self._sync_operator, self._uploads, offenses)
         self.admin = self._server(operator_methods, settings.admin_host, settings.admin_port, headers)
         key = admin_key_of(settings)
         self.admin.set_guard(ApiKeyGuard.of(key))
@@ -366,6 +369,11 @@ class Node:
             proven_epochs=settings.sentinel_historic_proven_performance_length_in_epochs,
             is_ready=self._is_ready,
         )
+
+    def _watch_offenses(self, sentinel: Sentinel, configuration: NodeConfiguration) -> OffenseWatch:
+        settings = self.settings
+        size = RoundSize(settings.slashing_round_size_in_epochs, settings.slashing_offset_in_rounds)
+        return OffenseWatch(sentinel, configuration, size)
 
     def _open_configuration(self, data: ChainData) -> NodeConfiguration:
         configuration = configuration_of(

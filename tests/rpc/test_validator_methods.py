@@ -54,7 +54,7 @@ def test_a_node_that_watches_says_how_far_back(start_node: Start, short_chain: P
         ("nodeAdmin_getSlashPayloads", []),
     ],
 )
-def test_a_node_that_slashes_nobody_says_so(
+def test_a_node_that_does_not_watch_knows_no_offenses(
     start_node: Start, short_chain: Path, method: str, parameters: list[object]
 ) -> None:
     node = start_node("--chain-file", short_chain, SVC_ADMIN_API_KEY_HASH=KEY_HASH).wait_until_serving()
@@ -62,3 +62,12 @@ def test_a_node_that_slashes_nobody_says_so(
     assert (error["code"], error["message"]) == (-32000, "Slasher client not enabled")
     for wrong in ("none", -1, 1.5, None, []):
         assert admin(node, "nodeAdmin_getSlashOffenses", wrong)["error"]["code"] == -32602
+
+
+def test_a_node_that_watches_looks_for_offenses_too(start_node: Start, short_chain: Path) -> None:
+    node = start_node(
+        "--chain-file", short_chain, SENTINEL_ENABLED="true", SVC_ADMIN_API_KEY_HASH=KEY_HASH
+    ).wait_until_serving()
+    for wanted in ("all", "current", 7):
+        assert admin(node, "nodeAdmin_getSlashOffenses", wanted)["result"] == []
+    assert admin(node, "nodeAdmin_getSlashPayloads")["result"] == []

@@ -229,6 +229,7 @@ def test_proven_epochs_count_for_all_time(view: ChainView, monkeypatch: pytest.M
     assert [item["epoch"] for item in performance] == sorted({slot // duration for slot in slots_of(view)})
     assert sum(item["total"] for item in performance) == CHECKPOINTS
     assert sum(item["missed"] for item in performance) == 3
+    assert sorted(watcher.proven_performance(Proven())) == [item["epoch"] for item in performance]  # type: ignore[arg-type]
 
 
 # ---- the arithmetic --------------------------------------------------------------------------------------------

@@ -208,6 +208,18 @@ class ValidatorSettings:
         "How many proven epochs are counted for the performance of all time.",
         environment=("SENTINEL_HISTORIC_PROVEN_PERFORMANCE_LENGTH_IN_EPOCHS",),
     )
+    slashing_round_size_in_epochs: int = setting(
+        4,
+        Integer(1, 1_000_000),
+        SLASHING,
+        "Epochs of a round of votes on offenses, as the rollup's contracts have it.",
+    )
+    slashing_offset_in_rounds: int = setting(
+        2,
+        Integer(0, 1_000_000),
+        SLASHING,
+        "How many rounds after an offense it is voted on, as the rollup's contracts have it.",
+    )
     slash_override_payload: str | None = setting(
         None,
         HexText(_ADDRESS_BYTES),

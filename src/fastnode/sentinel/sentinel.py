@@ -107,6 +107,15 @@ class Sentinel:
             "slotWindow": look.window,
         }
 
+    def proven_performance(self, view: ChainView) -> dict[int, dict[bytes, tuple[int, int]]]:
+        """Missed duties and all duties of each validator, by proven epoch."""
+        with self._lock:
+            look = _Look(view, self._history_epochs)
+            newest = self._last_slot(view, look)
+            if newest is not None:
+                self._count_proven_epochs(view, look, max(0, newest - look.window))
+            return dict(self._proven)
+
     # ---- slots ---------------------------------------------------------------------------------
 
     def _last_slot(self, view: ChainView, look: _Look) -> int | None:
