@@ -168,7 +168,7 @@ def test_the_page_of_settings_is_current() -> None:
 def test_the_method_table_of_the_readme_is_that_of_the_tables() -> None:
     readme = (PROJECT / "README.md").read_text()
     assert readme == method_documentation.render_readme(readme), "run scripts/make-docs"
-    listed = set(re.findall(r"^\| `((?:node|nodeAdmin|fastnode)_\w+)` \|", readme, re.MULTILINE))
+    listed = set(re.findall(r"^\| `((?:node|nodeAdmin|fastnode)_\w+|rpc\.discover)` \|", readme, re.MULTILINE))
     assert listed == {method.name for method in method_documentation.all_methods()}
 
 

@@ -15,6 +15,7 @@ from fastnode.config.settings import Settings
 from fastnode.logs.known_tags import KnownTags
 from fastnode.method_tables import Services, admin_methods, public_methods
 from fastnode.rpc.methods import Method
+from fastnode.rpc.openrpc import discovery
 
 __all__ = ["all_methods", "render_readme"]
 
@@ -29,7 +30,8 @@ def all_methods() -> list[Method]:
     """Every method of both ports, in the order of the tables, as a node with default settings serves it."""
     settings = Settings()
     public = public_methods(settings, Services(known_tags=KnownTags(_FILTER_BYTES)))
-    return [*public, *admin_methods(NodeConfiguration(settings))]
+    methods = [*public, *admin_methods(NodeConfiguration(settings))]
+    return [*methods, discovery(methods)]
 
 
 def render_readme(text: str) -> str:

@@ -49,6 +49,7 @@ from fastnode.rpc.hold_off import HoldOff
 from fastnode.rpc.limits import Limits
 from fastnode.rpc.meters import CallMeters
 from fastnode.rpc.methods import Method, MethodSet, MethodTable
+from fastnode.rpc.openrpc import discovery
 from fastnode.rpc.server import HttpServer, RpcServer, describe_bind_error
 from fastnode.rpc.version_headers import version_headers
 from fastnode.rpc.view import View
@@ -389,7 +390,7 @@ class Node:
 
     def _server(self, methods: list[Method], host: str, port: int, headers: list[tuple[str, str]]) -> RpcServer:
         settings = self.settings
-        table = MethodTable(methods, cast(MethodSet, settings.method_set))
+        table = MethodTable([*methods, discovery(methods)], cast(MethodSet, settings.method_set))
         engine = Engine(
             table,
             lambda: self.view,

@@ -18,6 +18,7 @@ from fastnode.cli.chain import database, export_chain, import_chain
 from fastnode.cli.completion import completion
 from fastnode.cli.config import config
 from fastnode.cli.ha import migrate_ha_database
+from fastnode.cli.openrpc import openrpc
 from fastnode.cli.rpc import rpc
 from fastnode.cli.snapshot import snapshot
 from fastnode.cli.start import start
@@ -61,7 +62,18 @@ def root(debug: bool) -> None:
         os.environ[_DEBUG_ENVIRONMENT] = "1"
 
 
-for _command in (start, import_chain, export_chain, rpc, database, snapshot, migrate_ha_database, config, completion):
+for _command in (
+    start,
+    import_chain,
+    export_chain,
+    rpc,
+    openrpc,
+    database,
+    snapshot,
+    migrate_ha_database,
+    config,
+    completion,
+):
     root.add_command(_command)
 
 

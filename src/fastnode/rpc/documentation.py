@@ -11,6 +11,7 @@ from typing import Final
 
 from fastnode.rpc.methods import Method, Parameter, Signature
 from fastnode.rpc.parameters import Integer, ParameterType
+from fastnode.rpc.record_schemas import RECORDS
 
 __all__ = ["render"]
 
@@ -37,6 +38,14 @@ _TYPES: Final = """\
 | number a..b | a whole number from a to b; numbers of blocks, checkpoints, epochs and slots also as text |
 """
 
+_RECORDS: Final = """\
+## Records
+
+`fastnode openrpc` prints all of this with JSON schemas and examples, as an OpenRPC document, and `rpc.discover` answers
+what a port serves. `?` marks a member that may be absent. `Fr` is `0x` and 64 hex digits, `EthAddress` `0x` and 40,
+`bigint` decimal text, `number` a JSON number, `bytes`, `SiblingPath` and `MembershipWitness` base64.
+"""
+
 
 def render(methods: Sequence[Method]) -> str:
     """The whole page."""
@@ -46,7 +55,23 @@ def render(methods: Sequence[Method]) -> str:
         parts.extend(f"- {line}\n" for line in _signature_lines(method))
     parts.append("\n" + _TYPES)
     parts.extend(f"| {name} | {accepted} |\n" for name, accepted in _type_rows(methods))
+    parts.append("\n" + _RECORDS)
+    parts.extend(f"\n#### {name}\n\n```\n{_lay_out(text)}\n```\n" for name, text in sorted(RECORDS.items()))
     return "".join(parts)
+
+
+def _lay_out(record: str) -> str:
+    """A record with each of its members on a line of its own."""
+    lines, depth = [""], 0
+    for character in record:
+        depth += (character in "{[(") - (character in "}])")
+        if depth == 0 and character == "}":
+            lines.append("")
+        lines[-1] += character
+        if depth == 1 and character in "{,":
+            lines.append("")
+    inside = ("  " + line.strip() for line in lines[1:-1])
+    return "\n".join((lines[0], *inside, lines[-1]))
 
 
 def _signature_lines(method: Method) -> list[str]:

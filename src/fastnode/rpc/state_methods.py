@@ -160,7 +160,7 @@ METHODS: Final[list[Method]] = [
         summary="Index of each leaf in a tree, and the block that inserted it; null for one that is not there.",
         handler=find_leaves_indexes,
         **common(
-            "(DataInBlock<bigint>|null)[]",
+            "(DataInBlock|null)[]",
             _REFERENCE,
             Parameter("treeId", MERKLE_TREE_ID),
             Parameter("leafValues", ArrayOf(FIELD, LEAVES_MAX)),

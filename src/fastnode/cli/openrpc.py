@@ -1,0 +1,26 @@
+"""``fastnode openrpc``: the interface of both ports as an OpenRPC document."""
+
+from __future__ import annotations
+
+import click
+
+__all__ = ["openrpc"]
+
+
+@click.command()
+@click.option(
+    "--method-set",
+    type=click.Choice(("both", "release", "development")),
+    default="both",
+    show_default=True,
+    help="Which generation of methods is described.",
+)
+def openrpc(method_set: str) -> None:
+    """Print the OpenRPC document of all methods of both ports."""
+    import orjson
+
+    from fastnode.method_documentation import all_methods
+    from fastnode.rpc.openrpc import document
+
+    text = orjson.dumps(document(all_methods(), method_set), option=orjson.OPT_INDENT_2)  # type: ignore[arg-type]
+    click.echo(text.decode())
