@@ -202,10 +202,12 @@ class Follower:
         self._bad_passes[upstream] = 0
         self.last_pass_at = time.time()
         if not source.is_behind:
-            self.trouble = None
+            self._end_trouble()
             # A long pass ends where the other node was at its begin; the one after it tells.
             new_blocks = self._ingestor.view.tip_number - tip_before
-            self.has_caught_up = self.has_caught_up or new_blocks <= self._options.ready_max_lag_blocks
+            if not self.has_caught_up and new_blocks <= self._options.ready_max_lag_blocks:
+                self.has_caught_up = True
+                logger.info("caught up", extra=fields(tip=self._ingestor.view.tip_number, upstream=upstream.name))
         self._on_pass(upstream)
         return _Outcome.COMPLETE
 
@@ -226,6 +228,11 @@ class Follower:
         if reason != self.trouble:
             logger.warning("the chain does not advance", extra=fields(reason=reason))
         self.trouble = reason
+
+    def _end_trouble(self) -> None:
+        if self.trouble is not None and self.has_caught_up:
+            logger.info("the chain advances again", extra=fields(tip=self._ingestor.view.tip_number))
+        self.trouble = None
 
     # ---- one pass --------------------------------------------------------------------------------
 
