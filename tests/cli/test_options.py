@@ -128,3 +128,12 @@ def test_the_defaults_are_those_of_the_service_specification() -> None:
     assert (values.slash_duplicate_proposal_penalty, values.slash_duplicate_attestation_penalty) == (0, 0)
     unset = ("max_l2_block_gas", "max_da_block_gas", "max_txs_per_checkpoint", "validate_max_l2_block_gas")
     assert all(getattr(values, name) is None for name in (*unset, "validate_max_txs_per_checkpoint"))
+
+
+def test_the_help_of_start_lists_the_settings_by_section() -> None:
+    command = root.get_command(click.Context(root), "start")
+    assert command is not None
+    lines = command.get_help(click.Context(command, info_name="start")).splitlines()
+    headings = [line.rstrip(":") for line in lines if line.endswith(":") and not line.startswith(" ")]
+    assert headings == ["Options", *dict.fromkeys(setting.section for setting in START_ROWS)]
+    assert lines.index("Admin interface:") < next(i for i, line in enumerate(lines) if "--admin-api-key-hash" in line)

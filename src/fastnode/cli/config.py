@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from fastnode.cli.options import with_settings
+from fastnode.cli.options import SettingsCommand, with_settings
 from fastnode.config.resolve import Resolved
 from fastnode.config.settings import START, Settings, rows
 
@@ -16,14 +16,16 @@ def config() -> None:
     """Look at the settings."""
 
 
-@config.command()
+@config.command(cls=SettingsCommand)
 @with_settings(START)
 def show(resolved: Resolved[Settings]) -> None:
     """Print every setting with its value and where the value came from."""
     lines = []
     for setting in rows(Settings):
         value = setting.show(getattr(resolved.values, setting.attribute))
-        lines.append((setting.name, "(not set)" if value is None else value, str(resolved.origins[setting.name])))
+        lines.append(
+            (setting.name, "(not set)" if value is None else value or "(empty)", str(resolved.origins[setting.name]))
+        )
     widths = [max(len(line[column]) for line in lines) for column in (0, 1)]
     for name, value, origin in lines:
         click.echo(f"{name:{widths[0]}}  {value:{widths[1]}}  {origin}")

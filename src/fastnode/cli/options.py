@@ -14,9 +14,32 @@ from fastnode.config.kinds import Boolean, Choice, FilePath, HexTextList, TextLi
 from fastnode.config.resolve import CONFIG_ENVIRONMENT, Resolved, resolve
 from fastnode.config.settings import Setting, Settings, rows
 
-__all__ = ["with_settings"]
+__all__ = ["SettingsCommand", "with_settings"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class _SettingOption(click.Option):
+    """An option that knows its section of the settings."""
+
+    def __init__(self, *arguments: Any, section: str, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.section = section
+
+
+class SettingsCommand(click.Command):
+    """Shows the settings by section in its help, after the command's own options."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {"Options": []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                section = parameter.section if isinstance(parameter, _SettingOption) else "Options"
+                sections.setdefault(section, []).append(record)
+        for section, records in sections.items():
+            with formatter.section(section):
+                formatter.write_dl(records)
 
 
 def with_settings(*commands: str) -> Callable[[Command], Command]:
@@ -58,18 +81,28 @@ def _resolve(flags: dict[str, str], config: str | None) -> Resolved[Settings]:
 def _option(setting: Setting) -> Callable[[Any], Any]:
     facts = [f"env: {', '.join(setting.environment)}"]
     default = setting.show(setting.default)
-    if default is not None:
+    if default:
         facts.append(f"default: {default}")
     help_text = f"{setting.help}  [{'; '.join(facts)}]"
     if isinstance(setting.kind, Boolean):
         switch = f"{setting.flag}/--no-{setting.name}"
-        return click.option(switch, *setting.other_flags, setting.attribute, default=None, help=help_text)
+        return click.option(
+            switch,
+            *setting.other_flags,
+            setting.attribute,
+            cls=_SettingOption,
+            section=setting.section,
+            default=None,
+            help=help_text,
+        )
     # Text for click: the settings table reads and checks the value, wherever it comes from.  What click is told
     # of the kind is for shell completion only.
     kind = setting.kind
     names = (setting.flag, *setting.other_flags, setting.attribute)
     return click.option(
         *names,
+        cls=_SettingOption,
+        section=setting.section,
         type=click.Path() if isinstance(kind, FilePath) else str,
         default=None,
         multiple=isinstance(kind, TextList | HexTextList),

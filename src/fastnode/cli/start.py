@@ -6,14 +6,14 @@ import logging
 
 import click
 
-from fastnode.cli.options import with_settings
+from fastnode.cli.options import SettingsCommand, with_settings
 from fastnode.config.resolve import Resolved
 from fastnode.config.settings import START, Settings
 
 __all__ = ["start"]
 
 
-@click.command()
+@click.command(cls=SettingsCommand)
 @click.option("--node", is_flag=True, help="Run a node; needed, as there may be other things to start.")
 @with_settings(START)
 def start(resolved: Resolved[Settings], node: bool) -> None:

@@ -98,7 +98,13 @@ def _row(setting: Setting) -> str:
     flags = ", ".join(f"`{flag}`" for flag in (setting.flag, *setting.other_flags))
     default = setting.show(setting.default)
     environment = ", ".join(f"`{name}`" for name in setting.environment)
-    cells = (flags, "not set" if default is None else f"`{default}`", setting.help, setting.kind.allowed, environment)
+    cells = (
+        flags,
+        f"`{default}`" if default else "not set" if default is None else "empty",
+        setting.help,
+        setting.kind.allowed,
+        environment,
+    )
     return f"| {' | '.join(cells)} |\n"
 
 
