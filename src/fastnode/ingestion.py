@@ -77,6 +77,8 @@ class IngestionThread:
             if self._chain_file is not None:
                 self._load(self._chain_file)
             if self._follower is not None:
+                # New blocks come one at a time; those of a file are told by its progress.
+                self._ingestor.block_log_level = logging.INFO
                 self._follower.run()
         except StopRequested:
             logger.info("ingestion stopped", extra=fields(tip=self._ingestor.view.tip_number))

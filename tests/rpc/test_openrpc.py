@@ -1,4 +1,7 @@
-"""The OpenRPC document: it is valid, complete, and true of what was recorded and of what the node answers."""
+"""The OpenRPC document: it is valid, complete, and true of what was recorded and of what the node answers.
+
+``tests/data/openrpc_meta_schema.json`` is the OpenRPC project's own schema of documents (Apache-2.0).
+"""
 
 from __future__ import annotations
 
