@@ -20,7 +20,7 @@ from typing import Any, Final, cast
 
 from fastnode.admin.api_key import AdminKey, ApiKeyGuard, choose_admin_key, introduce
 from fastnode.admin.configuration import NodeConfiguration
-from fastnode.admin.effects import configuration_of, connect_mempool, connect_polling
+from fastnode.admin.effects import configuration_of, connect_mempool, connect_offenses, connect_polling
 from fastnode.admin.validators import Validators
 from fastnode.archiver.chain_import import adopt_chain_file
 from fastnode.archiver.ingest import Ingestor
@@ -374,6 +374,7 @@ class Node:
     def _watch_offenses(self, sentinel: Sentinel, configuration: NodeConfiguration) -> OffenseWatch:
         settings = self.settings
         size = RoundSize(settings.slashing_round_size_in_epochs, settings.slashing_offset_in_rounds)
+        connect_offenses(configuration)
         return OffenseWatch(sentinel, configuration, size)
 
     def _open_configuration(self, data: ChainData) -> NodeConfiguration:

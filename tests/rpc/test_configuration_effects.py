@@ -10,7 +10,7 @@ from tests.rpc.test_tx_methods import EXTENSION, FRESH, Node, recordings
 from tests.rpc.test_tx_methods import make_node as make_node
 
 from fastnode.admin.configuration import ConfigPatch, NodeConfiguration
-from fastnode.admin.effects import configuration_of, connect_mempool, connect_polling
+from fastnode.admin.effects import configuration_of, connect_mempool, connect_offenses, connect_polling
 from fastnode.config.settings import Settings
 
 
@@ -87,3 +87,18 @@ def test_the_poll_interval_is_passed_on_in_seconds() -> None:
     connect_polling(configuration, intervals.append)
     configuration.change(ConfigPatch().decode({"archiverPollingIntervalMS": 250}))
     assert intervals == [0.25]
+
+
+def test_a_penalty_is_only_kept_where_nobody_watches_for_offenses(caplog: pytest.LogCaptureFixture) -> None:
+    for watched, line in (
+        (False, "configuration kept for parts that do not run here"),
+        (True, "configuration changed"),
+    ):
+        configuration = NodeConfiguration(Settings())
+        if watched:
+            connect_offenses(configuration)
+        caplog.clear()
+        with caplog.at_level("INFO"):
+            configuration.change(ConfigPatch().decode({"slashInactivityPenalty": "5"}))
+        assert configuration["slashInactivityPenalty"] == 5
+        assert caplog.messages == [line]

@@ -11,7 +11,7 @@ from fastnode.config.allow_list import AllowedElement
 from fastnode.config.settings import Settings
 from fastnode.mempool.service import Mempool
 
-__all__ = ["configuration_of", "connect_mempool", "connect_polling"]
+__all__ = ["configuration_of", "connect_mempool", "connect_offenses", "connect_polling"]
 
 _POOL_KEYS: Final = (
     "txPublicSetupAllowListExtend",
@@ -19,6 +19,15 @@ _POOL_KEYS: Final = (
     "validateMaxDABlockGas",
     "disableTransactions",
     "maxPendingTxCount",
+)
+#: Read by the watch for offenses whenever it is asked.
+_OFFENSE_KEYS: Final = (
+    "slashInactivityPenalty",
+    "slashInactivityTargetPercentage",
+    "slashInactivityConsecutiveEpochThreshold",
+    "slashGracePeriodL2Slots",
+    "slashOffenseExpirationRounds",
+    "slashValidatorsNever",
 )
 _PROOFS: Final = "realProofs"
 _POLLING: Final = "archiverPollingIntervalMS"
@@ -61,3 +70,8 @@ def connect_polling(configuration: NodeConfiguration, set_interval: Callable[[fl
         set_interval(new[_POLLING] / 1000)
 
     configuration.on_change((_POLLING,), change)
+
+
+def connect_offenses(configuration: NodeConfiguration) -> None:
+    """Somebody watches for offenses and reads the configuration each time: a change needs no more."""
+    configuration.on_change(_OFFENSE_KEYS, lambda _new, _changed: None)
