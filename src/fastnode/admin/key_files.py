@@ -20,7 +20,7 @@ from typing import Any, Final
 from Crypto.Cipher import AES
 from Crypto.Protocol.KDF import scrypt
 
-from fastnode.admin.private_keys import keccak_256
+from fastnode.protocol.ethereum import keccak_256
 
 __all__ = ["KeyFileError", "decrypt_key_file"]
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from coincurve import PrivateKey as _Secp256k1Key
-from Crypto.Hash import keccak
 
-__all__ = ["BlsKey", "EthKey", "RemoteSigner", "Signer", "address_of", "keccak_256"]
+from fastnode.protocol.ethereum import keccak_256
+
+__all__ = ["BlsKey", "EthKey", "RemoteSigner", "Signer", "address_of"]
 
 #: Order of the groups that private keys are drawn from.
 _SECP256K1_ORDER: Final = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
@@ -16,10 +17,6 @@ _BLS12_381_ORDER: Final = 0x73EDA753299D7D483339D80809A1D80553BDA402FFFE5BFEFFFF
 
 _ADDRESS_BYTES: Final = 20
 _KEY_BYTES: Final = 32
-
-
-def keccak_256(data: bytes) -> bytes:
-    return bytes(keccak.new(digest_bits=256, data=data).digest())
 
 
 def address_of(secret: bytes) -> str:
