@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from importlib import resources
@@ -101,6 +103,7 @@ class Node:
         self._uploads: SnapshotUploads | None = None
         self._following: Following | None = None
         self._joining: asyncio.Future[None] | None = None
+        self._stop_restoring = threading.Event()
         self._hold_off: HoldOff | None = None
         self._failure: asyncio.Future[None] | None = None
         self._is_stopping = False
@@ -111,12 +114,12 @@ class Node:
         """StartError or DatabaseError, with everything closed again, when the node cannot start."""
         self._failure = asyncio.get_running_loop().create_future()
         try:
-            await asyncio.to_thread(self._start_from_snapshot)
+            await self._in_thread(self._start_from_snapshot)
             self._data = data = self._open_data()
             self._following = self._open_following(data.store)
             source = self._choose_source(data.store)
             if self._following is not None:
-                await self._join(self._following, data.store)
+                await self._in_thread(self._join_network, self._following, data.store)
             check_network(self.settings, data.store.chain)
             log_block_budget(self.settings, data.store.chain)
             publication = Publication(self._publish)
@@ -148,6 +151,7 @@ class Node:
         if self._uploads is not None:
             await asyncio.to_thread(self._uploads.close)
         self.sync_control.stop()
+        self._stop_restoring.set()
         if self._following is not None:
             await asyncio.to_thread(self._following.interrupt)
         if self._joining is not None:
@@ -183,17 +187,25 @@ class Node:
         """In a thread, before anything is open: an old chain may have to give way."""
         settings = self.settings
         urls = settings.snapshots_urls or ()
-        start_from_snapshot(settings.sync_mode, urls, settings.data_directory, self._network_of_upstreams)
+        start_from_snapshot(
+            settings.sync_mode,
+            urls,
+            settings.data_directory,
+            learn_network=self._network_of_upstreams,
+            is_stopped=self._stop_restoring.is_set,
+        )
 
     def _network_of_upstreams(self) -> Network | None:
         """Which network a snapshot must be of while nothing is stored; None when nobody is followed."""
         if self.settings.upstream_url is None:
             return None
-        following = Following(self.settings, lambda: None)
+        # Where ``stop`` finds it, to interrupt it.
+        self._following = following = Following(self.settings, lambda: None)
         try:
             following.start()
             chain, _ = following.learn_chain(self.settings.genesis)
         finally:
+            self._following = None
             following.close()
         return Network.from_node_info(chain.node_info)
 
@@ -227,9 +239,9 @@ class Node:
         following.start()
         return following
 
-    async def _join(self, following: Following, store: ArchiverStore) -> None:
-        """In a thread, which ends when ``stop`` interrupts it: nothing is closed under it."""
-        self._joining = asyncio.ensure_future(asyncio.to_thread(self._join_network, following, store))
+    async def _in_thread(self, work: Callable[..., None], *arguments: object) -> None:
+        """Run what may take long; it ends when ``stop`` interrupts it, and nothing is closed under it."""
+        self._joining = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
         await asyncio.shield(self._joining)
 
     def _join_network(self, following: Following, store: ArchiverStore) -> None:

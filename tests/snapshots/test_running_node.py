@@ -8,14 +8,20 @@ import json
 import shutil
 import urllib.request
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.conftest import PATIENCE_S, NodeProcess
 
+from fastnode.snapshots import startup
+from fastnode.snapshots.create import create_snapshot
+from fastnode.snapshots.index import Network
 from fastnode.snapshots.location import Location
 from fastnode.snapshots.restore import choose_network, find_snapshots
+from fastnode.snapshots.startup import start_from_snapshot
+from fastnode.snapshots.stored import stored_chain
 
 KEY = "5e1ec7ed" * 8
 KEY_HASH = hashlib.sha256(KEY.encode()).hexdigest()
@@ -184,3 +190,42 @@ def test_a_node_starts_without_a_snapshot_when_none_is_good(
     assert "SHA-256" in node.wait_for_line("a snapshot cannot be used")["reason"]
     node.wait_for_line("no snapshot can be used; starting without one")
     node.wait_for_line("chain file loaded")  # the sample chain
+
+
+def test_a_stop_ends_a_restore_and_leaves_what_was_there(snapshot: Path, tmp_path: Path) -> None:
+    asked = []
+
+    def is_stopped() -> bool:
+        asked.append(True)
+        return len(asked) > 2
+
+    target = tmp_path / "target"
+    restored = start_from_snapshot(
+        "snapshot", [f"file://{snapshot}"], target, learn_network=lambda: None, is_stopped=is_stopped
+    )
+    assert not restored
+    assert [entry.name for entry in target.iterdir()] == ["fastnode.lock"]
+
+
+def test_a_chain_far_behind_gives_way_when_forced(snapshot: Path, old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(startup, "L1_BLOCKS_AHEAD_MIN", 1)
+    url = [f"file://{snapshot}"]
+    assert not start_from_snapshot("snapshot", url, old, learn_network=lambda: None)
+    assert start_from_snapshot("force-snapshot", url, old, learn_network=lambda: None)
+    stored = stored_chain(old)
+    assert stored is not None
+    assert stored.block_number == 16
+
+
+def test_of_several_locations_the_newest_snapshot_is_taken(snapshot: Path, old: Path, tmp_path: Path) -> None:
+    create_snapshot(old, Location.to_write(f"file://{tmp_path}/older"), nullcontext())
+    urls = [f"file://{tmp_path}/older", f"file://{snapshot}"]
+    assert start_from_snapshot("snapshot", urls, tmp_path / "target", learn_network=lambda: None)
+    stored = stored_chain(tmp_path / "target")
+    assert stored is not None
+    assert stored.block_number == 16
+
+
+def test_a_snapshot_of_another_network_than_the_followed_one_is_not_taken(snapshot: Path, tmp_path: Path) -> None:
+    other = Network(1, 2, "0x" + "ab" * 20)
+    assert not start_from_snapshot("snapshot", [f"file://{snapshot}"], tmp_path / "target", learn_network=lambda: other)

@@ -11,6 +11,7 @@ node starts with what it has: a snapshot saves time, it is not needed.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -34,17 +35,25 @@ FORCE: Final = "force-snapshot"
 #: A stored chain is only given up for a snapshot that is so many L1 blocks ahead.
 L1_BLOCKS_AHEAD_MIN: Final = 3600
 
+_PROGRESS_INTERVAL_S: Final = 10.0
+
 #: Snapshots of one location that are tried before it is given up.
 _TRIED_PER_LOCATION: Final = 3
 
 
 def start_from_snapshot(
-    mode: str, urls: Sequence[str], directory: Path | None, learn_network: Callable[[], Network | None]
+    mode: str,
+    urls: Sequence[str],
+    directory: Path | None,
+    *,
+    learn_network: Callable[[], Network | None],
+    is_stopped: Callable[[], bool] = lambda: False,
 ) -> bool:
     """Restore a snapshot into ``directory`` if ``mode`` wants one; whether that was done.
 
-    ``learn_network`` tells which network is wanted while nothing is stored, None if any will do.
-    DataDirectoryError when the directory cannot be used.
+    ``learn_network`` tells which network is wanted while nothing is stored, None if any will do.  ``is_stopped``
+    is asked now and then; once it says yes, what was there stays.  DataDirectoryError when the directory cannot
+    be used.
     """
     if mode == FULL or not urls:
         return False
@@ -62,8 +71,10 @@ def start_from_snapshot(
             if has_blocks and not _is_far_ahead(snapshot, stored):
                 logger.info("no snapshot is far enough ahead of the stored chain")
                 return False
-            if _restored(directory, location, network, snapshot):
+            if _restored(directory, location, network, snapshot, is_stopped):
                 return True
+            if is_stopped():
+                return False
     logger.warning("no snapshot can be used; starting without one")
     return False
 
@@ -87,12 +98,30 @@ def _candidates(urls: Sequence[str], wanted: Network | None) -> list[tuple[Locat
     return sorted(found, key=lambda item: item[2].l1_block_number, reverse=True)
 
 
-def _restored(directory: Path, location: Location, network: Network, snapshot: Snapshot) -> bool:
+def _restored(
+    directory: Path, location: Location, network: Network, snapshot: Snapshot, is_stopped: Callable[[], bool]
+) -> bool:
     facts = fields(location=location.text, block=snapshot.l2_block_number, bytes=snapshot.bytes)
     logger.info("starting from a snapshot", extra=facts)
     try:
-        restore_snapshot(directory, location, network, snapshot)
+        restore_snapshot(directory, location, network, snapshot, on_progress=_Progress(is_stopped))
     except SnapshotError as error:
         logger.warning("a snapshot cannot be used", extra=fields(reason=str(error)))
         return False
     return True
+
+
+class _Progress:
+    """A line in the log now and then; SnapshotError when the node stops."""
+
+    def __init__(self, is_stopped: Callable[[], bool]) -> None:
+        self._is_stopped = is_stopped
+        self._next_line_at = time.monotonic() + _PROGRESS_INTERVAL_S
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if self._is_stopped():
+            raise SnapshotError("the node stops")
+        now = time.monotonic()
+        if now >= self._next_line_at:
+            self._next_line_at = now + _PROGRESS_INTERVAL_S
+            logger.info(f"{what} a snapshot", extra=fields(done=done, of=total, percent=100 * done // max(1, total)))
