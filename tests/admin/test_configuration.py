@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.config.examples import examples
 
 from fastnode.admin.configuration import KEYS, ConfigKey, ConfigPatch, NodeConfiguration
@@ -241,8 +245,6 @@ async def call(configuration: NodeConfiguration, method: str, *params: Any) -> d
 
 
 def run(configuration: NodeConfiguration, method: str, *params: Any) -> dict[str, Any]:
-    import asyncio
-
     return asyncio.run(call(configuration, method, *params))
 
 
@@ -283,3 +285,42 @@ def test_the_environment_names_are_those_of_the_networks_nodes() -> None:
         assert environment_name in setting.environment
     others = {key.name for key in KEYS if key.setting is not None} - set(names)
     assert others == {"maxTxsPerBlock", "slashSelfAllowed"}  # these have no name there
+
+
+# ---- adversity ------------------------------------------------------------------------------------
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.dictionaries(st.sampled_from([key.name for key in KEYS]) | st.text(), JSON_VALUES, max_size=4))
+def test_any_object_is_merged_as_a_whole_or_refused_as_a_whole(patch: dict[str, Any]) -> None:
+    configuration = NodeConfiguration(Settings())
+    before = configuration.describe()
+    try:
+        change(configuration, **patch)
+    except (Reject, InvalidParams):
+        assert configuration.describe() == before
+        return
+    assert json.dumps(configuration.describe())
+    assert {name for name, value in configuration.describe().items() if value != before.get(name)} <= set(patch)
+
+
+def test_changes_at_the_same_time_are_all_merged() -> None:
+    configuration = NodeConfiguration(Settings())
+    numbers = ("minTxsPerBlock", "maxTxsPerBlock", "maxPendingTxCount", "proverAgentCount")
+
+    def count_up(name: str) -> None:
+        for value in range(1, 201):
+            change(configuration, **{name: value})
+            assert configuration.describe()[name] == value
+
+    threads = [threading.Thread(target=count_up, args=(name,)) for name in numbers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [configuration[name] for name in numbers] == [200] * len(numbers)
