@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING
 
 from fastnode.errors import ExtensionMissingError
 
-__all__ = ["USING_TWINS", "append_tree", "call_meter", "encode", "indexed_tree", "poseidon2", "tag_log"]
+__all__ = [
+    "USING_TWINS",
+    "append_tree",
+    "call_meter",
+    "encode",
+    "indexed_tree",
+    "poseidon2",
+    "simple_request",
+    "tag_log",
+]
 
 #: True when this process runs on the pure-Python twins.
 USING_TWINS = os.environ.get("FASTNODE_NO_EXTENSIONS") == "1"
@@ -30,11 +39,12 @@ def _load(name: str) -> ModuleType:
 
 
 if TYPE_CHECKING:
-    from fastnode._ext import append_tree, call_meter, encode, indexed_tree, poseidon2, tag_log
+    from fastnode._ext import append_tree, call_meter, encode, indexed_tree, poseidon2, simple_request, tag_log
 else:
     append_tree = _load("append_tree")
     call_meter = _load("call_meter")
     encode = _load("encode")
     indexed_tree = _load("indexed_tree")
     poseidon2 = _load("poseidon2")
+    simple_request = _load("simple_request")
     tag_log = _load("tag_log")

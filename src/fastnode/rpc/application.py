@@ -159,6 +159,17 @@ class RpcApplication:
             )
         return self._respond(reply, accepted)
 
+    def respond(
+        self, reply: Reply | Coroutine[Any, Any, Reply], accepted: bytes | None
+    ) -> Response | Coroutine[Any, Any, Response]:
+        """The response to a call in JSON; ``accepted`` is its Accept-Encoding."""
+        return self._respond(reply, accepted) if isinstance(reply, Reply) else self._respond_later(reply, accepted)
+
+    @property
+    def json_fields(self) -> bytes:
+        """The header lines of a plain answer in JSON."""
+        return self._json_fields
+
     def _inflate(self, coding_header: bytes, body: bytes) -> Response | bytes | None:
         """The plain body, or the refusal; None if the body is plain already."""
         coding = coding_header.decode("latin-1").strip().lower()

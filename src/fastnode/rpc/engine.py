@@ -87,6 +87,19 @@ class Engine:
         #: Unexpected exceptions in methods: each one is a bug, logged with its traceback.
         self.internal_fault_count = 0
 
+    @property
+    def view(self) -> View | None:
+        """What a request that comes now is answered from."""
+        return self._view_source()
+
+    def answer_call(
+        self, name: str, params: list[Any], id_text: bytes, view: View | None
+    ) -> Reply | Coroutine[Any, Any, Reply]:
+        """The answer to one call that is no notification and has been read already: what :meth:`handle` says to it."""
+        call = Call(view, self.table.method_set, self.limits.response_bytes_max)
+        request = {"method": name, "params": params}
+        return self._measure(request, id_text, call) if self.meters else self._dispatch(request, id_text, call)
+
     def handle(self, body: bytes) -> Reply | Coroutine[Any, Any, Reply]:
         """The answer to one request body.  Raises for nothing that a body can hold."""
         try:

@@ -233,11 +233,14 @@ class HttpConnection(asyncio.Protocol):
         if isinstance(item, Refusal):
             self._place(_Slot(None, application.on_refusal(item.status, item.reason)))
             return
-        answer = application.on_request(item.method, item.target, item.headers, item.body)
+        self._enter(item, application.on_request(item.method, item.target, item.headers, item.body))
+
+    def _enter(self, request: Request, answer: Response | Coroutine[Any, Any, Response]) -> None:
+        """Put an answer, or the place of one that is not ready, behind those before it."""
         if isinstance(answer, Response):
-            self._place(_Slot(item, answer))
+            self._place(_Slot(request, answer))
             return
-        slot = _Slot(item, None)
+        slot = _Slot(request, None)
         self._slots.append(slot)
         self._unfinished += 1
         task = self._loop.create_task(answer)

@@ -58,7 +58,7 @@ COPIED_BODY_BYTES_MAX: Final = 64 * 1024
 class ResponseWriter:
     """Renders responses; keeps the header lines that are the same for a second."""
 
-    __slots__ = ("_closing", "_date", "_keep_alive", "_keeping")
+    __slots__ = ("_closing", "_date", "_keep_alive", "keeping")
 
     def __init__(self, idle_time_s: float) -> None:
         self._keep_alive = f"Connection: keep-alive\r\nKeep-Alive: timeout={int(idle_time_s)}\r\n\r\n".encode("ascii")
@@ -68,12 +68,13 @@ class ResponseWriter:
     def refresh_date(self) -> None:
         """To be called about once a second."""
         self._date = f"Date: {formatdate(time.time(), usegmt=True)}\r\n".encode("ascii")
-        self._keeping = self._date + self._keep_alive
+        #: The end of the head of an answer on a connection that is kept.
+        self.keeping = self._date + self._keep_alive
         self._closing = self._date + b"Connection: close\r\n\r\n"
 
     def render(self, response: Response, *, keep_alive: bool, omit_body: bool) -> list[bytes]:
         """The response as one or two chunks; ``omit_body`` is for HEAD, whose headers are those of GET."""
-        end = self._keeping if keep_alive else self._closing
+        end = self.keeping if keep_alive else self._closing
         status_line = _STATUS_LINES[response.status]
         body = response.body
         if body is None:

@@ -108,6 +108,8 @@ class Method:
     development: Signature | None = None
     #: True, or a function of the arguments that says so: too long for the event loop.
     in_thread: bool | Callable[[Sequence[Any]], bool] = False
+    #: True if the answer without parameters follows from the chain of the view alone: it is kept until the next view.
+    is_kept: bool = False
 
     def signature(self, method_set: MethodSet) -> Signature | None:
         """The signature that holds in a set, or None if the method is not in it."""
@@ -145,7 +147,7 @@ def _accept_every_block_form(signature: Signature) -> Signature:
 class BoundMethod:
     """A method as one server serves it."""
 
-    __slots__ = ("_in_thread", "_required_count", "handler", "name", "parameters", "signature", "summary")
+    __slots__ = ("_in_thread", "_required_count", "handler", "is_kept", "name", "parameters", "signature", "summary")
 
     def __init__(self, method: Method, signature: Signature) -> None:
         self.name = method.name
@@ -154,6 +156,7 @@ class BoundMethod:
         self.signature = signature
         self.parameters = signature.parameters
         self._in_thread = method.in_thread
+        self.is_kept = method.is_kept
         required = [index for index, parameter in enumerate(self.parameters, 1) if not parameter.optional]
         self._required_count = max(required, default=0)
 

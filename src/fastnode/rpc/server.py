@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from fastnode.rpc.application import RpcApplication
 from fastnode.rpc.engine import Engine
+from fastnode.rpc.fast_path import FastConnection, FastPath
 from fastnode.rpc.guard import RequestGuard
 from fastnode.rpc.health import Health
 from fastnode.rpc.http import Application, HttpConnection
@@ -61,7 +62,7 @@ class HttpServer:
             raise RuntimeError("the server has been started already")
         loop = asyncio.get_running_loop()
         self._listener = await loop.create_server(
-            lambda: HttpConnection(self, loop), self.host, self._wanted_port, backlog=BACKLOG
+            lambda: self.make_connection(loop), self.host, self._wanted_port, backlog=BACKLOG
         )
         self._bound_port = self._listener.sockets[0].getsockname()[1]
         self._sweeper = loop.create_task(self._sweep())
@@ -120,6 +121,9 @@ class HttpServer:
 
     # ---- connections -------------------------------------------------------------------------
 
+    def make_connection(self, loop: asyncio.AbstractEventLoop) -> HttpConnection:
+        return HttpConnection(self, loop)
+
     def admit(self, connection: HttpConnection) -> bool:
         if self._is_stopping or len(self._connections) >= self.limits.connections_max:
             self.turned_away_count += 1
@@ -159,6 +163,12 @@ class RpcServer(HttpServer):
         self.engine = engine
         self._rpc = RpcApplication(engine, headers=headers, error_status=error_status, executor=executor, health=health)
         super().__init__(self._rpc, host=host, port=port, limits=engine.limits, traffic=engine.traffic)
+        self._fast_path = FastPath(engine, self._rpc, self.writer)
+
+    def make_connection(self, loop: asyncio.AbstractEventLoop) -> HttpConnection:
+        if self._rpc.guard is not None:  # it asks for every header
+            return super().make_connection(loop)
+        return FastConnection(self, loop, self._fast_path)
 
     def set_headers(self, headers: Sequence[tuple[str, str]]) -> None:
         self._rpc.set_headers(headers)

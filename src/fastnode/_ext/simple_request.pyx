@@ -1,0 +1,430 @@
+# Whole simple requests of one read.  The stub (simple_request.pyi) says what everything does.
+#
+# Everything here may say "not simple" at any time, and does so wherever being sure would take thought:
+# the strict path reads the same bytes again.  What it must never do is read a request differently.
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.unicode cimport PyUnicode_DecodeASCII
+from libc.stdint cimport int64_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcmp, memcpy
+
+cdef extern from "<time.h>" nogil:
+    ctypedef long time_t
+    struct timespec:
+        time_t tv_sec
+        long tv_nsec
+    int CLOCK_MONOTONIC
+    int clock_gettime(int clock, timespec *result)
+
+cdef extern from "<strings.h>" nogil:
+    int strncasecmp(const char *left, const char *right, size_t length)
+
+cdef enum:
+    REQUEST_LINE_BYTES = 17
+    BEFORE_ID_BYTES = 22
+    BEFORE_RESULT_BYTES = 10
+    ENVELOPE_BYTES = 33         # both and the brace behind the result
+    NUMBER_DIGITS_MAX = 18      # such an integer has one text only
+    LENGTH_DIGITS_MAX = 9
+    KNOWN_HEAD_BYTES_MAX = 2048
+    KEPT_CAPACITY_MAX = 1 << 20
+
+# Headers that mean something to the framing or to the answer, and may come once.
+cdef enum:
+    ORDINARY = 0
+    HOST = 1
+    CONTENT_LENGTH = 2
+    ACCEPT_ENCODING = 4
+    CONNECTION = 8
+    FORBIDDEN = 16
+
+# Members of a call that have been seen.
+cdef enum:
+    MEMBER_JSONRPC = 1
+    MEMBER_METHOD = 2
+    MEMBER_ID = 4
+    MEMBER_PARAMS = 8
+
+cdef const char *REQUEST_LINE = b"POST / HTTP/1.1\r\n"
+cdef const char *KEEP_ALIVE = b"keep-alive"
+cdef const char *BEFORE_ID = b'{"jsonrpc":"2.0","id":'
+cdef const char *BEFORE_RESULT = b',"result":'
+
+
+cdef inline int64_t _now() noexcept nogil:
+    cdef timespec moment
+    clock_gettime(CLOCK_MONOTONIC, &moment)
+    return <int64_t>moment.tv_sec * 1000000000 + moment.tv_nsec
+
+
+cdef class SimpleRequests:
+    def __cinit__(
+        self,
+        *,
+        Py_ssize_t head_bytes_max,
+        Py_ssize_t headers_max,
+        Py_ssize_t body_bytes_max,
+        Py_ssize_t depth_max,
+        Py_ssize_t coded_bytes_min,
+    ):
+        self._head_bytes_max = head_bytes_max
+        self._headers_max = headers_max
+        self._body_bytes_max = body_bytes_max
+        self._depth_max = depth_max
+        self._coded_bytes_min = coded_bytes_min
+        self._known_head = self._head = self._end = b""
+        self._results = {}
+
+    def __dealloc__(self):
+        free(self._buffer)
+
+    def set_head(self, bytes before_length not None, bytes behind_length not None):
+        self._head = before_length
+        self._end = behind_length
+
+    def set_results(self, dict results not None, finish):
+        self._results = results
+        self._finish = finish
+
+    def answer(self, bytes data not None, Py_ssize_t start, Py_ssize_t bytes_max):
+        cdef const char *first = PyBytes_AS_STRING(data)
+        cdef const char *end = first + PyBytes_GET_SIZE(data)
+        cdef const char *at
+        cdef const char *body
+        cdef Call call
+        cdef int64_t started
+        cdef str method
+        cdef bytes result
+        if start < 0 or start > PyBytes_GET_SIZE(data):
+            raise ValueError(f"position {start} in {len(data)} bytes")
+        at = first + start
+        self.count = 0
+        self.method = None
+        self._used = 0
+        while at < end:
+            body = self._read_known_head(at, end)
+            if body == NULL:
+                body = self._read_head(at, end)
+            if body == NULL or end - body < self._length:
+                break
+            if not self._read_call(body, body + self._length, &call):
+                break
+            started = _now() if self._finish is not None else 0
+            method = PyUnicode_DecodeASCII(call.name, call.name_length, NULL)
+            result = <bytes>self._results.get(method) if call.is_empty else None
+            if result is None or (
+                self._accepted is not None
+                and PyBytes_GET_SIZE(result) + call.id_length + ENVELOPE_BYTES > self._coded_bytes_min
+            ):
+                self.method = method
+                self.id_text = call.id[:call.id_length]
+                self.params = None if call.params == NULL else call.params[:call.params_length]
+                self.accepted = self._accepted
+                self.end = body + self._length - first
+                break
+            self._answer(&call, result)
+            if self._finish is not None:
+                self._finish(method, started, None)
+            self.count += 1
+            at = body + self._length
+            if self._used > bytes_max:
+                break
+        self.position = at - first
+        return self._take()
+
+    # ---- answers ---------------------------------------------------------------------------
+
+    cdef int _append(self, const char *data, Py_ssize_t length) except -1:
+        cdef Py_ssize_t wanted = self._used + length
+        cdef char *larger
+        if wanted > self._capacity:
+            wanted *= 2
+            larger = <char *>realloc(self._buffer, wanted)
+            if larger == NULL:
+                raise MemoryError
+            self._buffer = larger
+            self._capacity = wanted
+        memcpy(self._buffer + self._used, data, length)
+        self._used += length
+        return 0
+
+    cdef int _answer(self, Call *call, bytes result) except -1:
+        cdef Py_ssize_t length = PyBytes_GET_SIZE(result) + call.id_length + ENVELOPE_BYTES
+        cdef char[24] digits
+        cdef Py_ssize_t place = 24
+        cdef Py_ssize_t rest = length
+        while True:
+            place -= 1
+            digits[place] = <char>(48 + rest % 10)
+            rest = rest // 10
+            if rest == 0:
+                break
+        self._append(PyBytes_AS_STRING(self._head), PyBytes_GET_SIZE(self._head))
+        self._append(&digits[place], 24 - place)
+        self._append(PyBytes_AS_STRING(self._end), PyBytes_GET_SIZE(self._end))
+        self._append(BEFORE_ID, BEFORE_ID_BYTES)
+        self._append(call.id, call.id_length)
+        self._append(BEFORE_RESULT, BEFORE_RESULT_BYTES)
+        self._append(PyBytes_AS_STRING(result), PyBytes_GET_SIZE(result))
+        self._append(b"}", 1)
+        return 0
+
+    cdef object _take(self):
+        if self._used == 0:
+            return None
+        cdef bytes answers = PyBytes_FromStringAndSize(self._buffer, self._used)
+        if self._capacity > KEPT_CAPACITY_MAX:
+            free(self._buffer)
+            self._buffer = NULL
+            self._capacity = 0
+        return answers
+
+    # ---- the head --------------------------------------------------------------------------
+
+    cdef const char *_read_known_head(self, const char *at, const char *end):
+        cdef Py_ssize_t length = PyBytes_GET_SIZE(self._known_head)
+        if length == 0 or end - at < length or memcmp(at, PyBytes_AS_STRING(self._known_head), length) != 0:
+            return NULL
+        self._length = self._known_length
+        self._accepted = self._known_accepted
+        return at + length
+
+    cdef const char *_read_head(self, const char *at, const char *end):
+        """The start of the body; NULL if the head is not simple or not whole."""
+        cdef const char *start = at
+        cdef int seen = 0
+        cdef Py_ssize_t headers = 0
+        if end - at < REQUEST_LINE_BYTES or memcmp(at, REQUEST_LINE, REQUEST_LINE_BYTES) != 0:
+            return NULL
+        at += REQUEST_LINE_BYTES
+        self._length = 0
+        self._accepted = None
+        while True:
+            if end - at < 2:
+                return NULL
+            if at[0] == c"\r":
+                break
+            headers += 1
+            at = self._read_header(at, end, &seen)
+            # Each header counts for up to one byte more than it has.
+            if at == NULL or headers > self._headers_max or at - start + headers > self._head_bytes_max:
+                return NULL
+        if at[1] != c"\n" or not seen & HOST or not seen & CONTENT_LENGTH or self._length > self._body_bytes_max:
+            return NULL
+        at += 2
+        if at - start <= KNOWN_HEAD_BYTES_MAX:
+            self._known_head = start[:at - start]
+            self._known_length = self._length
+            self._known_accepted = self._accepted
+        return at
+
+    cdef const char *_read_header(self, const char *at, const char *end, int *seen):
+        """The start of the next line."""
+        cdef const char *name = at
+        cdef const char *value
+        cdef const char *stop
+        cdef int known
+        while at < end and _is_in_name(at[0]):
+            at += 1
+        if at == name or at == end or at[0] != c":":
+            return NULL
+        known = _known_header(name, at - name)
+        if known == FORBIDDEN or seen[0] & known:
+            return NULL
+        seen[0] |= known
+        at += 1
+        while at < end and at[0] == c" ":
+            at += 1
+        value = at
+        while at < end and 0x20 <= <unsigned char>at[0] < 0x7f:
+            at += 1
+        stop = at
+        if end - at < 2 or at[0] != c"\r" or at[1] != c"\n":
+            return NULL
+        if known != ORDINARY and not self._read_value(value, stop, known):
+            return NULL
+        return stop + 2
+
+    cdef bint _read_value(self, const char *at, const char *stop, int known) except -1:
+        """Whether the value of a header that means something is understood."""
+        cdef Py_ssize_t length = stop - at
+        if length == 0 or (stop - 1)[0] == c" ":
+            return False
+        if known == CONNECTION:
+            return length == 10 and strncasecmp(at, KEEP_ALIVE, 10) == 0
+        if known == ACCEPT_ENCODING:
+            self._accepted = at[:length]
+        if known == CONTENT_LENGTH:
+            if length > LENGTH_DIGITS_MAX:
+                return False
+            while at < stop:
+                if not c"0" <= at[0] <= c"9":
+                    return False
+                self._length = self._length * 10 + (at[0] - c"0")
+                at += 1
+        return True
+
+    # ---- the body --------------------------------------------------------------------------
+
+    cdef bint _read_call(self, const char *at, const char *end, Call *call) noexcept nogil:
+        """Whether the text is one call with an id, each member at most once and none but the four."""
+        cdef int seen = 0
+        cdef int member
+        cdef Py_ssize_t depth_left = self._depth_max - 1
+        cdef const char *start
+        call.params = NULL
+        call.params_length = 0
+        call.is_empty = True
+        at = _skip_blanks(at, end)
+        if at == end or at[0] != c"{":
+            return False
+        while True:
+            at = _skip_blanks(at + 1, end)
+            if at == end or at[0] != c'"':
+                return False
+            start = at + 1
+            at = _skip_text(start, end)
+            if at == NULL:
+                return False
+            member = _member(start, at - 1 - start)
+            if member == 0 or seen & member:
+                return False
+            seen |= member
+            at = _skip_blanks(at, end)
+            if at == end or at[0] != c":":
+                return False
+            start = _skip_blanks(at + 1, end)
+            if start == end:
+                return False
+            if member == MEMBER_PARAMS:
+                at = _skip_array(start, end, &depth_left)
+                if at == NULL:
+                    return False
+                call.params = start
+                call.params_length = at - start
+                call.is_empty = _skip_blanks(start + 1, at) == at - 1
+            elif start[0] == c'"':
+                at = _skip_text(start + 1, end)
+                if at == NULL:
+                    return False
+                if member == MEMBER_METHOD:
+                    call.name = start + 1
+                    call.name_length = at - start - 2
+                    if call.name_length == 0:
+                        return False
+                elif member == MEMBER_ID:
+                    call.id = start
+                    call.id_length = at - start
+            elif member == MEMBER_ID:
+                at = _skip_plain_id(start, end)
+                if at == NULL:
+                    return False
+                call.id = start
+                call.id_length = at - start
+            else:
+                return False
+            at = _skip_blanks(at, end)
+            if at == end:
+                return False
+            if at[0] == c"}":
+                break
+            if at[0] != c",":
+                return False
+        return _skip_blanks(at + 1, end) == end and seen & MEMBER_METHOD != 0 and seen & MEMBER_ID != 0
+
+
+# ---- heads ------------------------------------------------------------------------------------
+
+
+cdef inline bint _is_in_name(char c) noexcept nogil:
+    return c"a" <= c <= c"z" or c"A" <= c <= c"Z" or c == c"-" or c"0" <= c <= c"9" or c == c"_"
+
+
+cdef int _known_header(const char *name, Py_ssize_t length) noexcept nogil:
+    if length == 4:
+        return HOST if strncasecmp(name, b"host", 4) == 0 else ORDINARY
+    if length == 6:
+        return FORBIDDEN if strncasecmp(name, b"expect", 6) == 0 else ORDINARY
+    if length == 7:
+        return FORBIDDEN if strncasecmp(name, b"upgrade", 7) == 0 else ORDINARY
+    if length == 10:
+        return CONNECTION if strncasecmp(name, b"connection", 10) == 0 else ORDINARY
+    if length == 14:
+        return CONTENT_LENGTH if strncasecmp(name, b"content-length", 14) == 0 else ORDINARY
+    if length == 15:
+        return ACCEPT_ENCODING if strncasecmp(name, b"accept-encoding", 15) == 0 else ORDINARY
+    if length == 16:
+        if strncasecmp(name, b"content-encoding", 16) == 0 or strncasecmp(name, b"proxy-connection", 16) == 0:
+            return FORBIDDEN
+    if length == 17 and strncasecmp(name, b"transfer-encoding", 17) == 0:
+        return FORBIDDEN
+    return ORDINARY
+
+
+# ---- JSON -------------------------------------------------------------------------------------
+
+
+cdef inline const char *_skip_blanks(const char *at, const char *end) noexcept nogil:
+    while at < end and (at[0] == c" " or at[0] == c"\n" or at[0] == c"\r" or at[0] == c"\t"):
+        at += 1
+    return at
+
+
+cdef inline const char *_skip_text(const char *at, const char *end) noexcept nogil:
+    """Behind the quotation mark that ends a text of plain characters; NULL if it has others."""
+    while at < end and 0x20 <= <unsigned char>at[0] < 0x7f and at[0] != c"\\":
+        if at[0] == c'"':
+            return at + 1
+        at += 1
+    return NULL
+
+
+cdef inline int _member(const char *name, Py_ssize_t length) noexcept nogil:
+    if length == 2:
+        return MEMBER_ID if memcmp(name, b"id", 2) == 0 else 0
+    if length == 6:
+        if memcmp(name, b"method", 6) == 0:
+            return MEMBER_METHOD
+        return MEMBER_PARAMS if memcmp(name, b"params", 6) == 0 else 0
+    return MEMBER_JSONRPC if length == 7 and memcmp(name, b"jsonrpc", 7) == 0 else 0
+
+
+cdef const char *_skip_plain_id(const char *at, const char *end) noexcept nogil:
+    """Behind an integer of few digits or ``null``; what must follow is for the caller to see."""
+    cdef const char *first
+    if end - at >= 4 and memcmp(at, b"null", 4) == 0:
+        return at + 4
+    if at[0] == c"-":
+        at += 1
+    first = at
+    while at < end and c"0" <= at[0] <= c"9":
+        at += 1
+    if at == first or at - first > NUMBER_DIGITS_MAX or (first[0] == c"0" and at - first > 1):
+        return NULL
+    return at
+
+
+cdef const char *_skip_array(const char *at, const char *end, Py_ssize_t *depth_left) noexcept nogil:
+    """Behind an array whose brackets pair up; whether it is JSON inside is for a parser to say."""
+    cdef Py_ssize_t depth = 0
+    if at[0] != c"[":
+        return NULL
+    while at < end:
+        if at[0] == c'"':
+            at += 1
+            while at < end and at[0] != c'"':
+                at += 2 if at[0] == c"\\" else 1
+            if at >= end:
+                return NULL
+        elif at[0] == c"[" or at[0] == c"{":
+            depth += 1
+            depth_left[0] -= 1
+            if depth_left[0] < 0:
+                return NULL
+        elif at[0] == c"]" or at[0] == c"}":
+            depth -= 1
+            if depth == 0:
+                return at + 1 if at[0] == c"]" else NULL
+        at += 1
+    return NULL

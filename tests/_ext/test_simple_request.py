@@ -1,0 +1,103 @@
+"""The reader of simple requests and its twin: the same requests, the same answers."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from tests.rpc.sockets import post
+from tests.rpc.two_paths import HTTP_ODDITIES, JSON_ODDITIES, random_pieces
+
+from fastnode._twins import simple_request as twin
+from fastnode.kernels import simple_request as kernel
+
+MODULES = [kernel, twin]
+RESULTS = {"node_getVersion": b"7", "node_getBlockNumber": b"106", "node_getNodeInfo": b'"%b"' % (b"i" * 1200)}
+ASKED = b'{"jsonrpc":"2.0","id":1,"method":"node_getVersion"}'
+
+
+def make_reader(module: Any, **limits: int) -> Any:
+    reader = module.SimpleRequests(
+        **{
+            "head_bytes_max": 600,
+            "headers_max": 12,
+            "body_bytes_max": 2000,
+            "depth_max": 8,
+            "coded_bytes_min": 1024,
+            **limits,
+        }
+    )
+    reader.set_head(b"HEAD ", b" END ")
+    reader.set_results(RESULTS, None)
+    return reader
+
+
+def everything_read(reader: Any, data: bytes, start: int = 0, bytes_max: int = 5000) -> tuple[Any, ...]:
+    answers = reader.answer(data, start, bytes_max)
+    seen = (answers, reader.position, reader.count, reader.method)
+    if reader.method is not None:
+        seen += (reader.end, reader.params, reader.id_text, reader.accepted)
+    return seen
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_requests_are_answered_up_to_the_first_without_a_result(module: Any) -> None:
+    other = post(b'{"method":"other","params":[1],"id":"x"}', "Accept-Encoding: gzip")
+    data = post(ASKED) * 2 + other + post(ASKED)
+    answer = b'HEAD 35 END {"jsonrpc":"2.0","id":1,"result":7}'
+    position = 2 * len(post(ASKED))
+    read = (answer * 2, position, 2, "other", position + len(other), b"[1]", b'"x"', b"gzip")
+    assert everything_read(make_reader(module), data) == read
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_result_that_may_be_compressed_is_left_to_the_caller(module: Any) -> None:
+    body = b'{"id":1,"method":"node_getNodeInfo"}'
+    reader = make_reader(module)
+    assert everything_read(reader, post(body))[2] == 1
+    assert everything_read(reader, post(body, "Accept-Encoding: gzip"))[2:4] == (0, "node_getNodeInfo")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_what_is_not_simple_is_left_alone(module: Any) -> None:
+    reader = make_reader(module)
+    for request in (post(b"[1]"), post(ASKED)[:-1], post(ASKED, version="1.0"), b"", post(ASKED, "Expect: x")):
+        assert everything_read(reader, request) == (None, 0, 0, None)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_an_answered_call_is_reported_with_its_start(module: Any) -> None:
+    reader = make_reader(module)
+    finished: list[tuple[str, int, None]] = []
+    reader.set_results(RESULTS, lambda *finish: finished.append(finish))
+    reader.answer(post(ASKED), 0, 5000)
+    [(method, started_ns, code)] = finished
+    assert (method, code) == ("node_getVersion", None)
+    assert started_ns > 0
+
+
+@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize("start", [-1, 2])
+def test_a_start_outside_of_the_data_is_refused(module: Any, start: int) -> None:
+    with pytest.raises(ValueError, match="position"):
+        make_reader(module).answer(b"P", start, 5000)
+
+
+@pytest.mark.parametrize("start", [0, 7])
+def test_kernel_and_twin_read_random_streams_alike(start: int) -> None:
+    for seed in range(4000):
+        rng = random.Random(seed)
+        limits = {"depth_max": rng.choice([3, 8]), "headers_max": rng.choice([2, 12])}
+        readers = [make_reader(module, **limits) for module in MODULES]
+        for piece in random_pieces(rng):
+            data = b"x" * start + piece
+            first, second = (everything_read(reader, data, start, 900) for reader in readers)
+            assert first == second, data
+
+
+def test_kernel_and_twin_read_oddities_alike() -> None:
+    readers = [make_reader(module) for module in MODULES]
+    for request in (*HTTP_ODDITIES, *map(post, JSON_ODDITIES)):
+        first, second = (everything_read(reader, request * 2) for reader in readers)
+        assert first == second, request
