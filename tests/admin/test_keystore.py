@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tests.admin.test_key_files import MNEMONIC, V3_PASSWORD, V3_PBKDF2, V3_SECRET, V4_PASSWORD, V4_PBKDF2, V4_SECRET
 
 from fastnode.admin.keystore import Keystore, load_keystore
@@ -294,3 +296,49 @@ def test_no_error_repeats_a_key_a_mnemonic_or_a_password(tmp_path: Path, documen
 def test_a_keystore_does_not_show_its_keys(tmp_path: Path) -> None:
     keystore = load(tmp_path, store(validator({"eth": KEY_0, "bls": BLS}, publisher=KEY_1)))
     assert not any(secret in repr(keystore) for secret in SECRETS)
+
+
+# ---- adversity ------------------------------------------------------------------------------------
+
+NAMES = [
+    "schemaVersion",
+    "validators",
+    "slasher",
+    "remoteSigner",
+    "prover",
+    "fundingAccount",
+    "publisher",
+    "coinbase",
+    "feeRecipient",
+    "attester",
+    "eth",
+    "bls",
+    "id",
+    "address",
+    "remoteSignerUrl",
+    "certPath",
+    "path",
+    "password",
+    "mnemonic",
+    "addressIndex",
+    "accountIndex",
+    "addressCount",
+    "accountCount",
+]
+SCALARS = st.sampled_from([None, True, -1, 0, 1, 2, 2**40, "", "x", "..", KEY_0, REMOTE, BLS, URL, MNEMONIC])
+JSON = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300, deadline=None)
+@given(st.fixed_dictionaries({"schemaVersion": st.sampled_from([1, 2])}, optional=dict.fromkeys(NAMES[1:], JSON)))
+def test_any_document_is_a_keystore_or_refused_without_its_secrets(tmp_path: Path, document: Any) -> None:
+    message = ""
+    try:
+        load(tmp_path, document)
+    except KeystoreError as error:
+        message = str(error)
+    assert not any(secret in message for secret in SECRETS)
