@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import shutil
+import time
 import urllib.request
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -229,3 +230,41 @@ def test_of_several_locations_the_newest_snapshot_is_taken(snapshot: Path, old: 
 def test_a_snapshot_of_another_network_than_the_followed_one_is_not_taken(snapshot: Path, tmp_path: Path) -> None:
     other = Network(1, 2, "0x" + "ab" * 20)
     assert not start_from_snapshot("snapshot", [f"file://{snapshot}"], tmp_path / "target", learn_network=lambda: other)
+
+
+def test_a_follower_begins_with_a_snapshot_of_the_network_that_it_follows(
+    start_node: Start, sample_chain: Path, snapshot: Path, tmp_path: Path
+) -> None:
+    source = start_with_chain(start_node, tmp_path / "source", "--chain-file", sample_chain)
+    source.wait_for_line("chain file loaded")
+    other = snapshot / Network(1, 2, "0x" + "ab" * 20).folder
+    other.mkdir()  # so that the network must be known
+    (other / "index.json").write_text("{}")
+    follower = start_with_chain(
+        start_node, tmp_path / "new", "--upstream-url", source.url, "--snapshots-urls", f"file://{snapshot}"
+    )
+    assert follower.wait_for_line("snapshot restored")["block"] == 16
+    deadline = time.monotonic() + PATIENCE_S
+    while follower.call("node_getBlockNumber")["result"] < 106:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    for number in (1, 16, 17, 106):
+        assert follower.call("node_getBlock", number) == source.call("node_getBlock", number)
+
+
+def test_a_stop_ends_the_wait_for_a_followed_node_whose_network_is_asked_for(
+    start_node: Start, snapshot: Path, tmp_path: Path
+) -> None:
+    node = start_node(
+        "--data-directory",
+        tmp_path / "new",
+        "--upstream-url",
+        "http://127.0.0.1:9",
+        "--snapshots-urls",
+        f"file://{snapshot}",
+    )
+    node.wait_for_line("fastnode")
+    time.sleep(1.0)
+    begun = time.monotonic()
+    assert node.stop() == 0
+    assert time.monotonic() - begun < 20
