@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from fastnode.config.settings import Settings, rows
+
 DATA = Path(__file__).parent / "data"
 SAMPLE_CHAIN = Path(__file__).parents[1] / "src" / "fastnode" / "data" / "sample_chain.jsonl.gz"
 
@@ -68,8 +70,9 @@ def short_chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def clean_environment(**names: str) -> dict[str, str]:
     """This process's environment without any setting of a node, plus ``names``."""
-    ours = ("SVC_", "LOG_", "RPC_", "DATA_DIRECTORY", "FASTNODE_DEBUG")
-    return {name: value for name, value in os.environ.items() if not name.startswith(ours)} | names
+    ours = {name for setting in rows(Settings) for name in setting.environment} | {"FASTNODE_DEBUG"}
+    kept = {name: value for name, value in os.environ.items() if name not in ours and not name.startswith("SVC_")}
+    return kept | names
 
 
 class NodeProcess:
