@@ -1,0 +1,130 @@
+"""One upload at a time, and the end of one that is under way."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from fastnode.errors import ServerError
+from fastnode.following.rollback import SyncOperator
+from fastnode.following.sync_control import SyncControl, SyncState
+from fastnode.snapshots.location import Location
+from fastnode.snapshots.restore import choose_network, find_snapshots
+from fastnode.snapshots.service import SnapshotUploads
+
+PATIENCE_S = 60.0
+
+
+class Gate:
+    """A rest that is entered and left when the test says so."""
+
+    def __init__(self) -> None:
+        self.entered, self.may_leave = threading.Event(), threading.Event()
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        self.entered.set()
+        assert self.may_leave.wait(PATIENCE_S)
+        yield
+
+
+def test_a_second_upload_is_refused_until_the_first_is_complete(old: Path, tmp_path: Path) -> None:
+    gate = Gate()
+    uploads = SnapshotUploads(old, gate)
+    url = f"file://{tmp_path}/location"
+    uploads.start(url)
+    assert gate.entered.wait(PATIENCE_S)
+    with pytest.raises(ServerError) as caught:
+        uploads.start(url)
+    assert str(caught.value) == "Snapshot upload already in progress. Cannot start another one until complete."
+    gate.may_leave.set()
+    assert uploads.wait(PATIENCE_S)
+    uploads.start(url)
+    assert uploads.wait(PATIENCE_S)
+    location = Location.to_read(url)
+    assert len(find_snapshots(location, choose_network(location))) == 2
+
+
+def test_a_stop_ends_an_upload_and_nothing_of_it_is_listed(
+    old: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate = Gate()
+    uploads = SnapshotUploads(old, gate)
+    (tmp_path / "location").mkdir()
+    uploads.start(f"file://{tmp_path}/location")
+    assert gate.entered.wait(PATIENCE_S)
+    threading.Timer(0.1, gate.may_leave.set).start()
+    with caplog.at_level(logging.WARNING):
+        uploads.close()
+    assert uploads.wait(PATIENCE_S)
+    assert "snapshot given up: the node stops" in caplog.messages
+    location = Location.to_read(f"file://{tmp_path}/location")
+    assert [find_snapshots(location, network) for network in location.networks()] in ([], [[]])
+    assert not list(old.glob("snapshot-*"))
+
+
+def test_what_goes_wrong_is_one_line_in_the_log(old: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    @contextmanager
+    def never_rests() -> Iterator[None]:
+        raise ServerError("Ingestion did not come to rest")
+        yield
+
+    uploads = SnapshotUploads(old, never_rests)
+    uploads.start(f"file://{tmp_path}/location")
+    assert uploads.wait(PATIENCE_S)
+    assert caplog.messages == ["snapshot failed"]
+    assert not list(old.glob("snapshot-*"))
+
+
+# ---- the rest that the node gives ------------------------------------------------------------------------
+
+
+class FakeIngestor:
+    class view:  # noqa: N801 - an attribute of the ingestor
+        tip_number = 7
+
+
+@pytest.fixture
+def control() -> SyncControl:
+    """Of a worker that has left: pausing succeeds at once."""
+    made = SyncControl()
+    made.leave()
+    return made
+
+
+def test_ingestion_rests_within_and_goes_on_afterwards(control: SyncControl) -> None:
+    operator = SyncOperator(control, FakeIngestor())  # type: ignore[arg-type]
+    with operator.at_rest():
+        assert control.state is SyncState.PAUSED
+    assert control.state is SyncState.RUNNING
+    operator.pause()
+    with operator.at_rest():
+        assert control.state is SyncState.PAUSED
+    assert control.state is SyncState.PAUSED
+
+
+def test_ingestion_goes_on_after_a_failure_too(control: SyncControl) -> None:
+    operator = SyncOperator(control, FakeIngestor())  # type: ignore[arg-type]
+    with pytest.raises(OSError, match="disk"), operator.at_rest():
+        raise OSError("disk")
+    assert control.state is SyncState.RUNNING
+
+
+def test_there_is_no_rest_while_the_chain_is_taken_back(control: SyncControl) -> None:
+    operator = SyncOperator(control, FakeIngestor())  # type: ignore[arg-type]
+    with control.one_operation(), pytest.raises(ServerError, match="A rollback is running"), operator.at_rest():
+        pytest.fail("it rested")
+    assert control.state is SyncState.RUNNING
+
+
+def test_a_node_that_stops_does_not_come_back_to_life(control: SyncControl) -> None:
+    operator = SyncOperator(control, FakeIngestor())  # type: ignore[arg-type]
+    control.stop()
+    with pytest.raises(ServerError, match="The node is stopping"), operator.at_rest():
+        pytest.fail("it rested")
+    assert control.state is SyncState.STOPPING
