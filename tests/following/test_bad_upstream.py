@@ -499,3 +499,20 @@ def test_two_upstreams_that_disagree_are_noticed(tmp_path: Path, chain: MadeChai
         with upstream.lock:
             chain.checkpoint()
         node.wait_for(chain)
+
+
+def test_a_second_node_that_swallows_requests_does_not_hold_up_the_chain(
+    tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
+) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as hole,
+        following(tmp_path / "node", upstream.url, f"http://127.0.0.1:{hole.getsockname()[1]}") as node,
+    ):
+        node.follower._options = FollowerOptions(poll_interval_s=0.005, comparison_interval_s=0.01)
+        node.wait_for(chain)
+        begun = time.monotonic()
+        for _ in range(5):
+            with upstream.lock:
+                chain.propose()
+            node.wait_for(chain)
+        assert time.monotonic() - begun < 8, "the deadline of one request is 10 s"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import logging
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -27,6 +28,7 @@ from fastnode.following.upstreams import Upstream, Upstreams
 from fastnode.observability.logs import fields
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.header import BlockHeader
+from fastnode.protocol.tips import BlockId
 
 __all__ = ["Follower", "FollowerOptions"]
 
@@ -101,7 +103,10 @@ class Follower:
         }
         self._bad_passes = dict.fromkeys(upstreams.all, 0)
         self._progress = CatchUpProgress()
+        self._executor = executor
         self._next_comparison_at = 0.0
+        self._disagreements = dict.fromkeys(upstreams.all, 0)
+        self._is_comparing = threading.Lock()
         #: Why the chain does not advance; None while it does.
         self.trouble: str | None = "no upstream has been asked yet"
         self.has_caught_up = False
@@ -284,15 +289,26 @@ class Follower:
     def _compare_with_others(self, followed: Upstream) -> None:
         """Two upstreams must have the same block at the checkpointed tip; the one that is not followed goes."""
         now = time.monotonic()
-        if len(self._upstreams.all) < 2 or now < self._next_comparison_at:
+        if (
+            len(self._upstreams.all) < 2
+            or now < self._next_comparison_at
+            or not self._is_comparing.acquire(blocking=False)
+        ):
             return
         self._next_comparison_at = now + self._options.comparison_interval_s
-        block = self._ingestor.view.tips.checkpointed.block
-        if block.number == 0:
-            return
-        for upstream in self._upstreams.usable():
-            if upstream is not followed:
-                self._compare(upstream, followed, block.number, block.hash)
+        try:
+            # Not in this thread: the chain must not wait for a node that it does not follow.
+            self._executor.submit(self._compare_all, followed, self._ingestor.view.tips.checkpointed.block)
+        except RuntimeError:  # the node is stopping
+            self._is_comparing.release()
+
+    def _compare_all(self, followed: Upstream, block: BlockId) -> None:
+        try:
+            for upstream in self._upstreams.healthy():
+                if upstream is not followed and block.number > 0:
+                    self._compare(upstream, followed, block.number, block.hash)
+        finally:
+            self._is_comparing.release()
 
     def _compare(self, upstream: Upstream, followed: Upstream, number: int, expected: bytes) -> None:
         try:
@@ -304,7 +320,7 @@ class Follower:
             self._on_bad_comparison(upstream, str(error))
             return
         if found is None or found == expected:
-            self._bad_passes[upstream] = 0
+            self._disagreements[upstream] = 0
             return
         self._on_bad_comparison(
             upstream,
@@ -313,7 +329,7 @@ class Follower:
         )
 
     def _on_bad_comparison(self, upstream: Upstream, reason: str) -> None:
-        self._bad_passes[upstream] += 1
-        if self._bad_passes[upstream] >= BAD_PASSES_MAX:
-            self._bad_passes[upstream] = 0
+        self._disagreements[upstream] += 1
+        if self._disagreements[upstream] >= BAD_PASSES_MAX:
+            self._disagreements[upstream] = 0
             upstream.put_aside(reason)

@@ -59,6 +59,7 @@ class Following:
         limits = ClientLimits(
             request_time_s=settings.upstream_timeout_s, response_bytes_max=settings.upstream_max_response_size
         )
+        self._carriers = ThreadPoolExecutor(CARRIERS, thread_name_prefix="fastnode-carry")
         urls = dict.fromkeys(check_url(url) for url in settings.upstream_url or ())
         self.upstreams = Upstreams(
             [
@@ -66,9 +67,9 @@ class Following:
                 for number, url in enumerate(urls, 1)
             ],
             expected,
+            self._carriers,
         )
         self._executor = ThreadPoolExecutor(FETCHERS, thread_name_prefix="fastnode-fetch")
-        self._carriers = ThreadPoolExecutor(CARRIERS, thread_name_prefix="fastnode-carry")
         self.relay = Relay(self.upstreams)
         self.follower: Follower | None = None
         self._after_passes: list[Callable[[Upstream], None]] = []

@@ -17,6 +17,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
@@ -206,12 +207,20 @@ class Upstream:
 class Upstreams:
     """All of them, in the order of preference.
 
-    ``expected`` gives the network they must be on; None before the chain is known.
+    ``expected`` gives the network they must be on; None before the chain is known.  While one of them is healthy the
+    others are looked after on ``executor``, so that one that swallows requests does not hold up the chain.
     """
 
-    def __init__(self, upstreams: Sequence[Upstream], expected: Callable[[], ChainInfo | None]) -> None:
+    def __init__(
+        self,
+        upstreams: Sequence[Upstream],
+        expected: Callable[[], ChainInfo | None],
+        executor: Executor | None = None,
+    ) -> None:
         self.all = tuple(upstreams)
         self._expected = expected
+        self._executor = executor
+        self._probed: set[Upstream] = set()  # being looked after
 
     def choose(self) -> Upstream | None:
         """The first that answers and is on the right network; None when there is none just now."""
@@ -219,9 +228,15 @@ class Upstreams:
 
     def usable(self) -> Iterator[Upstream]:
         """Those that can be asked, each identified by the time it is given."""
+        healthy = self.healthy()
+        if self._executor is None or not healthy:
+            yield from (upstream for upstream in self.all if upstream in healthy or self._is_back(upstream))
+            return
         for upstream in self.all:
-            if upstream.state is UpstreamState.HEALTHY or self._is_back(upstream):
-                yield upstream
+            if upstream not in healthy:
+                self._probe_later(upstream)
+        # One by one, as an upstream may be put aside while those before it are asked.
+        yield from (upstream for upstream in healthy if upstream.state is UpstreamState.HEALTHY)
 
     def healthy(self) -> list[Upstream]:
         """Those known to answer; asks nobody."""
@@ -237,6 +252,22 @@ class Upstreams:
 
     def describe(self) -> list[dict[str, Any]]:
         return [upstream.describe() for upstream in self.all]
+
+    def _probe_later(self, upstream: Upstream) -> None:
+        if upstream in self._probed or upstream.usable_at > time.monotonic():
+            return
+        assert self._executor is not None
+        self._probed.add(upstream)
+        try:
+            self._executor.submit(self._probe, upstream)
+        except RuntimeError:  # the node is stopping
+            self._probed.discard(upstream)
+
+    def _probe(self, upstream: Upstream) -> None:
+        try:
+            self._is_back(upstream)
+        finally:
+            self._probed.discard(upstream)
 
     def _is_back(self, upstream: Upstream) -> bool:
         if upstream.usable_at > time.monotonic():
