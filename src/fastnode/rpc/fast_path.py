@@ -19,6 +19,7 @@ from typing import Any, Final
 import orjson
 
 from fastnode.kernels import simple_request
+from fastnode.rpc import http
 from fastnode.rpc.application import COMPRESSED_BYTES_MIN, RpcApplication
 from fastnode.rpc.engine import Engine, Reply
 from fastnode.rpc.http import CORKED_BYTES_MAX, ConnectionOwner, HttpConnection
@@ -28,6 +29,7 @@ from fastnode.rpc.view import View
 
 __all__ = ["FastConnection", "FastPath"]
 
+_IDLE: Final = ReadState.IDLE
 #: Stands for a simple request where its answer is rendered.
 _SIMPLE: Final = Request(b"POST", b"/", {}, b"", is_http_1_0=False, keep_alive=True)
 
@@ -45,7 +47,7 @@ class FastPath:
             coded_bytes_min=COMPRESSED_BYTES_MIN,
         )
         self._engine = engine
-        self._application = application
+        self.application = application
         self._writer = writer
         self._kept_names = frozenset(method.name for method in engine.table if method.is_kept)
         self._results: dict[str, bytes] = {}
@@ -65,7 +67,7 @@ class FastPath:
             self._tips, self._meters = tips, engine.meters
             self._results = {}
             self.requests.set_results(self._results, None if engine.meters is None else engine.meters.calls.finish)
-        fields, keeping = self._application.json_fields, self._writer.keeping
+        fields, keeping = self.application.json_fields, self._writer.keeping
         if fields is not self._fields or keeping is not self._keeping:
             self._fields, self._keeping = fields, keeping
             self.requests.set_head(b"HTTP/1.1 200 OK\r\n" + fields + b"Content-Length: ", b"\r\n" + keeping)
@@ -83,7 +85,7 @@ class FastPath:
         reply = self._engine.answer_call(method, params, id_text, view)
         if not params and method in self._kept_names and isinstance(reply, Reply):
             self._keep(method, reply, id_text)
-        return self._application.respond(reply, accepted)
+        return self.application.respond(reply, accepted)
 
     def _keep(self, method: str, reply: Reply, id_text: bytes) -> None:
         head = b'{"jsonrpc":"2.0","id":%b,"result":' % id_text
@@ -94,17 +96,29 @@ class FastPath:
 class FastConnection(HttpConnection):
     """A connection with the fast path in front."""
 
-    __slots__ = ("_fast",)
+    __slots__ = ("_fast", "_is_resting")
 
     def __init__(self, owner: ConnectionOwner, loop: asyncio.AbstractEventLoop, fast: FastPath) -> None:
         super().__init__(owner, loop)
         self._fast = fast
+        #: Known to be at rest: the last thing that happened was a burst answered by the kernel alone.
+        self._is_resting = False
 
     def data_received(self, data: bytes) -> None:
-        if not self._is_at_rest():
+        fast = self._fast
+        if not (self._is_resting or self._is_at_rest()) or fast.application.guard is not None:
+            self._is_resting = False
             super().data_received(data)
             return
-        answered = self._answer_simple(data)
+        view = fast.renew()
+        requests = fast.requests
+        answers = requests.answer(data, 0, CORKED_BYTES_MAX)
+        # Fast path. If: the burst is answered to its end.  Then: write, and wait for the next one.
+        if requests.position == len(data) and answers is not None:
+            self._write_all(data, answers, requests.count)
+            return
+        self._is_resting = False
+        answered = self._answer_simple(data, answers, view)
         if answered < len(data):
             super().data_received(data[answered:] if answered else data)
             return
@@ -113,6 +127,46 @@ class FastConnection(HttpConnection):
             self._settle()
         else:
             self._set_deadline()
+
+    def _write_all(self, data: bytes, answers: bytes, count: int) -> None:
+        transport, traffic, reader, size = self._transport, self._traffic, self._reader, len(answers)
+        assert transport is not None
+        traffic.received_bytes += len(data)
+        traffic.sent_bytes += size
+        self._unsent_bytes += size
+        reader.begun_count = begun = reader.begun_count + count
+        transport.write(answers)
+        if self._is_write_paused:
+            self._is_resting = False
+            self._settle()
+            return
+        self._timed = (_IDLE, begun)
+        self.deadline = self._loop.time() + self._limits.idle_time_s + http.IDLE_SLACK_S
+        self._is_resting = True
+
+    # ---- what ends the rest ----------------------------------------------------------------
+
+    def eof_received(self) -> bool:
+        self._is_resting = False
+        return super().eof_received()
+
+    def on_deadline(self) -> None:
+        self._is_resting = False
+        super().on_deadline()
+
+    def drain(self) -> None:
+        self._is_resting = False
+        super().drain()
+
+    def abort(self) -> None:
+        self._is_resting = False
+        super().abort()
+
+    def pause_writing(self) -> None:
+        self._is_resting = False
+        super().pause_writing()
+
+    # ---- request by request ----------------------------------------------------------------
 
     def _is_at_rest(self) -> bool:
         """Whether nothing is under way and nothing keeps the connection from going on for ever."""
@@ -126,17 +180,17 @@ class FastConnection(HttpConnection):
             or self._is_draining
             or self._has_ended
             or self._transport is None
-            or self._owner.application.guard is not None
         )
 
-    def _answer_simple(self, data: bytes) -> int:
-        """Answer simple requests from the start of ``data`` on; how many bytes they are."""
+    def _answer_simple(self, data: bytes, answers: bytes | None, view: View | None) -> int:
+        """Answer simple requests from the start of ``data`` on; how many bytes they are.
+
+        ``answers`` are those that the kernel has given already.
+        """
         fast, reader = self._fast, self._reader
         requests = fast.requests
-        view = fast.renew()
-        position, length = 0, len(data)
-        while position < length:
-            answers = requests.answer(data, position, CORKED_BYTES_MAX - self._corked_bytes)
+        position = 0
+        while True:
             if answers is not None:
                 self._corked.append(answers)
                 self._corked_bytes += len(answers)
@@ -144,7 +198,7 @@ class FastConnection(HttpConnection):
                 position = requests.position
             elif requests.method is None:
                 break
-            else:
+            if requests.method is not None and self._corked_bytes <= CORKED_BYTES_MAX:
                 end = requests.end
                 response = fast.answer_call(view)
                 if response is None:
@@ -158,5 +212,8 @@ class FastConnection(HttpConnection):
                 self._uncork()
                 if self._is_write_paused:
                     break
+            if position == len(data):
+                break
+            answers = requests.answer(data, position, CORKED_BYTES_MAX - self._corked_bytes)
         self._traffic.received_bytes += position
         return position
