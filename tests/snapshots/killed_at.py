@@ -1,6 +1,8 @@
 """Runs a fastnode command and kills its process just before the Nth time that it touches a folder's files.
 
-    python killed_at.py N FOLDER COMMAND...
+    python killed_at.py N EVENTS FOLDER COMMAND...
+
+EVENTS is "all", or "moves" for what changes names only.
 
 Exit code -9 if it came that far; otherwise that of the command.  Touching is what Python tells its audit hooks, and
 what the libraries below it do is in between.
@@ -12,16 +14,18 @@ import os
 import signal
 import sys
 
-WATCHED = {"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.link", "shutil.rmtree", "shutil.copyfile"}
+MOVES = {"os.rename", "os.mkdir", "os.rmdir", "shutil.rmtree"}
+ALL = MOVES | {"open", "os.remove", "os.link", "shutil.copyfile"}
 
 
 def main() -> None:
-    kill_at, folder, command = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
+    kill_at, folder, command = int(sys.argv[1]), sys.argv[3], sys.argv[4:]
+    watched = {"all": ALL, "moves": MOVES}[sys.argv[2]]
     touched = 0
 
     def watch(event: str, arguments: tuple[object, ...]) -> None:
         nonlocal touched
-        if event in WATCHED and arguments and str(arguments[0]).startswith(folder):
+        if event in watched and arguments and str(arguments[0]).startswith(folder):
             touched += 1
             if touched == kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -27,10 +27,10 @@ STEPS_MAX = 400
 STRIDE = 1 if os.environ.get("FASTNODE_LONG") == "1" else 6
 
 
-def killed(step: int, folder: Path, *command: object) -> bool:
+def killed(step: int, events: str, folder: Path, *command: object) -> bool:
     """Whether the command was killed at that step; otherwise it must have succeeded."""
     done = subprocess.run(
-        [sys.executable, str(KILLER), str(step), str(folder), *map(str, command)],
+        [sys.executable, str(KILLER), str(step), events, str(folder), *map(str, command)],
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
@@ -52,15 +52,16 @@ def leftovers(directory: Path) -> list[str]:
     return [entry.name for entry in directory.iterdir() if entry.name.startswith(("snapshot-", "restore."))]
 
 
+@pytest.mark.parametrize(("events", "stride"), [("all", STRIDE), ("moves", 1)])
 def test_a_restore_killed_at_any_step_leaves_the_old_chain_or_the_new_one(
-    made_snapshot: Path, short_directory: Path, tmp_path: Path
+    made_snapshot: Path, short_directory: Path, tmp_path: Path, events: str, stride: int
 ) -> None:
     found: dict[int, int] = {}
-    for step in range(1, STEPS_MAX, STRIDE):
+    for step in range(1, STEPS_MAX, stride):
         directory = Path(shutil.copytree(short_directory, tmp_path / f"data{step}"))
         (directory / "p2p").mkdir()
         command = ("snapshot", "restore", f"file://{made_snapshot}", "--data-directory", directory, "--replace")
-        was_killed = killed(step, directory, *command)
+        was_killed = killed(step, events, directory, *command)
         found[step] = tip_after_check(directory)  # opening it finishes what was begun
         assert leftovers(directory) == []
         assert (directory / "p2p").exists() == (found[step] == OLD_TIP)
@@ -80,10 +81,10 @@ def test_a_creation_killed_at_any_step_leaves_what_was_there(long_directory: Pat
         directory = Path(shutil.copytree(long_directory, folder / "data"))
         url = f"file://{folder}/location"
         command = ("snapshot", "create", url, "--data-directory", directory)
-        was_killed = killed(step, directory, *command)
+        was_killed = killed(step, "all", directory, *command)
         assert tip_after_check(directory) == NEW_TIP
         assert leftovers(directory) == []
-        assert not killed(STEPS_MAX, directory, *command)
+        assert not killed(STEPS_MAX, "all", directory, *command)
         location = Location.to_read(url)
         network = choose_network(location)
         snapshots = find_snapshots(location, network)

@@ -120,21 +120,22 @@ def test_a_table_that_vanishes_is_copied_again(database: Any, tmp_path: Path, mo
 def test_a_manifest_that_grows_makes_the_copy_begin_again(
     database: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    manifest = next((tmp_path / "source").glob("MANIFEST-*"))
-    link = os.link
-    grown = []
+    """All tables that the manifest names are replaced after it was read and before they are listed."""
+    source = tmp_path / "source"
+    listed = []
+    iterdir = Path.iterdir
 
-    def grow_once(source: Any, target: Any) -> None:
-        if not grown:
-            grown.append(True)
-            database.put(b"one more", b"value")
-            database.compact_range()
-        link(source, target) if Path(source).exists() else None
+    def grow_then_list(path: Path) -> Any:
+        if path == source:
+            listed.append(path)
+            if len(listed) == 1:
+                database.put(b"one more", b"value")
+                database.compact_range()
+        return iterdir(path)
 
-    monkeypatch.setattr(os, "link", grow_once)
-    size = manifest.stat().st_size
-    copy_leveldb(tmp_path / "source", tmp_path / "copy")
-    assert manifest.stat().st_size > size
+    monkeypatch.setattr(Path, "iterdir", grow_then_list)
+    copy_leveldb(source, tmp_path / "copy")
+    assert len(listed) == 2
     assert content(tmp_path / "copy") == dict(database)
 
 
