@@ -24,12 +24,14 @@ def make_reader(module: Any, **limits: int) -> Any:
             "headers_max": 12,
             "body_bytes_max": 2000,
             "depth_max": 8,
+            "batch_calls_max": 5,
+            "response_bytes_max": 4000,
             "coded_bytes_min": 1024,
             **limits,
         }
     )
     reader.set_head(b"HEAD ", b" END ")
-    reader.set_results(RESULTS, None)
+    reader.set_results(RESULTS, None, None)
     return reader
 
 
@@ -70,7 +72,7 @@ def test_what_is_not_simple_is_left_alone(module: Any) -> None:
 def test_an_answered_call_is_reported_with_its_start(module: Any) -> None:
     reader = make_reader(module)
     finished: list[tuple[str, int, None]] = []
-    reader.set_results(RESULTS, lambda *finish: finished.append(finish))
+    reader.set_results(RESULTS, lambda *finish: finished.append(finish), None)
     reader.answer(post(ASKED), 0, 5000)
     [(method, started_ns, code)] = finished
     assert (method, code) == ("node_getVersion", None)

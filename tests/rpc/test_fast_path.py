@@ -112,6 +112,24 @@ def test_a_usual_request_does_not_reach_the_strict_path(
     assert expected.count(b"HTTP/1.1 ") == 3
 
 
+def test_a_batch_of_kept_results_does_not_reach_the_engine(
+    view: View, loop_runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = TwoPaths(view)
+    one = b'{"method":"node_getBlockNumber","id":%d}'
+    batch = post(b"[" + b" , ".join(one % number for number in range(5)) + b"]")
+    answers = loop_runner.run(paths.compare([post(one % 1), batch, batch], is_slow=False))
+    assert answers.count(b'"result":106') == 11
+
+    def fail(body: bytes) -> None:
+        raise AssertionError("the engine was asked")
+
+    monkeypatch.setattr(paths.fast.engine, "handle", fail)
+    connection = paths.fast.connect()
+    connection.data_received(batch)
+    assert paths.fast.wire.sent == answers[-len(paths.fast.wire.sent) :]
+
+
 def test_a_kept_result_is_made_once_for_each_view(view: View, loop_runner: asyncio.Runner) -> None:
     numbers = iter(range(10))
     paths = TwoPaths(view)

@@ -300,7 +300,18 @@ def random_body(rng: random.Random) -> bytes:
         members.pop(0)
     rng.shuffle(members)
     body = b"{" + (rng.choice(_BLANKS) + b"," + rng.choice(_BLANKS)).join(members) + b"}" + rng.choice(_BLANKS)
-    return b"[%b,%b]" % (body, random_body(rng)) if rng.random() < 0.05 else body
+    if rng.random() < 0.15:
+        calls = [body, *(random_call(rng) for _ in range(rng.choice([0, 1, 1, 2, 3, 4, 5])))]
+        return rng.choice(_BLANKS) + b"[" + (b"," + rng.choice(_BLANKS)).join(calls) + b"]" + rng.choice(_BLANKS)
+    return body
+
+
+def random_call(rng: random.Random) -> bytes:
+    """As clients put it into a batch."""
+    if rng.random() < 0.1:
+        return random_body(rng)
+    names = _NAMES[: rng.choice([3, 3, 4, len(_NAMES)])]
+    return b'{"jsonrpc":"2.0","method":"%b","params":[],"id":%b}' % (rng.choice(names), rng.choice(_IDS[:7]))
 
 
 def random_request(rng: random.Random) -> bytes:

@@ -16,6 +16,8 @@ cdef class SimpleRequests:
         Py_ssize_t _headers_max
         Py_ssize_t _body_bytes_max
         Py_ssize_t _depth_max
+        Py_ssize_t _batch_calls_max
+        Py_ssize_t _response_bytes_max
         Py_ssize_t _coded_bytes_min
         # the last head that was read: most clients send the same one again
         bytes _known_head
@@ -29,6 +31,8 @@ cdef class SimpleRequests:
         bytes _end
         dict _results
         object _finish
+        object _add_batch
+        Call *_calls                # of a batch; owned
         char *_buffer               # owned
         Py_ssize_t _capacity
         Py_ssize_t _used
@@ -45,7 +49,11 @@ cdef class SimpleRequests:
     cdef const char *_read_known_head(self, const char *at, const char *end)
     cdef const char *_read_header(self, const char *at, const char *end, int *seen)
     cdef bint _read_value(self, const char *at, const char *stop, int known) except -1
-    cdef bint _read_call(self, const char *at, const char *end, Call *call) noexcept nogil
+    cdef const char *_read_call(self, const char *at, const char *end, Py_ssize_t depth_left, Call *call) noexcept nogil
+    cdef bint _answer_batch(self, const char *at, const char *end) except -1
+    cdef Py_ssize_t _read_batch(self, const char *at, const char *end) noexcept nogil
+    cdef int _begin_answer(self, Py_ssize_t length) except -1
+    cdef int _add_call(self, Call *call, bytes result) except -1
     cdef int _append(self, const char *data, Py_ssize_t length) except -1
     cdef int _answer(self, Call *call, bytes result) except -1
     cdef object _take(self)

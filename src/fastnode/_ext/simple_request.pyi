@@ -5,7 +5,8 @@ The readable form of everything here is ``fastnode/_twins/simple_request.py``.  
     POST / HTTP/1.1, with a Host and a Content-Length, without anything that changes the framing, the coding of the
         body or the connection; names and values of headers of plain characters
     {"jsonrpc": <text>, "method": <text>, "params": [...], "id": <text, small integer or null>}, the members in any
-        order with any blanks, each at most once, ``method`` and ``id`` present, no escapes outside of ``params``
+        order with any blanks, each at most once, ``method`` and ``id`` present, no escapes outside of ``params``;
+        or an array of those, if the results of all of them are ready
 
 and whole.  Anything else is left to the strict path (rpc/http.py), byte by byte as it came; a simple request means the
 same there.  What is inside of ``params`` is not read, only where it ends *if* it is JSON.
@@ -17,7 +18,8 @@ class SimpleRequests:
     """Reads the bursts of all connections of a server, one after another.
 
     Requests above ``head_bytes_max``, ``headers_max``, ``body_bytes_max`` or ``depth_max`` (arrays and objects inside
-    each other, counted generously) are not simple.  A body of more than ``coded_bytes_min`` bytes for a client that
+    each other, counted generously), and batches above ``batch_calls_max`` calls or ``response_bytes_max`` bytes of
+    results, are not simple.  A body of more than ``coded_bytes_min`` bytes for a client that
     names codings is not answered here.
     """
 
@@ -28,15 +30,23 @@ class SimpleRequests:
         headers_max: int,
         body_bytes_max: int,
         depth_max: int,
+        batch_calls_max: int,
+        response_bytes_max: int,
         coded_bytes_min: int,
     ) -> None: ...
     def set_head(self, before_length: bytes, behind_length: bytes) -> None:
         """The head of an answer, around the digits of its Content-Length."""
 
-    def set_results(self, results: dict[str, bytes], finish: Callable[[str, int, None], object] | None) -> None:
+    def set_results(
+        self,
+        results: dict[str, bytes],
+        finish: Callable[[str, int, None], object] | None,
+        add_batch: Callable[[int], object] | None,
+    ) -> None:
         """Results as JSON by method, for calls without parameters; the dict may change later.
 
-        ``finish`` is told of every call answered: the method, when it began (CLOCK_MONOTONIC, ns), and None.
+        ``finish`` is told of every call answered: the method, when it began (CLOCK_MONOTONIC, ns), and None;
+        ``add_batch`` of the calls of a batch, before them.
         """
 
     def answer(self, data: bytes, start: int, bytes_max: int) -> bytes | None:

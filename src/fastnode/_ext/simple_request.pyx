@@ -6,7 +6,7 @@
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeASCII
 from libc.stdint cimport int64_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcmp, memcpy
 
 cdef extern from "<time.h>" nogil:
@@ -29,6 +29,7 @@ cdef enum:
     LENGTH_DIGITS_MAX = 9
     KNOWN_HEAD_BYTES_MAX = 2048
     KEPT_CAPACITY_MAX = 1 << 20
+    BATCH_CALLS_MAX = 1000      # a larger one is not simple
 
 # Headers that mean something to the framing or to the answer, and may come once.
 cdef enum:
@@ -66,25 +67,34 @@ cdef class SimpleRequests:
         Py_ssize_t headers_max,
         Py_ssize_t body_bytes_max,
         Py_ssize_t depth_max,
+        Py_ssize_t batch_calls_max,
+        Py_ssize_t response_bytes_max,
         Py_ssize_t coded_bytes_min,
     ):
         self._head_bytes_max = head_bytes_max
         self._headers_max = headers_max
         self._body_bytes_max = body_bytes_max
         self._depth_max = depth_max
+        self._batch_calls_max = min(batch_calls_max, BATCH_CALLS_MAX)
+        self._response_bytes_max = response_bytes_max
         self._coded_bytes_min = coded_bytes_min
+        self._calls = <Call *>calloc(self._batch_calls_max + 1, sizeof(Call))
+        if self._calls == NULL:
+            raise MemoryError
         self._known_head = self._head = self._end = b""
         self._results = {}
 
     def __dealloc__(self):
         free(self._buffer)
+        free(self._calls)
 
     def set_head(self, bytes before_length not None, bytes behind_length not None):
         self._head = before_length
         self._end = behind_length
 
-    def set_results(self, dict results not None, finish):
+    def set_results(self, dict results not None, finish, add_batch):
         self._results = results
+        self._add_batch = add_batch
         self._finish = finish
 
     def answer(self, bytes data not None, Py_ssize_t start, Py_ssize_t bytes_max):
@@ -92,6 +102,8 @@ cdef class SimpleRequests:
         cdef const char *end = first + PyBytes_GET_SIZE(data)
         cdef const char *at
         cdef const char *body
+        cdef const char *end_of_body
+        cdef const char *rest
         cdef Call call
         cdef int64_t started
         cdef str method
@@ -108,7 +120,18 @@ cdef class SimpleRequests:
                 body = self._read_head(at, end)
             if body == NULL or end - body < self._length:
                 break
-            if not self._read_call(body, body + self._length, &call):
+            end_of_body = body + self._length
+            body = _skip_blanks(body, end_of_body)
+            if body < end_of_body and body[0] == c"[":
+                if not self._answer_batch(body, end_of_body):
+                    break
+                self.count += 1
+                at = end_of_body
+                if self._used > bytes_max:
+                    break
+                continue
+            rest = self._read_call(body, end_of_body, self._depth_max - 1, &call)
+            if rest == NULL or _skip_blanks(rest, end_of_body) != end_of_body:
                 break
             started = _now() if self._finish is not None else 0
             method = PyUnicode_DecodeASCII(call.name, call.name_length, NULL)
@@ -121,13 +144,13 @@ cdef class SimpleRequests:
                 self.id_text = call.id[:call.id_length]
                 self.params = None if call.params == NULL else call.params[:call.params_length]
                 self.accepted = self._accepted
-                self.end = body + self._length - first
+                self.end = end_of_body - first
                 break
             self._answer(&call, result)
             if self._finish is not None:
                 self._finish(method, started, None)
             self.count += 1
-            at = body + self._length
+            at = end_of_body
             if self._used > bytes_max:
                 break
         self.position = at - first
@@ -150,7 +173,53 @@ cdef class SimpleRequests:
         return 0
 
     cdef int _answer(self, Call *call, bytes result) except -1:
-        cdef Py_ssize_t length = PyBytes_GET_SIZE(result) + call.id_length + ENVELOPE_BYTES
+        self._begin_answer(PyBytes_GET_SIZE(result) + call.id_length + ENVELOPE_BYTES)
+        return self._add_call(call, result)
+
+    cdef bint _answer_batch(self, const char *at, const char *end) except -1:
+        """Whether it is one whose results are all ready."""
+        cdef Py_ssize_t count = self._read_batch(at, end)
+        cdef Py_ssize_t index
+        cdef Py_ssize_t length = count + 1  # brackets and commas
+        cdef Py_ssize_t results_length = 0
+        cdef Call *call
+        cdef list methods = []
+        cdef list results = []
+        cdef str method = None
+        cdef bytes result
+        cdef int64_t started = 0
+        for index in range(count):
+            call = &self._calls[index]
+            if not call.is_empty:
+                return False
+            method = PyUnicode_DecodeASCII(call.name, call.name_length, NULL)
+            result = <bytes>self._results.get(method)
+            if result is None:
+                return False
+            methods.append(method)
+            results.append(result)
+            results_length += PyBytes_GET_SIZE(result)
+            length += PyBytes_GET_SIZE(result) + call.id_length + ENVELOPE_BYTES
+        if (
+            count == 0
+            or results_length > self._response_bytes_max
+            or (self._accepted is not None and length > self._coded_bytes_min)
+        ):
+            return False
+        if self._add_batch is not None:
+            self._add_batch(count)
+        self._begin_answer(length)
+        for index in range(count):
+            if self._finish is not None:
+                started = _now()
+            self._append(b"," if index else b"[", 1)
+            self._add_call(&self._calls[index], <bytes>results[index])
+            if self._finish is not None:
+                self._finish(methods[index], started, None)
+        self._append(b"]", 1)
+        return True
+
+    cdef int _begin_answer(self, Py_ssize_t length) except -1:
         cdef char[24] digits
         cdef Py_ssize_t place = 24
         cdef Py_ssize_t rest = length
@@ -163,6 +232,9 @@ cdef class SimpleRequests:
         self._append(PyBytes_AS_STRING(self._head), PyBytes_GET_SIZE(self._head))
         self._append(&digits[place], 24 - place)
         self._append(PyBytes_AS_STRING(self._end), PyBytes_GET_SIZE(self._end))
+        return 0
+
+    cdef int _add_call(self, Call *call, bytes result) except -1:
         self._append(BEFORE_ID, BEFORE_ID_BYTES)
         self._append(call.id, call.id_length)
         self._append(BEFORE_RESULT, BEFORE_RESULT_BYTES)
@@ -267,71 +339,89 @@ cdef class SimpleRequests:
 
     # ---- the body --------------------------------------------------------------------------
 
-    cdef bint _read_call(self, const char *at, const char *end, Call *call) noexcept nogil:
-        """Whether the text is one call with an id, each member at most once and none but the four."""
+    cdef Py_ssize_t _read_batch(self, const char *at, const char *end) noexcept nogil:
+        """How many calls the array has that is the whole text; 0 if it is not simple or has too many."""
+        cdef Py_ssize_t count = 0
+        while count < self._batch_calls_max:
+            at = self._read_call(at + 1, end, self._depth_max - 2, &self._calls[count])
+            if at == NULL:
+                return 0
+            count += 1
+            at = _skip_blanks(at, end)
+            if at == end:
+                return 0
+            if at[0] == c"]":
+                return count if _skip_blanks(at + 1, end) == end else 0
+            if at[0] != c",":
+                return 0
+        return 0
+
+    cdef const char *_read_call(self, const char *at, const char *end, Py_ssize_t depth_left, Call *call) noexcept nogil:
+        """Behind a call with an id, each member at most once and none but the four; NULL if it is none."""
         cdef int seen = 0
         cdef int member
-        cdef Py_ssize_t depth_left = self._depth_max - 1
         cdef const char *start
         call.params = NULL
         call.params_length = 0
         call.is_empty = True
         at = _skip_blanks(at, end)
         if at == end or at[0] != c"{":
-            return False
+            return NULL
         while True:
             at = _skip_blanks(at + 1, end)
             if at == end or at[0] != c'"':
-                return False
+                return NULL
             start = at + 1
             at = _skip_text(start, end)
             if at == NULL:
-                return False
+                return NULL
             member = _member(start, at - 1 - start)
             if member == 0 or seen & member:
-                return False
+                return NULL
             seen |= member
             at = _skip_blanks(at, end)
             if at == end or at[0] != c":":
-                return False
+                return NULL
             start = _skip_blanks(at + 1, end)
             if start == end:
-                return False
+                return NULL
             if member == MEMBER_PARAMS:
                 at = _skip_array(start, end, &depth_left)
                 if at == NULL:
-                    return False
+                    return NULL
                 call.params = start
                 call.params_length = at - start
                 call.is_empty = _skip_blanks(start + 1, at) == at - 1
             elif start[0] == c'"':
                 at = _skip_text(start + 1, end)
                 if at == NULL:
-                    return False
+                    return NULL
                 if member == MEMBER_METHOD:
                     call.name = start + 1
                     call.name_length = at - start - 2
                     if call.name_length == 0:
-                        return False
+                        return NULL
                 elif member == MEMBER_ID:
                     call.id = start
                     call.id_length = at - start
             elif member == MEMBER_ID:
                 at = _skip_plain_id(start, end)
                 if at == NULL:
-                    return False
+                    return NULL
                 call.id = start
                 call.id_length = at - start
             else:
-                return False
+                return NULL
             at = _skip_blanks(at, end)
             if at == end:
-                return False
+                return NULL
             if at[0] == c"}":
                 break
             if at[0] != c",":
-                return False
-        return _skip_blanks(at + 1, end) == end and seen & MEMBER_METHOD != 0 and seen & MEMBER_ID != 0
+                return NULL
+        if seen & MEMBER_METHOD == 0 or seen & MEMBER_ID == 0:
+            return NULL
+        return at + 1
 
 
 # ---- heads ------------------------------------------------------------------------------------

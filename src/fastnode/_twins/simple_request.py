@@ -32,9 +32,15 @@ _VALUES: Final = {
 }
 _NEXT: Final = re.compile(_BLANKS + rb"([,}])")
 _OPEN: Final = re.compile(_BLANKS + rb"\{")
+_OPEN_BATCH: Final = re.compile(_BLANKS + rb"\[")
+_NEXT_CALL: Final = re.compile(_BLANKS + rb"([,\]])")
 _LAST: Final = re.compile(_BLANKS)
 _NO_PARAMS: Final = re.compile(rb"\[" + _BLANKS + rb"\]")
 _BRACKET_OR_TEXT: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}"]', re.DOTALL)
+
+
+#: A larger batch is not simple.
+_BATCH_CALLS_MAX: Final = 1000
 
 
 class _Head(NamedTuple):
@@ -51,16 +57,21 @@ class SimpleRequests:
         headers_max: int,
         body_bytes_max: int,
         depth_max: int,
+        batch_calls_max: int,
+        response_bytes_max: int,
         coded_bytes_min: int,
     ) -> None:
         self._head_bytes_max = head_bytes_max
         self._headers_max = headers_max
         self._body_bytes_max = body_bytes_max
         self._depth_max = depth_max
+        self._batch_calls_max = min(batch_calls_max, _BATCH_CALLS_MAX)
+        self._response_bytes_max = response_bytes_max
         self._coded_bytes_min = coded_bytes_min
         self._head = self._end = b""
         self._results: dict[str, bytes] = {}
         self._finish: Callable[[str, int, None], object] | None = None
+        self._add_batch: Callable[[int], object] | None = None
         self.position = self.count = self.end = 0
         self.method: str | None = None
         self.params: bytes | None = None
@@ -70,8 +81,13 @@ class SimpleRequests:
     def set_head(self, before_length: bytes, behind_length: bytes) -> None:
         self._head, self._end = before_length, behind_length
 
-    def set_results(self, results: dict[str, bytes], finish: Callable[[str, int, None], object] | None) -> None:
-        self._results, self._finish = results, finish
+    def set_results(
+        self,
+        results: dict[str, bytes],
+        finish: Callable[[str, int, None], object] | None,
+        add_batch: Callable[[int], object] | None,
+    ) -> None:
+        self._results, self._finish, self._add_batch = results, finish, add_batch
 
     def answer(self, data: bytes, start: int, bytes_max: int) -> bytes | None:
         if not 0 <= start <= len(data):
@@ -83,9 +99,19 @@ class SimpleRequests:
             if head is None or len(data) - head.body_start < head.length:
                 break
             end = head.body_start + head.length
-            members = self._read_call(data[head.body_start : end])
-            if members is None:
+            body = data[head.body_start : end]
+            if body.lstrip(b" \t\n\r").startswith(b"["):
+                batch = self._answer_batch(body, head.accepted)
+                if batch is None:
+                    break
+                answers += b"%b%d%b%b" % (self._head, len(batch), self._end, batch)
+                self.count += 1
+                self.position = end
+                continue
+            read = self._read_call(body, 0, self._depth_max - 1)
+            if read is None or _LAST.fullmatch(body, read[1]) is None:
                 break
+            members = read[0]
             started_ns = time.monotonic_ns()
             method, params = members[b"method"][1:-1].decode(), members.get(b"params")
             is_empty = params is None or _NO_PARAMS.fullmatch(params) is not None
@@ -101,6 +127,42 @@ class SimpleRequests:
             self.count += 1
             self.position = end
         return answers or None
+
+    def _answer_batch(self, body: bytes, accepted: bytes | None) -> bytes | None:
+        calls = self._read_batch(body)
+        answers: list[bytes] = []
+        results: list[bytes] = []
+        for members in calls:
+            result = self._results.get(members[b"method"][1:-1].decode())
+            if result is None or _NO_PARAMS.fullmatch(members.get(b"params", b"[]")) is None:
+                return None
+            results.append(result)
+            answers.append(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (members[b"id"], result))
+        joined = b"[" + b",".join(answers) + b"]"
+        if not calls or sum(map(len, results)) > self._response_bytes_max:
+            return None
+        if accepted is not None and len(joined) > self._coded_bytes_min:
+            return None
+        if self._add_batch is not None:
+            self._add_batch(len(calls))
+        for members in calls:
+            if self._finish is not None:
+                self._finish(members[b"method"][1:-1].decode(), time.monotonic_ns(), None)
+        return joined
+
+    def _read_batch(self, body: bytes) -> list[dict[bytes, bytes]]:
+        """The calls of an array that is the whole body; none if it is not simple."""
+        calls: list[dict[bytes, bytes]] = []
+        match = _OPEN_BATCH.match(body)
+        while match is not None and len(calls) < self._batch_calls_max:
+            read = self._read_call(body, match.end(), self._depth_max - 2)
+            if read is None:
+                return []
+            calls.append(read[0])
+            match = _NEXT_CALL.match(body, read[1])
+            if match is not None and match[1] == b"]":
+                return calls if _LAST.fullmatch(body, match.end()) is not None else []
+        return []
 
     def _read_head(self, data: bytes, start: int) -> _Head | None:
         if not data.startswith(_REQUEST_LINE, start):
@@ -125,43 +187,44 @@ class SimpleRequests:
         length = int(found[b"content-length"])
         return None if length > self._body_bytes_max else _Head(at + 2, length, found.get(b"accept-encoding"))
 
-    def _read_call(self, body: bytes) -> dict[bytes, bytes] | None:
-        """The texts of the members by name."""
+    def _read_call(self, body: bytes, start: int, depth_left: int) -> tuple[dict[bytes, bytes], int] | None:
+        """The texts of the members of the call at ``start`` by name, and its end."""
         members: dict[bytes, bytes] = {}
-        match = _OPEN.match(body)
+        match = _OPEN.match(body, start)
         while match is not None and (key := _KEY.match(body, match.end())) is not None:
             name, start = key[1], key.end()
-            end = self._end_of_value(name, body, start)
+            end = _end_of_value(name, body, start, depth_left)
             if end is None or name in members:
                 return None
             members[name] = body[start:end]
             match = _NEXT.match(body, end)
             if match is not None and match[1] == b"}":
-                is_whole = _LAST.fullmatch(body, match.end()) is not None
-                return members if is_whole and b"method" in members and b"id" in members else None
+                return (members, match.end()) if b"method" in members and b"id" in members else None
         return None
 
-    def _end_of_value(self, name: bytes, body: bytes, start: int) -> int | None:
-        if name == b"params":
-            return self._end_of_array(body, start)
-        match = _VALUES[name].match(body, start)
-        return None if match is None else match.end()
 
-    def _end_of_array(self, body: bytes, start: int) -> int | None:
-        if not body.startswith(b"[", start):
+def _end_of_value(name: bytes, body: bytes, start: int, depth_left: int) -> int | None:
+    if name == b"params":
+        return _end_of_array(body, start, depth_left)
+    match = _VALUES[name].match(body, start)
+    return None if match is None else match.end()
+
+
+def _end_of_array(body: bytes, start: int, depth_left: int) -> int | None:
+    if not body.startswith(b"[", start):
+        return None
+    depth = opened = 0
+    for match in _BRACKET_OR_TEXT.finditer(body, start):
+        token = match[0]
+        if token == b'"':
             return None
-        depth, opened = 0, 1  # the call itself is one
-        for match in _BRACKET_OR_TEXT.finditer(body, start):
-            token = match[0]
-            if token == b'"':
+        if token in (b"[", b"{"):
+            depth += 1
+            opened += 1
+            if opened > depth_left:
                 return None
-            if token in (b"[", b"{"):
-                depth += 1
-                opened += 1
-                if opened > self._depth_max:
-                    return None
-            elif token in (b"]", b"}"):
-                depth -= 1
-                if depth == 0:
-                    return match.end() if token == b"]" else None
-        return None
+        elif token in (b"]", b"}"):
+            depth -= 1
+            if depth == 0:
+                return match.end() if token == b"]" else None
+    return None

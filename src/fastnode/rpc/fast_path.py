@@ -44,6 +44,8 @@ class FastPath:
             headers_max=limits.headers_max,
             body_bytes_max=limits.body_bytes_max,
             depth_max=limits.json_depth_max,
+            batch_calls_max=limits.batch_calls_max,
+            response_bytes_max=limits.response_bytes_max,
             coded_bytes_min=COMPRESSED_BYTES_MIN,
         )
         self._engine = engine
@@ -66,7 +68,11 @@ class FastPath:
         if tips is not self._tips or engine.meters is not self._meters:
             self._tips, self._meters = tips, engine.meters
             self._results = {}
-            self.requests.set_results(self._results, None if engine.meters is None else engine.meters.calls.finish)
+            meters = engine.meters
+            if meters is None:
+                self.requests.set_results(self._results, None, None)
+            else:
+                self.requests.set_results(self._results, meters.calls.finish, meters.add_batch)
         fields, keeping = self.application.json_fields, self._writer.keeping
         if fields is not self._fields or keeping is not self._keeping:
             self._fields, self._keeping = fields, keeping
