@@ -106,7 +106,7 @@ def checkpointed_block(chain: ChainView, block: StoredBlock, checkpoint: StoredC
 
 
 def _body(chain: ChainView, block: StoredBlock) -> bytes:
-    return chain.body_json(block.info.number) or b'{"txEffects":[]}'
+    return chain.body_of(block.info)
 
 
 def _publish_info(checkpoint: StoredCheckpoint | None) -> bytes:

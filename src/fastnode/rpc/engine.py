@@ -82,15 +82,11 @@ class Engine:
         self.traffic = Traffic()
         self._hold_off = hold_off
         self.limits = limits or Limits()
-        self._view_source = view_source
+        #: What a request that comes now is answered from.
+        self.view_source = view_source
         self._executor = executor
         #: Unexpected exceptions in methods: each one is a bug, logged with its traceback.
         self.internal_fault_count = 0
-
-    @property
-    def view(self) -> View | None:
-        """What a request that comes now is answered from."""
-        return self._view_source()
 
     def answer_call(
         self, name: str, params: list[Any], id_text: bytes, view: View | None
@@ -106,7 +102,7 @@ class Engine:
             request = json_text.parse(body, depth_max=self.limits.json_depth_max)
         except ParseError as error:
             return _error_reply(error, NULL_ID)
-        call = Call(self._view_source(), self.table.method_set, self.limits.response_bytes_max)
+        call = Call(self.view_source(), self.table.method_set, self.limits.response_bytes_max)
         if type(request) is list:
             return self._answer_batch(request, IdTexts(body), call)
         return self._answer(request, IdTexts(body), 0, call)
@@ -213,7 +209,7 @@ class Engine:
             call.wait_until = now + hold_off.time_s
         if not await hold_off.wait(unknown.block_hash, call.wait_until - now):
             return _error_reply(unknown, id_text)
-        call.renew(self._view_source())
+        call.renew(self.view_source())
         return self._reply(self._run(method, arguments, call), id_text, call)
 
     def _run(self, method: BoundMethod, arguments: list[Any], call: Call) -> bytes | RpcError | None:

@@ -50,7 +50,7 @@ class FastPath:
         )
         self._engine = engine
         self.application = application
-        self._writer = writer
+        self.writer = writer
         self._kept_names = frozenset(method.name for method in engine.table if method.is_kept)
         self._results: dict[str, bytes] = {}
         #: The chain that the kept results are of.  Not the view: whoever holds a view keeps its database open.
@@ -62,7 +62,7 @@ class FastPath:
     def renew(self) -> View | None:
         """Bring everything up to date before a burst, and say which view it is answered from."""
         engine = self._engine
-        view = engine.view
+        view = engine.view_source()
         # Each view of a chain has made its own bytes of the tips.
         tips = None if view is None else view.chain.tips_json
         if tips is not self._tips or engine.meters is not self._meters:
@@ -73,7 +73,7 @@ class FastPath:
                 self.requests.set_results(self._results, None, None)
             else:
                 self.requests.set_results(self._results, meters.calls.finish, meters.add_batch)
-        fields, keeping = self.application.json_fields, self._writer.keeping
+        fields, keeping = self.application.json_fields, self.writer.keeping
         if fields is not self._fields or keeping is not self._keeping:
             self._fields, self._keeping = fields, keeping
             self.requests.set_head(b"HTTP/1.1 200 OK\r\n" + fields + b"Content-Length: ", b"\r\n" + keeping)
@@ -211,9 +211,12 @@ class FastConnection(HttpConnection):
                     break
                 reader.begun_count += 1
                 position = end
-                self._enter(_SIMPLE, response)
-                if self._slots:  # its answer comes later: the others wait in the order of the strict path
-                    break
+                if not isinstance(response, Response):
+                    self._enter(_SIMPLE, response)
+                    break  # the others wait in the order of the strict path
+                chunks = fast.writer.render(response, keep_alive=True, omit_body=False)
+                self._corked += chunks
+                self._corked_bytes += sum(map(len, chunks))
             if self._corked_bytes > CORKED_BYTES_MAX:
                 self._uncork()
                 if self._is_write_paused:
