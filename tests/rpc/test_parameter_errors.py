@@ -31,6 +31,7 @@ RIGHT: dict[str, Any] = {
     "Field": HASH,
     "TxHash": HASH,
     "Address": HASH,
+    "EthAddress": "0x" + "12" * 20,
     "Boolean": True,
     "Options": {},
     "Text": "x",
