@@ -23,7 +23,7 @@ from fastnode.ingestion import IngestionThread
 from fastnode.protocol.tips import L2Tips
 
 #: What a slow and busy machine may need.
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 #: Pauses that a test can wait for.
 QUICK = Patience(
     unavailable_s=0.02,

@@ -146,7 +146,7 @@ def test_a_node_that_cannot_be_talked_to_is_left_alone_until_it_can(
         node.wait(lambda: node.follower.describe()["state"] == "degraded")
         assert node.follower.is_ready, "reads go on"
         wanted = "upstream unavailable" if state == "unavailable" else "upstream put aside"
-        assert any(line.startswith(wanted) and found["name"] in line for line in log_lines(caplog))
+        node.wait(lambda: any(line.startswith(wanted) and found["name"] in line for line in log_lines(caplog)))
 
 
 def test_a_node_that_is_gone_comes_back_without_a_restart(

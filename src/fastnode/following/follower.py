@@ -208,6 +208,7 @@ class Follower:
         self.last_pass_at = time.time()
         if not source.is_behind:
             self._end_trouble()
+            upstream.forgive()
             # A long pass ends where the other node was at its begin; the one after it tells.
             new_blocks = self._ingestor.view.tip_number - tip_before
             if not self.has_caught_up and new_blocks <= self._options.ready_max_lag_blocks:

@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 
 #: The generation of nodes whose blocks and rules this node knows.
 NODE_VERSION_MAJOR: Final = "4"
+#: Of a pause; by then it has long reached its maximum.
+DOUBLINGS_MAX: Final = 16
 #: Asked of every upstream at first; only a fastnode has the second method.
 _IDENTITY_CALLS: Final[Sequence[RpcCall]] = (("node_getNodeInfo", []), ("fastnode_getSyncStatus", []))
 
@@ -151,11 +153,18 @@ class Upstream:
         """It lied, or contradicts what is certain: leave it alone for a while."""
         with self._lock:
             health = self._health
-            pause = min(self._patience.aside_s * 2**health.times_aside, self._patience.aside_max_s) * _jitter()
+            pause = min(
+                self._patience.aside_s * 2 ** min(health.times_aside, DOUBLINGS_MAX), self._patience.aside_max_s
+            )
+            pause *= _jitter()
             self._enter(UpstreamState.ASIDE, reason, pause)
             health.times_aside += 1
         facts = fields(upstream=self.name, url=self._url_shown, reason=reason, seconds=round(pause, 1))
         logger.error("upstream put aside", extra=facts)
+
+    def forgive(self) -> None:
+        """It has been of use: the next pause is a short one again."""
+        self._health.times_aside = 0
 
     def describe(self) -> dict[str, Any]:
         """For status reports."""
@@ -177,7 +186,9 @@ class Upstream:
             if health.state is UpstreamState.ASIDE:
                 return
             health.failures += 1
-            pause = min(patience.unavailable_s * 2 ** min(health.failures - 1, 16), patience.unavailable_max_s)
+            pause = min(
+                patience.unavailable_s * 2 ** min(health.failures - 1, DOUBLINGS_MAX), patience.unavailable_max_s
+            )
             pause *= _jitter()
             if error.retry_after_s is not None:
                 pause = max(pause, min(error.retry_after_s, patience.retry_after_max_s))
