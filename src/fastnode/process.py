@@ -13,6 +13,7 @@ from fastnode import __version__, kernels
 from fastnode.config.settings import Settings
 from fastnode.node import Node
 from fastnode.observability.logs import fields
+from fastnode.service_manager import READY, STOPPING, notify
 
 __all__ = ["run"]
 
@@ -32,9 +33,11 @@ async def _run_until_stopped(node: Node) -> None:
     try:
         # A start may have to wait for other nodes; a signal ends that too.
         if await _first_of(asyncio.ensure_future(node.start()), stopping):
+            notify(READY)
             try:
                 await _first_of(asyncio.ensure_future(node.wait_for_failure()), stopping)
             finally:
+                notify(STOPPING)
                 await node.stop()
     finally:
         stopping.cancel()

@@ -1,0 +1,4 @@
+{{- define "fastnode.labels" -}}
+app.kubernetes.io/name: fastnode
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}

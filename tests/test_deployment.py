@@ -1,0 +1,368 @@
+"""What runs the node elsewhere: images, charts, units, dashboards.  Checked as far as a parser can."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import shutil
+import socket
+import subprocess
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fastnode.config.settings import Settings, rows
+
+PROJECT = Path(__file__).parents[1]
+DEPLOY = PROJECT / "deploy"
+CHART = DEPLOY / "helm" / "fastnode"
+
+
+def text_of(*parts: str) -> str:
+    return DEPLOY.joinpath(*parts).read_text()
+
+
+# ---- settings that are named --------------------------------------------------------------------------
+
+
+def test_every_setting_that_is_named_exists() -> None:
+    known = {name for setting in rows(Settings) for name in setting.environment}
+    flags = {setting.flag for setting in rows(Settings)} | {"--node"}
+    for path in DEPLOY.rglob("*"):
+        if not path.is_file():
+            continue
+        text = path.read_text()
+        assert set(re.findall(r"\bSVC_[A-Z0-9_]+\b", text)) - {"SVC_NAME"} <= known, path
+        for command in re.findall(r"fastnode start (.+)", text):
+            assert set(re.findall(r"--[a-z-]+", command)) <= flags, path
+
+
+# ---- the image ----------------------------------------------------------------------------------------
+
+
+def instructions(dockerfile: str) -> list[tuple[str, str]]:
+    joined = re.sub(r"\\\n\s*", "", re.sub(r"^#.*\n", "", dockerfile, flags=re.MULTILINE))
+    return [(line.split(None, 1)[0], line.split(None, 1)[1]) for line in joined.splitlines() if line.strip()]
+
+
+def test_the_image_runs_as_somebody_else_than_root_and_has_no_compiler() -> None:
+    lines = instructions(text_of("docker", "Dockerfile"))
+    known = {"FROM", "RUN", "WORKDIR", "COPY", "ENV", "USER", "VOLUME", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK"}
+    assert {name for name, _ in lines} <= known | {"ENTRYPOINT", "CMD"}
+    stages = [index for index, (name, _) in enumerate(lines) if name == "FROM"]
+    assert len(stages) == 2
+    last = lines[stages[1] :]
+    assert ("USER", "fastnode") in last
+    assert not any(name == "RUN" and "gcc" in rest for name, rest in last)
+    names = [name for name, _ in last]
+    assert names.index("USER") < names.index("ENTRYPOINT")
+    for name, rest in last:
+        if name in ("ENTRYPOINT", "CMD"):
+            assert isinstance(json.loads(rest), list)
+    for name, rest in lines:
+        assert name != "FROM" or re.search(r":[\w.-]+( AS \w+)?$", rest), "an image without a tag"
+        if name == "RUN" and "apt-get install" in rest:
+            assert "--no-install-recommends" in rest
+            assert "rm -rf /var/lib/apt/lists" in rest
+
+
+def test_everything_that_the_image_copies_is_there_and_let_through() -> None:
+    let_through = {line[1:] for line in (PROJECT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    for name, rest in instructions(text_of("docker", "Dockerfile")):
+        if name == "COPY" and "--from" not in rest:
+            for source in rest.split()[:-1]:
+                assert (PROJECT / source).exists()
+                assert source in let_through
+
+
+def test_the_admin_port_is_not_published() -> None:
+    compose = yaml.safe_load(text_of("docker", "compose.yaml"))
+    node = compose["services"]["node"]
+    assert not any("8880" in port for port in node["ports"])
+    exposed = [rest for name, rest in instructions(text_of("docker", "Dockerfile")) if name == "EXPOSE"]
+    assert exposed == ["8080 9464"]
+    assert (DEPLOY / "docker" / node["build"]["context"] / node["build"]["dockerfile"]).is_file()
+    assert {volume.split(":")[0] for volume in node["volumes"]} == set(compose["volumes"])
+
+
+# ---- systemd ------------------------------------------------------------------------------------------
+
+
+def test_the_unit_is_one_that_systemd_understands(tmp_path: Path) -> None:
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        pytest.skip("systemd-analyze is not here")
+    unit = tmp_path / "fastnode.service"
+    unit.write_text(
+        re.sub(r"^ExecStart=\S+", "ExecStart=/bin/true", text_of("systemd", "fastnode.service"), flags=re.M)
+    )
+    checked = subprocess.run([analyze, "verify", "--man=no", unit], capture_output=True, text=True, check=False)
+    assert "fastnode.service" not in checked.stderr
+
+
+def test_the_service_manager_is_told_when_the_node_serves_and_when_it_stops(
+    tmp_path: Path, start_node: Callable[..., Any]
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.settimeout(60)
+        address = tmp_path / "notify"
+        manager.bind(str(address))
+        node = start_node(NOTIFY_SOCKET=str(address))
+        assert manager.recv(100) == b"READY=1"
+        node.wait_until_serving()
+        urllib.request.urlopen(f"{node.url}/livez", timeout=30).close()
+        node.process.terminate()
+        assert manager.recv(100) == b"STOPPING=1"
+        assert node.process.wait(60) == 0
+
+
+def test_a_service_manager_that_has_gone_is_a_warning(tmp_path: Path, start_node: Callable[..., Any]) -> None:
+    node = start_node(NOTIFY_SOCKET=str(tmp_path / "nobody")).wait_until_serving()
+    assert node.wait_for_line("the service manager is not told")["state"] == "READY=1"
+    assert node.stop() == 0
+
+
+# ---- the chart ----------------------------------------------------------------------------------------
+
+
+def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """As Helm lays one file of values over another."""
+    result = dict(base)
+    for name, value in over.items():
+        old = base.get(name)
+        result[name] = merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return result
+
+
+def values_of(*files: str, **more: Any) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for file in files:
+        result = merged(result, yaml.safe_load((CHART / file).read_text()))
+    return merged(result, more)
+
+
+@dataclasses.dataclass
+class Renderer:
+    """The few actions of the template language that the chart uses; AssertionError for any other."""
+
+    scope: dict[str, Any]
+    helpers: dict[str, str]
+
+    def render(self, text: str) -> str:
+        # An action with a dash eats the blanks and the line break on that side.
+        text = re.sub(r"[ \t]*\n?[ \t]*\{\{-", "{{", text)
+        text = re.sub(r"-\}\}[ \t]*\n?", "}}", text)
+        tokens = iter(re.split(r"(\{\{.*?\}\})", text))
+        return self._block(tokens, active=True, variables={})[0]
+
+    def _block(self, tokens: Iterator[str], *, active: bool, variables: dict[str, Any]) -> tuple[str, bool]:
+        """Text up to the action that ends the block; whether there was one."""
+        out = ""
+        for token in tokens:
+            if not token.startswith("{{"):
+                out += token if active else ""
+                continue
+            action = token[2:-2].strip()
+            if action == "end":
+                return out, True
+            if action.startswith("if "):
+                inner, ended = self._block(
+                    tokens, active=active and bool(self._value(action[3:], variables)), variables=variables
+                )
+                assert ended, "an if without an end"
+                out += inner
+            elif action.startswith("range $name, $value := "):
+                body = list(self._until_end(tokens))
+                items = self._value(action.removeprefix("range $name, $value := "), variables)
+                for name, value in items.items():
+                    inner, _ = self._block(iter(body), active=active, variables={"$name": name, "$value": value})
+                    out += inner
+            elif active:
+                out += str(self._value(action, variables))
+        return out, False
+
+    @staticmethod
+    def _until_end(tokens: Iterator[str]) -> Iterator[str]:
+        for token in tokens:
+            if re.fullmatch(r"\{\{\s*end\s*\}\}", token):
+                return
+            yield token
+        raise AssertionError("a range without an end")
+
+    def _value(self, expression: str, variables: dict[str, Any]) -> Any:
+        first, *pipes = (part.strip() for part in expression.split("|"))
+        value = self._term(first, variables)
+        for pipe in pipes:
+            name, *arguments = pipe.split()
+            if name == "quote":
+                value = json.dumps(str(value).lower() if isinstance(value, bool) else str(value))
+            elif name == "nindent":
+                value = "\n" + "\n".join(" " * int(arguments[0]) + line for line in value.splitlines())
+            elif name == "default":
+                value = value or self._term(arguments[0], variables)
+            else:
+                raise AssertionError(f"an unknown function: {name}")
+        return value
+
+    def _term(self, term: str, variables: dict[str, Any]) -> Any:
+        if term.startswith("include "):
+            return Renderer(self.scope, self.helpers).render(self.helpers[term.split('"')[1]])
+        if term.startswith("toYaml "):
+            return yaml.safe_dump(self._term(term.removeprefix("toYaml "), variables)).rstrip()
+        if term in variables:
+            return variables[term]
+        assert term.startswith("."), f"an unknown term: {term}"
+        value: Any = self.scope
+        for name in term[1:].split("."):
+            value = value[name]  # KeyError: not in values.yaml
+        return value
+
+
+def rendered(values: dict[str, Any]) -> dict[tuple[str, str], Any]:
+    """The chart's objects by kind and name."""
+    helper_text = (CHART / "templates" / "_helpers.tpl").read_text()
+    helpers = dict(re.findall(r'\{\{- define "([\w.]+)" -\}\}\n(.*?)\n\{\{- end \}\}', helper_text, re.DOTALL))
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    scope = {"Values": values, "Release": {"Name": "a"}, "Chart": {"AppVersion": chart["appVersion"]}}
+    objects = {}
+    for template in sorted((CHART / "templates").glob("*.yaml")):
+        for document in yaml.safe_load_all(Renderer(scope, helpers).render(template.read_text())):
+            if document is not None:
+                objects[document["kind"], document["metadata"]["name"]] = document
+    return objects
+
+
+def container_of(objects: dict[tuple[str, str], Any]) -> dict[str, Any]:
+    [container] = objects["StatefulSet", "a"]["spec"]["template"]["spec"]["containers"]
+    result: dict[str, Any] = container
+    return result
+
+
+def test_the_chart_asks_for_no_admin_key_by_default_and_for_one_in_production() -> None:
+    assert values_of("values.yaml")["disableAdminApiKey"] is True
+    assert values_of("values.yaml", "values-production.yaml")["disableAdminApiKey"] is False
+    environments = [
+        {entry["name"]: entry for entry in container_of(rendered(values))["env"]}
+        for values in (values_of("values.yaml"), values_of("values.yaml", "values-production.yaml"))
+    ]
+    assert [each["SVC_DISABLE_ADMIN_API_KEY"]["value"] for each in environments] == ["true", "false"]
+    assert "SVC_ADMIN_API_KEY_HASH" not in environments[0]
+    assert environments[1]["SVC_ADMIN_API_KEY_HASH"]["valueFrom"]["secretKeyRef"]["name"] == "fastnode-admin"
+
+
+def test_the_charts_objects_belong_together() -> None:
+    objects = rendered(values_of("values.yaml", environment={"SVC_METHOD_SET": "release"}))
+    assert set(objects) == {("StatefulSet", "a"), ("Service", "a"), ("Service", "a-metrics")}
+    container = container_of(objects)
+    assert container["image"] == "fastnode:" + yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
+    assert {"name": "SVC_METHOD_SET", "value": "release"} in container["env"]
+    labels = objects["StatefulSet", "a"]["spec"]["template"]["metadata"]["labels"]
+    for name in ("a", "a-metrics"):
+        spec = objects["Service", name]["spec"]
+        assert spec["selector"].items() <= labels.items()
+        assert {port["targetPort"] for port in spec["ports"]} <= {port["name"] for port in container["ports"]}
+    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    assert 8880 not in {port["containerPort"] for port in container["ports"]}
+
+
+def test_the_chart_of_production_is_scraped_and_has_limits() -> None:
+    objects = rendered(values_of("values.yaml", "values-production.yaml", upstreamUrl="https://node.example"))
+    assert ("ServiceMonitor", "a") in objects
+    assert container_of(objects)["resources"]["limits"]["memory"] == "8Gi"
+    assert {"name": "SVC_UPSTREAM_URL", "value": "https://node.example"} in container_of(objects)["env"]
+    grace = objects["StatefulSet", "a"]["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+    assert grace > 5 + Settings().shutdown_grace_s
+
+
+def test_production_overrides_only_what_exists() -> None:
+    def paths(values: dict[str, Any], prefix: str = "") -> set[str]:
+        nested = (
+            paths(value, f"{prefix}{name}.") for name, value in values.items() if isinstance(value, dict) and value
+        )
+        return {prefix + name for name in values}.union(*nested)
+
+    base = paths(values_of("values.yaml"))
+    assert {path for path in paths(values_of("values-production.yaml")) if not path.startswith("resources.")} <= base
+
+
+def test_versions_agree() -> None:
+    from fastnode import __version__
+
+    assert yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"] == __version__
+
+
+# ---- dashboards and alerts ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def offered() -> set[str]:
+    """The names that the node's collector can give."""
+    source = (PROJECT / "src" / "fastnode" / "observability" / "metrics.py").read_text()
+    counters = re.findall(r'(?:CounterMetricFamily\(\s*"fastnode_|_count\(")(\w+)', source)
+    gauges = re.findall(r'(?:GaugeMetricFamily\(\s*"fastnode_|_gauge\(")(\w+)', source)
+    histograms = [*re.findall(r'HistogramMetricFamily\("fastnode_(\w+)', source), "rpc_call_duration_seconds"]
+    names = {*gauges, *(f"{name}_total" for name in counters), *(f"{name}_bucket" for name in histograms)}
+    return {f"fastnode_{name}" for name in names}
+
+
+def expressions() -> list[str]:
+    dashboard = json.loads(text_of("grafana", "fastnode.json"))
+    found = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    rules = yaml.safe_load(text_of("prometheus", "alerts.yaml"))
+    return found + [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
+
+
+def test_every_metric_that_is_asked_for_is_offered(offered: set[str]) -> None:
+    assert len(offered) > 25
+    for expression in expressions():
+        assert set(re.findall(r"fastnode_\w+", re.sub(r'"[^"]*"', "", expression))) <= offered, expression
+
+
+def test_every_expression_closes_what_it_opens() -> None:
+    for expression in expressions():
+        for opening, closing in ("()", "[]", "{}"):
+            assert expression.count(opening) == expression.count(closing), expression
+
+
+def test_the_dashboard_has_panels_that_do_not_overlap() -> None:
+    panels = json.loads(text_of("grafana", "fastnode.json"))["panels"]
+    cells = [
+        (x, y)
+        for panel in panels
+        for x in range(panel["gridPos"]["x"], panel["gridPos"]["x"] + panel["gridPos"]["w"])
+        for y in range(panel["gridPos"]["y"], panel["gridPos"]["y"] + panel["gridPos"]["h"])
+    ]
+    assert len(cells) == len(set(cells))
+    assert len({panel["id"] for panel in panels}) == len(panels) > 10
+
+
+def test_every_alert_says_what_it_is_and_what_to_do() -> None:
+    rules = yaml.safe_load(text_of("prometheus", "alerts.yaml"))
+    names = []
+    for group in rules["groups"]:
+        for rule in group["rules"]:
+            names.append(rule["alert"])
+            assert rule["labels"]["severity"] in ("warning", "critical")
+            assert set(rule["annotations"]) == {"summary", "description"}
+    assert len(names) == len(set(names))
+
+
+# ---- nginx --------------------------------------------------------------------------------------------
+
+
+def test_the_nginx_example_is_made_of_directives_and_blocks() -> None:
+    text = re.sub(r"#.*", "", text_of("nginx", "fastnode.conf"))
+    depth = 0
+    for statement in re.findall(r"[^;{}]*[;{}]", text):
+        end, words = statement[-1], statement[:-1].split()
+        assert bool(words) == (end != "}"), statement
+        depth += {"{": 1, "}": -1, ";": 0}[end]
+        assert depth >= 0
+    assert depth == 0
+    assert re.sub(r"[^;{}]*[;{}]", "", text).strip() == ""
+    assert "8880" not in text
