@@ -102,11 +102,12 @@ class FastPath:
 class FastConnection(HttpConnection):
     """A connection with the fast path in front."""
 
-    __slots__ = ("_fast", "_is_resting")
+    __slots__ = ("_fast", "_idle_s", "_is_resting")
 
     def __init__(self, owner: ConnectionOwner, loop: asyncio.AbstractEventLoop, fast: FastPath) -> None:
         super().__init__(owner, loop)
         self._fast = fast
+        self._idle_s = self._limits.idle_time_s + http.IDLE_SLACK_S
         #: Known to be at rest: the last thing that happened was a burst answered by the kernel alone.
         self._is_resting = False
 
@@ -135,20 +136,20 @@ class FastConnection(HttpConnection):
             self._set_deadline()
 
     def _write_all(self, data: bytes, answers: bytes, count: int) -> None:
-        transport, traffic, reader, size = self._transport, self._traffic, self._reader, len(answers)
+        transport, traffic, reader = self._transport, self._traffic, self._reader
         assert transport is not None
+        size = len(answers)
         traffic.received_bytes += len(data)
         traffic.sent_bytes += size
         self._unsent_bytes += size
         reader.begun_count = begun = reader.begun_count + count
-        transport.write(answers)
-        if self._is_write_paused:
-            self._is_resting = False
-            self._settle()
-            return
-        self._timed = (_IDLE, begun)
-        self.deadline = self._loop.time() + self._limits.idle_time_s + http.IDLE_SLACK_S
         self._is_resting = True
+        transport.write(answers)
+        if self._is_resting:  # still: it has taken the answers
+            self._timed = (_IDLE, begun)
+            self.deadline = self._loop.time() + self._idle_s
+        else:
+            self._settle()
 
     # ---- what ends the rest ----------------------------------------------------------------
 
