@@ -20,7 +20,8 @@ import pytest
 
 from fastnode.archiver.store import ArchiverStore
 from fastnode.config.settings import Settings
-from fastnode.node import SAMPLE_UNFINISHED, limits_of
+from fastnode.node import SAMPLE_UNFINISHED
+from fastnode.node_settings import limits_of
 
 SAMPLE_TIP = 106
 SHORT_TIP = 16  # of the fixture short_chain

@@ -20,20 +20,18 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final, cast
 
-from fastnode.admin.api_key import AdminKey, ApiKeyGuard, choose_admin_key, introduce
+from fastnode.admin.api_key import ApiKeyGuard, introduce
 from fastnode.admin.configuration import NodeConfiguration
 from fastnode.admin.effects import configuration_of, connect_mempool, connect_offenses, connect_polling
 from fastnode.admin.validators import Validators
 from fastnode.archiver.chain_import import adopt_chain_file
 from fastnode.archiver.ingest import Ingestor
-from fastnode.archiver.queries import ChainInfo, ChainView
+from fastnode.archiver.queries import ChainView
 from fastnode.archiver.store import ArchiverStore
 from fastnode.chain_data import ChainData, ChainOptions
-from fastnode.config.allow_list import AllowedElement, parse_allow_list
 from fastnode.config.consistency import check_settings
-from fastnode.config.gas_budgets import BlockBudget
 from fastnode.config.settings import Settings
-from fastnode.errors import SettingError, StartError
+from fastnode.errors import StartError
 from fastnode.following.publication import Publication
 from fastnode.following.rollback import SyncOperator
 from fastnode.following.service import Following
@@ -41,6 +39,7 @@ from fastnode.following.sync_control import SyncControl
 from fastnode.ingestion import IngestionThread
 from fastnode.mempool.service import Mempool, MempoolOptions
 from fastnode.method_tables import Services, admin_methods, public_methods
+from fastnode.node_settings import admin_key_of, allow_list_extension_of, check_network, limits_of, log_block_budget
 from fastnode.observability.health import health_of
 from fastnode.observability.logs import fields
 from fastnode.observability.metrics import Sources
@@ -48,7 +47,6 @@ from fastnode.observability.metrics_port import metrics_server
 from fastnode.rpc.engine import Engine
 from fastnode.rpc.health import Health
 from fastnode.rpc.hold_off import HoldOff
-from fastnode.rpc.limits import Limits
 from fastnode.rpc.meters import CallMeters
 from fastnode.rpc.methods import Method, MethodSet, MethodTable
 from fastnode.rpc.openrpc import discovery
@@ -94,7 +92,6 @@ class Node:
         self._resources = ExitStack()
         self._threads = ThreadPoolExecutor(RPC_THREADS, thread_name_prefix="rpc")
         self._resources.callback(self._threads.shutdown)
-        self._marker = Path()  # SAMPLE_UNFINISHED in the data directory
         self._data: ChainData | None = None
         self._mempool: Mempool | None = None
         self._ingestion: IngestionThread | None = None
@@ -212,9 +209,14 @@ class Node:
     def _open_data(self) -> ChainData:
         settings = self.settings
         data = self._resources.enter_context(ChainData.open(settings.data_directory, options=ChainOptions.of(settings)))
-        self._marker = data.directory.path / SAMPLE_UNFINISHED
         logger.info("data directory", extra=fields(path=data.directory.path))
         return data
+
+    @property
+    def _marker(self) -> Path:
+        """SAMPLE_UNFINISHED, in the data directory."""
+        assert self._data is not None
+        return self._data.directory.path / SAMPLE_UNFINISHED
 
     def _choose_source(self, store: ArchiverStore) -> Path | None:
         """The chain file to load, with its genesis already in the store; None: serve what is stored."""
@@ -441,69 +443,6 @@ async def _listen(server: RpcServer, port: int, flag: str) -> None:
         raise StartError(f"{reason} with {flag}") from error
 
 
-# ---- what settings mean ------------------------------------------------------------------------
-
-
 def sample_chain() -> resources.abc.Traversable:
     """The chain file that comes with the package."""
     return resources.files("fastnode") / "data" / "sample_chain.jsonl.gz"
-
-
-def allow_list_extension_of(settings: Settings) -> tuple[AllowedElement, ...]:
-    """The operator's entries; SettingError names the setting and the entry that is wrong."""
-    try:
-        return parse_allow_list(settings.tx_public_setup_allow_list_extend or "")
-    except SettingError as error:
-        raise SettingError(f"tx-public-setup-allow-list-extend: {error}") from None
-
-
-def check_network(settings: Settings, chain: ChainInfo) -> None:
-    """StartError if the chain is not on the network that the settings name."""
-    addresses = chain.node_info.get("l1ContractAddresses", {})
-    for name, wanted, actual in (
-        ("l1-chain-id", settings.l1_chain_id, chain.node_info.get("l1ChainId")),
-        ("rollup-version", settings.rollup_version, chain.node_info.get("rollupVersion")),
-        ("registry-address", settings.registry_address, addresses.get("registryAddress")),
-    ):
-        if wanted is not None and str(wanted) != str(actual).lower():
-            raise StartError(f"the chain is on another network: {name} is to be {wanted}, but the chain's is {actual}")
-
-
-def log_block_budget(settings: Settings, chain: ChainInfo) -> None:
-    """Say what a block may use, if L1's limits are known."""
-    constants = chain.l1_constants
-    if not {"slotDuration", "ethereumSlotDuration", "rollupManaLimit"} <= constants.keys():
-        return
-    budget = BlockBudget.of(
-        settings,
-        slot_duration_s=int(constants["slotDuration"]),
-        l1_slot_duration_s=int(constants["ethereumSlotDuration"]),
-        mana_limit=int(constants["rollupManaLimit"]),
-    )
-    logger.info(
-        "budget of a block", extra=fields(l2_gas=budget.l2_gas, da_gas=budget.da_gas, blocks_max=budget.blocks_max)
-    )
-
-
-def admin_key_of(settings: Settings) -> AdminKey:
-    """The key of the admin port; StartError when there is none to be had."""
-    return choose_admin_key(
-        disabled=settings.disable_admin_api_key,
-        digest_text=settings.admin_api_key_hash,
-        reset=settings.reset_admin_api_key,
-        data_directory=settings.data_directory,
-    )
-
-
-def limits_of(settings: Settings) -> Limits:
-    """The RPC limits that settings ask for."""
-    return Limits(
-        body_bytes_max=settings.rpc_max_body_size,
-        batch_calls_max=settings.rpc_max_batch_size,
-        response_bytes_max=settings.rpc_max_response_size,
-        head_time_s=settings.rpc_header_timeout_s,
-        body_time_s=settings.rpc_body_timeout_s,
-        idle_time_s=settings.rpc_keep_alive_s,
-        write_time_s=settings.rpc_write_timeout_s,
-        connections_max=settings.rpc_max_connections,
-    )
