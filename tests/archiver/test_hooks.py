@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ class Trees:
         self.calls: list[tuple[str, int, int]] = []
         self.refuse: int | None = None
         self.crash_at_commit_of: int | None = None
+        self.finalized: int | None = None
         self.refuse_undo = False
 
     @property
@@ -50,8 +52,9 @@ class Trees:
             raise BlockRejected(f"block {block.number}: header.state.noteHashTree.root is 0x1, expected 0x2")
         return block.number, block.hash(), list(l1_to_l2_messages)
 
-    def commit(self, prepared: Any) -> None:
+    def commit(self, prepared: Any, *, finalized: int) -> None:
         number, block_hash, messages = prepared
+        self.finalized = finalized
         self._note("commit", number)
         if number == self.crash_at_commit_of:
             raise CrashError
@@ -141,6 +144,16 @@ def test_a_view_is_published_when_the_trees_have_the_block_too(
     )
     add_checkpoints(ingestor, sample, 1, 4)
     assert published == [(number, number) for number in range(1, 6)]
+
+
+def test_the_trees_are_told_which_blocks_are_final(with_trees: Ingestor, trees: Trees, sample: SampleChain) -> None:
+    add_checkpoints(with_trees, sample, 1, 3)
+    assert trees.finalized == 0
+    view = with_trees.view
+    final = view.tip_of_checkpoint(2)
+    with_trees.set_tips(dataclasses.replace(view.tips, proven=final, finalized=final))
+    add_checkpoints(with_trees, sample, 4, 4)
+    assert trees.finalized == final.block.number > 0
 
 
 def test_the_first_block_of_a_checkpoint_brings_all_of_its_messages(

@@ -87,7 +87,7 @@ class Trees:
         assert block.number == self.block_number + 1
         return block.hash()
 
-    def commit(self, prepared: bytes) -> None:
+    def commit(self, prepared: bytes, *, finalized: int) -> None:
         self.hashes.append(prepared)
 
     def undo_above(self, block_number: int) -> None:

@@ -146,7 +146,7 @@ class Ingestor:
         is_first = block.index_within_checkpoint == 0
         messages = self.view.l1_to_l2_messages(block.checkpoint_number) if is_first else ()
         try:
-            state.commit(state.prepare(block, messages))
+            state.commit(state.prepare(block, messages), finalized=self._finalized_block)
         except BlockRejected as error:
             raise DatabaseError(f"the state trees refuse the stored block {number}: {error}") from error
 
@@ -345,7 +345,7 @@ class Ingestor:
             transaction.commit()
         if self._state is not None:
             with phase("write_state"):
-                self._state.commit(prepared)
+                self._state.commit(prepared, finalized=self._finalized_block)
         self._publish()
         self._report(info, time.perf_counter() - begun)
 
@@ -370,6 +370,10 @@ class Ingestor:
             )
 
     # ---- tips ----------------------------------------------------------------------------
+
+    @property
+    def _finalized_block(self) -> int:
+        return self.view.tips.finalized.block.number
 
     def set_tips(self, tips: L2Tips) -> None:
         """Move the proven and the finalized tip to where ``tips`` has them.

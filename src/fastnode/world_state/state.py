@@ -179,14 +179,18 @@ class WorldState:
         """
         return build_block(self._forest, self.view.snapshot, self.view.tip, draft, messages, seal)
 
-    def commit(self, prepared: PreparedBlock) -> None:
-        """Write what :meth:`prepare` returned for the next block, in one synced batch, and publish its view."""
+    def commit(self, prepared: PreparedBlock, *, finalized: int | None = None) -> None:
+        """Write what :meth:`prepare` returned for the next block, in one synced batch, and publish its view.
+
+        History that only a return to blocks before ``finalized`` needs may be dropped; None: no block is ever
+        taken back.
+        """
         record, tip = prepared.record, self.view.tip
         if record.number != tip.number + 1:
             raise DatabaseError(f"block {record.number} was prepared, the world state is at block {tip.number}")
         batch, oldest = prepared.batch, self.view.oldest
         if self._history > 0:
-            pruned, oldest = self._prune(record)
+            pruned, oldest = self._prune(record, record.number if finalized is None else finalized)
             batch = batch + pruned
         self._database.write([*batch, (TIP_KEY, pack_tip(record.number, oldest))])
         # Memory first: a reader never asks the memory about blocks newer than its view.
@@ -242,12 +246,12 @@ class WorldState:
     def _changed_leaves(self, number: int) -> list[list[tuple[int, bytes]]]:
         return unpack_changed(self._required(CHANGED + u32(number)), len(self._forest.indexed))
 
-    def _prune(self, newest: BlockRecord) -> tuple[list[Change], int]:
+    def _prune(self, newest: BlockRecord, finalized: int) -> tuple[list[Change], int]:
         """What falls out of the history when ``newest`` becomes the tip, and the oldest block that stays."""
         batch: list[Change] = []
         view, oldest = self.view, self.view.oldest
         for _ in range(PRUNED_BLOCKS_PER_COMMIT):
-            if oldest >= view.tip.number:
+            if oldest >= min(view.tip.number, finalized):
                 break
             before, after = view.record(oldest), view.record(oldest + 1)
             # The block before the first kept checkpoint stays too: it is what an undo of that checkpoint returns to.
