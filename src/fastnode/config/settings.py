@@ -121,7 +121,8 @@ class Settings(ValidatorSettings, BuildingSettings, OperatorSettings, Observabil
         0,
         Integer(-1, 1_000_000_000),
         CHAIN,
-        "How many checkpoints back the state can be asked for; 0 or less keeps all.  What is not finalized yet is always kept.",
+        "How many checkpoints back the state can be asked for; 0 or less keeps all. What is not finalized yet is always "
+        "kept.",
         commands=(START, IMPORT),
         environment=("WS_NUM_HISTORIC_CHECKPOINTS", "WS_NUM_HISTORIC_BLOCKS"),
     )
@@ -269,6 +270,26 @@ class Settings(ValidatorSettings, BuildingSettings, OperatorSettings, Observabil
         TRANSACTIONS,
         "Most L2 gas, teardown included, that a simulated transaction may ask for.",
         environment=("RPC_SIMULATE_PUBLIC_MAX_GAS_LIMIT",),
+    )
+    simulate_public_calls: str = setting(
+        "local",
+        Choice(("local", "upstream")),
+        TRANSACTIONS,
+        "Who runs node_simulatePublicCalls: this node, or another one, which is --public-simulator-url or else the "
+        "followed node.",
+    )
+    rpc_simulate_public_max_debug_log_memory_reads: int = setting(
+        125_000,
+        Integer(0, 1 << 32),
+        TRANSACTIONS,
+        "Most memory words that the debug logs of a simulated transaction may read.",
+        environment=("RPC_SIMULATE_PUBLIC_MAX_DEBUG_LOG_MEMORY_READS",),
+    )
+    rpc_simulate_timeout_ms: int = setting(
+        30_000,
+        Integer(1, 3_600_000),
+        TRANSACTIONS,
+        "How long one simulation may take, in milliseconds.",
     )
 
     # ---- JSON-RPC -------------------------------------------------------------------------
