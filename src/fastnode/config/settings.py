@@ -121,8 +121,8 @@ class Settings(ValidatorSettings, BuildingSettings, OperatorSettings, Observabil
         0,
         Integer(-1, 1_000_000_000),
         CHAIN,
-        "How many checkpoints back the state can be asked for; 0 or less keeps all. What is not finalized yet is always "
-        "kept.",
+        "How many checkpoints back the state can be asked for; 0 or less keeps all. What is not finalized yet is "
+        "always kept.",
         commands=(START, IMPORT),
         environment=("WS_NUM_HISTORIC_CHECKPOINTS", "WS_NUM_HISTORIC_BLOCKS"),
     )
