@@ -143,6 +143,39 @@ class DatabaseError(FastnodeError):
     """LevelDB failed or holds something impossible."""
 
 
+# ---- public execution ---------------------------------------------------------------------
+
+
+class CallHalted(FastnodeError):
+    """An exceptional halt of one call of public execution: it fails and loses all of its gas; the text is the reason."""
+
+
+class TxExecutionError(FastnodeError):
+    """A transaction that cannot be included in a block at all; the text is the reason."""
+
+
+class ExecutionLimitExceeded(ServerError):
+    """Execution was given up because it needs more than it may use here."""
+
+
+class ExecutionTimeExceeded(ExecutionLimitExceeded):
+    def __init__(self) -> None:
+        super().__init__("Public execution takes longer than this node allows")
+
+
+class ExecutionMemoryExceeded(ExecutionLimitExceeded):
+    """``limit`` is in bytes."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"Public execution needs more than the {limit} bytes of memory that this node allows")
+        self.limit = limit
+
+
+class ExecutionCancelled(ExecutionLimitExceeded):
+    def __init__(self) -> None:
+        super().__init__("Public execution was cancelled")
+
+
 # ---- duties that several nodes share ------------------------------------------------------
 
 

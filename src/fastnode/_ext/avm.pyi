@@ -1,0 +1,160 @@
+"""The interpreter of the public virtual machine: one enqueued call with everything it calls.
+
+A field element is 32 bytes, big-endian, below the modulus; a run of them has no separators.  An address is a
+field element.  Gas has two dimensions, L2 and DA.
+
+The interpreter knows instructions, memory, gas and calls.  World state, side effects and their limits per
+transaction belong to a *host*, an object with the methods of :class:`Host`, which are called on the thread that
+called :meth:`Machine.execute`.  The GIL is released between two calls of the host.
+
+How a call ends:
+
+* *success* or *revert*: the program said so.  It returns data and keeps the gas it did not use.
+* *halt*: an error.  All gas of the call is gone and it returns nothing.  A host halts the running call by
+  raising :class:`~fastnode.errors.CallHalted`; its text is the reason, as the interpreter's own texts are.
+* Any other exception of the host leaves :meth:`Machine.execute` at once, from whatever depth, without
+  further calls of the host; checkpoints stay open and belong to the host.
+
+The readable form of everything here is ``fastnode/_twins/avm.py``.
+"""
+
+from typing import NamedTuple, Protocol
+
+#: Only so many fields of a call's calldata and output are passed to the host and returned.
+RECORDED_FIELDS: int
+
+#: Members of a contract instance, as GETCONTRACTINSTANCE numbers them.
+MEMBER_DEPLOYER: int
+MEMBER_CLASS_ID: int
+MEMBER_INITIALIZATION_HASH: int
+
+class Program:
+    """Public bytecode, with its decoded instructions (decoded when first run, kept as long as this object).
+
+    Make one for each contract class; any number of machines on any threads may run it at the same time.
+    """
+
+    def __init__(self, bytecode: bytes) -> None: ...
+    @property
+    def bytecode(self) -> bytes: ...
+
+class Host(Protocol):
+    """What the interpreter asks of its surroundings.  ``address`` is always the contract that is running."""
+
+    def enter(self, address: bytes, calldata: bytes) -> Program:
+        """A call of ``address`` starts (the enqueued one, or a nested one): open a checkpoint, give its program.
+
+        ``calldata`` holds at most :data:`RECORDED_FIELDS` fields.  CallHalted when there is no such contract or
+        the transaction has used too many classes; :meth:`leave` follows then too.
+        """
+
+    def leave(self, success: bool, output: bytes, pcs: tuple[int, ...], message: str) -> None:
+        """The call entered last has ended: keep what changed since its checkpoint, or undo it without ``success``.
+
+        ``output``: what it returned or reverted with, at most :data:`RECORDED_FIELDS` fields, nothing after a halt.
+        ``pcs``: the open INTERNALCALL instructions, outermost first, then the instruction that ended the call.
+        ``message``: empty after success, ``Assertion failed: `` after a revert, else the text of the halt.
+        """
+
+    def read_storage(self, address: bytes, slot: bytes) -> bytes:
+        """The value in a slot of any contract (``address`` comes from the program); zero when never written."""
+
+    def is_cold(self, address: bytes, slot: bytes) -> bool:
+        """Has this slot not been written in this transaction (writes that were undone do not count)?"""
+
+    def write_storage(self, address: bytes, slot: bytes, value: bytes) -> None:
+        """Never called in a static call; CallHalted beyond the limit of slots."""
+
+    def note_hash_exists(self, note_hash: bytes, index: int) -> bool:
+        """Is this the leaf at that index (below 2^42) of the note hash tree?  An unused leaf is zero."""
+
+    def emit_note_hash(self, address: bytes, note_hash: bytes) -> None:
+        """A note hash that is not siloed.  Never called in a static call; CallHalted beyond the limit."""
+
+    def nullifier_exists(self, siloed_nullifier: bytes) -> bool: ...
+    def emit_nullifier(self, address: bytes, nullifier: bytes) -> None:
+        """A nullifier that is not siloed.  Never in a static call; CallHalted beyond the limit, or when it exists."""
+
+    def l1_to_l2_message_exists(self, message_hash: bytes, index: int) -> bool:
+        """Is this the leaf at that index (below 2^36) of the tree of messages?  An unused leaf is zero."""
+
+    def contract_instance_member(self, address: bytes, member: int) -> bytes | None:
+        """A member of any contract's instance, one of ``MEMBER_*``; None when it is not deployed."""
+
+    def has_room_for_public_log(self, size: int) -> bool:
+        """May the transaction still emit a log of ``size`` fields?"""
+
+    def emit_public_log(self, address: bytes, fields: bytes) -> None:
+        """Never called in a static call; there is room for it."""
+
+    def send_l2_to_l1_message(self, address: bytes, recipient: bytes, content: bytes) -> None:
+        """``recipient`` is a field below 2^160.  Never called in a static call; CallHalted beyond the limit."""
+
+    def count_debug_log(self, cells: int) -> None:
+        """A debug log will read ``cells`` cells of memory (two for itself): raise TxExecutionError for too many."""
+
+    def debug_log(self, address: bytes, level: int, message: bytes, fields: bytes) -> None:
+        """``level`` 0 to 7; ``message`` is what the program has, UTF-8 or not."""
+
+class Outcome(NamedTuple):
+    """How an enqueued call ended; the same as the host was told by its last :meth:`Host.leave`."""
+
+    success: bool
+    #: Return or revert data, at most :data:`RECORDED_FIELDS` fields.
+    output: bytes
+    l2_gas_left: int
+    da_gas_left: int
+    #: Empty after success.
+    message: str
+
+class Machine:
+    """Runs the enqueued calls of one transaction, one after the other, on one thread at a time.
+
+    ``memory_limit`` is in bytes, over all calls that are open at one time.  What counts: 1024 bytes for every
+    32 neighbouring memory cells of which one was written, 20 KiB for every open call (and for one that has
+    ended while its return data can be read), 1024 bytes for every 128 internal calls.
+
+    ``deadline`` is a time of :func:`time.monotonic`.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        *,
+        chain_id: bytes,
+        version: bytes,
+        block_number: int,
+        timestamp: int,
+        fee_per_l2_gas: int,
+        fee_per_da_gas: int,
+        collect_debug_logs: bool = True,
+        memory_limit: int = 1 << 28,
+        deadline: float | None = None,
+    ) -> None:
+        """ValueError for a value that does not fit: fields 32 bytes, then u32, u64, u128, u128."""
+
+    def execute(
+        self,
+        address: bytes,
+        sender: bytes,
+        calldata: bytes,
+        *,
+        is_static: bool,
+        transaction_fee: bytes,
+        l2_gas: int,
+        da_gas: int,
+        l2_gas_limit: int,
+        da_gas_limit: int,
+    ) -> Outcome:
+        """Run one enqueued call.
+
+        ``l2_gas`` and ``da_gas`` are what it may use, negative when the transaction has overdrawn already;
+        the limits are those of its phase and only appear in the text about running out of gas.
+
+        Raises what the host raises, but for CallHalted; TxExecutionError for a debug log with a wrong tag or level;
+        ExecutionTimeExceeded, ExecutionMemoryExceeded and ExecutionCancelled; ValueError for an argument that is no
+        field or no run of them; RuntimeError when the machine is running already.
+        """
+
+    def cancel(self) -> None:
+        """Make the call that is running, and each later one, end with ExecutionCancelled soon; from any thread."""
