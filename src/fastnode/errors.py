@@ -147,7 +147,7 @@ class DatabaseError(FastnodeError):
 
 
 class CallHalted(FastnodeError):
-    """An exceptional halt of one call of public execution: it fails and loses all of its gas; the text is the reason."""
+    """An exceptional halt of one call of public execution: it fails and loses all its gas; the text is the reason."""
 
 
 class TxExecutionError(FastnodeError):
