@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -384,25 +385,68 @@ def damaged(state: WorldState, prefix: bytes, position: int) -> None:
         (b"K\x00", 20, "nullifier tree"),
         (b"K\x02", 60, "public data tree"),
         (b"T\x04", 40, "archive tree"),
+        # Nodes above the leaves: inside a tile (its last one), above the tiles, and the block that set one.
+        (b"T\x01", -1, "note hash tree"),
+        (b"T\x00", -36, "nullifier tree"),
+        (b"T\x02", -36, "public data tree"),
+        (b"T\x02", -1, "public data tree"),
+        (b"N\x00\x05", 3, "nullifier tree"),
+        (b"N\x00\x06", 35, "nullifier tree"),
+        (b"N\x01\x06", 3, "note hash tree"),
+        (b"N\x03\x0a", 3, "L1 to L2 message tree"),
     ],
 )
 def test_damage_is_found(tmp_path: Path, prefix: bytes, position: int, tree: str) -> None:
+    faults = faults_after(tmp_path, lambda state: damaged(state, prefix, position))
+    assert faults
+    assert all(fault.startswith(f"block 3: {tree}: ") for fault in faults)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "position", "tree"),
+    [
+        (b"H\x00\x00", 3, "nullifier tree"),
+        (b"H\x00\x07", 3, "nullifier tree"),
+        (b"H\x02\x01", 3, "public data tree"),
+        (b"P\x00", 6, "nullifier tree"),
+        (b"P\x02", -1, "public data tree"),
+        (b"E\x04\x00\x00\x00\x00\x00\x03", 3, "archive tree"),
+        (b"B\x00\x00\x00\x01", 3, "nullifier tree"),
+        (b"B\x00\x00\x00\x01", 41, "note hash tree"),
+    ],
+)
+def test_damage_of_the_history_is_found(tmp_path: Path, prefix: bytes, position: int, tree: str) -> None:
+    faults = faults_after(tmp_path, lambda state: damaged(state, prefix, position))
+    assert faults
+    assert all(re.match(rf"block [0-2]: {tree}: ", fault) for fault in faults)
+
+
+@pytest.mark.parametrize(("prefix", "reason"), [(b"U", "lacks the key"), (b"H\x00", "has no history at block")])
+def test_history_that_is_gone_is_found_when_the_state_is_opened(tmp_path: Path, prefix: bytes, reason: str) -> None:
+    def forget(state: WorldState) -> None:
+        with state.view.snapshot.scan(prefix) as entries:
+            state._database.write([(next(entries)[0], None)])
+
+    with pytest.raises(DatabaseError, match=reason):
+        faults_after(tmp_path, forget)
+
+
+def faults_after(directory: Path, harm: Callable[[WorldState], None]) -> list[str]:
     maker = Maker(random.Random(6))
-    with open_state(tmp_path) as state:
+    with open_state(directory) as state:
         for number in range(1, 4):
             build(state, maker.content(txs=2, most=6, is_first=True), number)
-        damaged(state, prefix, position)
-    with open_state(tmp_path) as state:
-        faults = state.check()
-        assert faults
-        assert all(fault.startswith(f"block 3: {tree}: ") for fault in faults)
+        assert state.check() == []
+        harm(state)
+    with open_state(directory) as state:
+        return state.check()
 
 
 def test_a_check_tells_how_far_it_is(state: WorldState) -> None:
     maker, said = Maker(random.Random(7)), []
     build(state, maker.content(txs=2, most=6), 1)
     assert state.check(progress=lambda done, total: said.append((done, total))) == []
-    assert said[-1] == (sum(state.view.tip.sizes),) * 2
+    assert said[-1] == (sum(state.view.tip.sizes) + 1,) * 2
 
 
 def test_an_empty_block_changes_only_the_archive(state: WorldState) -> None:

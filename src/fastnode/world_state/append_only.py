@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from fastnode.kernels import append_tree
+from fastnode.kernels import append_tree, poseidon2
 from fastnode.world_state.layout import (
     EDGE,
     HASH_BYTES,
@@ -62,6 +62,27 @@ class AppendOnlyTree:
         if not missing:
             return path
         return filled(path, missing, lambda level: self._stored(snapshot, level, (index >> level) ^ 1))
+
+    def stored_edge(self, snapshot: Snapshot, size: int) -> bytes:
+        """The partial nodes kept for the tree of ``size`` leaves."""
+        return snapshot.get(self._edge_prefix + u48(size)) or b""
+
+    def edge_and_root(self, snapshot: Snapshot, size: int) -> tuple[bytes, bytes]:
+        """Partial nodes and root of the tree of ``size`` leaves, worked out from its complete nodes."""
+        height, zeros = self.tree.height, self._zeros
+        if size in (0, 1 << height):
+            return b"", zeros[-HASH_BYTES:] if size == 0 else self._stored(snapshot, height, 0)
+        frontier, node, edge = self._frontier(snapshot, size), b"", []
+        for level in range((size & -size).bit_length() - 1, height):
+            zero = zeros[level * HASH_BYTES : (level + 1) * HASH_BYTES]
+            left = frontier[level * HASH_BYTES : (level + 1) * HASH_BYTES]
+            if not node:
+                node = poseidon2.hash_pair(left, zero)
+            else:
+                node = poseidon2.hash_pair(left, node) if size >> level & 1 else poseidon2.hash_pair(node, zero)
+            if level + 1 < size.bit_length():
+                edge.append(node)
+        return b"".join(edge), node
 
     def leaves(self, snapshot: Snapshot, start: int, stop: int) -> Iterator[bytes]:
         """Leaves start <= index < stop in order, empty ones as zero."""

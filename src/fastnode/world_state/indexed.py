@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from typing import Final
 
@@ -146,6 +146,23 @@ class IndexedTree:
             raise DatabaseError(f"{self.tree.name}: node ({level}, {index}) has no history at block {block}")
         return found[1][:HASH_BYTES]
 
+    def node(self, snapshot: Snapshot, level: int, index: int, block: int, size: int) -> bytes:
+        """Any node below the top after ``block``, when the tree had ``size`` leaves, from the database alone."""
+        if index << level >= size:
+            return self._zeros[level * HASH_BYTES : (level + 1) * HASH_BYTES]
+        if level < indexed_tree.TILE_LEVELS:
+            tile = snapshot.get(self._tile_prefix + u48(index >> (indexed_tree.TILE_LEVELS - level))) or b""
+            stored = indexed_tree.unpack_tile(tile).get(append_tree.tile_position(level, index))
+            if stored is None:
+                return self._zeros[level * HASH_BYTES : (level + 1) * HASH_BYTES]
+            if int.from_bytes(stored[HASH_BYTES:], "big") <= block:
+                return stored[:HASH_BYTES]
+        return self._value_at(snapshot, level, index, block)
+
+    def record_at(self, snapshot: Snapshot, record: LeafRecord, block: int) -> LeafRecord:
+        """The leaf as it was after ``block``, at or after its insertion."""
+        return replace(record, state=self.state(snapshot, record, block))
+
     def descending_leaves(self, snapshot: Snapshot) -> Iterator[list[LeafRecord]]:
         """All leaves from the greatest key down, in runs."""
         skip = len(self._leaf_prefix)
@@ -154,7 +171,7 @@ class IndexedTree:
                 yield [LeafRecord.unpack(inverted(key[skip:]), data) for key, data in run]
 
     def hashes(self, records: Sequence[LeafRecord]) -> list[bytes]:
-        """The leaf hash of each record's newest state."""
+        """The leaf hash of each record."""
         hashes = self._leaf_hashes(
             [(record.key, record.state.value, record.state.next_key, record.state.next_index) for record in records]
         )
