@@ -39,7 +39,14 @@ from fastnode.following.sync_control import SyncControl
 from fastnode.ingestion import IngestionThread
 from fastnode.mempool.service import Mempool, MempoolOptions
 from fastnode.method_tables import Services, admin_methods, public_methods
-from fastnode.node_settings import admin_key_of, allow_list_extension_of, check_network, limits_of, log_block_budget
+from fastnode.node_settings import (
+    admin_key_of,
+    allow_list_extension_of,
+    check_network,
+    limits_of,
+    log_block_budget,
+    warn_of_absent_parts,
+)
 from fastnode.observability.health import health_of
 from fastnode.observability.logs import fields
 from fastnode.observability.metrics import Sources
@@ -119,6 +126,7 @@ class Node:
                 await self._in_thread(self._join_network, self._following, data.store)
             check_network(self.settings, data.store.chain)
             log_block_budget(self.settings, data.store.chain)
+            warn_of_absent_parts(self.settings)
             publication = Publication(self._publish)
             ingestor = data.open_ingestor(verify=self.settings.verify, on_commit=publication)
             self._sync_operator = SyncOperator(self.sync_control, ingestor)
@@ -421,6 +429,7 @@ class Node:
             headers=headers,
             error_status=int(settings.rpc_error_status),
             health=self._health,
+            path_prefix=settings.api_prefix,
         )
 
     # ---- what it says of itself --------------------------------------------------------------

@@ -13,7 +13,14 @@ from fastnode.errors import SettingError, StartError
 from fastnode.observability.logs import fields
 from fastnode.rpc.limits import Limits
 
-__all__ = ["admin_key_of", "allow_list_extension_of", "check_network", "limits_of", "log_block_budget"]
+__all__ = [
+    "admin_key_of",
+    "allow_list_extension_of",
+    "check_network",
+    "limits_of",
+    "log_block_budget",
+    "warn_of_absent_parts",
+]
 
 logger = logging.getLogger("fastnode.node")
 
@@ -36,6 +43,12 @@ def check_network(settings: Settings, chain: ChainInfo) -> None:
     ):
         if wanted is not None and str(wanted) != str(actual).lower():
             raise StartError(f"the chain is on another network: {name} is to be {wanted}, but the chain's is {actual}")
+
+
+def warn_of_absent_parts(settings: Settings) -> None:
+    """Say what is asked for that this node does not have, where an operator might count on it."""
+    if settings.p2p_enabled:
+        logger.warning("P2P_ENABLED: this node takes no part in the peer-to-peer network")
 
 
 def log_block_budget(settings: Settings, chain: ChainInfo) -> None:
@@ -75,4 +88,7 @@ def limits_of(settings: Settings) -> Limits:
         idle_time_s=settings.rpc_keep_alive_s,
         write_time_s=settings.rpc_write_timeout_s,
         connections_max=settings.rpc_max_connections,
+        connections_per_address_max=settings.rpc_max_connections_per_address,
+        # One answer must find room.
+        unsent_bytes_max=max(settings.rpc_max_unsent_size, settings.rpc_max_response_size),
     )

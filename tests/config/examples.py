@@ -17,6 +17,7 @@ from fastnode.config.kinds import (
     Size,
     Text,
     TextList,
+    UrlPath,
 )
 from fastnode.config.settings import Setting
 
@@ -49,9 +50,11 @@ def examples(row: Setting) -> tuple[str, str, str]:
     if isinstance(kind, HexTextList):
         first, second, third = ("0x" + digits * kind.byte_count for digits in ("0a", "00", "ff"))
         return first, f"{second},{first}", f"{third},{second},{first}"
+    if isinstance(kind, UrlPath):
+        return "/first", "second/part/", "third"
     return "first", "second", "third"
 
 
 def as_toml(row: Setting, text: str) -> str:
-    quoted = isinstance(row.kind, Amount | Choice | Text | TextList | HexText | HexTextList | FilePath)
+    quoted = isinstance(row.kind, Amount | Choice | Text | TextList | HexText | HexTextList | FilePath | UrlPath)
     return f'{row.name} = "{text}"\n' if quoted else f"{row.name} = {text}\n"

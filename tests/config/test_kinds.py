@@ -22,6 +22,7 @@ from fastnode.config.kinds import (
     Size,
     Text,
     TextList,
+    UrlPath,
 )
 
 PORT = Integer(0, 65_535)
@@ -63,6 +64,10 @@ LEVEL = Choice(("info", "error"), synonyms=(("fatal", "error"),))
         (ADDRESS, "0xABCD", "0xabcd"),
         (ADDRESSES, "", ()),
         (ADDRESSES, "0xABCD, 0x0001", ("0xabcd", "0x0001")),
+        (UrlPath(), "/api", "/api"),
+        (UrlPath(), "api/v1.0/", "/api/v1.0"),
+        (UrlPath(), "/", ""),
+        (UrlPath(), "", ""),
         (FilePath(), "a/b", Path("a/b")),
         (FilePath(), "~/b", Path.home() / "b"),
     ],
@@ -74,6 +79,12 @@ def test_text_is_read(kind: Kind, text: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
+        (UrlPath(), "//"),
+        (UrlPath(), "/a//b"),
+        (UrlPath(), "/a?b"),
+        (UrlPath(), "/a b"),
+        (UrlPath(), "/a\n"),
+        (UrlPath(), "http://host/a"),
         (Boolean(), "yes"),
         (Boolean(), ""),
         (PORT, "65536"),
@@ -144,6 +155,7 @@ def test_bad_text_is_refused(kind: Kind, text: str) -> None:
         (Choice(("200", "400")), 400, "400"),
         (Text(), "host", "host"),
         (FilePath(), "/x", Path("/x")),
+        (UrlPath(), "x", "/x"),
     ],
 )
 def test_a_toml_value_is_read(kind: Kind, value: object, read: object) -> None:
@@ -181,6 +193,7 @@ def test_a_toml_value_is_read(kind: Kind, value: object, read: object) -> None:
         (LEVEL, ["info"]),
         (Text(), 1),
         (FilePath(), 1),
+        (UrlPath(), 1),
     ],
 )
 def test_a_toml_value_of_another_type_is_refused(kind: Kind, value: object) -> None:

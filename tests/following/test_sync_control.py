@@ -96,13 +96,16 @@ def test_a_pause_ends_when_the_worker_leaves() -> None:
     assert control.state is SyncState.PAUSED
 
 
-def test_one_operation_at_a_time() -> None:
+def test_one_operation_at_a_time_and_others_are_told_which() -> None:
     control = SyncControl()
-    with control.one_operation() as first, control.one_operation() as second:
-        assert first
-        assert not second
-    with control.one_operation() as third:
-        assert third
+    with control.one_operation("first") as first:
+        assert first is None
+        with control.one_operation("second") as second:
+            assert second == "first"
+        with control.one_operation("third") as third:
+            assert third == "first"
+    with control.one_operation("fourth") as fourth:
+        assert fourth is None
 
 
 # ---- on a chain ---------------------------------------------------------------------------------

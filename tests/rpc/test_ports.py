@@ -71,3 +71,23 @@ def test_node_methods_are_on_the_public_port_only(served: Any, ports: tuple[int,
 def test_admin_methods_are_not_on_the_public_port(served: Any, ports: tuple[int, int]) -> None:
     _, body = served.run(exchange(ports[PUBLIC], post("nodeAdmin_getConfig")))
     assert orjson.loads(body)["error"]["code"] == -32601
+
+
+def test_everything_is_found_under_the_prefix_too(start_node: Any, short_chain: Any) -> None:
+    node = start_node("--chain-file", short_chain, "--api-prefix", "/a/b/", "--disable-admin-api-key")
+    node.wait_until_serving()
+
+    def asked(port: int, request: bytes) -> tuple[bytes, bytes]:
+        head, body = asyncio.run(exchange(port, request))
+        return head.split(b" ")[1], body
+
+    for port, method in ((node.port, "node_getVersion"), (node.admin_port, "nodeAdmin_getConfig")):
+        at_root = asked(port, post(method))
+        assert at_root[0] == b"200"
+        for path in (b"/a/b", b"/a/b/", b"/a/b?x=1"):
+            assert asked(port, post(method).replace(b"POST /", b"POST " + path)) == at_root
+        for path in ("/a/b/status", "/status"):
+            assert asked(port, get(path)) == (b"200", b"OK")
+        for path in ("/a/status", "/a/bb/status", "/a/b/nothing", "/b/status"):
+            assert asked(port, get(path))[0] == b"404"
+        assert asked(port, get("/a/b"))[0] == b"405"

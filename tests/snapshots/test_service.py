@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fastnode.errors import ServerError
-from fastnode.following.rollback import SyncOperator
+from fastnode.following.rollback import COPYING, ROLLING_BACK, SyncOperator
 from fastnode.following.sync_control import SyncControl, SyncState
 from fastnode.snapshots.location import Location
 from fastnode.snapshots.restore import choose_network, find_snapshots
@@ -115,10 +115,19 @@ def test_ingestion_goes_on_after_a_failure_too(control: SyncControl) -> None:
     assert control.state is SyncState.RUNNING
 
 
-def test_there_is_no_rest_while_the_chain_is_taken_back(control: SyncControl) -> None:
+def test_of_a_rollback_and_a_copy_the_second_is_told_about_the_first(control: SyncControl) -> None:
     operator = SyncOperator(control, FakeIngestor())  # type: ignore[arg-type]
-    with control.one_operation(), pytest.raises(ServerError, match="A rollback is running"), operator.at_rest():
-        pytest.fail("it rested")
+    for running, message, code in (
+        (ROLLING_BACK, "A rollback is running; try again when it is done", "ROLLBACK_RUNNING"),
+        (COPYING, "The databases are being copied for a snapshot; try again when it is done", "SNAPSHOT_RUNNING"),
+    ):
+        with control.one_operation(running):
+            with pytest.raises(ServerError) as failure, operator.at_rest():
+                pytest.fail("it rested")
+            assert (failure.value.message, failure.value.data) == (message, {"code": code})
+            with pytest.raises(ServerError) as failure:
+                operator.roll_back_to(3)
+            assert (failure.value.message, failure.value.data) == (message, {"code": code})
     assert control.state is SyncState.RUNNING
 
 

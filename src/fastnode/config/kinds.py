@@ -26,6 +26,7 @@ __all__ = [
     "Size",
     "Text",
     "TextList",
+    "UrlPath",
 ]
 
 
@@ -376,6 +377,28 @@ class FilePath:
             raise ValueError from None
 
     def read_toml(self, value: object) -> Path:
+        if isinstance(value, str):
+            return self.read(value)
+        raise ValueError
+
+    def show(self, value: Any) -> str:
+        return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class UrlPath:
+    """The path of a URL, as ``/a/b``: one slash in front, none at the end.  ``/`` alone is the empty path."""
+
+    metavar: str = "PATH"
+    allowed: str = "the path of a URL: letters, digits, -, ., _ and ~ between slashes"
+
+    def read(self, text: str) -> str:
+        if re.fullmatch(r"/?[A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+)*/?|/?", text, re.ASCII) is None:
+            raise ValueError
+        path = text.strip("/")
+        return f"/{path}" if path else ""
+
+    def read_toml(self, value: object) -> str:
         if isinstance(value, str):
             return self.read(value)
         raise ValueError

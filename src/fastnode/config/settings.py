@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fastnode.config.building_settings import BuildingSettings
-from fastnode.config.kinds import Boolean, Choice, FilePath, Integer, Seconds, Size, Text, TextList
+from fastnode.config.kinds import Boolean, Choice, FilePath, Integer, Seconds, Size, Text, TextList, UrlPath
 from fastnode.config.observability_settings import ObservabilitySettings
 from fastnode.config.operator_settings import OperatorSettings
 from fastnode.config.table import (
@@ -201,6 +201,15 @@ class Settings(ValidatorSettings, BuildingSettings, OperatorSettings, Observabil
         environment=("TX_PUBLIC_SETUP_ALLOWLIST",),
         flags=("--txPublicSetupAllowListExtend",),
     )
+    p2p_enabled: bool = setting(
+        False,
+        Boolean(),
+        TRANSACTIONS,
+        "Without effect but a line in the log: this node takes no part in the peer-to-peer network and hands "
+        "transactions to the nodes that it follows.",
+        environment=("P2P_ENABLED",),
+        flags=("--p2p.p2pEnabled",),
+    )
     p2p_max_pending_tx_count: int = setting(
         1000,
         Integer(0, 1_000_000),
@@ -300,6 +309,13 @@ class Settings(ValidatorSettings, BuildingSettings, OperatorSettings, Observabil
         RPC,
         "Which generation of methods is served.",
     )
+    api_prefix: str = setting(
+        "",
+        UrlPath(),
+        RPC,
+        "Path under which both ports answer too, beside the root: with /api also POST /api and GET /api/status.",
+        environment=("API_PREFIX",),
+    )
     rpc_max_batch_size: int = setting(
         100,
         Integer(1, 1_000_000),
@@ -347,6 +363,18 @@ class Settings(ValidatorSettings, BuildingSettings, OperatorSettings, Observabil
         Integer(1, 1_000_000),
         RPC,
         "Most connections at a time, on each port.",
+    )
+    rpc_max_connections_per_address: int = setting(
+        12_288,
+        Integer(0, 1_000_000),
+        RPC,
+        "Most connections at a time of one address, or of one IPv6 /64; 0: no limit. A proxy in front is one address.",
+    )
+    rpc_max_unsent_size: int = setting(
+        512 * 1024 * 1024,
+        Size(1024 * 1024),
+        RPC,
+        "Most answers kept for clients that do not read them, together; those behind longest are cut off.",
     )
     rpc_keep_alive_s: float = setting(
         65.0,

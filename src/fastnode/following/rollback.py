@@ -18,12 +18,20 @@ from fastnode.errors import DatabaseError, ServerError
 from fastnode.following.sync_control import SyncControl, SyncState
 from fastnode.observability.logs import fields
 
-__all__ = ["SyncOperator"]
+__all__ = ["COPYING", "ROLLING_BACK", "SyncOperator"]
 
 logger = logging.getLogger(__name__)
 
 #: The thread that ingests rests between two records; a checkpoint of full blocks takes seconds.
 PAUSE_TIME_S: Final = 60.0
+
+# What needs ingestion to rest, and how it is told to whoever comes meanwhile.
+ROLLING_BACK: Final = "rollback"
+COPYING: Final = "snapshot"
+_RUNNING: Final = {
+    ROLLING_BACK: ("A rollback is running", "ROLLBACK_RUNNING"),
+    COPYING: ("The databases are being copied for a snapshot", "SNAPSHOT_RUNNING"),
+}
 
 
 class SyncOperator:
@@ -51,9 +59,8 @@ class SyncOperator:
     @contextmanager
     def at_rest(self) -> Iterator[None]:
         """Nothing is ingested, and nothing taken back, within; afterwards all is as it was."""
-        with self._control.one_operation() as is_first:
-            if not is_first:
-                raise ServerError("A rollback is running", data={"code": "ROLLBACK_RUNNING"})
+        with self._control.one_operation(COPYING) as running:
+            _require_nothing_running(running)
             was_paused = self._control.is_paused
             try:
                 self.pause()
@@ -66,9 +73,8 @@ class SyncOperator:
 
     def roll_back_to(self, target: int, *, force: bool = False, resume: bool = True) -> None:
         """Undo every block above ``target``; a followed chain is then fetched again from there."""
-        with self._control.one_operation() as is_first:
-            if not is_first:
-                raise ServerError("Another rollback is running", data={"code": "ROLLBACK_RUNNING"})
+        with self._control.one_operation(ROLLING_BACK) as running:
+            _require_nothing_running(running)
             _check_finalized(self._ingestor.view, target, force=force)
             try:
                 self.pause()
@@ -86,6 +92,13 @@ class SyncOperator:
         except DatabaseError as error:
             raise ServerError(str(error), data={"code": "ROLLBACK_IMPOSSIBLE"}) from error
         logger.warning("rolled back", extra=fields(before=before, tip=target))
+
+
+def _require_nothing_running(running: str | None) -> None:
+    """Two of them at a time would take the rest from each other."""
+    if running is not None:
+        message, code = _RUNNING[running]
+        raise ServerError(f"{message}; try again when it is done", data={"code": code})
 
 
 def _refuse(message: str) -> ServerError:

@@ -40,7 +40,7 @@ class SyncControl:
         self._changed = threading.Condition()
         self._state = SyncState.RUNNING
         self._worker_has_left = False
-        self._operation = threading.Lock()
+        self._operation: str | None = None
 
     @property
     def state(self) -> SyncState:
@@ -102,14 +102,17 @@ class SyncControl:
             self._enter(SyncState.STOPPING)
 
     @contextmanager
-    def one_operation(self) -> Iterator[bool]:
-        """True for one caller at a time; whoever comes meanwhile gets False."""
-        acquired = self._operation.acquire(blocking=False)
+    def one_operation(self, name: str) -> Iterator[str | None]:
+        """None for one caller at a time; whoever comes meanwhile gets the ``name`` of what is running."""
+        with self._changed:
+            running = self._operation
+            if running is None:
+                self._operation = name
         try:
-            yield acquired
+            yield running
         finally:
-            if acquired:
-                self._operation.release()
+            if running is None:
+                self._operation = None
 
     def _enter(self, state: SyncState) -> None:
         if state is not self._state:

@@ -52,7 +52,8 @@ class RpcApplication:
 
     Everybody is admitted unless there is a :attr:`guard`.
     ``headers`` are added to every response; ``error_status`` is the HTTP status of a body that is one
-    JSON-RPC error.  ``executor`` compresses large answers (default: the event loop's); ``health`` says how the node
+    JSON-RPC error; under ``path_prefix``, a path without a slash at its end, everything is found a second time.
+    ``executor`` compresses large answers (default: the event loop's); ``health`` says how the node
     is, for the probes.
     """
 
@@ -64,8 +65,10 @@ class RpcApplication:
         error_status: int = HTTPStatus.OK,
         executor: Executor | None = None,
         health: Callable[[], Health] = Health,
+        path_prefix: str = "",
     ) -> None:
         self.guard: RequestGuard | None = None
+        self._path_prefix = path_prefix.encode("ascii")
         self._engine = engine
         self._health = health
         self._executor = executor
@@ -96,7 +99,7 @@ class RpcApplication:
         # Fast path. If: POST to the root.  Then: nothing else can be meant.
         if method == b"POST" and target == b"/":
             return self._on_call(headers, body)
-        path = _path_of(target)
+        path = self._without_prefix(_path_of(target))
         if path == b"/":
             if method == b"POST":
                 return self._on_call(headers, body)
@@ -106,6 +109,12 @@ class RpcApplication:
                 return self._on_probe(path, headers)
             return self._on_other_verb(method, headers, "HEAD, GET")
         return self._text(HTTPStatus.NOT_FOUND)
+
+    def _without_prefix(self, path: bytes) -> bytes:
+        prefix = self._path_prefix
+        if prefix and (path == prefix or path.startswith(prefix + b"/")):
+            return b"/" + path[len(prefix) :].strip(b"/")
+        return path
 
     def on_refusal(self, status: HTTPStatus, reason: str) -> Response:
         self._count_refusal(status)

@@ -146,7 +146,8 @@ class RpcServer(HttpServer):
     """Serves an engine.
 
     ``headers`` are added to every response (:meth:`set_headers` replaces them later); ``error_status``
-    is the HTTP status of a body that is one JSON-RPC error; ``health`` is what /status, /livez and /readyz tell.
+    is the HTTP status of a body that is one JSON-RPC error; ``health`` is what /status, /livez and /readyz tell;
+    ``path_prefix`` is a path under which all of it is found too.
     """
 
     def __init__(
@@ -159,9 +160,17 @@ class RpcServer(HttpServer):
         error_status: int = HTTPStatus.OK,
         executor: Executor | None = None,
         health: Callable[[], Health] = Health,
+        path_prefix: str = "",
     ) -> None:
         self.engine = engine
-        self._rpc = RpcApplication(engine, headers=headers, error_status=error_status, executor=executor, health=health)
+        self._rpc = RpcApplication(
+            engine,
+            headers=headers,
+            error_status=error_status,
+            executor=executor,
+            health=health,
+            path_prefix=path_prefix,
+        )
         super().__init__(self._rpc, host=host, port=port, limits=engine.limits, traffic=engine.traffic)
         self._fast_path = FastPath(engine, self._rpc, self.writer)
 
