@@ -371,8 +371,8 @@ class Settings(ValidatorSettings, BuildingSettings, OperatorSettings, Observabil
         "Most connections at a time of one address, or of one IPv6 /64; 0: no limit. A proxy in front is one address.",
     )
     rpc_max_unsent_size: int = setting(
-        512 * 1024 * 1024,
-        Size(1024 * 1024),
+        512 << 20,
+        Size(1 << 20, 1 << 40),
         RPC,
         "Most answers kept for clients that do not read them, together; those behind longest are cut off.",
     )
