@@ -17,6 +17,7 @@ from fastnode.errors import ExtensionMissingError
 __all__ = [
     "USING_TWINS",
     "append_tree",
+    "avm",
     "call_meter",
     "encode",
     "indexed_tree",
@@ -39,9 +40,11 @@ def _load(name: str) -> ModuleType:
 
 
 if TYPE_CHECKING:
-    from fastnode._ext import append_tree, call_meter, encode, indexed_tree, poseidon2, simple_request, tag_log
+    from fastnode._ext import append_tree, avm, call_meter, encode, indexed_tree, poseidon2, simple_request, tag_log
 else:
     append_tree = _load("append_tree")
+    # There is no compiled interpreter yet.
+    avm = importlib.import_module("fastnode._twins.avm")
     call_meter = _load("call_meter")
     encode = _load("encode")
     indexed_tree = _load("indexed_tree")

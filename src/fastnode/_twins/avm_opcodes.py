@@ -1,0 +1,563 @@
+"""What each instruction of the public virtual machine does.
+
+A handler gets the running call, its resolved addresses and its immediates.  Everywhere the order is: tags that
+are checked first, gas, everything else; nothing is written before a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from fastnode._twins import poseidon2
+from fastnode._twins.avm_call import Call, End, NestedCall, to_bytes
+from fastnode._twins.avm_gadgets import (
+    DIGIT_COUNTS,
+    KECCAK_LANES,
+    SHA_BLOCK,
+    SHA_STATE,
+    add_points,
+    digits,
+    is_on_curve,
+    keccak_f1600,
+    sha256_compression,
+)
+from fastnode._twins.avm_instructions import FF, MODULUS, TAG_BITS, TAG_NAMES, U1, U8, U16, U32, U64, U128
+from fastnode._twins.avm_memory import MEMORY_CELLS, Cell, Data, MemoryData
+from fastnode.errors import CallHalted, TxExecutionError
+
+#: What an instruction makes of its call, when it does not simply go on.
+Action = End | NestedCall | None
+
+HANDLERS: Final[dict[str, Callable[..., Action]]] = {}
+
+_NO_BITWISE_FIELDS: Final = "InvalidOperationTag: Bitwise operations not valid for FF"
+
+
+def _named(name: str) -> Callable[[Callable[..., Action]], Callable[..., Action]]:
+    def register(handler: Callable[..., Action]) -> Callable[..., Action]:
+        HANDLERS[name] = handler
+        return handler
+
+    return register
+
+
+def _cut(tag: int, value: int) -> int:
+    """An integer keeps its low bits; a field element is taken modulo p."""
+    return value % MODULUS if tag == FF else value & (1 << TAG_BITS[tag]) - 1
+
+
+def _mismatch(a: Cell, b: Cell) -> str:
+    tags = f"{TAG_NAMES[a.tag]} and {TAG_NAMES[b.tag]}"
+    return f"Mismatched tags: Cannot perform operation between different types: {tags}"
+
+
+# ---- arithmetic ---------------------------------------------------------------------------------------
+
+
+def _arithmetic(name: str, compute: Callable[[int, int], int], *, says_why: bool) -> None:
+    def handler(call: Call, a: int, b: int, dst: int) -> None:
+        left, right = call.read(a), call.read(b)
+        call.pay()
+        if left.tag != right.tag:
+            reason = f": ALU Exception: {name}, {_mismatch(left, right)}" if says_why else ""
+            raise CallHalted(f"Alu {name.lower()} operation failed{reason}")
+        call.write(dst, left.tag, _cut(left.tag, compute(left.value, right.value)))
+
+    HANDLERS[name] = handler
+
+
+_arithmetic("ADD", lambda a, b: a + b, says_why=True)
+_arithmetic("SUB", lambda a, b: a - b, says_why=False)
+_arithmetic("MUL", lambda a, b: a * b, says_why=True)
+
+
+@_named("DIV")
+def _div(call: Call, a: int, b: int, dst: int) -> None:
+    left, right = call.read(a), call.read(b)
+    call.pay()
+    prefix = "Alu div operation failed: ALU Exception: DIV, "
+    if left.tag == FF:
+        raise CallHalted(f"{prefix}Mismatched tags: Cannot perform integer division on a field element")
+    if left.tag != right.tag:
+        raise CallHalted(prefix + _mismatch(left, right))
+    if not right.value:
+        raise CallHalted(f"{prefix}Division by zero: Dividing numeric value by zero")
+    call.write(dst, left.tag, left.value // right.value)
+
+
+@_named("FDIV")
+def _fdiv(call: Call, a: int, b: int, dst: int) -> None:
+    dividend, divisor = call.take(a, FF, 0), call.take(b, FF, 1)
+    call.pay()
+    if not divisor:
+        reason = "Division by zero: Dividing numeric value by zero"
+        raise CallHalted(f"Alu fdiv operation failed: ALU Exception: FDIV, {reason}")
+    call.write_field(dst, dividend * pow(divisor, -1, MODULUS) % MODULUS)
+
+
+def _comparison(name: str, compare: Callable[[int, int], bool]) -> None:
+    def handler(call: Call, a: int, b: int, dst: int) -> None:
+        left, right = call.read(a), call.read(b)
+        call.pay()
+        if left.tag != right.tag:
+            reason = f"ALU Exception: {name}, Tag mismatch between operands."
+            raise CallHalted(f"Alu {name.lower()} operation failed: {reason}")
+        call.write(dst, U1, int(compare(left.value, right.value)))
+
+    HANDLERS[name] = handler
+
+
+_comparison("EQ", lambda a, b: a == b)
+_comparison("LT", lambda a, b: a < b)
+_comparison("LTE", lambda a, b: a <= b)
+
+# ---- bits ---------------------------------------------------------------------------------------------
+
+_BITWISE_GAS_PER_BYTE: Final = 3
+_TAG_BYTES: Final = {FF: 0, U1: 1, U8: 1, U16: 2, U32: 4, U64: 8, U128: 16}
+
+
+def _bitwise(name: str, compute: Callable[[int, int], int], *, exception: str) -> None:
+    def handler(call: Call, a: int, b: int, dst: int) -> None:
+        left, right = call.read(a), call.read(b)
+        call.pay(_BITWISE_GAS_PER_BYTE * _TAG_BYTES[left.tag])
+        if left.tag != right.tag or left.tag == FF:
+            reason = _mismatch(left, right) if left.tag != right.tag else _NO_BITWISE_FIELDS
+            raise CallHalted(f"Bitwise {name} {exception}: Bitwise Exception: {name}, {reason}")
+        call.write(dst, left.tag, compute(left.value, right.value))
+
+    HANDLERS[name] = handler
+
+
+_bitwise("AND", lambda a, b: a & b, exception="Exeception")
+_bitwise("OR", lambda a, b: a | b, exception="Exception")
+_bitwise("XOR", lambda a, b: a ^ b, exception="Exception")
+
+
+def _shift(name: str, compute: Callable[[int, int], int]) -> None:
+    def handler(call: Call, a: int, b: int, dst: int) -> None:
+        left, right = call.read(a), call.read(b)
+        call.pay()
+        if left.tag != right.tag or left.tag == FF:
+            reason = _mismatch(left, right) if left.tag != right.tag else _NO_BITWISE_FIELDS
+            raise CallHalted(f"{name} Exception: ALU Exception: {name}, {reason}")
+        shifted = compute(left.value, right.value) if right.value < TAG_BITS[left.tag] else 0
+        call.write(dst, left.tag, _cut(left.tag, shifted))
+
+    HANDLERS[name] = handler
+
+
+_shift("SHL", lambda value, count: value << count)
+_shift("SHR", lambda value, count: value >> count)
+
+
+@_named("NOT")
+def _not(call: Call, src: int, dst: int) -> None:
+    cell = call.read(src)
+    call.pay()
+    if cell.tag == FF:
+        reason = "InvalidOperationTag: Can't do unary bitwise operations on an FF"
+        raise CallHalted(f"Alu not operation failed: ALU Exception: NOT, {reason}")
+    call.write(dst, cell.tag, _cut(cell.tag, ~cell.value))
+
+
+# ---- moving values ------------------------------------------------------------------------------------
+
+
+@_named("CAST")
+def _cast(call: Call, src: int, dst: int, tag: int) -> None:
+    value = call.read(src).value
+    call.pay()
+    call.write(dst, tag, _cut(tag, value))
+
+
+@_named("SET")
+def _set(call: Call, dst: int, tag: int, value: int) -> None:
+    call.pay()
+    call.write(dst, tag, _cut(tag, value))
+
+
+@_named("MOV")
+def _mov(call: Call, src: int, dst: int) -> None:
+    cell = call.read(src)
+    call.pay()
+    call.write(dst, cell.tag, cell.value)
+
+
+# ---- control ------------------------------------------------------------------------------------------
+
+
+@_named("JUMP")
+def _jump(call: Call, target: int) -> None:
+    call.pay()
+    call.next_pc = target
+
+
+@_named("JUMPI")
+def _jumpi(call: Call, condition: int, target: int) -> None:
+    is_met = call.take(condition, U1, 0)
+    call.pay()
+    if is_met:
+        call.next_pc = target
+
+
+@_named("INTERNALCALL")
+def _internal_call(call: Call, target: int) -> None:
+    call.pay()
+    call.push_internal_call(target)
+
+
+@_named("INTERNALRETURN")
+def _internal_return(call: Call) -> None:
+    call.pay()
+    if not call.internal_calls:
+        raise CallHalted("Internal return failed: Internal call stack is empty. Cannot pop.")
+    call.next_pc = call.internal_calls.pop().return_pc
+
+
+def _ending(name: str, *, success: bool) -> None:
+    def handler(call: Call, size_at: int, start: int) -> End:
+        size = call.take(size_at, U32, 0)
+        call.pay()
+        return End(success, MemoryData(call.memory, start, size))
+
+    HANDLERS[name] = handler
+
+
+_ending("RETURN", success=True)
+_ending("REVERT", success=False)
+
+
+def _calling(name: str, *, is_static: bool) -> None:
+    def handler(call: Call, l2_at: int, da_at: int, address_at: int, size_at: int, start: int) -> NestedCall:
+        l2_gas, da_gas = call.take(l2_at, U32, 0), call.take(da_at, U32, 1)
+        address, size = call.take(address_at, FF, 2), call.take(size_at, U32, 3)
+        call.pay()
+        return NestedCall(
+            address,
+            call.is_static or is_static,
+            MemoryData(call.memory, start, size),
+            min(l2_gas, call.l2_gas),
+            min(da_gas, call.da_gas),
+        )
+
+    HANDLERS[name] = handler
+
+
+_calling("CALL", is_static=False)
+_calling("STATICCALL", is_static=True)
+
+# ---- surroundings -------------------------------------------------------------------------------------
+
+
+@_named("GETENVVAR")
+def _getenvvar(call: Call, dst: int, variable: int) -> None:
+    call.pay()
+    machine = call.machine
+    variables = (
+        (FF, call.address),
+        (FF, call.sender),
+        (FF, machine.transaction_fee),
+        (FF, machine.chain_id),
+        (FF, machine.version),
+        (U32, machine.block_number),
+        (U64, machine.timestamp),
+        (U128, machine.fee_per_l2_gas),
+        (U128, machine.fee_per_da_gas),
+        (U1, int(call.is_static)),
+        (U32, call.l2_gas),
+        (U32, call.da_gas),
+    )
+    if variable >= len(variables):
+        raise CallHalted("Invalid environment variable enum value")
+    call.write(dst, *variables[variable])
+
+
+_COPY_GAS_PER_CELL: Final = 3
+
+
+def _copying(name: str, prefix: str, source: Callable[[Call], Data]) -> None:
+    def handler(call: Call, size_at: int, start_at: int, dst: int) -> None:
+        size, start = call.take(size_at, U32, 0), call.take(start_at, U32, 1)
+        call.pay(_COPY_GAS_PER_CELL * size)
+        data = source(call)
+        end = min(start + size, data.size)
+        read_end, write_end = data.start + end, dst + size
+        if max(read_end, write_end) > MEMORY_CELLS:
+            bounds = f"read_addr_upper_bound = {read_end} write_addr_upper_bound = {write_end}"
+            raise CallHalted(f"{prefix} copy failed: Attempting to access out of bounds memory: {bounds}")
+        for offset in range(size):
+            index = start + offset
+            call.write_field(dst + offset, data.value(index) if index < end else 0)
+
+    HANDLERS[name] = handler
+
+
+_copying("CALLDATACOPY", "cd", lambda call: call.calldata)
+_copying("RETURNDATACOPY", "rd", lambda call: call.returned)
+
+
+@_named("SUCCESSCOPY")
+def _successcopy(call: Call, dst: int) -> None:
+    call.pay()
+    call.write(dst, U1, int(call.nested_succeeded))
+
+
+@_named("RETURNDATASIZE")
+def _returndatasize(call: Call, dst: int) -> None:
+    call.pay()
+    call.write(dst, U32, call.returned.size)
+
+
+@_named("GETCONTRACTINSTANCE")
+def _getcontractinstance(call: Call, address_at: int, dst: int, member: int) -> None:
+    address = call.take(address_at, FF, 0)
+    call.pay()
+    prefix = "GetContractInstance Exception: Error in GetContractInstance: "
+    if dst + 1 >= MEMORY_CELLS:
+        raise CallHalted(f"{prefix}Write dst out of range: 0x{dst:08x}")
+    if member > 2:
+        raise CallHalted(f"{prefix}Invalid member enum: {member}")
+    value = call.machine.host.contract_instance_member(to_bytes(address), member)
+    call.write(dst, U1, int(value is not None))
+    call.write_field(dst + 1, int.from_bytes(value or b"", "big"))
+
+
+# ---- world state --------------------------------------------------------------------------------------
+
+_STORAGE_COLD_DA_GAS: Final = 64
+_NOTE_HASH_LEAVES: Final = 1 << 42
+_MESSAGE_LEAVES: Final = 1 << 36
+
+
+@_named("SLOAD")
+def _sload(call: Call, slot_at: int, address_at: int, dst: int) -> None:
+    slot, address = call.take(slot_at, FF, 0), call.take(address_at, FF, 1)
+    call.pay()
+    call.write_field(dst, int.from_bytes(call.machine.host.read_storage(to_bytes(address), to_bytes(slot)), "big"))
+
+
+@_named("SSTORE")
+def _sstore(call: Call, value_at: int, slot_at: int) -> None:
+    value, slot = to_bytes(call.take(value_at, FF, 0)), to_bytes(call.take(slot_at, FF, 1))
+    host, address = call.machine.host, to_bytes(call.address)
+    call.pay(more_da=_STORAGE_COLD_DA_GAS if host.is_cold(address, slot) else 0)
+    _refuse_static(call, "SSTORE: Static call cannot update the state. Cannot write to storage in static context")
+    host.write_storage(address, slot, value)
+
+
+@_named("NOTEHASHEXISTS")
+def _notehashexists(call: Call, hash_at: int, index_at: int, dst: int) -> None:
+    note_hash, index = call.take(hash_at, FF, 0), call.take(index_at, U64, 1)
+    call.pay()
+    exists = index < _NOTE_HASH_LEAVES and call.machine.host.note_hash_exists(to_bytes(note_hash), index)
+    call.write(dst, U1, int(exists))
+
+
+@_named("L1TOL2MSGEXISTS")
+def _l1tol2msgexists(call: Call, hash_at: int, index_at: int, dst: int) -> None:
+    message, index = call.take(hash_at, FF, 0), call.take(index_at, U64, 1)
+    call.pay()
+    exists = index < _MESSAGE_LEAVES and call.machine.host.l1_to_l2_message_exists(to_bytes(message), index)
+    call.write(dst, U1, int(exists))
+
+
+@_named("NULLIFIEREXISTS")
+def _nullifierexists(call: Call, nullifier_at: int, dst: int) -> None:
+    nullifier = call.take(nullifier_at, FF, 0)
+    call.pay()
+    call.write(dst, U1, int(call.machine.host.nullifier_exists(to_bytes(nullifier))))
+
+
+# ---- side effects -------------------------------------------------------------------------------------
+
+_LOG_L2_GAS_PER_FIELD: Final = 3
+_LOG_DA_GAS_PER_FIELD: Final = 32
+_ETH_ADDRESSES: Final = 1 << 160
+
+
+def _refuse_static(call: Call, text: str) -> None:
+    if call.is_static:
+        raise CallHalted(text)
+
+
+@_named("EMITNOTEHASH")
+def _emitnotehash(call: Call, hash_at: int) -> None:
+    note_hash = call.take(hash_at, FF, 0)
+    call.pay()
+    _refuse_static(call, "EMITNOTEHASH: Static call cannot update the state. Cannot emit note hash in static context")
+    call.machine.host.emit_note_hash(to_bytes(call.address), to_bytes(note_hash))
+
+
+@_named("EMITNULLIFIER")
+def _emitnullifier(call: Call, nullifier_at: int) -> None:
+    nullifier = call.take(nullifier_at, FF, 0)
+    call.pay()
+    _refuse_static(call, "EMITNULLIFIER: Static call cannot update the state. Cannot emit nullifier in static context")
+    call.machine.host.emit_nullifier(to_bytes(call.address), to_bytes(nullifier))
+
+
+@_named("SENDL2TOL1MSG")
+def _sendl2tol1msg(call: Call, recipient_at: int, content_at: int) -> None:
+    recipient, content = call.take(recipient_at, FF, 0), call.take(content_at, FF, 1)
+    call.pay()
+    if recipient >= _ETH_ADDRESSES:
+        raise CallHalted("SENDL2TOL1MSG: Recipient address is too large")
+    _refuse_static(
+        call, "SENDL2TOL1MSG: Static call cannot update the state. Cannot send L2 to L1 message in static context"
+    )
+    call.machine.host.send_l2_to_l1_message(to_bytes(call.address), to_bytes(recipient), to_bytes(content))
+
+
+@_named("EMITPUBLICLOG")
+def _emitpubliclog(call: Call, size_at: int, start: int) -> None:
+    size = call.take(size_at, U32, 0)
+    call.pay(_LOG_L2_GAS_PER_FIELD * size, _LOG_DA_GAS_PER_FIELD * size)
+    prefix = "EmitPublicLog Exception: Error in EmitPublicLog: "
+    if start + size > MEMORY_CELLS:
+        raise CallHalted(f"{prefix}Memory out of bounds")
+    if not call.machine.host.has_room_for_public_log(size):
+        raise CallHalted(f"{prefix}Too many logs")
+    cells = call.memory.read_range(start, size)
+    if any(cell.tag != FF for cell in cells):
+        raise CallHalted(f"{prefix}Tag mismatch")
+    _refuse_static(call, f"{prefix}Static call cannot update the state.")
+    call.machine.host.emit_public_log(to_bytes(call.address), b"".join(to_bytes(cell.value) for cell in cells))
+
+
+# ---- debug logs ---------------------------------------------------------------------------------------
+
+_DEBUG_LEVEL_MAX: Final = 7
+#: Level and number of fields are read too.
+_DEBUG_LOG_OWN_CELLS: Final = 2
+
+
+@_named("DEBUGLOG")
+def _debuglog(call: Call, level_at: int, message_at: int, fields_at: int, count_at: int, message_size: int) -> None:
+    call.pay()
+    machine = call.machine
+    if not machine.collect_debug_logs:
+        return
+    level = _plain_value(call, level_at, U8)
+    if level > _DEBUG_LEVEL_MAX:
+        raise TxExecutionError(f"Invalid debug log level: {level}")
+    count = _plain_value(call, count_at, U32)
+    machine.host.count_debug_log(_DEBUG_LOG_OWN_CELLS + message_size + count)
+    message = bytes(value & 0xFF for value in _wrapped_values(call, message_at, message_size))
+    fields = b"".join(to_bytes(value) for value in _wrapped_values(call, fields_at, count))
+    machine.host.debug_log(to_bytes(call.address), level, message, fields)
+
+
+def _plain_value(call: Call, address: int, tag: int) -> int:
+    """A wrong tag here is a fault of the whole transaction."""
+    cell = call.read(address)
+    if cell.tag != tag:
+        value = hex(cell.value) if cell.tag == FF else cell.value
+        got = f"{TAG_NAMES[cell.tag]}({value})"
+        raise TxExecutionError(f"CastException: TaggedValue::as(): type mismatch. Wanted type {tag} but got {got}")
+    return cell.value
+
+
+def _wrapped_values(call: Call, start: int, count: int) -> list[int]:
+    return [call.read((start + offset) % MEMORY_CELLS).value for offset in range(count)]
+
+
+# ---- gadgets ------------------------------------------------------------------------------------------
+
+_POSEIDON2_WIDTH: Final = 4
+_POINT_CELLS: Final = 3
+_RADIX_MAX: Final = 256
+_LIMB_GAS: Final = 3
+#: What a radix that cannot be is charged.
+_LIMBS_OF_HUGE_RADIX: Final = 32
+
+
+def _leaves_memory(start: int, size: int) -> bool:
+    return start + size > MEMORY_CELLS
+
+
+def _write_all(call: Call, start: int, tag: int, values: list[int]) -> None:
+    for offset, value in enumerate(values):
+        call.write(start + offset, tag, value)
+
+
+@_named("POSEIDON2")
+def _poseidon2(call: Call, src: int, dst: int) -> None:
+    call.pay()
+    prefix = "Poseidon2 permutation failed: Poseidon2Exception: "
+    if _leaves_memory(src, _POSEIDON2_WIDTH):
+        raise CallHalted(f"{prefix}Read address out of range")
+    if _leaves_memory(dst, _POSEIDON2_WIDTH):
+        raise CallHalted(f"{prefix}Write address out of range")
+    cells = call.memory.read_range(src, _POSEIDON2_WIDTH)
+    if any(cell.tag != FF for cell in cells):
+        raise CallHalted(f"{prefix}An input tag is not FF")
+    permuted = poseidon2.permute(b"".join(to_bytes(cell.value) for cell in cells))
+    lanes = [int.from_bytes(permuted[at : at + 32], "big") for at in range(0, len(permuted), 32)]
+    _write_all(call, dst, FF, lanes)
+
+
+@_named("SHA256COMPRESSION")
+def _sha256compression(call: Call, dst: int, state_at: int, block_at: int) -> None:
+    call.pay()
+    prefix = "Sha256 Compression failed: Sha256CompressionException: "
+    ranges = ((dst, SHA_STATE), (state_at, SHA_STATE), (block_at, SHA_BLOCK))
+    if any(_leaves_memory(*span) for span in ranges):
+        raise CallHalted(f"{prefix}Memory address out of range for sha256 compression.")
+    state, block = call.memory.read_range(state_at, SHA_STATE), call.memory.read_range(block_at, SHA_BLOCK)
+    for name, cells in (("state", state), ("input", block)):
+        if any(cell.tag != U32 for cell in cells):
+            raise CallHalted(f"{prefix}Invalid tag for sha256 {name} values.")
+    words = sha256_compression([cell.value for cell in state], [cell.value for cell in block])
+    _write_all(call, dst, U32, words)
+
+
+@_named("KECCAKF1600")
+def _keccakf1600(call: Call, dst: int, src: int) -> None:
+    call.pay()
+    prefix = "Keccak permutation failed: Error in KeccakF1600 permutation: "
+    if _leaves_memory(src, KECCAK_LANES):
+        raise CallHalted(f"{prefix}Read slice out of range: {src}")
+    if _leaves_memory(dst, KECCAK_LANES):
+        raise CallHalted(f"{prefix}Write slice out of range: {dst}")
+    cells = call.memory.read_range(src, KECCAK_LANES)
+    for address, cell in enumerate(cells, src):
+        if cell.tag != U64:
+            raise CallHalted(f"{prefix}Read slice tag invalid - addr: {address} tag: {cell.tag}")
+    _write_all(call, dst, U64, keccak_f1600([cell.value for cell in cells]))
+
+
+@_named("ECADD")
+def _ecadd(call: Call, x1: int, y1: int, inf1: int, x2: int, y2: int, inf2: int, dst: int) -> None:
+    left = call.take(x1, FF, 0), call.take(y1, FF, 1), call.take(inf1, U1, 2)
+    right = call.take(x2, FF, 3), call.take(y2, FF, 4), call.take(inf2, U1, 5)
+    call.pay()
+    prefix = "Embedded curve add failed: EccException: Add failed: "
+    if _leaves_memory(dst, _POINT_CELLS):
+        raise CallHalted(f"{prefix}dst address out of range")
+    if not (is_on_curve(left) and is_on_curve(right)):
+        raise CallHalted(f"{prefix}One of the points is not on the curve")
+    for offset, (tag, value) in enumerate(zip((FF, FF, U1), add_points(left, right), strict=True)):
+        call.write(dst + offset, tag, value)
+
+
+@_named("TORADIXBE")
+def _toradixbe(call: Call, value_at: int, radix_at: int, limbs_at: int, bits_at: int, dst: int) -> None:
+    value, radix = call.take(value_at, FF, 0), call.take(radix_at, U32, 1)
+    limbs, as_bits = call.take(limbs_at, U32, 2), call.take(bits_at, U1, 3)
+    least = DIGIT_COUNTS[radix] if radix <= _RADIX_MAX else _LIMBS_OF_HUGE_RADIX
+    call.pay(_LIMB_GAS * max(limbs, least))
+    prefix = "ToRadixBe gadget failed: ToRadix Exception: "
+    fits = not _leaves_memory(dst, limbs) and (limbs or not value) and (radix == 2 or not as_bits)
+    if not fits or not 2 <= radix <= _RADIX_MAX:
+        raise CallHalted(f"{prefix}Invalid parameters for ToRadix")
+    result = digits(value, radix, limbs)
+    if result is None:
+        raise CallHalted(f"{prefix}Truncation error")
+    _write_all(call, dst, U1 if as_bits else U8, result)
+
+
+def run(call: Call, addresses: list[int], immediates: tuple[Any, ...]) -> Action:
+    """Execute the call's current instruction."""
+    return HANDLERS[call.instruction.name](call, *addresses, *immediates)
