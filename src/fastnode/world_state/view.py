@@ -197,6 +197,14 @@ class WorldStateView:
 
     # ---- any leaf ------------------------------------------------------------------------------
 
+    def append_only_leaf(self, tree_id: int, index: int, block: int) -> bytes:
+        """Leaf ``index`` of an append-only tree after ``block``; zero for a place that is not used."""
+        tree = self._forest.in_order[tree_id]
+        assert isinstance(tree, AppendOnlyTree)
+        if not 0 <= index < self._size(tree, block):
+            return ZERO_FIELD
+        return next(tree.leaves(self.snapshot, index, index + 1))
+
     def sibling_path(self, tree_id: int, index: int, block: int) -> bytes:
         """Sibling path of any leaf index below the tree's size after ``block``; ValueError beyond it."""
         size = self.record(block).sizes[tree_id]
