@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import signal
 import sys
 from typing import Any, Final
@@ -23,14 +24,30 @@ logger = logging.getLogger("fastnode.node")
 #: How long ingestion may keep the interpreter from the event loop, in seconds.  Python's own 5 ms would be
 #: the latency of every request that arrives while a block is applied.
 SWITCH_INTERVAL_S: Final = 100e-6
+#: Open files besides the connections: databases, upstreams, logs.
+OTHER_FILES: Final = 2_048
 
 
 def run(settings: Settings) -> None:
     """Run a node until it is told to stop; raises what keeps it from starting or what ended it."""
     logger.info("fastnode", extra=fields(version=__version__, kernel=kernels.poseidon2.kernel_name()))
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    _allow_open_files(settings.rpc_max_connections + OTHER_FILES)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_run_until_stopped(Node(settings)))
+
+
+def _allow_open_files(wanted: int) -> None:
+    """Ask the system for as many open files as the connections need; say so if it does not grant them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    granted = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (granted, hard))
+    if granted < wanted:
+        logger.warning(
+            "fewer open files are allowed than the connections may need", extra=fields(allowed=granted, wanted=wanted)
+        )
 
 
 async def _run_until_stopped(node: Node) -> None:

@@ -119,8 +119,10 @@ class Answer(NamedTuple):
 class Connection:
     """A client that writes bytes and reads answers."""
 
-    def __init__(self, port: int, *, receive_buffer: int | None = None) -> None:
+    def __init__(self, port: int, *, receive_buffer: int | None = None, source: str | None = None) -> None:
         self.socket = socket.socket()
+        if source is not None:
+            self.socket.bind((source, 0))
         if receive_buffer is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.settimeout(10)

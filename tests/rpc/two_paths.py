@@ -164,10 +164,16 @@ class Side:
         self.tasks: set[asyncio.Task[Any]] = set()
         self._fast = FastPath(self.engine, self.application, writer) if is_fast else None
 
-    def admit(self, connection: HttpConnection) -> bool:
-        return True
+    def admit(self, connection: HttpConnection) -> str | None:
+        return None
 
     def forget(self, connection: HttpConnection) -> None:
+        pass
+
+    def note_unread(self, connection: HttpConnection) -> None:
+        pass
+
+    def note_read(self, connection: HttpConnection) -> None:
         pass
 
     def keep_task(self, task: asyncio.Task[Any]) -> None:

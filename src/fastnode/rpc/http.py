@@ -31,6 +31,7 @@ from fastnode.rpc.http_messages import CONTINUE, Refusal, Request, Response, Res
 from fastnode.rpc.http_reader import ReadState, RequestReader
 from fastnode.rpc.limits import Limits
 from fastnode.rpc.meters import Traffic
+from fastnode.rpc.peers import network_of
 
 __all__ = ["Application", "ConnectionOwner", "HttpConnection"]
 
@@ -47,7 +48,7 @@ IDLE_SLACK_S: Final = 2.0
 #: Collected answers above this size are written before the next one is made.
 CORKED_BYTES_MAX: Final = 128 * 1024
 
-#: What the system answers to TIOCOUTQ: a C int.
+#: What the system answers to TIOCOUTQ and FIONREAD: a C int.
 _QUEUE_LENGTH: Final = struct.Struct("i")
 _NEVER: Final = float("inf")
 #: Stands for the writing where else stands what is read.
@@ -85,11 +86,17 @@ class ConnectionOwner(Protocol):
     @property
     def traffic(self) -> Traffic: ...
 
-    def admit(self, connection: HttpConnection) -> bool:
-        """Count a new connection; False if there are too many."""
+    def admit(self, connection: HttpConnection) -> str | None:
+        """Count a new connection; the reason, and not counted, if there are too many."""
 
     def forget(self, connection: HttpConnection) -> None:
-        """A connection has gone."""
+        """A connection has gone, whether it was admitted or not."""
+
+    def note_unread(self, connection: HttpConnection) -> None:
+        """A connection holds more than the high-water mark.  May cut off this one or others."""
+
+    def note_read(self, connection: HttpConnection) -> None:
+        """The client has caught up."""
 
     def keep_task(self, task: asyncio.Task[Any]) -> None:
         """Hold a reference to a running task until it is done, even if its connection goes."""
@@ -104,6 +111,10 @@ class _Slot:
         self.request = request  # None: the answer to a refusal
         self.response = response  # None: not ready
 
+    @property
+    def body_bytes(self) -> int:
+        return 0 if self.response is None or self.response.body is None else len(self.response.body)
+
 
 class HttpConnection(asyncio.Protocol):
     """The strict path.  Lives from ``connection_made`` to ``connection_lost``.
@@ -116,6 +127,7 @@ class HttpConnection(asyncio.Protocol):
         "_corked_bytes",
         "_drained_bytes",
         "_has_ended",
+        "_held_bytes",
         "_is_closing",
         "_is_draining",
         "_is_lingering",
@@ -132,6 +144,7 @@ class HttpConnection(asyncio.Protocol):
         "_unsent_bytes",
         "_write_deadline",
         "deadline",
+        "network",
     )
 
     def __init__(self, owner: ConnectionOwner, loop: asyncio.AbstractEventLoop) -> None:
@@ -146,6 +159,7 @@ class HttpConnection(asyncio.Protocol):
         # answers
         self._slots: deque[_Slot] = deque()  # from the first answer that is not ready on
         self._unfinished = 0  # slots without an answer
+        self._held_bytes = 0  # of the answers in slots
         self._corked: list[bytes] = []
         self._corked_bytes = 0
         # state
@@ -160,6 +174,8 @@ class HttpConnection(asyncio.Protocol):
         self._write_deadline = _NEVER  # when it will be looked at next
         #: Loop time at which :meth:`on_deadline` is due.
         self.deadline = _NEVER
+        #: What the client's address counts as; None if it has none.
+        self.network: bytes | None = None
 
     # ---- transport -------------------------------------------------------------------------
 
@@ -168,9 +184,11 @@ class HttpConnection(asyncio.Protocol):
         transport = cast(asyncio.Transport, transport)
         self._transport = transport
         transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes_max)
-        if not self._owner.admit(self):
+        self.network = network_of(transport.get_extra_info("peername"))
+        refusal = self._owner.admit(self)
+        if refusal is not None:
             self._transport = None
-            response = self._owner.application.on_refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections")
+            response = self._owner.application.on_refusal(HTTPStatus.SERVICE_UNAVAILABLE, refusal)
             transport.writelines(self._owner.writer.render(response, keep_alive=False, omit_body=False))
             transport.close()
             return
@@ -184,6 +202,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport = None
         self._reader.arrived.clear()
         self._slots.clear()
+        self._held_bytes = 0
         self._corked.clear()
 
     def data_received(self, data: bytes) -> None:
@@ -206,10 +225,18 @@ class HttpConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._is_write_paused = True
+        self._owner.note_unread(self)
 
     def resume_writing(self) -> None:
         self._is_write_paused = False
+        self._owner.note_read(self)
         self._pump()
+
+    @property
+    def unread_bytes(self) -> int:
+        """Bytes of answers that this connection holds; what the system has taken over does not count."""
+        waiting = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        return waiting + self._held_bytes
 
     # ---- requests to answers ---------------------------------------------------------------
 
@@ -218,7 +245,7 @@ class HttpConnection(asyncio.Protocol):
         if self._transport is None or self._is_lingering or self._is_closing:
             return
         arrived = self._reader.arrived
-        while arrived and not self._is_write_paused and self._unfinished < self._limits.pipelined_calls_max:
+        while arrived and self._may_go_on():
             self._take(arrived.popleft())
             if self._corked_bytes > CORKED_BYTES_MAX:
                 self._uncork()
@@ -227,6 +254,15 @@ class HttpConnection(asyncio.Protocol):
             self._reader.awaits_continue = False
         self._uncork()
         self._settle()
+
+    def _may_go_on(self) -> bool:
+        """Whether the next request may be answered: neither unsent nor held back answers are too many."""
+        limits = self._limits
+        return (
+            not self._is_write_paused
+            and self._unfinished < limits.pipelined_calls_max
+            and self._held_bytes <= limits.write_buffer_bytes_max
+        )
 
     def _take(self, item: Request | Refusal) -> None:
         application = self._owner.application
@@ -250,8 +286,15 @@ class HttpConnection(asyncio.Protocol):
     def _place(self, slot: _Slot) -> None:
         if self._slots:
             self._slots.append(slot)
+            self._hold(slot)
         else:
             self._cork(slot)
+
+    def _hold(self, slot: _Slot) -> None:
+        """Count an answer that has to wait for one before it."""
+        self._held_bytes += slot.body_bytes
+        if self._held_bytes > self._limits.write_buffer_bytes_max:
+            self._owner.note_unread(self)
 
     def _on_answer(self, slot: _Slot, task: asyncio.Task[Response]) -> None:
         self._unfinished -= 1
@@ -264,8 +307,13 @@ class HttpConnection(asyncio.Protocol):
             slot.response = task.result()
         if self._transport is None:
             return
+        self._hold(slot)
         while self._slots and self._slots[0].response is not None:
-            self._cork(self._slots.popleft())
+            first = self._slots.popleft()
+            self._held_bytes -= first.body_bytes
+            self._cork(first)
+        if not self._slots and not self._is_write_paused:
+            self._owner.note_read(self)
         self._pump()
 
     def _cork(self, slot: _Slot) -> None:
@@ -379,7 +427,9 @@ class HttpConnection(asyncio.Protocol):
         elif self._is_lingering or self._is_closing or self._is_write_paused:
             self._check_writing()
         elif self._reader.state is ReadState.IDLE:
-            self._close()
+            if _count_unread(transport) == 0:
+                self._close()
+            # Otherwise a request lies in the system already: the loop was held up, not the client.
         else:
             what = "headers" if self._reader.state is ReadState.HEAD else "body"
             self._reader.refuse(HTTPStatus.REQUEST_TIMEOUT, f"the request's {what} took too long")
@@ -424,12 +474,21 @@ class HttpConnection(asyncio.Protocol):
 
 def _count_unsent(transport: asyncio.Transport) -> int:
     """Bytes that the client has not taken: those that wait here and those that wait in the system."""
-    waiting_here = transport.get_write_buffer_size()
+    return transport.get_write_buffer_size() + _queued_bytes(transport, termios.TIOCOUTQ)
+
+
+def _count_unread(transport: asyncio.Transport) -> int:
+    """Bytes that have arrived and have not been handed over."""
+    return _queued_bytes(transport, termios.FIONREAD)
+
+
+def _queued_bytes(transport: asyncio.Transport, question: int) -> int:
+    """What the system holds for the connection in one direction."""
     connection_socket = transport.get_extra_info("socket")
     if connection_socket is None:
-        return waiting_here
+        return 0
     try:
-        queued = fcntl.ioctl(connection_socket.fileno(), termios.TIOCOUTQ, bytes(_QUEUE_LENGTH.size))
+        queued = fcntl.ioctl(connection_socket.fileno(), question, bytes(_QUEUE_LENGTH.size))
     except OSError:  # the socket has gone, or the system does not say
-        return waiting_here
-    return waiting_here + int(_QUEUE_LENGTH.unpack(queued)[0])
+        return 0
+    return int(_QUEUE_LENGTH.unpack(queued)[0])

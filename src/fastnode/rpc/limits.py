@@ -42,7 +42,13 @@ class Limits:
 
     # ---- connections
     connections_max: int = 16_384
+    #: Connections of one address, or of one IPv6 /64; 0: no limit.  Three quarters of all: a proxy may bring nearly
+    #: everybody, and still nobody shuts out all others.
+    connections_per_address_max: int = 12_288
     #: Calls of one connection that may be running in threads at the same time.
     pipelined_calls_max: int = 16
-    #: Unsent bytes of one connection above which nothing more is read or answered.
+    #: Unsent bytes of one connection above which nothing more is read or answered.  So a client that does not
+    #: read holds at most this and one answer.
     write_buffer_bytes_max: int = 256 * KIB
+    #: Bytes that all clients together leave unread.  Above it those that have been behind longest are cut off.
+    unsent_bytes_max: int = 512 * MIB

@@ -20,6 +20,7 @@ from fastnode.rpc.http import Application, HttpConnection
 from fastnode.rpc.http_messages import ResponseWriter
 from fastnode.rpc.limits import Limits
 from fastnode.rpc.meters import Traffic
+from fastnode.rpc.peers import PeerCounts
 
 __all__ = ["HttpServer", "RpcServer", "describe_bind_error"]
 
@@ -46,6 +47,9 @@ class HttpServer:
         self._listener: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._connections: set[HttpConnection] = set()
+        self._peers = PeerCounts(limits.connections_per_address_max)
+        #: Those that leave answers unread, from the one that has done so longest on.
+        self._behind: dict[HttpConnection, None] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._all_gone: asyncio.Event | None = None
         self._is_stopping = False
@@ -124,18 +128,49 @@ class HttpServer:
     def make_connection(self, loop: asyncio.AbstractEventLoop) -> HttpConnection:
         return HttpConnection(self, loop)
 
-    def admit(self, connection: HttpConnection) -> bool:
-        if self._is_stopping or len(self._connections) >= self.limits.connections_max:
+    def admit(self, connection: HttpConnection) -> str | None:
+        refusal = self._reason_against(connection)
+        if refusal is not None:
             self.turned_away_count += 1
-            return False
+            return refusal
         self.accepted_count += 1
         self._connections.add(connection)
-        return True
+        return None
+
+    def _reason_against(self, connection: HttpConnection) -> str | None:
+        if self._is_stopping:
+            return "the server stops"
+        if len(self._connections) >= self.limits.connections_max:
+            return f"too many connections; the limit is {self.limits.connections_max}"
+        if not self._peers.enter(connection.network):
+            return f"too many connections from one address; the limit is {self.limits.connections_per_address_max}"
+        return None
 
     def forget(self, connection: HttpConnection) -> None:
-        self._connections.discard(connection)
+        if connection in self._connections:
+            self._connections.remove(connection)
+            self._peers.leave(connection.network)
+            self._behind.pop(connection, None)
         if not self._connections and self._all_gone is not None:
             self._all_gone.set()
+
+    def note_unread(self, connection: HttpConnection) -> None:
+        """Make room if all together leave too much unread, from the one on that has done so longest."""
+        behind = self._behind
+        behind[connection] = None
+        unread_bytes = {each: each.unread_bytes for each in behind}
+        total = sum(unread_bytes.values())
+        for each, size in unread_bytes.items():
+            if total <= self.limits.unsent_bytes_max:
+                return
+            total -= size
+            del behind[each]
+            self.traffic.rejected["unsent_size"] += 1
+            # Not at once: its transport may be in the middle of a write.
+            asyncio.get_running_loop().call_soon(each.abort)
+
+    def note_read(self, connection: HttpConnection) -> None:
+        self._behind.pop(connection, None)
 
     def keep_task(self, task: asyncio.Task[Any]) -> None:
         self._tasks.add(task)
