@@ -1,0 +1,71 @@
+"""The answer to a simulation, PublicSimulationOutput, field by field as release 4.1.2 gives it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+
+from fastnode.protocol.fields import FIELD_BYTES, field_texts, hex_text
+from fastnode.protocol.header import GlobalVariables
+from fastnode.public_execution.call_tree import CallRecord
+from fastnode.public_execution.host import DebugLogEntry
+from fastnode.public_execution.results import ExecutedTx
+
+__all__ = ["debug_log_json", "revert_reason_json", "simulation_json"]
+
+_LEVELS: Final = ("silent", "fatal", "error", "warn", "info", "verbose", "debug", "trace")
+_SELECTOR_BYTES: Final = 4
+#: What is said of a failure that the record of calls does not reach.
+_UNKNOWN_FAILURE: Final[dict[str, Any]] = {
+    "originalMessage": "TX reverted",
+    "functionErrorStack": [],
+    "revertData": [],
+}
+
+
+def simulation_json(executed: ExecutedTx, block: GlobalVariables) -> bytes:
+    """PublicSimulationOutput; ``block`` are the globals of the block that the transaction was simulated in."""
+    answer: dict[str, Any] = {}
+    if executed.effect.revert_code:
+        answer["revertReason"] = revert_reason_json(executed)
+    answer |= {
+        "globalVariables": block.to_json(),
+        "txEffect": executed.effect.to_json(),
+        "publicReturnValues": [{"values": field_texts(output), "nested": []} for output in executed.app_outputs],
+        "gasUsed": executed.gas.to_json(),
+        "debugLogs": [debug_log_json(entry) for entry in executed.debug_logs],
+    }
+    return orjson.dumps(answer)
+
+
+def revert_reason_json(executed: ExecutedTx) -> dict[str, Any]:
+    """SimulationError of a transaction that reverted."""
+    if executed.failure is None:
+        return _UNKNOWN_FAILURE
+    failed = executed.failure[-1]
+    return {
+        "originalMessage": failed.message,
+        "functionErrorStack": [_frame(record) for record in executed.failure],
+        "noirErrorStack": [f"0.{pc}" for pc in failed.pcs],
+        "revertData": field_texts(failed.output),
+    }
+
+
+def _frame(record: CallRecord) -> dict[str, str]:
+    """One call of an error stack.  Its selector is the first field of its calldata, if that is small enough."""
+    frame = {"contractAddress": hex_text(record.address)}
+    first = record.calldata[:FIELD_BYTES]
+    if first and not any(first[:-_SELECTOR_BYTES]):
+        frame["functionSelector"] = hex_text(first[-_SELECTOR_BYTES:])
+    return frame
+
+
+def debug_log_json(entry: DebugLogEntry) -> dict[str, Any]:
+    """DebugLog.  Bytes that are no UTF-8 become replacement characters; ``{0}`` in a message stays as it is."""
+    return {
+        "contractAddress": hex_text(entry.address),
+        "level": _LEVELS[entry.level],
+        "message": entry.message.decode("utf-8", "replace"),
+        "fields": field_texts(entry.fields),
+    }

@@ -1,0 +1,152 @@
+"""A transaction as the executor takes it: its public inputs cut into the parts of the phases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Self
+
+from fastnode.errors import DecodeError
+from fastnode.protocol import tx_layout as layout
+from fastnode.protocol.effects import ContractClassLog, PrivateLog
+from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD, split_fields
+from fastnode.protocol.header import GasFees
+from fastnode.protocol.tx import Tx
+from fastnode.protocol.tx_data import CallRequest, ClassLogHash, Gas, TxData
+
+__all__ = ["ExecutableTx", "MessageToL1", "PrivateEffects"]
+
+_L1_ADDRESS_BYTES: Final = 20
+_EMPTY_MESSAGE: Final = bytes(layout.MESSAGE_BYTES)
+
+
+class MessageToL1(NamedTuple):
+    """A message to L1 before it is hashed.  ``recipient`` has 20 bytes."""
+
+    contract_address: bytes
+    recipient: bytes
+    content: bytes
+
+
+class PrivateEffects(NamedTuple):
+    """What the private part brings for one phase: everything siloed, in order, without empty places."""
+
+    note_hashes: tuple[bytes, ...] = ()
+    nullifiers: tuple[bytes, ...] = ()
+    messages: tuple[MessageToL1, ...] = ()
+    private_logs: tuple[PrivateLog, ...] = ()
+    class_logs: tuple[ContractClassLog, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutableTx:
+    """What the executor needs to know of a transaction.
+
+    ``setup`` cannot be reverted; ``app`` can.  A transaction without public calls has everything in ``setup``.
+    ``calldata`` holds joined fields by the hash that the transaction claims for them.
+    """
+
+    tx_hash: bytes
+    gas_limits: Gas
+    teardown_gas_limits: Gas
+    max_fees_per_gas: GasFees
+    max_priority_fees_per_gas: GasFees
+    #: Used by the private part.
+    gas_used: Gas
+    fee_payer: bytes
+    setup: PrivateEffects
+    app: PrivateEffects
+    setup_calls: tuple[CallRequest, ...] = ()
+    app_calls: tuple[CallRequest, ...] = ()
+    teardown_call: CallRequest | None = None
+    calldata: Mapping[bytes, bytes]
+
+    @property
+    def has_public_calls(self) -> bool:
+        return bool(self.setup_calls or self.app_calls or self.teardown_call)
+
+    @classmethod
+    def of(cls, tx: Tx) -> Self:
+        """DecodeError for what no block could hold: a log longer than a log, a class log without its content."""
+        data = tx.data
+        parts = _accumulated_parts(data)
+        expected = len(data.class_log_hashes)
+        if len(tx.class_logs) < expected:
+            raise DecodeError(f"contractClassLogFields: {len(tx.class_logs)} logs, the data has {expected}")
+        class_logs = iter(tx.class_logs)
+        effects = []
+        for part in parts:
+            hashes = _class_log_hash(part)
+            logs = tuple(ContractClassLog(item.contract_address, next(class_logs), item.length) for item in hashes)
+            effects.append(_private_effects(part, logs))
+        return cls(
+            tx_hash=tx.hash,
+            gas_limits=data.gas_limits,
+            teardown_gas_limits=data.teardown_gas_limits,
+            max_fees_per_gas=data.max_fees_per_gas,
+            max_priority_fees_per_gas=data.max_priority_fees_per_gas,
+            gas_used=data.gas_used,
+            fee_payer=data.fee_payer,
+            setup=effects[0],
+            app=effects[1] if len(effects) > 1 else PrivateEffects(),
+            setup_calls=data.setup_calls,
+            app_calls=data.app_calls,
+            teardown_call=data.teardown_call,
+            calldata={entry.hash: entry.values for entry in tx.calldata},
+        )
+
+
+def _accumulated_parts(data: TxData) -> list[bytes]:
+    """The accumulated data of each phase, laid out as tx_layout.py draws it."""
+    if not data.is_public:
+        return [data.buffer[layout.ACCUMULATED :]]
+    return [data.buffer[layout.NON_REVERTIBLE : layout.REVERTIBLE], data.buffer[layout.REVERTIBLE :]]
+
+
+def _private_effects(part: bytes, class_logs: tuple[ContractClassLog, ...]) -> PrivateEffects:
+    return PrivateEffects(
+        _non_zero_fields(part[layout.NOTE_HASHES : layout.NULLIFIERS]),
+        _non_zero_fields(part[layout.NULLIFIERS : layout.MESSAGES]),
+        _messages(part[layout.MESSAGES : layout.PRIVATE_LOGS]),
+        _private_logs(part[layout.PRIVATE_LOGS : layout.CLASS_LOG_HASHES]),
+        class_logs,
+    )
+
+
+def _non_zero_fields(section: bytes) -> tuple[bytes, ...]:
+    if not any(section):
+        return ()
+    return tuple([field for field in split_fields(section) if field != ZERO_FIELD])
+
+
+def _messages(section: bytes) -> tuple[MessageToL1, ...]:
+    messages = []
+    for start in range(0, len(section), layout.MESSAGE_BYTES):
+        message = section[start : start + layout.MESSAGE_BYTES]
+        if message != _EMPTY_MESSAGE:
+            content_at = _L1_ADDRESS_BYTES
+            contract_at = content_at + FIELD_BYTES
+            messages.append(MessageToL1(message[contract_at:], message[:content_at], message[content_at:contract_at]))
+    return tuple(messages)
+
+
+def _private_logs(section: bytes) -> tuple[PrivateLog, ...]:
+    logs = []
+    for start in range(0, len(section), layout.PRIVATE_LOG_BYTES):
+        end = start + layout.PRIVATE_LOG_BYTES
+        emitted_length = int.from_bytes(section[end - 4 : end], "big")
+        if emitted_length:
+            logs.append(PrivateLog(split_fields(section[start : end - 4]), emitted_length))
+    return tuple(logs)
+
+
+def _class_log_hash(part: bytes) -> list[ClassLogHash]:
+    """The one class log hash of a phase, or nothing."""
+    start = layout.CLASS_LOG_HASHES
+    entry = part[start : start + layout.CLASS_LOG_HASH_BYTES]
+    if not any(entry):
+        return []
+    length_at = FIELD_BYTES
+    contract_at = length_at + 4
+    length = int.from_bytes(entry[length_at:contract_at], "big")
+    return [ClassLogHash(entry[:length_at], length, entry[contract_at:])]
