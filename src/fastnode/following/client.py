@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -68,10 +68,17 @@ class Reply:
 
 
 class RpcClient:
-    """Asks one URL.  Usable from any thread but the network's own."""
+    """Asks one URL, with ``headers`` beside the usual ones.  Usable from any thread but the network's own."""
 
-    def __init__(self, url: str, network: NetworkThread, limits: ClientLimits | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        network: NetworkThread,
+        limits: ClientLimits | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         self._url = url
+        self._headers = {"Content-Type": "application/json", **(headers or {})}
         self._network = network
         self._limits = limits or ClientLimits()
 
@@ -111,7 +118,7 @@ class RpcClient:
         async with self._network.session.post(
             self._url,
             data=body,
-            headers={"Content-Type": "application/json"},
+            headers=self._headers,
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(total=None, connect=limits.connect_time_s),
         ) as response:

@@ -7,14 +7,12 @@ accounts of a local network.  Whatever is found is recomputed when the state tre
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
-from fastnode.archiver.database import SharedDatabase, open_leveldb
-from fastnode.archiver.sources.base import ChainRecord, GenesisRecord
+from fastnode.archiver.sources.base import REQUIRED_L1_CONSTANTS, ChainRecord, GenesisRecord
 from fastnode.archiver.sources.chain_file import ChainFileSource
 from fastnode.errors import DecodeError, StartError, UpstreamFault
 from fastnode.following.client import RpcCall
@@ -23,15 +21,15 @@ from fastnode.protocol.contracts import ContractClassPublic, ContractInstance
 from fastnode.protocol.fields import field_from_int, hex_text
 from fastnode.protocol.genesis import PrefilledPublicData
 from fastnode.protocol.header import BlockHeader
-from fastnode.world_state.forest import Forest
-from fastnode.world_state.genesis import build_genesis
-from fastnode.world_state.snapshot import Snapshot
+from fastnode.world_state.genesis import genesis_of
 
 __all__ = ["check_contracts", "learn_chain"]
 
 #: Contracts that exist from genesis have the addresses 1, 2, 3, ..
 PROTOCOL_CONTRACTS_MAX: Final = 16
 _FIRST_BLOCK: Final = 1
+#: Seconds between two blocks of L1 where nobody says it.
+USUAL_L1_SLOT_S: Final = 12
 
 
 def learn_chain(
@@ -51,6 +49,7 @@ def learn_chain(
     else:
         chain, genesis = _from_presets(upstream, l1_constants)
     if l1_constants is not None:
+        _check_against_l1(chain, genesis, l1_constants)
         chain = ChainRecord(chain.node_info, chain.l1_constants | l1_constants, chain.min_fees)
     check_contracts(genesis)
     _check_first_block(upstream, genesis)
@@ -71,7 +70,8 @@ def _from_presets(upstream: Upstream, l1_constants: dict[str, Any] | None) -> tu
             f"give --genesis FILE (any chain file of this network), or L1"
         )
     fees = upstream.call("node_getCurrentMinFees")
-    chain = ChainRecord(upstream.node_info, l1_constants, fees if isinstance(fees, dict) else None)
+    constants = {"ethereumSlotDuration": USUAL_L1_SLOT_S} | l1_constants
+    chain = ChainRecord(upstream.node_info, constants, fees if isinstance(fees, dict) else None)
     header = BlockHeader.from_json(upstream.call("node_getBlockHeader", 0), "header")
     classes, instances = _protocol_contracts(upstream)
     tried = []
@@ -96,15 +96,7 @@ def _presets() -> Sequence[tuple[str, list[PrefilledPublicData]]]:
 
 
 def _build(prefilled: list[PrefilledPublicData], classes: list[Any], instances: list[Any]) -> GenesisRecord:
-    with tempfile.TemporaryDirectory(prefix="fastnode-genesis-") as directory:
-        path = Path(directory) / "trees"
-        database = SharedDatabase(open_leveldb(path, create=True), path)
-        snapshot = Snapshot(database)
-        try:
-            built = build_genesis(Forest.within(0), snapshot, prefilled)
-        finally:
-            snapshot.close()
-            database.release()
+    built = genesis_of(prefilled)
     return GenesisRecord.from_json(
         {
             "header": built.header.to_json(),
@@ -146,6 +138,19 @@ def check_contracts(genesis: GenesisRecord) -> None:
                 raise UpstreamFault(f"genesis: contract {hex_text(address)} has the unknown class {hex_text(used)}")
     except DecodeError as error:
         raise UpstreamFault(f"genesis: {error}") from error
+
+
+def _check_against_l1(chain: ChainRecord, genesis: GenesisRecord, l1_constants: dict[str, Any]) -> None:
+    """What decides which slot and epoch a block is in must be as on L1, and the genesis too."""
+    for key in REQUIRED_L1_CONSTANTS:
+        theirs, ours = chain.l1_constants[key], l1_constants[key]
+        if str(theirs) != str(ours):
+            raise StartError(f"the chain says that its {key} is {theirs}, L1 says {ours}")
+    root = l1_constants.get("genesisArchiveRoot")
+    if root is not None and root != hex_text(genesis.archive_root):
+        raise StartError(
+            f"the rollup on L1 begins with the archive root {root}, the genesis has {hex_text(genesis.archive_root)}"
+        )
 
 
 def _check_first_block(upstream: Upstream, genesis: GenesisRecord) -> None:

@@ -30,6 +30,8 @@ from fastnode.following.publication import Publication
 from fastnode.following.relay import FeeRefresher, Relay, TxForwarder, UpstreamPublicSimulator
 from fastnode.following.sync_control import SyncControl
 from fastnode.following.upstreams import Patience, Upstream, Upstreams, UpstreamState, check_url
+from fastnode.l1.rollup import Wanted, difference
+from fastnode.l1.service import L1Options, L1Reader
 from fastnode.mempool.fee_sources import FeeSource, LatestFees
 from fastnode.mempool.service import Mempool
 from fastnode.rpc.view import View
@@ -69,17 +71,37 @@ class Following:
             expected,
             self._carriers,
         )
+        self.l1 = self._open_l1()
         self._executor = ThreadPoolExecutor(FETCHERS, thread_name_prefix="fastnode-fetch")
         self.relay = Relay(self.upstreams)
         self.follower: Follower | None = None
         self._after_passes: list[Callable[[Upstream], None]] = []
         self._is_closed = False
 
+    def _open_l1(self) -> L1Reader | None:
+        settings = self._settings
+        if settings.l1_rpc_urls is None:
+            return None
+        return L1Reader(
+            list(dict.fromkeys(check_url(url, "--l1-rpc-urls") for url in settings.l1_rpc_urls)),
+            self._network,
+            L1Options(
+                slot_duration=settings.ethereum_slot_duration,
+                poll_interval_s=settings.l1_polling_interval_ms / 1000,
+                drift_max_s=settings.max_allowed_eth_client_drift_seconds,
+                grace_s=self._patience.l1_grace_s,
+                first_answer_s=FIRST_ANSWER_TIME_S,
+            ),
+            limits=ClientLimits(request_time_s=settings.l1_timeout_s),
+            patience=self._patience,
+        )
+
     def start(self) -> None:
         self._network.start()
 
     def check_network(self) -> None:
-        """StartError when an upstream that answers now is on another network than the stored chain."""
+        """StartError when L1 or an upstream that answers now is on another network than the stored chain."""
+        self._check_l1()
         for upstream in self.upstreams.all:
             try:
                 upstream.identify(self._expected())
@@ -90,6 +112,27 @@ class Following:
             except UpstreamError as error:
                 upstream.put_aside(str(error))
 
+    def _check_l1(self) -> None:
+        """Of the stored chain.  L1 is not waited for: it is compared when it answers first."""
+        stored = self._expected()
+        if self.l1 is None or stored is None:
+            return
+        facts = self.l1.try_learn(Wanted.of(stored.node_info, self._settings.registry_address))
+        if facts is not None:
+            what = difference(facts, stored.node_info, stored.l1_constants, "the stored chain")
+            if what is not None:
+                raise StartError(what)
+
+    def _learn_from_l1(self, upstream: Upstream) -> dict[str, Any] | None:
+        """The rollup's constants; StartError when L1 and the upstream disagree."""
+        if self.l1 is None:
+            return None
+        facts = self.l1.learn(Wanted.of(upstream.node_info, self._settings.registry_address))
+        what = difference(facts, upstream.node_info, {}, upstream.name)
+        if what is not None:
+            raise StartError(what)
+        return self.l1.constants(facts)
+
     def learn_chain(
         self, genesis_file: Path | None = None, l1_constants: dict[str, Any] | None = None
     ) -> tuple[ChainRecord, GenesisRecord]:
@@ -99,7 +142,7 @@ class Following:
             upstream = self.upstreams.choose()
             if upstream is not None:
                 try:
-                    return learn_chain(upstream, genesis_file, l1_constants)
+                    return learn_chain(upstream, genesis_file, l1_constants or self._learn_from_l1(upstream))
                 except UpstreamUnavailable:
                     continue
                 except (UpstreamError, DecodeError) as error:
@@ -120,14 +163,16 @@ class Following:
     ) -> Follower:
         """The loop, not running yet.  ``messages`` and ``l1_tips``: what L1 says goes before what upstreams say."""
         settings = self._settings
+        if self.l1 is not None:
+            self.l1.begin(lambda: ingestor.view)
         self.follower = Follower(
             ingestor,
             self.upstreams,
             control,
             publication,
             self._executor,
-            messages=messages,
-            l1_tips=l1_tips,
+            messages=messages or self.l1,
+            l1_tips=l1_tips or self.l1,
             options=FollowerOptions(
                 poll_interval_s=settings.archiver_polling_interval_ms / 1000,
                 ready_max_lag_blocks=settings.ready_max_lag_blocks,
@@ -148,6 +193,8 @@ class Following:
         self._after_passes.append(lambda upstream: forwarder.on_pass())
         if mempool.simulator is None:
             mempool.simulator = UpstreamPublicSimulator(self.relay)
+        if l1_fees is None and self.l1 is not None:
+            l1_fees = self.l1.fees
         if l1_fees is not None:
             mempool.fees = l1_fees
         else:
@@ -165,7 +212,9 @@ class Following:
         return self.follower is not None and self.follower.is_ready
 
     def status(self) -> dict[str, Any] | None:
-        return None if self.follower is None else self.follower.describe()
+        if self.follower is None:
+            return None
+        return self.follower.describe() | ({} if self.l1 is None else {"l1": self.l1.describe()})
 
     def set_poll_interval(self, seconds: float) -> None:
         if self.follower is not None:
@@ -174,11 +223,15 @@ class Following:
     def interrupt(self) -> None:
         """Nobody waits for an upstream any longer."""
         self._is_closed = True
+        if self.l1 is not None:
+            self.l1.interrupt()
         self._network.close()
 
     def close(self) -> None:
         """After the thread that ingests has ended.  May be called more than once."""
         self.interrupt()
+        if self.l1 is not None:
+            self.l1.close()
         self._executor.shutdown(wait=True, cancel_futures=True)
         self._carriers.shutdown(wait=True, cancel_futures=True)
 

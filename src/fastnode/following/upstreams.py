@@ -28,7 +28,7 @@ from fastnode.following.client import METHOD_NOT_FOUND, ClientLimits, Reply, Rpc
 from fastnode.following.network import NetworkThread
 from fastnode.observability.logs import fields
 
-__all__ = ["Patience", "Upstream", "UpstreamState", "Upstreams", "check_url"]
+__all__ = ["Patience", "Upstream", "UpstreamState", "Upstreams", "check_url", "without_secrets"]
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +53,8 @@ class Patience:
     shortening_s: float = 12.0
     #: When the answers are right but of no use, such as a checkpoint whose messages nobody has.
     blocked_s: float = 2.0
+    #: For how long L1 may be silent before the status says so.
+    l1_grace_s: float = 5.0
     aside_s: float = 30.0
     aside_max_s: float = 600.0
 
@@ -90,7 +92,7 @@ class Upstream:
         patience: Patience | None = None,
     ) -> None:
         self.name = name
-        self._url_shown = _without_secrets(url)
+        self._url_shown = without_secrets(url)
         self.is_fastnode = False
         self.node_info: dict[str, Any] = {}
         #: Its newest block when it was asked last.
@@ -293,15 +295,15 @@ class Upstreams:
         return True
 
 
-def check_url(url: str) -> str:
-    """``url``, if it can be one of a node; SettingError otherwise."""
+def check_url(url: str, flag: str = "--upstream-url") -> str:
+    """``url``, if it can be one of a node; SettingError, which names the flag, otherwise."""
     try:
         parts = urlsplit(url)
         is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
     except ValueError:
         is_good = False
     if not is_good:
-        raise SettingError(f"--upstream-url {_without_secrets(url)!r} is no http:// or https:// URL")
+        raise SettingError(f"{flag} {without_secrets(url)!r} is no http:// or https:// URL")
     return url
 
 
@@ -329,7 +331,7 @@ def _member(record: dict[str, Any], path: Sequence[str]) -> str | None:
     return None if value is None else str(value).lower()
 
 
-def _without_secrets(url: str) -> str:
+def without_secrets(url: str) -> str:
     """For logs and status: providers put keys into the user part, the path and the query."""
     try:
         parts = urlsplit(url)

@@ -20,6 +20,9 @@ def health_of(view: View | None, sync: Mapping[str, Any] | None, *, is_ready: bo
     }
     if sync is not None:
         components["sync"] = str(sync["reason"]) if sync["state"] == "degraded" else None
+        l1 = sync.get("l1")
+        if l1 is not None:
+            components["l1"] = l1["reason"]
     not_ready = components["stop"] or components["chain"] or components["state"]
     if not_ready is None and not is_ready:
         not_ready = "the chain is not new enough yet"

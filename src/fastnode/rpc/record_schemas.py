@@ -145,7 +145,7 @@ RECORDS: Final[dict[str, str]] = {
     "prefilledPublicData: {slot: Fr, value: Fr}[], contractClasses: any[], contractInstances: any[]}",
     "SyncStatus": '{state: "serving"|"catching up"|"following"|"degraded"|"paused", reason: string|null, '
     "tip: number, sourceTip?: number|null, lagBlocks?: number|null, isReady: boolean, reorgs?: number, "
-    "lastPassAt?: number|null, upstreams: any[]}",
+    "lastPassAt?: number|null, upstreams: any[], l1?: any}",
     # ---- validators
     "TimeStat": "{timestamp: bigint, slot: number, date: string}",
     "MissedStat": "{currentStreak: number, rate?: float, count: number, total: number}",

@@ -389,26 +389,28 @@ class UpstreamSource:
         # The padding of a checkpoint without messages is zeros, which leave the root of the tree as it is.
         if block.index_within_checkpoint == 0 and root != root_before:
             checkpoint = block.checkpoint_number
-            texts = None
-            if self._messages is None and self._remote.is_fastnode:
-                texts = self._remote.ask([("fastnode_getL1ToL2Messages", [checkpoint])]).results()[0]
-            return BlockRecord(raw | {"l1ToL2Messages": self._message_texts(checkpoint, texts)}), root
+            return BlockRecord(raw | {"l1ToL2Messages": self._message_texts(checkpoint)}), root
         record = BlockRecord(raw)
         record.block  # noqa: B018 - decoded here, in the thread that works ahead
         return record, root
 
-    def _message_texts(self, checkpoint_number: int, remote_texts: Any) -> list[Any]:
-        """What L1 says, else what the node said."""
+    def _message_texts(self, checkpoint_number: int, remote_texts: Any = None) -> list[Any]:
+        """What L1 says, else what the node says or has said."""
         if self._messages is not None:
             messages = self._messages.messages_of(checkpoint_number)
             if messages is not None:
                 return [hex_text(message) for message in messages]
+        if remote_texts is None and self._remote.is_fastnode:
+            remote_texts = self._remote.ask([("fastnode_getL1ToL2Messages", [checkpoint_number])]).results()[0]
         if remote_texts is None:
-            raise MessagesUnavailable(
-                f"checkpoint {checkpoint_number} inserts messages from L1, which {self.name} does not give: "
-                f"configure L1, or a fastnode as upstream"
-            )
+            raise MessagesUnavailable(self._why_no_messages(checkpoint_number))
         return _as_list(remote_texts, "fastnode_getL1ToL2Messages")
+
+    def _why_no_messages(self, checkpoint_number: int) -> str:
+        inserts = f"checkpoint {checkpoint_number} inserts messages from L1, which"
+        if self._messages is None:
+            return f"{inserts} {self.name} does not give: configure L1, or a fastnode as upstream"
+        return f"{inserts} {self._messages.name} does not say yet, and {self.name} does not give"
 
 
 def _complete(page: _Page, first: int, count: int, what: str) -> _Page:
