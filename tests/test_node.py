@@ -174,6 +174,10 @@ def test_every_limit_of_the_settings_is_a_limit_of_the_server() -> None:
     limits = limits_of(Settings(rpc_max_body_size=5, rpc_max_batch_size=6, rpc_keep_alive_s=7.0, rpc_max_connections=8))
     assert (limits.body_bytes_max, limits.batch_calls_max, limits.idle_time_s) == (5, 6, 7.0)
     assert limits.connections_max == 8
+    limits = limits_of(Settings(rpc_max_connections_per_address=9, rpc_max_unsent_size=1 << 20))
+    assert limits.connections_per_address_max == 9
+    assert limits.unsent_bytes_max == limits.response_bytes_max, "room for one answer"
+    assert limits_of(Settings(rpc_max_unsent_size=1 << 30)).unsent_bytes_max == 1 << 30
     defaults = limits_of(Settings())
     assert (defaults.body_bytes_max, defaults.batch_calls_max) == (1_048_576, 100)
 
