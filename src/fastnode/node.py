@@ -65,6 +65,10 @@ from fastnode.sentinel.sentinel import Sentinel
 from fastnode.snapshots.index import Network
 from fastnode.snapshots.service import SnapshotUploads
 from fastnode.snapshots.startup import start_from_snapshot
+from fastnode.status_page.explorer import Explorer
+from fastnode.status_page.log_tail import LogTail
+from fastnode.status_page.overview import NodeSources, Overview
+from fastnode.status_page.pages import StatusPage, open_paths
 
 __all__ = ["Node"]
 
@@ -109,6 +113,7 @@ class Node:
         self._joining: asyncio.Future[None] | None = None
         self._stop_restoring = threading.Event()
         self._hold_off: HoldOff | None = None
+        self._log_tail = LogTail()
         self._failure: asyncio.Future[None] | None = None
         self._is_stopping = False
 
@@ -117,6 +122,7 @@ class Node:
     async def start(self) -> None:
         """StartError or DatabaseError, with everything closed again, when the node cannot start."""
         self._failure = asyncio.get_running_loop().create_future()
+        self._resources.enter_context(self._log_tail.attached())
         try:
             await self._in_thread(self._start_from_snapshot)
             self._data = data = self._open_data()
@@ -135,7 +141,7 @@ class Node:
             self._mempool = self._open_mempool(data)
             if self._following is not None:
                 self._following.attach(self._mempool, lambda: self.view)
-            await self._open_ports(data)
+            await self._open_ports(data, ingestor)
             await self._open_metrics_port(data, ingestor)
             self._feed(data, ingestor, source, publication)
         except BaseException:
@@ -322,7 +328,7 @@ class Node:
 
     # ---- RPC -------------------------------------------------------------------------------
 
-    async def _open_ports(self, data: ChainData) -> None:
+    async def _open_ports(self, data: ChainData, ingestor: Ingestor) -> None:
         settings = self.settings
         network = None if self._mempool is None else self._mempool.validator.rules.network
         headers = version_headers(
@@ -353,10 +359,32 @@ class Node:
         operator_methods = admin_methods(configuration, validators, self._sync_operator, self._uploads, offenses)
         self.admin = self._server(operator_methods, settings.admin_host, settings.admin_port, headers)
         key = admin_key_of(settings)
-        self.admin.set_guard(ApiKeyGuard.of(key))
+        guard = ApiKeyGuard.of(key, open_paths(settings.api_prefix))
+        self.admin.set_guard(guard)
+        self.admin.set_pages(self._status_page(self.public, self.admin, ingestor, guard))
         await _listen(self.admin, settings.admin_port, "--admin-port")
         introduce(key)
         logger.info("serving", extra=fields(host=settings.host, port=self.public.port, admin_port=self.admin.port))
+
+    def _status_page(
+        self, public: RpcServer, admin: RpcServer, ingestor: Ingestor, guard: ApiKeyGuard | None
+    ) -> StatusPage:
+        sources = NodeSources(
+            servers={"public": public, "admin": admin},
+            view=lambda: self.view,
+            health=self._health,
+            progress=ingestor.progress,
+            log=self._log_tail,
+            mempool=self._mempool,
+            sync_status=self._sync_status,
+        )
+        return StatusPage(
+            Overview(sources),
+            Explorer(public.engine.table),
+            sources.view,
+            knows_key=(lambda headers: True) if guard is None else guard.knows_key,
+            executor=self._threads,
+        )
 
     async def _open_metrics_port(self, data: ChainData, ingestor: Ingestor) -> None:
         settings = self.settings

@@ -19,7 +19,7 @@ import logging
 import os
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -168,23 +168,29 @@ _BEARER: Final = re.compile(rb"bearer +", re.IGNORECASE)
 
 
 class ApiKeyGuard:
-    """Admits requests with the key whose SHA-256 is ``digest``, and GET of a probe (/status, /livez, /readyz).
+    """Admits requests with the key whose SHA-256 is ``digest``, and GET of a probe (/status, /livez, /readyz) or of one
+    of ``open_paths``.
 
     Nothing is learned from how long the answer takes: what is compared are hashes, all 32 bytes of them.
     """
 
-    def __init__(self, digest: bytes) -> None:
+    def __init__(self, digest: bytes, open_paths: Iterable[bytes] = ()) -> None:
         self._digest = digest
+        self._open_paths = PROBE_PATHS.union(open_paths)
         self.refusal = _REFUSAL
 
     @classmethod
-    def of(cls, key: AdminKey) -> Self | None:
+    def of(cls, key: AdminKey, open_paths: Iterable[bytes] = ()) -> Self | None:
         """None if no key is asked for."""
-        return None if key.digest is None else cls(key.digest)
+        return None if key.digest is None else cls(key.digest, open_paths)
 
     def admits(self, method: bytes, target: bytes, headers: Mapping[bytes, bytes]) -> bool:
-        if method == b"GET" and target.partition(b"?")[0] in PROBE_PATHS:
+        if method == b"GET" and target.partition(b"?")[0] in self._open_paths:
             return True
+        return self.knows_key(headers)
+
+    def knows_key(self, headers: Mapping[bytes, bytes]) -> bool:
+        """Whether a request carries the key."""
         return hmac.compare_digest(hashlib.sha256(_presented_key(headers)).digest(), self._digest)
 
 

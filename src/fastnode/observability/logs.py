@@ -20,7 +20,7 @@ from typing import Any
 
 import orjson
 
-__all__ = ["configure", "fields"]
+__all__ = ["configure", "fields", "one_line"]
 
 #: The logger every module's logger is below.
 _ROOT = "fastnode"
@@ -72,14 +72,18 @@ def _time_of(record: logging.LogRecord) -> datetime:
     return datetime.fromtimestamp(record.created, UTC)
 
 
+def one_line(record: logging.LogRecord) -> str:
+    """Message and facts of an event, without line breaks; neither time nor traceback."""
+    facts = " ".join(f"{name}={value}" for name, value in _facts_of(record).items())
+    line = _printable(record.getMessage()) + ("  " + facts if facts else "")
+    return line.replace("\r", "\\r").replace("\n", "\\n")
+
+
 class _LineFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         time = _time_of(record).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
-        line = f"{time}  {record.levelname.lower():7}  {record.name}  {_printable(record.getMessage())}"
-        facts = " ".join(f"{name}={value}" for name, value in _facts_of(record).items())
-        line = line + ("  " + facts if facts else "")
         # One event is one line, whatever a text brought in; a traceback is the exception.
-        line = line.replace("\r", "\\r").replace("\n", "\\n")
+        line = f"{time}  {record.levelname.lower():7}  {record.name}  {one_line(record)}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line

@@ -3,6 +3,7 @@
     POST /          JSON-RPC: 200 with the answer (or the configured status for an error), 204 for nothing to say
     GET  /status    OK or what is wrong; HEAD too.  Likewise /livez and /readyz, see rpc/health.py
     OPTIONS         CORS preflight 204; a plain question 200 with Allow
+    GET  elsewhere  pages, on a port that has some
     others          405 with Allow on a known path, 404 elsewhere
 
 A guard, if there is one, is asked before all this.
@@ -15,10 +16,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Executor
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import orjson
 
@@ -30,7 +31,7 @@ from fastnode.rpc.health import PROBE_PATHS, Health, answer_probe
 from fastnode.rpc.http_messages import Response, header_fields
 from fastnode.rpc.meters import LIMITS_BY_STATUS
 
-__all__ = ["RpcApplication"]
+__all__ = ["Pages", "RpcApplication"]
 
 #: A smaller answer travels in one packet anyway.
 COMPRESSED_BYTES_MIN: Final = 1024
@@ -45,6 +46,15 @@ _ABSOLUTE_TARGET: Final = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
 _HEADER_NAMES: Final = re.compile(rb"[\w!#$%&'*+.^`|~-]+(?:[ \t]*,[ \t]*[\w!#$%&'*+.^`|~-]+)*", re.ASCII)
 #: Of requests whose body could not be read or understood.
 _STATUSES_WITH_RPC_ERROR: Final = frozenset({HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE})
+
+
+class Pages(Protocol):
+    """Pages for people, on a port that has some."""
+
+    def on_get(
+        self, path: bytes, target: bytes, headers: Mapping[bytes, bytes]
+    ) -> Response | Coroutine[Any, Any, Response] | None:
+        """The answer to GET and HEAD; None for a path that is none of theirs.  Must not raise."""
 
 
 class RpcApplication:
@@ -68,6 +78,8 @@ class RpcApplication:
         path_prefix: str = "",
     ) -> None:
         self.guard: RequestGuard | None = None
+        #: What GET finds beside the probes.
+        self.pages: Pages | None = None
         self._path_prefix = path_prefix.encode("ascii")
         self._engine = engine
         self._health = health
@@ -100,10 +112,14 @@ class RpcApplication:
         if method == b"POST" and target == b"/":
             return self._on_call(headers, body)
         path = self._without_prefix(_path_of(target))
+        if self.pages is not None and method in (b"GET", b"HEAD"):
+            page = self.pages.on_get(path, target, headers)
+            if page is not None:
+                return page
         if path == b"/":
             if method == b"POST":
                 return self._on_call(headers, body)
-            return self._on_other_verb(method, headers, "POST")
+            return self._on_other_verb(method, headers, "POST" if self.pages is None else "GET, HEAD, POST")
         if path in PROBE_PATHS:
             if method in (b"GET", b"HEAD"):
                 return self._on_probe(path, headers)

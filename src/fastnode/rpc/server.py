@@ -11,7 +11,7 @@ from concurrent.futures import Executor
 from http import HTTPStatus
 from typing import Any, Final
 
-from fastnode.rpc.application import RpcApplication
+from fastnode.rpc.application import Pages, RpcApplication
 from fastnode.rpc.engine import Engine
 from fastnode.rpc.fast_path import FastConnection, FastPath
 from fastnode.rpc.guard import RequestGuard
@@ -220,6 +220,9 @@ class RpcServer(HttpServer):
     def set_guard(self, guard: RequestGuard | None) -> None:
         """Who is admitted from the next connection on; None: everybody."""
         self._rpc.guard = guard
+
+    def set_pages(self, pages: Pages) -> None:
+        self._rpc.pages = pages
 
 
 def describe_bind_error(error: OSError, host: str, port: int) -> str:
