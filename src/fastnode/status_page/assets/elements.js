@@ -1,0 +1,61 @@
+// Elements and texts.  Whatever comes from the node becomes text, never markup.
+
+export const byId = (id) => document.getElementById(id);
+
+/** An element with attributes and children, which are elements or texts. */
+export function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null && value !== false) element.setAttribute(name, value);
+  }
+  element.append(...children.filter((child) => child !== null).map((child) => (child instanceof Node ? child : String(child))));
+  return element;
+}
+
+/** A link to what the explorer says of a text. */
+export function findLink(query, text = query) {
+  return make("a", { href: "#find=" + encodeURIComponent(query) }, text);
+}
+
+export function fillList(list, pairs) {
+  list.replaceChildren(...pairs.flatMap(([name, value, kind]) => [
+    make("dt", {}, name),
+    make("dd", { class: kind ?? null }, value instanceof Node ? value : String(value)),
+  ]));
+}
+
+export const whole = (value) => Math.round(value).toLocaleString("en");
+
+export function short(hash) {
+  return hash.length > 14 ? hash.slice(0, 8) + "…" + hash.slice(-4) : hash;
+}
+
+export function duration(seconds) {
+  if (seconds < 120) return `${Math.floor(seconds)} s`;
+  if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 172800) return `${Math.floor(seconds / 3600)} h`;
+  return `${whole(Math.floor(seconds / 86400))} d`;
+}
+
+/** How long ago something was, by the node's clock. */
+export function ago(seconds) {
+  return seconds < 1 ? "now" : `${duration(seconds)} ago`;
+}
+
+export function bytes(count) {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let unit = 0;
+  while (count >= 1000 && unit < units.length - 1) { count /= 1000; unit += 1; }
+  return `${unit && count < 100 ? count.toFixed(1) : Math.round(count)} ${units[unit]}`;
+}
+
+export function latency(ns) {
+  if (ns === null) return "–";
+  if (ns < 1e6) return `${Math.round(ns / 1e3)} µs`;
+  if (ns < 1e9) return `${(ns / 1e6).toFixed(ns < 1e7 ? 1 : 0)} ms`;
+  return `${(ns / 1e9).toFixed(1)} s`;
+}
+
+export function rate(perSecond) {
+  return perSecond < 10 ? perSecond.toFixed(1) : whole(perSecond);
+}

@@ -1,0 +1,124 @@
+// What the explorer found: facts, and JSON that is indented as it is, with its hashes as links.
+
+import { byId, findLink, make } from "./elements.js";
+
+const SHOWN_MAX = 300000;
+const LINKS_MAX = 2000;
+const FIELD = /"(0x[0-9a-f]{64})"/g;
+const ZERO = /^0x0*$/;
+
+/** JSON text with line breaks and indents.  Not parsed: numbers stay as they are written. */
+export function indent(json) {
+  let out = "", depth = 0, index = 0;
+  const line = () => "\n" + "  ".repeat(depth);
+  while (index < json.length) {
+    const sign = json[index];
+    if (sign === '"') {
+      const start = index;
+      index += 1;
+      while (index < json.length && json[index] !== '"') index += json[index] === "\\" ? 2 : 1;
+      index += 1;
+      out += json.slice(start, index);
+      continue;
+    }
+    index += 1;
+    if (sign === "{" || sign === "[") {
+      const closing = json[index];
+      if (closing === "}" || closing === "]") { out += sign + closing; index += 1; continue; }
+      depth += 1;
+      out += sign + line();
+    } else if (sign === "}" || sign === "]") {
+      depth -= 1;
+      out += line() + sign;
+    } else if (sign === ",") out += sign + line();
+    else if (sign === ":") out += ": ";
+    else out += sign;
+  }
+  return out;
+}
+
+/** A block of JSON; keyboards can scroll it. */
+export function jsonBlock(json, label) {
+  const text = indent(json.slice(0, SHOWN_MAX));
+  const block = make("pre", { tabindex: "0", role: "group", "aria-label": label });
+  let end = 0, links = 0;
+  for (const match of text.matchAll(FIELD)) {
+    if (ZERO.test(match[1]) || links >= LINKS_MAX) continue;
+    links += 1;
+    block.append(text.slice(end, match.index + 1), findLink(match[1]));
+    end = match.index + 1 + match[1].length;
+  }
+  block.append(text.slice(end));
+  if (json.length > SHOWN_MAX) block.append("\n… cut here; the file has all of it");
+  return block;
+}
+
+function download(json, name) {
+  const address = URL.createObjectURL(new Blob([json], { type: "application/json" }));
+  make("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 1000);
+}
+
+function saveButton(json, name) {
+  const button = make("button", { type: "button" }, "Save as file");
+  button.addEventListener("click", () => download(json, name));
+  return button;
+}
+
+function factValue(fact) {
+  if (/^@[0-9]+$/.test(fact.value)) return new Date(Number(fact.value.slice(1)) * 1000).toISOString().replace(".000", "");
+  return fact.query === null ? make("span", { class: "hash" }, fact.value) : findLink(fact.query, fact.value);
+}
+
+function documentParts(document) {
+  const call = `${document.method} ${JSON.stringify(document.params)}`;
+  if (document.json === null) {
+    return [make("h3", {}, call), make("p", { class: "quiet" }, `${document.size} bytes: too long for a page; ask the public port for it.`)];
+  }
+  return [
+    make("h3", { class: "hash" }, call),
+    saveButton(document.json, `${document.method}.json`),
+    jsonBlock(document.json, `Result of ${document.method}`),
+  ];
+}
+
+function findingParts(finding) {
+  const list = make("dl");
+  for (const fact of finding.facts) list.append(make("dt", {}, fact.name), make("dd", {}, factValue(fact)));
+  const parts = [make("h3", {}, finding.title), list];
+  if (finding.block !== null) parts.push(make("p", {}, make("a", { href: `#block=${finding.block}` }, "The whole block as JSON")));
+  return [...parts, ...finding.documents.flatMap(documentParts)];
+}
+
+function show(title, parts) {
+  byId("result-title").textContent = title;
+  byId("result-body").replaceChildren(...parts);
+  byId("result").hidden = false;
+  byId("result-title").focus();
+}
+
+/** Show what a text means; `ask` fetches JSON text from a path. */
+export async function showFound(ask, query) {
+  byId("query").value = query;
+  const answer = JSON.parse(await ask("find?q=" + encodeURIComponent(query)));
+  const parts = answer.found.flatMap(findingParts);
+  if (answer.message !== null) parts.push(make("p", {}, answer.message));
+  show(`Found for ${answer.query || "nothing"}`, parts);
+}
+
+export async function showBlock(ask, number) {
+  const json = await ask("block?number=" + encodeURIComponent(number), { isOptional: true });
+  if (json === null) {
+    show(`Block ${number}`, [make("p", {}, "There is no such block.")]);
+    return;
+  }
+  const back = make("p", {}, findLink(number, "What is known of it"));
+  show(`Block ${number}, whole`, [back, saveButton(json, `block-${number}.json`), jsonBlock(json, `Block ${number}`)]);
+}
+
+export function closeResult() {
+  byId("result").hidden = true;
+  byId("result-body").replaceChildren();
+  byId("query").value = "";
+  byId("query").focus();
+}

@@ -1,0 +1,307 @@
+// The status page: asks for the key if one is needed, then for the overview every other second.
+
+import { CallHistory, draw } from "./charts.js";
+import { ago, bytes, byId, duration, fillList, findLink, latency, make, rate, short, whole } from "./elements.js";
+import { closeResult, showBlock, showFound } from "./explorer.js";
+
+const INTERVAL_MS = 2000;
+const LOG_LINES = 200;
+const TIPS = ["proposed", "checkpointed", "proven", "finalized"];
+
+let key = null; // here and nowhere else: neither cookie nor storage
+let startedAt = null;
+let lastLine = 0;
+let timer = null;
+let history = new CallHistory();
+
+class Refused extends Error {}
+
+/** The JSON text at a path of the page; null for nothing found, if that may be. */
+async function ask(path, { isOptional = false } = {}) {
+  const response = await fetch("status-page/" + path, {
+    headers: key === null ? {} : { "x-api-key": key },
+    credentials: "omit",
+    cache: "no-store",
+  });
+  if (response.status === 401) throw new Refused();
+  if (isOptional && response.status === 404) return null;
+  if (!response.ok) throw new Error(`the node answered ${response.status}`);
+  return response.text();
+}
+
+// ---- the key ------------------------------------------------------------------------------------
+
+function askForKey(problem = "") {
+  clearTimeout(timer);
+  key = null;
+  byId("page").hidden = true;
+  byId("sign-out").hidden = true;
+  byId("sign-in").hidden = false;
+  byId("sign-in-problem").textContent = problem;
+  byId("health").textContent = "locked";
+  byId("health").className = "badge";
+  byId("software").textContent = "";
+  byId("key").focus();
+}
+
+byId("sign-in").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const text = byId("key").value.trim();
+  if (!/^[\x21-\x7e]+$/.test(text)) {
+    askForKey("A key has no blanks and only plain characters.");
+    return;
+  }
+  key = text;
+  byId("key").value = "";
+  open();
+});
+
+byId("sign-out").addEventListener("click", () => {
+  byId("log").replaceChildren();
+  lastLine = 0;
+  closeResult();
+  askForKey();
+});
+
+async function open() {
+  if (!(await refresh())) return;
+  byId("sign-in").hidden = true;
+  byId("page").hidden = false;
+  performance.mark("shown");
+  byId("sign-out").hidden = key === null;
+  explore();
+}
+
+// ---- the overview -------------------------------------------------------------------------------
+
+async function refresh() {
+  clearTimeout(timer);
+  timer = setTimeout(tick, INTERVAL_MS);
+  try {
+    const text = await ask(`overview?after=${lastLine}`);
+    show(JSON.parse(text));
+    byId("problem").hidden = true;
+    return true;
+  } catch (error) {
+    if (error instanceof Refused) {
+      askForKey(key === null ? "" : "This is not the key of this node.");
+      return false;
+    }
+    byId("problem").textContent = `No answer from the node: ${error.message}. Trying again.`;
+    byId("problem").hidden = false;
+    setHealth("no answer", "bad");
+    return true;
+  }
+}
+
+function tick() {
+  // A page that nobody sees asks for nothing.
+  if (!document.hidden) refresh();
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden && !byId("page").hidden) refresh();
+});
+
+function setHealth(text, kind) {
+  const badge = byId("health");
+  if (badge.textContent !== text) badge.textContent = text;
+  badge.className = `badge ${kind}`;
+}
+
+function show(overview) {
+  if (startedAt !== overview.startedAt) {
+    if (startedAt !== null) {
+      // Another process: its counters and its log begin anew.
+      byId("log").replaceChildren();
+      history = new CallHistory();
+    }
+    startedAt = overview.startedAt;
+    lastLine = 0;
+  }
+  showSoftware(overview);
+  showTips(overview);
+  showBlocks(overview);
+  showSync(overview);
+  showPool(overview.pool);
+  showPorts(overview.ports);
+  showCalls(overview);
+  showLog(overview.log);
+}
+
+function showSoftware({ software, health, chain, now }) {
+  const failing = Object.values(health.failing);
+  if (failing.length) setHealth(failing.join("; "), "bad");
+  else if (health.notReady) setHealth(health.notReady, "warn");
+  else setHealth("ready", "good");
+  const network = chain ? ` · network ${chain.rollupVersion} on L1 chain ${chain.l1ChainId}, release ${chain.networkVersion || "unknown"}` : "";
+  byId("software").textContent =
+    `${software.version} · kernel ${software.kernel} (${software.extensions}) · Python ${software.python}${network} · up ${duration(now - startedAt)}`;
+}
+
+function tile(name, value, note, query = null) {
+  return make("div", { class: "tile" }, make("span", {}, name), make("b", {}, query === null ? value : findLink(query, value)), make("span", {}, note));
+}
+
+function showTips({ chain, sync, ingestion, now }) {
+  if (!chain) {
+    byId("tips").replaceChildren(tile("chain", "none yet", ""));
+    return;
+  }
+  const newest = chain.blocks[0];
+  const tiles = TIPS.map((name) => {
+    const tip = chain.tips[name];
+    const note = tip.checkpoint === null ? `made ${ago(now - newest.timestamp)}` : `checkpoint ${whole(tip.checkpoint)}`;
+    return tile(name, whole(tip.block), note, String(tip.block));
+  });
+  const lag = sync && sync.lagBlocks !== null ? `${whole(sync.lagBlocks)} blocks` : sync ? "unknown" : "–";
+  tiles.push(tile("lag", lag, sync ? sync.state : "follows nobody"));
+  tiles.push(tile("ingested", whole(ingestion.blocks), `${whole(ingestion.reorgs)} reorgs, deepest ${whole(ingestion.deepestReorg)}`));
+  byId("tips").replaceChildren(...tiles);
+}
+
+let shownBlocks = "";
+
+function showBlocks({ chain, now }) {
+  const blocks = chain ? chain.blocks : [];
+  // Rows are only replaced when they change, so that a link keeps the keyboard's focus.
+  const state = JSON.stringify(blocks);
+  if (state !== shownBlocks) {
+    shownBlocks = state;
+    byId("blocks").replaceChildren(...blocks.map((block) => make("tr", {},
+      make("td", {}, findLink(String(block.number), whole(block.number))),
+      make("td", { class: "age", "data-made": block.timestamp }),
+      make("td", { class: "number" }, whole(block.txs)),
+      make("td", { class: "wide" }, whole(block.slot)),
+      make("td", { class: "wide" }, block.status),
+      make("td", { class: "hash" }, findLink(block.hash, short(block.hash))),
+      make("td", {}, make("a", { href: `#block=${block.number}`, "aria-label": `Block ${block.number} as JSON` }, "JSON")),
+    )));
+  }
+  for (const cell of byId("blocks").querySelectorAll(".age")) {
+    const made = Number(cell.dataset.made);
+    cell.textContent = made ? ago(now - made) : "genesis";
+  }
+}
+
+function showSync({ sync, chain, now }) {
+  if (!sync) {
+    fillList(byId("sync"), [["State", "follows nobody"], ["State trees", chain && chain.stateTip !== null ? `block ${whole(chain.stateTip)}` : "not ready"]]);
+    byId("upstreams").replaceChildren();
+    return;
+  }
+  fillList(byId("sync"), [
+    ["State", sync.reason ? `${sync.state}: ${sync.reason}` : sync.state, sync.state === "degraded" ? "bad" : null],
+    ["Their newest block", sync.sourceTip === null ? "unknown" : whole(sync.sourceTip)],
+    ["Last pass", sync.lastPassAt === null ? "none yet" : ago(now - sync.lastPassAt)],
+    ["State trees", chain && chain.stateTip !== null ? `block ${whole(chain.stateTip)}` : "not ready"],
+  ]);
+  byId("upstreams").replaceChildren(...sync.upstreams.map((upstream) => make("li", {},
+    make("b", {}, upstream.name), ": ",
+    make("span", { class: upstream.state === "healthy" ? "good" : "warn" }, upstream.state),
+    `, for ${duration(now - upstream.since)}`,
+    upstream.nodeVersion ? `, version ${upstream.nodeVersion}` : "",
+    upstream.tip === null ? "" : `, block ${whole(upstream.tip)}`,
+    upstream.reason ? ` (${upstream.reason})` : "",
+  )));
+}
+
+function showPool(pool) {
+  if (!pool) {
+    fillList(byId("pool"), [["Transactions", "none are taken"]]);
+    return;
+  }
+  const refused = Object.entries(pool.rejections).sort((a, b) => b[1] - a[1]);
+  fillList(byId("pool"), [
+    ["Pending", `${whole(pool.pending)} of ${whole(pool.limit)}`],
+    ["Refused", refused.length ? refused.map(([code, count]) => `${code}: ${whole(count)}`).join(", ") : "none"],
+  ]);
+}
+
+function showPorts(ports) {
+  fillList(byId("ports"), Object.entries(ports).map(([name, port]) => {
+    const refused = Object.entries(port.rejected).map(([limit, count]) => `, ${whole(count)} above ${limit}`).join("");
+    const faults = port.faults ? `, ${whole(port.faults)} faults` : "";
+    return [`${name}, ${port.port}`, `${whole(port.connections)} connections, ${bytes(port.receivedBytes)} in, ${bytes(port.sentBytes)} out${refused}${faults}`, port.faults ? "bad" : null];
+  }));
+}
+
+// ---- requests -----------------------------------------------------------------------------------
+
+function showCalls({ calls, now }) {
+  if (!calls) {
+    byId("calls-note").textContent = "Calls are not counted: the node was started with --metrics-port 0.";
+    return;
+  }
+  const rows = history.add(now, calls);
+  const names = history.lines();
+  const seconds = rows.reduce((sum, row) => sum + row.perSecond, 0);
+  byId("calls-note").textContent = `${rate(seconds)} calls per second now.`;
+  const rates = history.rates(names), latencies = history.latencies(names, calls.boundsNs);
+  draw(byId("rate-chart"), rates, rate);
+  draw(byId("latency-chart"), latencies, latency);
+  byId("rate-chart").setAttribute("aria-label", `Calls per second of the last three minutes: ${rate(seconds)} now`);
+  byId("latency-chart").setAttribute("aria-label", "Latency of the last three minutes, 99th percentile by method; the table below has the present values");
+  byId("calls").replaceChildren(...rows.map((row) => {
+    const place = names.includes(row.name) ? names.indexOf(row.name) : names.length - 1;
+    return make("tr", {},
+      make("td", {}, make("span", { class: place < 0 ? "key" : `key c${place}`, "aria-hidden": "true" }), row.name),
+      make("td", { class: "number" }, rate(row.perSecond)),
+      make("td", { class: "number wide" }, latency(row.p50)),
+      make("td", { class: "number" }, latency(row.p99)),
+      make("td", { class: "number wide" + (row.newErrors ? " bad" : "") }, whole(row.errors)),
+      make("td", { class: "number wide" }, whole(row.total)));
+  }));
+}
+
+// ---- log ----------------------------------------------------------------------------------------
+
+const KINDS = { warning: "warn", error: "bad", critical: "bad" };
+
+function showLog(lines) {
+  const fresh = lines.filter((line) => line.number > lastLine);
+  if (!fresh.length) return;
+  const list = byId("log");
+  const isAtEnd = list.scrollHeight - list.scrollTop - list.clientHeight < 30;
+  for (const line of fresh) {
+    const time = new Date(line.time * 1000).toISOString().slice(11, 19);
+    list.append(make("li", {}, `${time} `, make("span", { class: `level ${KINDS[line.level] ?? "quiet"}` }, line.level), " ", line.text));
+    lastLine = line.number;
+  }
+  while (list.childElementCount > LOG_LINES) list.firstElementChild.remove();
+  if (isAtEnd) list.scrollTop = list.scrollHeight;
+}
+
+// ---- the explorer -------------------------------------------------------------------------------
+
+async function explore() {
+  const [, what, text] = /^#(find|block)=(.*)$/.exec(location.hash) ?? [];
+  if (what === undefined || byId("page").hidden) return;
+  try {
+    const query = decodeURIComponent(text);
+    await (what === "find" ? showFound(ask, query) : showBlock(ask, query));
+  } catch (error) {
+    if (error instanceof Refused) askForKey("The key is not accepted any more.");
+    else {
+      byId("problem").textContent = `That could not be looked up: ${error.message}.`;
+      byId("problem").hidden = false;
+    }
+  }
+}
+
+window.addEventListener("hashchange", explore);
+
+byId("search").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const hash = "#find=" + encodeURIComponent(byId("query").value.trim());
+  if (location.hash === hash) explore();
+  else location.hash = hash;
+});
+
+byId("close-result").addEventListener("click", () => {
+  window.history.replaceState(null, "", location.pathname);
+  closeResult();
+});
+
+if (document.documentElement.dataset.signIn === "yes") askForKey();
+else open();

@@ -1,0 +1,178 @@
+"""How the node is, in one JSON object: what the status page asks for every other second.
+
+Everything in it is a plain number that some part keeps anyway, or one of a fixed count of reads: the cost does not
+grow with the chain.  Counters only ever rise; the page shows what they rise by.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from fastnode import __version__, kernels
+from fastnode.archiver.progress import IngestionProgress
+from fastnode.mempool.service import Mempool
+from fastnode.observability.metrics import OTHER, TIPS, tip_numbers
+from fastnode.rpc.health import Health
+from fastnode.rpc.meters import DURATION_BOUNDS_NS
+from fastnode.rpc.server import RpcServer
+from fastnode.rpc.view import View
+from fastnode.status_page.log_tail import LogTail
+
+__all__ = ["RECENT_BLOCKS", "NodeSources", "Overview"]
+
+#: Newest blocks that are listed.
+RECENT_BLOCKS: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSources:
+    """What is read when somebody looks."""
+
+    servers: Mapping[str, RpcServer]
+    view: Callable[[], View | None]
+    health: Callable[[], Health]
+    progress: IngestionProgress
+    log: LogTail
+    mempool: Mempool | None = None
+    #: How the chain is followed; None when it is not.
+    sync_status: Callable[[], dict[str, Any] | None] = lambda: None
+
+
+class Overview:
+    def __init__(self, sources: NodeSources) -> None:
+        self._sources = sources
+        self._started_at = time.time()
+
+    def render(self, *, after: int = 0) -> bytes:
+        """The object; of the log, the lines behind number ``after``.  Takes about a millisecond."""
+        sources = self._sources
+        view = sources.view()
+        return orjson.dumps(
+            {
+                "now": time.time(),
+                "startedAt": self._started_at,
+                "software": _software(),
+                "health": _health(sources.health()),
+                "chain": None if view is None else _chain(view),
+                "sync": sources.sync_status(),
+                "ingestion": _ingestion(sources.progress),
+                "pool": None if sources.mempool is None else _pool(sources.mempool),
+                "ports": {name: _port(server) for name, server in sources.servers.items()},
+                "calls": _calls(sources.servers),
+                "log": [line._asdict() for line in sources.log.lines_after(after)],
+            }
+        )
+
+
+def _software() -> dict[str, str]:
+    return {
+        "version": __version__,
+        "kernel": kernels.poseidon2.kernel_name(),
+        "extensions": "twins" if kernels.USING_TWINS else "compiled",
+        "python": ".".join(map(str, sys.version_info[:3])),
+    }
+
+
+def _health(health: Health) -> dict[str, Any]:
+    return {"notReady": health.not_ready, "failing": health.failing}
+
+
+# ---- chain -------------------------------------------------------------------------------------------
+
+
+def _chain(view: View) -> dict[str, Any]:
+    chain = view.chain
+    first = max(0, chain.tip_number - RECENT_BLOCKS + 1)
+    return {
+        "l1ChainId": chain.chain.l1_chain_id,
+        "rollupVersion": chain.chain.rollup_version,
+        "networkVersion": chain.chain.node_version,
+        "tips": _tips(view),
+        "stateTip": None if view.state is None else view.state.tip.number,
+        "blocks": [_block(view, number) for number in range(chain.tip_number, first - 1, -1)],
+    }
+
+
+def _tips(view: View) -> dict[str, dict[str, Any]]:
+    tips = view.chain.tips
+    blocks = (tips.proposed, tips.checkpointed.block, tips.proven.block, tips.finalized.block)
+    checkpoints = (None, *(tip.checkpoint.number for tip in (tips.checkpointed, tips.proven, tips.finalized)))
+    numbers = tip_numbers(view)
+    return {
+        name: {"block": numbers[name], "hash": _hex(block.hash), "checkpoint": checkpoint}
+        for name, block, checkpoint in zip(TIPS, blocks, checkpoints, strict=True)
+    }
+
+
+def _block(view: View, number: int) -> dict[str, Any]:
+    info = view.chain.block_info(number)
+    assert info is not None  # not above the tip of the same view
+    return {
+        "number": number,
+        "hash": _hex(info.hash),
+        "timestamp": info.timestamp,
+        "slot": info.slot_number,
+        "checkpoint": info.checkpoint_number,
+        "txs": info.tx_count,
+        "status": view.chain.block_status(number).decode(),
+    }
+
+
+def _hex(value: bytes) -> str:
+    return "0x" + value.hex()
+
+
+def _ingestion(progress: IngestionProgress) -> dict[str, Any]:
+    return {
+        "blocks": progress.blocks,
+        "txs": progress.txs,
+        "reorgs": progress.undos,
+        "deepestReorg": progress.deepest_undo,
+        "seconds": sum(progress.seconds.values()),
+    }
+
+
+# ---- requests ----------------------------------------------------------------------------------------
+
+
+def _pool(mempool: Mempool) -> dict[str, Any]:
+    return {
+        "pending": mempool.pool.pending_count,
+        "limit": mempool.options.p2p_max_pending_tx_count,
+        "rejections": dict(mempool.rejections),
+    }
+
+
+def _port(server: RpcServer) -> dict[str, Any]:
+    return {
+        "port": server.port,
+        "connections": server.connection_count,
+        "turnedAway": server.turned_away_count,
+        "receivedBytes": server.traffic.received_bytes,
+        "sentBytes": server.traffic.sent_bytes,
+        "rejected": dict(server.traffic.rejected),
+        "faults": server.engine.internal_fault_count,
+    }
+
+
+def _calls(servers: Mapping[str, RpcServer]) -> dict[str, Any] | None:
+    """``methods`` maps the name of each method that was called to the count of its errors, its nanoseconds and its
+    calls per bucket; None when nobody counts."""
+    meters = [server.engine.meters for server in servers.values() if server.engine.meters is not None]
+    if not meters:
+        return None
+    methods: dict[str, list[int]] = {}
+    for meter in meters:
+        for name in (*meter.names, None):
+            counts, sum_ns = meter.calls.histogram(name)
+            row = [sum(meter.calls.errors(name).values()), sum_ns, *counts]
+            if any(row):
+                key = OTHER if name is None else name
+                methods[key] = [have + more for have, more in zip(methods.get(key, [0] * len(row)), row, strict=True)]
+    return {"boundsNs": DURATION_BOUNDS_NS, "methods": methods}

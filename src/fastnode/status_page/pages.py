@@ -1,0 +1,145 @@
+"""What a browser asks the admin port for: the page and its files, and the data behind the key.
+
+Whoever has no key gets the page with 401: it holds nothing but a field for the key.  The key stays in the page's memory
+and travels in ``x-api-key``; there is no cookie, so no other site can make a browser use it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Executor
+from http import HTTPStatus
+from importlib import resources
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+import orjson
+
+from fastnode.rpc.http_messages import Response, header_fields
+from fastnode.rpc.view import View
+from fastnode.status_page.explorer import Explorer
+from fastnode.status_page.overview import Overview
+
+__all__ = ["StatusPage", "open_paths"]
+
+ROOT: Final = b"/"
+FOLDER: Final = b"/status-page/"
+OVERVIEW: Final = FOLDER + b"overview"
+FIND: Final = FOLDER + b"find"
+BLOCK: Final = FOLDER + b"block"
+
+_TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_PAGE: Final = "page.html"
+_FILES: Final = ("page.css", "page.js", "explorer.js", "charts.js", "elements.js", "icon.svg")
+#: Where the page says whether a key has to be entered.
+_SIGN_IN: Final = b'data-sign-in="no"'
+_SIGN_IN_FIRST: Final = b'data-sign-in="yes"'
+
+#: What a request without the key gets; nothing in it depends on the node.
+_OPEN_PATHS: Final = frozenset({ROOT, *(FOLDER + name.encode() for name in _FILES)})
+
+#: Only this port's own files, no inline code, no frames around it, and no HTML made from text.
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'none'; base-uri 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+_CAUTION: Final = header_fields(
+    ("Cache-Control", "no-store"),
+    ("Content-Security-Policy", _POLICY),
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "DENY"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+)
+_JSON: Final = _CAUTION + header_fields(("Content-Type", "application/json; charset=utf-8"))
+_QUERY_MEMBERS_MAX: Final = 8
+#: Numbers of a query have fewer digits.
+_DIGITS_MAX: Final = 15
+
+
+def open_paths(prefix: str = "") -> frozenset[bytes]:
+    """Paths that are answered without the key, also under ``prefix``, where the page is at ``prefix/``."""
+    return _OPEN_PATHS.union(prefix.encode("ascii") + path for path in _OPEN_PATHS)
+
+
+class StatusPage:
+    """``knows_key`` says whether a request carries the key; ``executor`` runs what reads the chain."""
+
+    def __init__(
+        self,
+        overview: Overview,
+        explorer: Explorer,
+        view: Callable[[], View | None],
+        *,
+        knows_key: Callable[[Mapping[bytes, bytes]], bool],
+        executor: Executor | None = None,
+    ) -> None:
+        self._overview = overview
+        self._explorer = explorer
+        self._view = view
+        self._knows_key = knows_key
+        self._executor = executor
+        self._files = {FOLDER + name.encode(): _load(name) for name in _FILES}
+        page = _load(_PAGE)
+        assert page.body is not None
+        assert _SIGN_IN in page.body
+        self._page = page
+        self._sign_in = page._replace(
+            status=HTTPStatus.UNAUTHORIZED, body=page.body.replace(_SIGN_IN, _SIGN_IN_FIRST, 1)
+        )
+
+    def on_get(
+        self, path: bytes, target: bytes, headers: Mapping[bytes, bytes]
+    ) -> Response | Coroutine[Any, Any, Response] | None:
+        """The answer to a GET or HEAD; None for a path that is not one of the page's."""
+        if path == ROOT:
+            return self._page if self._knows_key(headers) else self._sign_in
+        if not path.startswith(FOLDER):
+            return None
+        file = self._files.get(path)
+        if file is not None:
+            return file
+        answer = {OVERVIEW: self._on_overview, FIND: self._on_find, BLOCK: self._on_block}.get(path)
+        return None if answer is None else self._in_thread(answer, _members(target))
+
+    def _on_overview(self, query: Mapping[str, str]) -> bytes:
+        return self._overview.render(after=_number(query.get("after")) or 0)
+
+    def _on_find(self, query: Mapping[str, str]) -> bytes:
+        return self._explorer.find(self._view(), query.get("q", ""))
+
+    def _on_block(self, query: Mapping[str, str]) -> bytes | None:
+        number = _number(query.get("number"))
+        return None if number is None else self._explorer.block(self._view(), number)
+
+    async def _in_thread(
+        self, answer: Callable[[Mapping[str, str]], bytes | None], query: Mapping[str, str]
+    ) -> Response:
+        body = await asyncio.get_running_loop().run_in_executor(self._executor, answer, query)
+        if body is None:
+            return Response(HTTPStatus.NOT_FOUND, _JSON, orjson.dumps({"message": "not found"}))
+        return Response(HTTPStatus.OK, _JSON, body)
+
+
+def _load(name: str) -> Response:
+    file = resources.files("fastnode.status_page") / "assets" / name
+    kind = _TYPES[name[name.rindex(".") :]]
+    fields = _CAUTION + header_fields(("Content-Type", f"{kind}; charset=utf-8"))
+    return Response(HTTPStatus.OK, fields, file.read_bytes())
+
+
+def _members(target: bytes) -> dict[str, str]:
+    """The query of a request target; what cannot be read is not there."""
+    text = target.partition(b"?")[2].decode("latin-1")
+    try:
+        return {name: values[-1] for name, values in parse_qs(text, max_num_fields=_QUERY_MEMBERS_MAX).items()}
+    except ValueError:
+        return {}
+
+
+def _number(text: str | None) -> int | None:
+    if text is None or not (text.isascii() and text.isdigit()) or len(text) > _DIGITS_MAX:
+        return None
+    return int(text)

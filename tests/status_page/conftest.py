@@ -1,0 +1,129 @@
+"""A node with a short chain and a key, on the loop that the tests of the status page run on."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import socket
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import aiohttp
+import orjson
+import pytest
+import uvloop
+
+from fastnode.config.settings import Settings
+from fastnode.node import Node
+
+T = TypeVar("T")
+
+KEY = "a-key-that-an-operator-made"
+LAST_BLOCK = 16
+PATIENCE_S = 60.0
+
+
+def free_port() -> int:
+    """For the metrics, which switch the meters on: a node whose metrics port is taken goes on without."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Site:
+    """A running node and questions to its admin port."""
+
+    def __init__(self, runner: asyncio.Runner, node: Node) -> None:
+        self._runner = runner
+        self.node = node
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return self._runner.run(coroutine)
+
+    @property
+    def url(self) -> str:
+        assert self.node.admin is not None
+        return f"http://127.0.0.1:{self.node.admin.port}/"
+
+    @property
+    def public_url(self) -> str:
+        assert self.node.public is not None
+        return f"http://127.0.0.1:{self.node.public.port}/"
+
+    async def fetch(self, path: str, *, key: str | None = KEY, method: str = "GET") -> tuple[int, Any, bytes]:
+        """Status, headers and body."""
+        headers = {} if key is None else {"x-api-key": key}
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request(method, self.url + path, headers=headers) as answer,
+        ):
+            return answer.status, answer.headers, await answer.read()
+
+    def get(self, path: str, *, key: str | None = KEY, method: str = "GET") -> tuple[int, Any, bytes]:
+        return self.run(self.fetch(path, key=key, method=method))
+
+    def json(self, path: str) -> Any:
+        status, _, body = self.get(path)
+        assert status == 200, body
+        return orjson.loads(body)
+
+    async def ask(self, method: str, *params: object, size: int = 1) -> Any:
+        """Calls on the public port, ``size`` of them in a batch; the result of the last one."""
+        call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        async with aiohttp.ClientSession() as session, session.post(self.public_url, json=[call] * size) as answer:
+            return (await answer.json())[-1].get("result")
+
+    def find(self, text: str) -> dict[str, Any]:
+        """The explorer's answer."""
+        answer: dict[str, Any] = self.json(f"status-page/find?q={quote(text)}")
+        return answer
+
+
+@pytest.fixture(scope="session")
+def runner() -> Iterator[asyncio.Runner]:
+    """The loop of nodes and browser; whatever happens on it logs as a node that was started with defaults."""
+    logging.getLogger("fastnode").setLevel(logging.INFO)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        yield runner
+    logging.getLogger("fastnode").setLevel(logging.NOTSET)
+
+
+@pytest.fixture(scope="session")
+def start_site(runner: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Site]]:
+    """Starts nodes with some settings; they are stopped at the end."""
+    with ExitStack() as stack:
+
+        def start(chain: Path | None, **settings: Any) -> Site:
+            common: dict[str, Any] = {"port": 0, "admin_port": 0, "metrics_port": free_port(), "chain_file": chain}
+            directory = tmp_path_factory.mktemp("node")
+            node = Node(Settings(data_directory=directory, **(common | settings)))
+            runner.run(node.start())
+            stack.callback(lambda: runner.run(node.stop()))
+            site = Site(runner, node)
+            site.run(_until_loaded(node))
+            return site
+
+        yield start
+
+
+async def _until_loaded(node: Node) -> None:
+    deadline = asyncio.get_running_loop().time() + PATIENCE_S
+    while node.view is None or node.view.chain.tip_number < LAST_BLOCK or node.view.state is None:
+        assert asyncio.get_running_loop().time() < deadline, "the chain is not loaded"
+        await asyncio.sleep(0.02)
+
+
+@pytest.fixture(scope="session")
+def site(start_site: Callable[..., Site], short_chain: Path) -> Site:
+    """A node that asks for KEY."""
+    return start_site(short_chain, admin_api_key_hash=hashlib.sha256(KEY.encode()).hexdigest())
+
+
+@pytest.fixture(scope="session")
+def open_site(start_site: Callable[..., Site], short_chain: Path) -> Site:
+    """A node that asks nobody for a key."""
+    return start_site(short_chain, disable_admin_api_key=True)

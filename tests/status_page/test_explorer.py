@@ -1,0 +1,134 @@
+"""What the explorer says of numbers, hashes and addresses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from tests.status_page.conftest import LAST_BLOCK
+
+CLASS_REGISTRY = "0x" + "3".zfill(64)
+FEE_JUICE = "0x" + "5".zfill(64)
+
+
+def only(answer: dict[str, Any]) -> dict[str, Any]:
+    (finding,) = answer["found"]
+    result: dict[str, Any] = finding
+    return result
+
+
+def facts(finding: dict[str, Any]) -> dict[str, str]:
+    return {fact["name"]: fact["value"] for fact in finding["facts"]}
+
+
+@pytest.mark.parametrize("text", ["7", " 7 ", "latest", "Proposed", "proven", "0"])
+def test_a_number_or_the_name_of_a_tip_is_a_block(site: Any, text: str) -> None:
+    finding = only(site.find(text))
+    assert finding["kind"] == "block"
+    number = finding["block"]
+    assert finding["documents"][0]["method"] == "node_getBlockHeader"
+    assert orjson.loads(finding["documents"][0]["json"]) == site.run(site.ask("node_getBlockHeader", number))
+    if text.strip().isdigit():
+        assert number == int(text)
+
+
+def test_a_block_is_found_by_its_hash_and_by_its_archive_root(site: Any) -> None:
+    block = site.run(site.ask("node_getBlock", 9))
+    for text in (block["hash"], block["hash"][2:], block["hash"].upper().replace("X", "x"), block["archive"]["root"]):
+        finding = only(site.find(text))
+        assert (finding["kind"], finding["title"]) == ("block", "Block 9")
+    assert facts(finding)["Hash"] == block["hash"]
+
+
+def test_a_block_leads_to_its_neighbours_and_transactions(site: Any) -> None:
+    number, block = next(
+        (number, block)
+        for number in range(1, LAST_BLOCK)
+        if (block := site.run(site.ask("node_getBlock", number)))["body"]["txEffects"]
+    )
+    links = [fact["query"] for fact in only(site.find(str(number)))["facts"] if fact["query"]]
+    tx_hash = block["body"]["txEffects"][0]["txHash"]
+    assert {str(number - 1), str(number + 1), tx_hash} <= set(links)
+
+    finding = only(site.find(tx_hash))
+    assert (finding["kind"], facts(finding)["Block"]) == ("transaction", str(number))
+    receipt, effect = (orjson.loads(document["json"]) for document in finding["documents"])
+    assert receipt == site.run(site.ask("node_getTxReceipt", tx_hash))
+    assert effect == site.run(site.ask("node_getTxEffect", tx_hash))
+
+
+def test_a_whole_block_is_what_the_public_port_answers(site: Any) -> None:
+    assert site.json("status-page/block?number=3") == site.run(site.ask("node_getBlock", 3))
+
+
+def test_a_contract_is_found_by_its_address_and_leads_to_its_class(site: Any) -> None:
+    for text in (FEE_JUICE, "0x5"):
+        finding = next(item for item in site.find(text)["found"] if item["kind"] == "contract")
+        assert facts(finding)["Address"] == FEE_JUICE
+    instance = site.run(site.ask("node_getContract", FEE_JUICE))
+    assert orjson.loads(finding["documents"][0]["json"]) == instance
+    class_id = facts(finding)["Class"]
+    found = only(site.find(class_id))
+    assert found["kind"] == "class"
+    (document,) = found["documents"]
+    assert document["size"] > 1000
+    assert orjson.loads(document["json"])["id"] == class_id
+
+
+def test_public_logs_are_found_by_who_emitted_them(site: Any) -> None:
+    logs = site.run(site.ask("node_getPublicLogs", {"fromBlock": 1, "toBlock": LAST_BLOCK + 1}))["logs"]
+    if not logs:
+        pytest.skip("the short chain has no public logs")
+    address = logs[0]["log"]["contractAddress"]
+    finding = next(item for item in site.find(address)["found"] if item["kind"] == "logs")
+    shown = orjson.loads(finding["documents"][0]["json"])["logs"]
+    assert shown == [log for log in logs if log["log"]["contractAddress"] == address][: len(shown)]
+
+
+def test_a_slot_of_public_storage_is_read_at_the_newest_block(site: Any) -> None:
+    for text in (f"{FEE_JUICE}:1", f"{FEE_JUICE} 0x1", "0x5 : 1", f"{FEE_JUICE}/1"):
+        finding = only(site.find(text))
+        assert finding["kind"] == "storage"
+        assert facts(finding)["Value"] == site.run(site.ask("node_getPublicStorageAt", "latest", FEE_JUICE, "0x1"))
+
+
+def test_a_message_from_l1_is_found(site: Any) -> None:
+    messages = [
+        message for number in range(1, 9) for message in site.run(site.ask("fastnode_getL1ToL2Messages", number)) or ()
+    ]
+    if not messages:
+        pytest.skip("the short chain has no messages")
+    assert only(site.find(messages[0]))["kind"] == "message"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "Enter a block number, a hash, an address, or address:slot."),
+        ("9999", f"There is no block 9999 yet; the newest is {LAST_BLOCK}."),
+        ("hello", "This is no block number, a hash, an address, or address:slot."),
+        ("0x" + "ff" * 32, "This is no block number, a hash, an address, or address:slot."),
+        ("0x" + "12" * 32, "Nothing on this chain has this hash or address."),
+        ("<script>alert(1)</script>", "This is no block number, a hash, an address, or address:slot."),
+        ("1" * 5000, "Enter a block number, a hash, an address, or address:slot."),
+        ("\x00\ud7ff\ufffe ü", "This is no block number, a hash, an address, or address:slot."),
+        ("0x:0x", "This is no block number, a hash, an address, or address:slot."),
+    ],
+)
+def test_what_means_nothing_is_said_to_mean_nothing(site: Any, text: str, message: str) -> None:
+    answer = site.find(text)
+    assert (answer["found"], answer["message"]) == ([], message)
+
+
+def test_bytes_that_are_no_text_are_no_query(site: Any) -> None:
+    assert site.json("status-page/find?q=%ff%fe%80")["found"] == []
+    assert site.json("status-page/find?" + "&".join(f"a{number}=1" for number in range(50)))["found"] == []
+
+
+def test_a_node_without_a_chain_says_so() -> None:
+    from fastnode.rpc.methods import MethodTable
+    from fastnode.status_page.explorer import Explorer
+
+    answer = orjson.loads(Explorer(MethodTable([])).find(None, "1"))
+    assert answer["message"] == "The node has not loaded its chain yet."
