@@ -87,8 +87,11 @@ class Trees:
         assert block.number == self.block_number + 1
         return block.hash()
 
-    def commit(self, prepared: bytes, *, finalized: int) -> None:
+    def commit(self, prepared: bytes) -> None:
         self.hashes.append(prepared)
+
+    def settle(self, finalized: int) -> None:
+        assert finalized <= self.block_number
 
     def undo_above(self, block_number: int) -> None:
         del self.hashes[block_number:]

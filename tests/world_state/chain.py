@@ -200,13 +200,13 @@ class Maker:
         return self._slots[-1]
 
 
-def build(state: WorldState, content: Content, checkpoint: int, *, finalized: int | None = None) -> L2Block:
+def build(state: WorldState, content: Content, checkpoint: int) -> L2Block:
     """Put a block of this content on top and return it."""
     number = state.block_number + 1
     index = 0 if content.messages is not None else 1
     draft = BlockDraft(Body(content.effects), checkpoint, index)
     block, prepared = state.build(draft, content.messages or (), seal(number))
-    state.commit(prepared, finalized=finalized)
+    state.commit(prepared)
     return block
 
 

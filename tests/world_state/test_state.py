@@ -316,14 +316,17 @@ def test_history_below_the_window_is_dropped_and_said_so(tmp_path: Path) -> None
 def test_history_that_an_undo_may_need_is_kept_however_short_the_window(tmp_path: Path) -> None:
     maker = Maker(random.Random(8))
     with open_state(tmp_path, history=1) as state:
-        for number in range(1, 21):
-            build(state, maker.content(txs=1, most=4, is_first=True), number, finalized=5)
-        assert state.view.oldest == 5
-        state.undo_above(5)
+        for number in range(1, 6):
+            build(state, maker.content(txs=1, most=4, is_first=True), number)
+        state.settle(4)
+        for number in range(6, 101):
+            build(state, maker.content(txs=1, most=4, is_first=True), number)
+        assert state.view.oldest == 4
+        state.undo_above(90)
+        state.settle(70)
+        assert state.view.oldest == 70
+        state.undo_above(70)
         assert state.check() == []
-        for number in range(6, 12):
-            build(state, maker.content(txs=1, most=4, is_first=True), number, finalized=number - 1)
-        assert state.view.oldest == 10
 
 
 def test_every_block_of_the_window_can_be_read(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from tests.world_state.verifier import Verifier
 
 from fastnode.errors import ServerError
 
-WITNESSES = 100_000
+#: test_witnesses_proven.py looks at many more, in generated chains.
+WITNESSES = 12_000
 LOOKS_PER_ROUND = 6
 
 

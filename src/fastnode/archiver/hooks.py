@@ -38,11 +38,12 @@ class StateApplier(Protocol):
         """
         ...
 
-    def commit(self, prepared: Any, *, finalized: int) -> None:
-        """Write what ``prepare`` returned, in one synced batch.
+    def commit(self, prepared: Any) -> None:
+        """Write what ``prepare`` returned, in one synced batch."""
+        ...
 
-        No undo goes below block ``finalized``, unless an operator forces it.
-        """
+    def settle(self, finalized: int) -> None:
+        """No undo goes below block ``finalized`` any more, unless an operator forces it."""
         ...
 
     def undo_above(self, block_number: int) -> None:

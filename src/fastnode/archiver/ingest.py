@@ -126,6 +126,7 @@ class Ingestor:
         with self._lock:
             tip = self.view.tip_number
             self._return_to_chain(self._state)
+            self._state.settle(self.view.tips.finalized.block.number)
             start = self._state.block_number
             if start < tip:
                 log.info("state trees are at block %d, the chain at %d: catching up", start, tip)
@@ -146,7 +147,7 @@ class Ingestor:
         is_first = block.index_within_checkpoint == 0
         messages = self.view.l1_to_l2_messages(block.checkpoint_number) if is_first else ()
         try:
-            state.commit(state.prepare(block, messages), finalized=self._finalized_block)
+            state.commit(state.prepare(block, messages))
         except BlockRejected as error:
             raise DatabaseError(f"the state trees refuse the stored block {number}: {error}") from error
 
@@ -345,7 +346,7 @@ class Ingestor:
             transaction.commit()
         if self._state is not None:
             with phase("write_state"):
-                self._state.commit(prepared, finalized=self._finalized_block)
+                self._state.commit(prepared)
         self._publish()
         self._report(info, time.perf_counter() - begun)
 
@@ -371,10 +372,6 @@ class Ingestor:
 
     # ---- tips ----------------------------------------------------------------------------
 
-    @property
-    def _finalized_block(self) -> int:
-        return self.view.tips.finalized.block.number
-
     def set_tips(self, tips: L2Tips) -> None:
         """Move the proven and the finalized tip to where ``tips`` has them.
 
@@ -394,6 +391,8 @@ class Ingestor:
             _require_order("tips.finalized", finalized, "the proven tip", proven)
             stored = self.view.stored_tips()
             if (stored.proven, stored.finalized) != (proven, finalized):
+                if self._state is not None:
+                    self._state.settle(tips.finalized.block.number)
                 self._commit({}, proven=proven, finalized=finalized)
 
     def _require_known_block(self, where: str, block: BlockId) -> None:

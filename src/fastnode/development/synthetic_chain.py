@@ -20,7 +20,6 @@ from typing import Any, Final
 
 import orjson
 
-from fastnode.archiver.database import SharedDatabase, open_leveldb
 from fastnode.archiver.sources.base import GenesisRecord
 from fastnode.archiver.sources.chain_file import CHAIN_FILE_VERSION, ChainFileSource, ChainFileWriter
 from fastnode.development.synthetic_content import ChainShape, ContentGenerator, random_fields
@@ -41,9 +40,7 @@ from fastnode.protocol.messages import in_hash
 from fastnode.protocol.out_hash import checkpoint_out_hash, epoch_out_hash, messages_of_block
 from fastnode.protocol.tips import BlockId, CheckpointId, L2Tips, TipId
 from fastnode.world_state.apply import BlockDraft
-from fastnode.world_state.forest import Forest
-from fastnode.world_state.genesis import build_genesis
-from fastnode.world_state.snapshot import Snapshot
+from fastnode.world_state.genesis import genesis_of
 from fastnode.world_state.state import WorldState
 
 __all__ = ["ChainShape", "SyntheticBlock", "SyntheticChain", "write_synthetic_chain"]
@@ -231,14 +228,7 @@ class SyntheticChain:
         slots = sorted(random_fields(self._network, 1) for _ in range(PREFILLED_ACCOUNTS))
         balance = PREFILLED_BALANCE.to_bytes(FIELD_BYTES, "big")
         prefilled = [PrefilledPublicData(slot, balance) for slot in slots]
-        path = self._directory / "genesis"
-        database = SharedDatabase(open_leveldb(path, create=True), path)
-        snapshot = Snapshot(database)
-        try:
-            built = build_genesis(Forest.within(0), snapshot, prefilled)
-        finally:
-            snapshot.close()
-            database.release()
+        built = genesis_of(prefilled)
         sample = self._sample_genesis
         record = {
             "header": built.header.to_json(),

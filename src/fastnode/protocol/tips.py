@@ -13,35 +13,29 @@ from fastnode.protocol.fields import as_record, hex_text, join_path, read_field,
 
 
 @dataclass(frozen=True, slots=True)
-class BlockId:
+class _Id:
+    number: int
+    hash: bytes
+
+    @classmethod
+    def from_json(cls, value: object, path: str = "") -> Self:
+        record = as_record(value, path)
+        return cls(read_number(record, "number", path), read_field(record, "hash", path))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"number": self.number, "hash": hex_text(self.hash)}
+
+
+class BlockId(_Id):
     """Number and hash of a block."""
 
-    number: int
-    hash: bytes
-
-    @classmethod
-    def from_json(cls, value: object, path: str = "") -> Self:
-        record = as_record(value, path)
-        return cls(read_number(record, "number", path), read_field(record, "hash", path))
-
-    def to_json(self) -> dict[str, Any]:
-        return {"number": self.number, "hash": hex_text(self.hash)}
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointId:
+class CheckpointId(_Id):
     """Number and header hash of a checkpoint."""
 
-    number: int
-    hash: bytes
-
-    @classmethod
-    def from_json(cls, value: object, path: str = "") -> Self:
-        record = as_record(value, path)
-        return cls(read_number(record, "number", path), read_field(record, "hash", path))
-
-    def to_json(self) -> dict[str, Any]:
-        return {"number": self.number, "hash": hex_text(self.hash)}
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
+from fastnode.archiver.database import SharedDatabase, open_leveldb
 from fastnode.archiver.sources.base import GenesisRecord
 from fastnode.errors import StartError
 from fastnode.protocol.constants import GENESIS_INDEXED_LEAVES
@@ -19,7 +22,7 @@ from fastnode.world_state.layout import BLOCK, BlockRecord, u32
 from fastnode.world_state.snapshot import Snapshot
 from fastnode.world_state.trees import ARCHIVE, L1_TO_L2, NOTE_HASH, NULLIFIER, PUBLIC_DATA, zero_nodes
 
-__all__ = ["Genesis", "build_genesis", "compute_genesis"]
+__all__ = ["Genesis", "build_genesis", "compute_genesis", "genesis_of"]
 
 GENESIS_BLOCK: Final = 0
 ROOT_BYTES: Final = 32
@@ -88,6 +91,19 @@ def build_genesis(forest: Forest, snapshot: Snapshot, prefilled: Sequence[Prefil
         checkpoint_number=0,
     )
     return Genesis(header, record, nullifiers, public_data, archive, forest)
+
+
+def genesis_of(prefilled: Sequence[PrefilledPublicData]) -> Genesis:
+    """The genesis trees of a chain that has no database yet; ValueError as :func:`build_genesis`."""
+    with tempfile.TemporaryDirectory(prefix="fastnode-genesis-") as directory:
+        path = Path(directory) / "trees"
+        database = SharedDatabase(open_leveldb(path, create=True), path)
+        snapshot = Snapshot(database)
+        try:
+            return build_genesis(Forest.within(0), snapshot, prefilled)
+        finally:
+            snapshot.close()
+            database.release()
 
 
 def _empty_root(height: int) -> bytes:

@@ -7,6 +7,7 @@ up for that.  One synced batch per block: the database always holds the trees of
 from __future__ import annotations
 
 import logging
+import math
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -72,6 +73,7 @@ class WorldState:
         """
         path = data_directory / WORLD_STATE_DIRECTORY
         self._history = history
+        self._finalized: float = math.inf
         self._views: weakref.WeakSet[WorldStateView] = weakref.WeakSet()
         self._forest = Forest.within(cache_mb)
         database = open_leveldb(path, create=True, block_cache_bytes=block_cache_bytes(cache_mb))
@@ -179,23 +181,32 @@ class WorldState:
         """
         return build_block(self._forest, self.view.snapshot, self.view.tip, draft, messages, seal)
 
-    def commit(self, prepared: PreparedBlock, *, finalized: int | None = None) -> None:
-        """Write what :meth:`prepare` returned for the next block, in one synced batch, and publish its view.
-
-        History that only a return to blocks before ``finalized`` needs may be dropped; None: no block is ever
-        taken back.
-        """
+    def commit(self, prepared: PreparedBlock) -> None:
+        """Write what :meth:`prepare` returned for the next block, in one synced batch, and publish its view."""
         record, tip = prepared.record, self.view.tip
         if record.number != tip.number + 1:
             raise DatabaseError(f"block {record.number} was prepared, the world state is at block {tip.number}")
         batch, oldest = prepared.batch, self.view.oldest
         if self._history > 0:
-            pruned, oldest = self._prune(record, record.number if finalized is None else finalized)
+            pruned, oldest = self._prune(record)
             batch = batch + pruned
         self._database.write([*batch, (TIP_KEY, pack_tip(record.number, oldest))])
         # Memory first: a reader never asks the memory about blocks newer than its view.
         prepared.publish(self._forest)
         self._publish(record, oldest)
+
+    def settle(self, finalized: int) -> None:
+        """Keep what a return to block ``finalized`` needs, whatever the history setting, and drop what falls out now.
+
+        Until this is called no block counts as one that may be taken back.
+        """
+        self._finalized = finalized
+        while self._history > 0:
+            pruned, oldest = self._prune(self.view.tip)
+            if oldest == self.view.oldest:
+                return
+            self._database.write([*pruned, (TIP_KEY, pack_tip(self.view.tip.number, oldest))])
+            self._publish(self.view.tip, oldest)
 
     def undo_above(self, block_number: int) -> None:
         """Return to the trees after ``block_number``; no-op when not above it.
@@ -246,12 +257,12 @@ class WorldState:
     def _changed_leaves(self, number: int) -> list[list[tuple[int, bytes]]]:
         return unpack_changed(self._required(CHANGED + u32(number)), len(self._forest.indexed))
 
-    def _prune(self, newest: BlockRecord, finalized: int) -> tuple[list[Change], int]:
+    def _prune(self, newest: BlockRecord) -> tuple[list[Change], int]:
         """What falls out of the history when ``newest`` becomes the tip, and the oldest block that stays."""
         batch: list[Change] = []
         view, oldest = self.view, self.view.oldest
         for _ in range(PRUNED_BLOCKS_PER_COMMIT):
-            if oldest >= min(view.tip.number, finalized):
+            if oldest >= min(view.tip.number, self._finalized):
                 break
             before, after = view.record(oldest), view.record(oldest + 1)
             # The block before the first kept checkpoint stays too: it is what an undo of that checkpoint returns to.
