@@ -13,6 +13,7 @@ traceback and answers -32603 without details.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 
@@ -76,6 +77,16 @@ class UnknownBlock(ServerError):
     def __init__(self, message: str, block_hash: bytes) -> None:
         super().__init__(message)
         self.block_hash = block_hash
+
+
+class RateLimited(RpcError):
+    """The client's budget does not suffice; in ``wait_s`` seconds it will."""
+
+    code = -32005
+
+    def __init__(self, message: str, wait_s: float) -> None:
+        super().__init__(message, data={"code": "RATE_LIMITED", "retryAfterMs": math.ceil(wait_s * 1000)})
+        self.wait_s = wait_s
 
 
 class ResponseTooLarge(ServerError):
@@ -236,3 +247,7 @@ class UpstreamRejection(UpstreamError):
 
 class MessagesUnavailable(FastnodeError):
     """A checkpoint inserts L1->L2 messages that no configured source can give."""
+
+
+class NotOnL1(FastnodeError):
+    """A checkpoint that another node has published is not on L1, as far as L1 can be seen."""

@@ -18,9 +18,16 @@ from typing import Any, Final
 from fastnode.archiver.chain_export import stored_records
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.queries import ChainView
-from fastnode.archiver.sources.base import L1Tips, MessageSource, Record, UndoRecord
+from fastnode.archiver.sources.base import CheckpointAuthority, L1Tips, MessageSource, Record, UndoRecord
 from fastnode.archiver.sources.upstream import UpstreamSource
-from fastnode.errors import BlockRejected, DecodeError, MessagesUnavailable, UpstreamError, UpstreamUnavailable
+from fastnode.errors import (
+    BlockRejected,
+    DecodeError,
+    MessagesUnavailable,
+    NotOnL1,
+    UpstreamError,
+    UpstreamUnavailable,
+)
 from fastnode.following.progress import CatchUpProgress
 from fastnode.following.publication import Publication
 from fastnode.following.sync_control import SyncControl
@@ -86,6 +93,7 @@ class Follower:
         *,
         messages: MessageSource | None = None,
         l1_tips: L1Tips | None = None,
+        authority: CheckpointAuthority | None = None,
         options: FollowerOptions | None = None,
         on_pass: Callable[[Upstream], None] = lambda upstream: None,
     ) -> None:
@@ -97,7 +105,12 @@ class Follower:
         self._on_pass = on_pass
         self._sources = {
             upstream: UpstreamSource(
-                upstream, executor, messages, l1_tips=l1_tips, shortening_s=self._options.shortening_s
+                upstream,
+                executor,
+                messages,
+                l1_tips=l1_tips,
+                authority=authority,
+                shortening_s=self._options.shortening_s,
             )
             for upstream in upstreams.all
         }
@@ -196,7 +209,7 @@ class Follower:
             self._pass(source)
         except UpstreamUnavailable:
             return _Outcome.UNAVAILABLE  # its health keeps the reason
-        except MessagesUnavailable as error:
+        except (MessagesUnavailable, NotOnL1) as error:
             self._set_trouble(str(error))
             return _Outcome.BLOCKED
         except (BlockRejected, DecodeError, UpstreamError) as error:
@@ -255,7 +268,7 @@ class Follower:
                 if reorg is not None and self._ingestor.view.tip_number >= reorg.before.tip_number:
                     self._publication.release()
                     reorg = None
-        except (BlockRejected, DecodeError, UpstreamError, MessagesUnavailable):
+        except (BlockRejected, DecodeError, UpstreamError, MessagesUnavailable, NotOnL1):
             if reorg is not None:
                 self._put_back(reorg)
             raise

@@ -173,6 +173,7 @@ class Following:
             self._executor,
             messages=messages or self.l1,
             l1_tips=l1_tips or self.l1,
+            authority=self.l1,
             options=FollowerOptions(
                 poll_interval_s=settings.archiver_polling_interval_ms / 1000,
                 ready_max_lag_blocks=settings.ready_max_lag_blocks,

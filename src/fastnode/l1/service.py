@@ -90,6 +90,10 @@ class L1Reader:
         self._state: L1State | None = None
         self._fees: FeeState | None = None
         self._finalized: int | None = None
+        #: How the newest stored checkpoint differs from the one on L1, and since when.
+        self._contradiction: str | None = None
+        self._contradicted_since = 0.0
+        self._compared: tuple[bytes, bytes] | None = None  # L1 block, checkpoint
         self._thread: threading.Thread | None = None
         #: Guards the counts of looks, and wakes the thread and those who wait for it.
         self._changed = threading.Condition()
@@ -214,10 +218,14 @@ class L1Reader:
         """What an operator should look at; None while L1 is read."""
         if self._refusal is not None:
             return self._refusal
-        reason = self._reason
-        if reason is None or time.monotonic() - self._reason_since < self._options.grace_s:
-            return None
-        return reason
+        now = time.monotonic()
+        for reason, since in (
+            (self._reason, self._reason_since),
+            (self._contradiction, self._contradicted_since),
+        ):
+            if reason is not None and now - since >= self._options.grace_s:
+                return reason
+        return None
 
     def describe(self) -> dict[str, Any]:
         """For status reports."""
@@ -316,6 +324,7 @@ class L1Reader:
         if head is None:
             raise UpstreamFault("it has no newest block")
         self._check_age(head)
+        self._compare_newest(endpoint, facts, head)
         if before is not None and before.head == head:
             return
         state = read_state(endpoint, facts, head, self._slot_duration)
@@ -324,6 +333,23 @@ class L1Reader:
         self._fees = state.fees or self._fees
         if state.finalized is not None:
             self._finalized = state.finalized
+
+    def _compare_newest(self, endpoint: L1Endpoint, facts: RollupFacts, head: L1Block) -> None:
+        """A chain that L1 has given up stays stored as long as the followed node has it; that is worth a word."""
+        assert self._stored is not None
+        view = self._stored()
+        number = view.tips.checkpointed.checkpoint.number
+        stored = view.checkpoint(number)
+        if stored is None or self._compared == (head.hash, stored.header_hash):
+            return
+        ours = orjson.loads(stored.archive_json)["root"]
+        on_l1 = "0x" + archives_of(endpoint, facts, [number])[0].hex()
+        self._compared = (head.hash, stored.header_hash)
+        if on_l1 == ours:
+            self._contradiction = None
+        elif self._contradiction is None:
+            self._contradicted_since = time.monotonic()
+            self._contradiction = f"the stored checkpoint {number} has the archive root {ours}, L1 has {on_l1}"
 
     def _check_age(self, head: L1Block) -> None:
         limit = self._options.drift_max_s

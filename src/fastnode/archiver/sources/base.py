@@ -40,6 +40,7 @@ __all__ = [
     "BlockRecord",
     "BlockSource",
     "ChainRecord",
+    "CheckpointAuthority",
     "CheckpointRecord",
     "GenesisRecord",
     "L1Tips",
@@ -275,5 +276,16 @@ class L1Tips(Protocol):
         """Numbers of the newest proven and of the newest finalized checkpoint; None before L1 has answered.
 
         Answers at once, from what is known; may be called from any thread.
+        """
+        ...
+
+
+class CheckpointAuthority(Protocol):
+    """Knows which checkpoints there are: L1."""
+
+    def archive_roots(self, numbers: Sequence[int]) -> Sequence[bytes] | None:
+        """Root of the archive after each of these checkpoints, zero where there is none; None if it is not known now.
+
+        May block for its own time-outs; called from worker threads.
         """
         ...

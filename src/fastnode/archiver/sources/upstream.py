@@ -26,6 +26,7 @@ import orjson
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.sources.base import (
     BlockRecord,
+    CheckpointAuthority,
     CheckpointRecord,
     L1Tips,
     MessageSource,
@@ -33,8 +34,8 @@ from fastnode.archiver.sources.base import (
     TipsRecord,
     UndoRecord,
 )
-from fastnode.errors import DecodeError, MessagesUnavailable, UpstreamFault, UpstreamRejection
-from fastnode.protocol.fields import hex_text
+from fastnode.errors import DecodeError, MessagesUnavailable, NotOnL1, UpstreamFault, UpstreamRejection
+from fastnode.protocol.fields import ZERO_FIELD, hex_text
 from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.messages import in_hash
 from fastnode.protocol.tips import L2Tips, TipId
@@ -100,9 +101,9 @@ class _Shorter:
 class UpstreamSource:
     """Follows one other node.  One pass at a time; ``executor`` fetches and decodes pages ahead.
 
-    ``messages`` is asked for messages from L1 before the node itself is, ``l1_tips`` for what is proven and final
-    in its place.  ``shortening_s``: for how long the node must have nothing but a part of what is stored before
-    the rest is given up.
+    ``messages`` is asked for messages from L1 before the node itself is, ``l1_tips`` for what is proven and final in
+    its place, ``authority`` whether a checkpoint is the one on L1.  ``shortening_s``: for how long the node must have
+    nothing but a part of what is stored before the rest is given up.
     """
 
     is_live: Final = True
@@ -114,12 +115,14 @@ class UpstreamSource:
         messages: MessageSource | None = None,
         *,
         l1_tips: L1Tips | None = None,
+        authority: CheckpointAuthority | None = None,
         shortening_s: float = 0.0,
     ) -> None:
         self._remote = remote
         self._executor = executor
         self._messages = messages
         self._l1_tips = l1_tips
+        self._authority = authority
         self._page_items = PAGE_ITEMS_FIRST
         self._shortening_s = shortening_s
         self._shorter: _Shorter | None = None
@@ -349,14 +352,41 @@ class UpstreamSource:
         reply = self._remote.ask(calls)
         published, *messages = reply.results()
         items = _as_list(published, "node_getCheckpoints")[:count]
-        messages = messages or [None] * count
         page = _Page([], reply.byte_count // max(1, len(items)))
-        for number, item, texts in zip(range(first, first + count), items, messages, strict=False):
+        failure = self._add_checkpoints(page, range(first, first + count), items, messages or [None] * count)
+        wrong = self._difference_to_l1(page)
+        if wrong is not None:
+            place, error = wrong
+            return _Page(page.records[:place], page.item_bytes, error)
+        if failure is not None:
+            return _Page(page.records, page.item_bytes, failure)
+        return _complete(page, first, count, "checkpoint")
+
+    def _add_checkpoints(
+        self, page: _Page, numbers: range, items: list[Any], messages: Sequence[Any]
+    ) -> Exception | None:
+        """What keeps the rest of them from being used."""
+        for number, item, texts in zip(numbers, items, messages, strict=False):
             try:
                 page.records.append(self._checkpoint_record(number, item, texts))
             except (DecodeError, MessagesUnavailable, UpstreamFault) as error:
-                return _Page(page.records, page.item_bytes, error)
-        return _complete(page, first, count, "checkpoint")
+                return error
+        return None
+
+    def _difference_to_l1(self, page: _Page) -> tuple[int, Exception] | None:
+        """Place of the first checkpoint that is not the one on L1, and what it is instead."""
+        records = [record for record in page.records if isinstance(record, CheckpointRecord)]
+        if self._authority is None or not records:
+            return None
+        roots = self._authority.archive_roots([record.number for record in records])
+        for place, (record, root) in enumerate(zip(records, roots or (), strict=False)):
+            given = record.published.checkpoint.archive.root
+            if root == ZERO_FIELD:
+                return place, NotOnL1(f"checkpoint {record.number} of {self.name} is not on L1")
+            if root != given:
+                what = f"its archive root is {hex_text(given)}, L1 has {hex_text(root)}"
+                return place, UpstreamFault(f"checkpoint {record.number} is not the one on L1: {what}")
+        return None
 
     def _checkpoint_record(self, number: int, published: Any, texts: Any) -> CheckpointRecord:
         record = CheckpointRecord({"published": published, "l1ToL2Messages": []})
