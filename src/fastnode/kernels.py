@@ -20,10 +20,12 @@ __all__ = [
     "avm",
     "call_meter",
     "encode",
+    "fast_connection",
     "indexed_tree",
     "poseidon2",
     "simple_request",
     "tag_log",
+    "usual_params",
 ]
 
 #: True when this process runs on the pure-Python twins.
@@ -40,14 +42,27 @@ def _load(name: str) -> ModuleType:
 
 
 if TYPE_CHECKING:
-    from fastnode._ext import append_tree, avm, call_meter, encode, indexed_tree, poseidon2, simple_request, tag_log
+    from fastnode._ext import (
+        append_tree,
+        avm,
+        call_meter,
+        encode,
+        fast_connection,
+        indexed_tree,
+        poseidon2,
+        simple_request,
+        tag_log,
+        usual_params,
+    )
 else:
     append_tree = _load("append_tree")
     # There is no compiled interpreter yet.
     avm = importlib.import_module("fastnode._twins.avm")
     call_meter = _load("call_meter")
     encode = _load("encode")
+    fast_connection = _load("fast_connection")
     indexed_tree = _load("indexed_tree")
     poseidon2 = _load("poseidon2")
     simple_request = _load("simple_request")
     tag_log = _load("tag_log")
+    usual_params = _load("usual_params")

@@ -37,6 +37,7 @@ from fastnode.following.rollback import SyncOperator
 from fastnode.following.service import Following
 from fastnode.following.sync_control import SyncControl
 from fastnode.ingestion import IngestionThread
+from fastnode.kernels import simple_request
 from fastnode.mempool.service import Mempool, MempoolOptions
 from fastnode.method_tables import Services, admin_methods, public_methods
 from fastnode.node_settings import (
@@ -96,7 +97,7 @@ class Node:
         check_settings(settings)
         self.settings = settings
         self._allow_list_extension = allow_list_extension_of(settings)
-        self.view: View | None = None
+        self._views: simple_request.Published[View | None] = simple_request.Published(None)
         self.public: RpcServer | None = None
         self.admin: RpcServer | None = None
         self.metrics: HttpServer | None = None
@@ -118,6 +119,15 @@ class Node:
         self._is_stopping = False
 
     # ---- life ------------------------------------------------------------------------------
+
+    @property
+    def view(self) -> View | None:
+        """What a request that comes now is answered from; None before anything is there."""
+        return self._views.value
+
+    @view.setter
+    def view(self, view: View | None) -> None:
+        self._views.publish(view)
 
     async def start(self) -> None:
         """StartError or DatabaseError, with everything closed again, when the node cannot start."""
@@ -444,7 +454,7 @@ class Node:
         table = MethodTable([*methods, discovery(methods)], cast(MethodSet, settings.method_set))
         engine = Engine(
             table,
-            lambda: self.view,
+            self._views,
             limits=limits_of(settings),
             executor=self._threads,
             hold_off=self._hold_off,

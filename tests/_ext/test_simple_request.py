@@ -9,15 +9,18 @@ import pytest
 from tests.rpc.sockets import post
 from tests.rpc.two_paths import HTTP_ODDITIES, JSON_ODDITIES, random_pieces
 
+from fastnode._twins import call_meter as twin_meter
 from fastnode._twins import simple_request as twin
+from fastnode.kernels import call_meter as kernel_meter
 from fastnode.kernels import simple_request as kernel
 
 MODULES = [kernel, twin]
 RESULTS = {"node_getVersion": b"7", "node_getBlockNumber": b"106", "node_getNodeInfo": b'"%b"' % (b"i" * 1200)}
+BLOCKS = {bytes(31) + b"\x07": 7}
 ASKED = b'{"jsonrpc":"2.0","id":1,"method":"node_getVersion"}'
 
 
-def make_reader(module: Any, **limits: int) -> Any:
+def make_reader(module: Any, **options: Any) -> Any:
     reader = module.SimpleRequests(
         **{
             "head_bytes_max": 600,
@@ -27,19 +30,25 @@ def make_reader(module: Any, **limits: int) -> Any:
             "batch_calls_max": 5,
             "response_bytes_max": 4000,
             "coded_bytes_min": 1024,
-            **limits,
+            "kept_bytes_max": 16_000,
+            "source": lambda: None,
+            "renew": lambda view: None,
+            "find_block": lambda view, block_hash: BLOCKS.get(block_hash),
+            **options,
         }
     )
     reader.set_head(b"HEAD ", b" END ")
-    reader.set_results(RESULTS, None, None)
+    for name, result in RESULTS.items():
+        reader.add_method(name, keeps=True, shape=None, handler=None, items_max=0)
+        reader.keep(name, None, result)
     return reader
 
 
 def everything_read(reader: Any, data: bytes, start: int = 0, bytes_max: int = 5000) -> tuple[Any, ...]:
     answers = reader.answer(data, start, bytes_max)
-    seen = (answers, reader.position, reader.count, reader.method)
+    seen = (answers, reader.position, reader.count, reader.size, reader.method)
     if reader.method is not None:
-        seen += (reader.end, reader.params, reader.id_text, reader.accepted)
+        seen += (reader.end, reader.params, reader.id_text, reader.accepted, reader.result)
     return seen
 
 
@@ -49,7 +58,7 @@ def test_requests_are_answered_up_to_the_first_without_a_result(module: Any) -> 
     data = post(ASKED) * 2 + other + post(ASKED)
     answer = b'HEAD 35 END {"jsonrpc":"2.0","id":1,"result":7}'
     position = 2 * len(post(ASKED))
-    read = (answer * 2, position, 2, "other", position + len(other), b"[1]", b'"x"', b"gzip")
+    read = (answer * 2, position, 2, 2 * len(answer), "other", position + len(other), b"[1]", b'"x"', b"gzip", None)
     assert everything_read(make_reader(module), data) == read
 
 
@@ -58,25 +67,31 @@ def test_a_result_that_may_be_compressed_is_left_to_the_caller(module: Any) -> N
     body = b'{"id":1,"method":"node_getNodeInfo"}'
     reader = make_reader(module)
     assert everything_read(reader, post(body))[2] == 1
-    assert everything_read(reader, post(body, "Accept-Encoding: gzip"))[2:4] == (0, "node_getNodeInfo")
+    assert everything_read(reader, post(body, "Accept-Encoding: gzip"))[2:5] == (0, 0, "node_getNodeInfo")
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_what_is_not_simple_is_left_alone(module: Any) -> None:
     reader = make_reader(module)
     for request in (post(b"[1]"), post(ASKED)[:-1], post(ASKED, version="1.0"), b"", post(ASKED, "Expect: x")):
-        assert everything_read(reader, request) == (None, 0, 0, None)
+        assert everything_read(reader, request) == (None, 0, 0, 0, None)
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_an_answered_call_is_reported_with_its_start(module: Any) -> None:
+@pytest.mark.parametrize("meters", [kernel_meter, twin_meter])
+def test_answered_calls_are_counted(meters: Any) -> None:
+    module = kernel if meters is kernel_meter else twin
     reader = make_reader(module)
-    finished: list[tuple[str, int, None]] = []
-    reader.set_results(RESULTS, lambda *finish: finished.append(finish), None)
+    calls = meters.CallMeter(["node_getVersion", "node_getNodeInfo"], [1000, 10**12])
+    batches: list[int] = []
+    reader.set_meters(calls, batches.append)
+    reader.answer(post(ASKED) * 2 + post(b"[%b,%b]" % (ASKED, ASKED)), 0, 5000)
+    counts, nanoseconds = calls.histogram("node_getVersion")
+    assert (sum(counts), batches, calls.errors("node_getVersion")) == (4, [2], {})
+    assert 0 < nanoseconds < 10**12
+    assert sum(calls.histogram("node_getNodeInfo")[0]) == 0
+    reader.set_meters(None, None)
     reader.answer(post(ASKED), 0, 5000)
-    [(method, started_ns, code)] = finished
-    assert (method, code) == ("node_getVersion", None)
-    assert started_ns > 0
+    assert sum(calls.histogram("node_getVersion")[0]) == 4
 
 
 @pytest.mark.parametrize("module", MODULES)

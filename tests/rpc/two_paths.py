@@ -197,6 +197,8 @@ class Side:
 
     def seen(self) -> dict[str, Any]:
         connection, wire, reader = self.connection, self.wire, self.connection._reader
+        if isinstance(connection, FastConnection):
+            connection.catch_up()
         timed = connection._timed
         return {
             "sent": bytes(wire.sent),

@@ -1,6 +1,12 @@
 from libc.stdint cimport int64_t, uint64_t
 
 
+cdef class ByteCounts:
+    cdef:
+        public int64_t received_bytes
+        public int64_t sent_bytes
+
+
 # Every call holds the GIL: a reader in another thread sees whole counts, though not all of one moment.
 cdef class CallMeter:
     cdef:
@@ -13,4 +19,5 @@ cdef class CallMeter:
         uint64_t *_sums             # nanoseconds per row; owned
 
     cdef Py_ssize_t _row(self, object name)
+    cdef void add(self, Py_ssize_t row, int64_t elapsed) noexcept
     cdef _add_error(self, Py_ssize_t row, object error_code)

@@ -8,6 +8,12 @@ from collections.abc import Sequence
 def now_ns() -> int:
     """A clock that only rises, in nanoseconds."""
 
+class ByteCounts:
+    """Bytes of the bodies and heads of a port, as they came and went."""
+
+    received_bytes: int
+    sent_bytes: int
+
 class CallMeter:
     """A histogram of durations and a count of errors by code, for each of ``names`` and for all other names together.
 

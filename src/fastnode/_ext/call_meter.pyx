@@ -18,6 +18,10 @@ cdef inline int64_t _now() noexcept nogil:
     return <int64_t>moment.tv_sec * 1000000000 + moment.tv_nsec
 
 
+cdef class ByteCounts:
+    pass
+
+
 def now_ns():
     return _now()
 
@@ -54,8 +58,12 @@ cdef class CallMeter:
         return self._rows - 1 if index is None else index
 
     def finish(self, name, int64_t started_ns, error_code):
-        cdef int64_t elapsed = _now() - started_ns
         cdef Py_ssize_t row = self._row(name)
+        self.add(row, _now() - started_ns)
+        if error_code is not None:
+            self._add_error(row, error_code)
+
+    cdef void add(self, Py_ssize_t row, int64_t elapsed) noexcept:
         cdef Py_ssize_t bucket = 0
         if elapsed < 0:
             elapsed = 0
@@ -63,8 +71,6 @@ cdef class CallMeter:
             bucket += 1
         self._counts[row * (self._bounds + 1) + bucket] += 1
         self._sums[row] += <uint64_t>elapsed
-        if error_code is not None:
-            self._add_error(row, error_code)
 
     def reject(self, name, error_code):
         self._add_error(self._row(name), error_code)

@@ -1,3 +1,8 @@
+from libc.stdint cimport int64_t
+
+from fastnode._ext.call_meter cimport CallMeter
+
+
 # One request read in place; pointers into the burst, which outlives it.
 cdef struct Call:
     const char *name
@@ -7,6 +12,29 @@ cdef struct Call:
     const char *params          # NULL: none given
     Py_ssize_t params_length
     bint is_empty               # params: none, or an array of none
+    int64_t began               # of a batch, if anybody asks
+    int64_t ended
+
+
+cdef class Published:
+    cdef:
+        readonly object value
+        readonly int64_t version
+
+
+cdef class Method:
+    cdef:
+        str name
+        bytes text
+        Py_ssize_t row              # in the meter
+        bint keeps
+        bytes shape                 # of the usual params; None: there is no handler
+        object handler
+        Py_ssize_t items_max
+        # results, empty if nothing was found: without params, and by the text of the params
+        bytes bare
+        dict young
+        dict old
 
 
 cdef class SimpleRequests:
@@ -19,6 +47,20 @@ cdef class SimpleRequests:
         Py_ssize_t _batch_calls_max
         Py_ssize_t _response_bytes_max
         Py_ssize_t _coded_bytes_min
+        Py_ssize_t _kept_bytes_max
+        # where views come from
+        Published _published        # None: _source is asked each time
+        object _source
+        object _renew
+        object _find_block
+        int64_t _seen               # version that was renewed for
+        # methods
+        dict _methods
+        void **_table               # Methods by the hash of their names, borrowed; owned
+        size_t _mask
+        object _tip
+        dict _numbers               # of blocks by hash
+        Py_ssize_t _kept_bytes      # of the young results
         # the last head that was read: most clients send the same one again
         bytes _known_head
         Py_ssize_t _known_length
@@ -29,14 +71,17 @@ cdef class SimpleRequests:
         # answers
         bytes _head
         bytes _end
-        dict _results
-        object _finish
+        CallMeter _meter
         object _add_batch
         Call *_calls                # of a batch; owned
         char *_buffer               # owned
         Py_ssize_t _capacity
         Py_ssize_t _used
+        list _chunks                # behind which the buffer goes on
+        Py_ssize_t _flushed
         # what the caller reads
+        public bint is_open
+        readonly Py_ssize_t size
         readonly Py_ssize_t position
         readonly Py_ssize_t count
         readonly Py_ssize_t end
@@ -44,16 +89,25 @@ cdef class SimpleRequests:
         readonly bytes params
         readonly bytes id_text
         readonly bytes accepted
+        readonly bytes result
 
+    cdef object begin_c(self)
+    cdef object answer_c(self, bytes data, Py_ssize_t start, Py_ssize_t bytes_max, object view)
+    cdef int _fill_table(self) except -1
+    cdef Method _find(self, const char *name, Py_ssize_t length)
+    cdef int _keep(self, Method method, bytes params, bytes result) except -1
+    cdef bytes _result_of(self, Call *call, Method method, object view)
+    cdef tuple _with_number(self, tuple arguments)
     cdef const char *_read_head(self, const char *at, const char *end)
     cdef const char *_read_known_head(self, const char *at, const char *end)
     cdef const char *_read_header(self, const char *at, const char *end, int *seen)
     cdef bint _read_value(self, const char *at, const char *stop, int known) except -1
     cdef const char *_read_call(self, const char *at, const char *end, Py_ssize_t depth_left, Call *call) noexcept nogil
-    cdef bint _answer_batch(self, const char *at, const char *end) except -1
+    cdef bint _answer_batch(self, const char *at, const char *end, object view, int64_t *started) except -1
     cdef Py_ssize_t _read_batch(self, const char *at, const char *end) noexcept nogil
+    cdef void _finish(self, Method method, int64_t *started) noexcept
     cdef int _begin_answer(self, Py_ssize_t length) except -1
     cdef int _add_call(self, Call *call, bytes result) except -1
     cdef int _append(self, const char *data, Py_ssize_t length) except -1
-    cdef int _answer(self, Call *call, bytes result) except -1
+    cdef int _flush(self) except -1
     cdef object _take(self)

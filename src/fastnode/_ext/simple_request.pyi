@@ -1,4 +1,4 @@
-"""Whole simple requests of one read: found in place, answered from results that are ready.
+"""Whole simple requests of one read: found in place, answered from results that are kept or made at once.
 
 The readable form of everything here is ``fastnode/_twins/simple_request.py``.  A request is simple if it is
 
@@ -6,13 +6,29 @@ The readable form of everything here is ``fastnode/_twins/simple_request.py``.  
         body or the connection; names and values of headers of plain characters
     {"jsonrpc": <text>, "method": <text>, "params": [...], "id": <text, small integer or null>}, the members in any
         order with any blanks, each at most once, ``method`` and ``id`` present, no escapes outside of ``params``;
-        or an array of those, if the results of all of them are ready
+        or an array of those, if the results of all of them can be had here
 
 and whole.  Anything else is left to the strict path (rpc/http.py), byte by byte as it came; a simple request means the
-same there.  What is inside of ``params`` is not read, only where it ends *if* it is JSON.
+same there.  What is inside of ``params`` is read by usual_params; otherwise only where it ends *if* it is JSON.
 """
 
 from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from fastnode._ext.call_meter import CallMeter
+
+_T = TypeVar("_T")
+
+class Published(Generic[_T]):
+    """A value that is replaced by one thread and read by others; ``version`` says whether it has been."""
+
+    def __init__(self, value: _T) -> None: ...
+    @property
+    def value(self) -> _T: ...
+    @property
+    def version(self) -> int: ...
+    def publish(self, value: _T) -> None: ...
+    def __call__(self) -> _T: ...
 
 class SimpleRequests:
     """Reads the bursts of all connections of a server, one after another.
@@ -21,6 +37,13 @@ class SimpleRequests:
     each other, counted generously), and batches above ``batch_calls_max`` calls or ``response_bytes_max`` bytes of
     results, are not simple.  A body of more than ``coded_bytes_min`` bytes for a client that
     names codings is not answered here.
+
+    Results are kept until :meth:`forget`: those without parameters for good, the others by the text of their
+    parameters within ``kept_bytes_max``, where those go first that have not been asked for the longest time.
+
+    ``source`` gives what is answered from, the view: a :class:`Published`, or a callable.  ``renew`` is called with the
+    view before it is answered from, if it may be another one than before.  ``find_block`` gives the number of the block
+    of a view with a hash, or None.
     """
 
     def __init__(
@@ -33,37 +56,62 @@ class SimpleRequests:
         batch_calls_max: int,
         response_bytes_max: int,
         coded_bytes_min: int,
+        kept_bytes_max: int,
+        source: Callable[[], object],
+        renew: Callable[..., None],
+        find_block: Callable[..., int | None],
     ) -> None: ...
+
+    #: False: whoever has the data should take it elsewhere.
+    is_open: bool
+
     def set_head(self, before_length: bytes, behind_length: bytes) -> None:
         """The head of an answer, around the digits of its Content-Length."""
 
-    def set_results(
+    def set_meters(self, calls: CallMeter | None, add_batch: Callable[[int], object] | None) -> None:
+        """Who counts: ``calls`` every call that is answered, ``add_batch`` the calls of a batch."""
+
+    def add_method(
         self,
-        results: dict[str, bytes],
-        finish: Callable[[str, int, None], object] | None,
-        add_batch: Callable[[int], object] | None,
+        name: str,
+        *,
+        keeps: bool,
+        shape: bytes | None,
+        handler: Callable[..., bytes | None] | None,
+        items_max: int,
     ) -> None:
-        """Results as JSON by method, for calls without parameters; the dict may change later.
+        """A method whose results are kept, or that ``handler(view, *values)`` answers when its parameters have the
+        form ``shape`` (see usual_params); a handler that raises is asked elsewhere again.  To be called before
+        :meth:`set_meters`."""
 
-        ``finish`` is told of every call answered: the method, when it began (CLOCK_MONOTONIC, ns), and None;
-        ``add_batch`` of the calls of a batch, before them.
-        """
+    def forget(self, tip: int) -> None:
+        """Drop all results; ``tip`` is the newest block."""
 
-    def answer(self, data: bytes, start: int, bytes_max: int) -> bytes | None:
+    def keep(self, name: str, params: bytes | None, result: bytes) -> None:
+        """A result of a call with params of this text (None: none given); empty: nothing was found."""
+
+    def begin(self) -> Any:
+        """The view that the next burst is answered from."""
+
+    def answer(self, data: bytes, start: int, bytes_max: int, view: object = None) -> bytes | list[bytes] | None:
         """The answers to the requests of ``data`` from ``start`` on, up to the first that has to be answered elsewhere.
 
-        None if that is the first one at once.  Stops too when the answers are above ``bytes_max``.
+        A list of pieces if a result is large; None if the first one has to be at once.  Stops too when the answers are
+        above ``bytes_max``.  Without a view only kept results are given.
         ValueError for a start outside of the data.  Afterwards:
         """
 
-    #: The first byte of ``data`` that is not answered, and the requests before it that are.
+    #: The first byte of ``data`` that is not answered, the requests before it that are, and the bytes of their answers.
     @property
     def position(self) -> int: ...
     @property
     def count(self) -> int: ...
+    @property
+    def size(self) -> int: ...
 
-    #: If the request at ``position`` is simple, but its result is not ready: its method; None otherwise.  Then also its
-    #: end, the text of its params (None: not given) and of its id, and what codings it accepts (None: not said).
+    #: If the request at ``position`` is simple, but not answered: its method; None otherwise.  Then also its
+    #: end, the text of its params (None: not given) and of its id, what codings it accepts (None: not said), and its
+    #: result if that is there already, and the call counted (empty: nothing was found).
     @property
     def method(self) -> str | None: ...
     @property
@@ -74,3 +122,5 @@ class SimpleRequests:
     def id_text(self) -> bytes: ...
     @property
     def accepted(self) -> bytes | None: ...
+    @property
+    def result(self) -> bytes | None: ...

@@ -5,9 +5,12 @@
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeASCII
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcmp, memcpy
+
+from fastnode._ext.call_meter cimport CallMeter
+from fastnode._ext.usual_params cimport read_params, skip_blanks
 
 cdef extern from "<time.h>" nogil:
     ctypedef long time_t
@@ -24,12 +27,15 @@ cdef enum:
     REQUEST_LINE_BYTES = 17
     BEFORE_ID_BYTES = 22
     BEFORE_RESULT_BYTES = 10
-    ENVELOPE_BYTES = 33         # both and the brace behind the result
     NUMBER_DIGITS_MAX = 18      # such an integer has one text only
     LENGTH_DIGITS_MAX = 9
     KNOWN_HEAD_BYTES_MAX = 2048
     KEPT_CAPACITY_MAX = 1 << 20
     BATCH_CALLS_MAX = 1000      # a larger one is not simple
+    COPIED_BYTES_MAX = 65536    # a larger result is sent from where it is
+    KEY_BYTES_MAX = 512         # results of longer params are not kept
+    KEPT_OVERHEAD = 200         # of a result beside its bytes
+    NUMBERS_MAX = 4096
 
 # Headers that mean something to the framing or to the answer, and may come once.
 cdef enum:
@@ -47,6 +53,7 @@ cdef enum:
     MEMBER_ID = 4
     MEMBER_PARAMS = 8
 
+cdef uint64_t HASH_FACTOR = 0x9e3779b97f4a7c15
 cdef const char *REQUEST_LINE = b"POST / HTTP/1.1\r\n"
 cdef const char *KEEP_ALIVE = b"keep-alive"
 cdef const char *BEFORE_ID = b'{"jsonrpc":"2.0","id":'
@@ -57,6 +64,24 @@ cdef inline int64_t _now() noexcept nogil:
     cdef timespec moment
     clock_gettime(CLOCK_MONOTONIC, &moment)
     return <int64_t>moment.tv_sec * 1000000000 + moment.tv_nsec
+
+
+cdef class Published:
+    def __init__(self, value):
+        self.value = value
+
+    def publish(self, value):
+        # The old value may run code when it goes: not before the new one is there with its version.
+        cdef object old = self.value
+        self.value = value
+        self.version += 1
+
+    def __call__(self):
+        return self.value
+
+
+cdef class Method:
+    """What is known of a method, and the results that are kept of it."""
 
 
 cdef class SimpleRequests:
@@ -70,6 +95,10 @@ cdef class SimpleRequests:
         Py_ssize_t batch_calls_max,
         Py_ssize_t response_bytes_max,
         Py_ssize_t coded_bytes_min,
+        Py_ssize_t kept_bytes_max,
+        source,
+        renew,
+        find_block,
     ):
         self._head_bytes_max = head_bytes_max
         self._headers_max = headers_max
@@ -78,26 +107,199 @@ cdef class SimpleRequests:
         self._batch_calls_max = min(batch_calls_max, BATCH_CALLS_MAX)
         self._response_bytes_max = response_bytes_max
         self._coded_bytes_min = coded_bytes_min
+        self._kept_bytes_max = kept_bytes_max
+        self._published = source if type(source) is Published else None
+        self._source = source
+        self._renew = renew
+        self._find_block = find_block
+        self._seen = -1
         self._calls = <Call *>calloc(self._batch_calls_max + 1, sizeof(Call))
         if self._calls == NULL:
             raise MemoryError
         self._known_head = self._head = self._end = b""
-        self._results = {}
+        self._methods = {}
+        self._numbers = {}
+        self._tip = 0
+        self.is_open = True
 
     def __dealloc__(self):
         free(self._buffer)
         free(self._calls)
+        free(self._table)
 
     def set_head(self, bytes before_length not None, bytes behind_length not None):
         self._head = before_length
         self._end = behind_length
 
-    def set_results(self, dict results not None, finish, add_batch):
-        self._results = results
+    def set_meters(self, CallMeter calls, add_batch):
+        cdef Method method
+        self._meter = calls
         self._add_batch = add_batch
-        self._finish = finish
+        for method in self._methods.values():
+            method.row = 0 if calls is None else calls._row(method.name)
 
-    def answer(self, bytes data not None, Py_ssize_t start, Py_ssize_t bytes_max):
+    # ---- methods and their results ---------------------------------------------------------
+
+    def add_method(self, str name not None, *, bint keeps, bytes shape, handler, Py_ssize_t items_max):
+        cdef Method method = Method()
+        method.name = name
+        method.text = name.encode("ascii")
+        method.keeps = keeps
+        method.shape = shape
+        method.handler = handler
+        method.items_max = items_max
+        method.young = {}
+        method.old = {}
+        self._methods[name] = method
+        self._fill_table()
+
+    cdef int _fill_table(self) except -1:
+        cdef size_t size = 64
+        cdef size_t place
+        cdef Method method
+        while size < 4 * <size_t>len(self._methods):
+            size *= 2
+        free(self._table)
+        self._table = <void **>calloc(size, sizeof(void *))
+        if self._table == NULL:
+            raise MemoryError
+        self._mask = size - 1
+        for method in self._methods.values():
+            place = _hash(PyBytes_AS_STRING(method.text), PyBytes_GET_SIZE(method.text)) & self._mask
+            while self._table[place] != NULL:
+                place = (place + 1) & self._mask
+            self._table[place] = <void *>method
+        return 0
+
+    cdef Method _find(self, const char *name, Py_ssize_t length):
+        cdef size_t place
+        cdef void *found
+        if self._table == NULL:
+            return None
+        place = _hash(name, length) & self._mask
+        while True:
+            found = self._table[place]
+            if found == NULL:
+                return None
+            if (
+                PyBytes_GET_SIZE((<Method>found).text) == length
+                and memcmp(PyBytes_AS_STRING((<Method>found).text), name, length) == 0
+            ):
+                return <Method>found
+            place = (place + 1) & self._mask
+
+    def forget(self, tip):
+        cdef Method method
+        self._tip = tip
+        self._numbers = {}
+        self._kept_bytes = 0
+        for method in self._methods.values():
+            method.bare = None
+            if method.keeps:
+                method.young = {}
+                method.old = {}
+
+    def keep(self, str name not None, bytes params, bytes result not None):
+        cdef Method method = self._methods.get(name)
+        cdef const char *text
+        if method is None or not method.keeps:
+            return
+        if params is not None:
+            text = PyBytes_AS_STRING(params)
+            if skip_blanks(text + 1, text + len(params)) != text + len(params) - 1:
+                self._keep(method, params, result)
+                return
+        method.bare = result
+
+    cdef int _keep(self, Method method, bytes params, bytes result) except -1:
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(params) + PyBytes_GET_SIZE(result) + KEPT_OVERHEAD
+        cdef Method each
+        if PyBytes_GET_SIZE(params) > KEY_BYTES_MAX or size > self._kept_bytes_max // 16:
+            return 0
+        # Two generations: what was asked for since the last change of them outlives the next one.
+        self._kept_bytes += size
+        if self._kept_bytes > self._kept_bytes_max // 2:
+            self._kept_bytes = size
+            for each in self._methods.values():
+                if each.keeps:
+                    each.old = each.young
+                    each.young = {}
+        method.young[params] = result
+        return 0
+
+    cdef bytes _result_of(self, Call *call, Method method, object view):
+        """The result of a call, empty if nothing is found; None if it has to be made elsewhere."""
+        cdef bytes params = None
+        cdef object found
+        cdef tuple arguments
+        if call.is_empty:
+            return method.bare
+        if method.keeps and call.params_length <= KEY_BYTES_MAX:
+            params = call.params[:call.params_length]
+            found = method.young.get(params)
+            if found is not None:
+                return <bytes>found
+            found = method.old.get(params)
+            if found is not None:
+                self._keep(method, params, <bytes>found)
+                return <bytes>found
+        if method.handler is None or view is None:
+            return None
+        arguments = read_params(
+            method.shape, call.params, call.params + call.params_length, view, self._tip, method.items_max
+        )
+        if arguments is None:
+            return None
+        try:
+            if PyBytes_AS_STRING(method.shape)[0] == c"b" and type(arguments[1]) is bytes:
+                arguments = self._with_number(arguments)
+                if arguments is None:
+                    return None
+            found = method.handler(*arguments)
+        except Exception:  # the strict path meets it again, and answers with the error
+            return None
+        if found is None:
+            found = b""
+        elif len(found) > self._response_bytes_max:
+            return None
+        if params is not None:
+            self._keep(method, params, <bytes>found)
+        return <bytes>found
+
+    cdef tuple _with_number(self, tuple arguments):
+        """The number of the block in place of its hash; None if there is no such block."""
+        number = self._numbers.get(arguments[1])
+        if number is None:
+            number = self._find_block(arguments[0], arguments[1])
+            if number is None:
+                return None
+            if len(self._numbers) >= NUMBERS_MAX:
+                self._numbers.clear()
+            self._numbers[arguments[1]] = number
+        return (arguments[0], number) + arguments[2:]
+
+    # ---- a burst ---------------------------------------------------------------------------
+
+    def begin(self):
+        return self.begin_c()
+
+    cdef object begin_c(self):
+        cdef Published published = self._published
+        cdef object view
+        if published is None:
+            view = self._source()
+        elif published.version == self._seen:
+            return published.value
+        else:
+            self._seen = published.version
+            view = published.value
+        self._renew(view)
+        return view
+
+    def answer(self, bytes data not None, Py_ssize_t start, Py_ssize_t bytes_max, view=None):
+        return self.answer_c(data, start, bytes_max, view)
+
+    cdef object answer_c(self, bytes data, Py_ssize_t start, Py_ssize_t bytes_max, object view):
         cdef const char *first = PyBytes_AS_STRING(data)
         cdef const char *end = first + PyBytes_GET_SIZE(data)
         cdef const char *at
@@ -105,15 +307,19 @@ cdef class SimpleRequests:
         cdef const char *end_of_body
         cdef const char *rest
         cdef Call call
-        cdef int64_t started
-        cdef str method
+        cdef int64_t started = 0
+        cdef Method method
         cdef bytes result
         if start < 0 or start > PyBytes_GET_SIZE(data):
             raise ValueError(f"position {start} in {len(data)} bytes")
         at = first + start
         self.count = 0
         self.method = None
-        self._used = 0
+        self.result = None
+        self._used = self._flushed = 0
+        self._chunks = None
+        if self._meter is not None:
+            started = _now()
         while at < end:
             body = self._read_known_head(at, end)
             if body == NULL:
@@ -121,40 +327,42 @@ cdef class SimpleRequests:
             if body == NULL or end - body < self._length:
                 break
             end_of_body = body + self._length
-            body = _skip_blanks(body, end_of_body)
+            body = skip_blanks(body, end_of_body)
             if body < end_of_body and body[0] == c"[":
-                if not self._answer_batch(body, end_of_body):
+                if not self._answer_batch(body, end_of_body, view, &started):
                     break
-                self.count += 1
-                at = end_of_body
-                if self._used > bytes_max:
+            else:
+                rest = self._read_call(body, end_of_body, self._depth_max - 1, &call)
+                if rest == NULL or skip_blanks(rest, end_of_body) != end_of_body:
                     break
-                continue
-            rest = self._read_call(body, end_of_body, self._depth_max - 1, &call)
-            if rest == NULL or _skip_blanks(rest, end_of_body) != end_of_body:
-                break
-            started = _now() if self._finish is not None else 0
-            method = PyUnicode_DecodeASCII(call.name, call.name_length, NULL)
-            result = <bytes>self._results.get(method) if call.is_empty else None
-            if result is None or (
-                self._accepted is not None
-                and PyBytes_GET_SIZE(result) + call.id_length + ENVELOPE_BYTES > self._coded_bytes_min
-            ):
-                self.method = method
-                self.id_text = call.id[:call.id_length]
-                self.params = None if call.params == NULL else call.params[:call.params_length]
-                self.accepted = self._accepted
-                self.end = end_of_body - first
-                break
-            self._answer(&call, result)
-            if self._finish is not None:
-                self._finish(method, started, None)
+                method = self._find(call.name, call.name_length)
+                result = None if method is None else self._result_of(&call, method, view)
+                if result is not None and self._meter is not None:
+                    self._finish(method, &started)
+                if result is None or (
+                    self._accepted is not None and _answer_length(&call, result) > self._coded_bytes_min
+                ):
+                    self.method = PyUnicode_DecodeASCII(call.name, call.name_length, NULL)
+                    self.id_text = call.id[:call.id_length]
+                    self.params = None if call.params == NULL else call.params[:call.params_length]
+                    self.accepted = self._accepted
+                    self.end = end_of_body - first
+                    self.result = result
+                    break
+                self._begin_answer(_answer_length(&call, result))
+                self._add_call(&call, result)
             self.count += 1
             at = end_of_body
-            if self._used > bytes_max:
+            if self._flushed + self._used > bytes_max:
                 break
         self.position = at - first
         return self._take()
+
+    cdef void _finish(self, Method method, int64_t *started) noexcept:
+        """Count a call; the next one begins now."""
+        cdef int64_t now = _now()
+        self._meter.add(method.row, now - started[0])
+        started[0] = now
 
     # ---- answers ---------------------------------------------------------------------------
 
@@ -172,12 +380,8 @@ cdef class SimpleRequests:
         self._used += length
         return 0
 
-    cdef int _answer(self, Call *call, bytes result) except -1:
-        self._begin_answer(PyBytes_GET_SIZE(result) + call.id_length + ENVELOPE_BYTES)
-        return self._add_call(call, result)
-
-    cdef bint _answer_batch(self, const char *at, const char *end) except -1:
-        """Whether it is one whose results are all ready."""
+    cdef bint _answer_batch(self, const char *at, const char *end, object view, int64_t *started) except -1:
+        """Whether it is one whose results can all be had here."""
         cdef Py_ssize_t count = self._read_batch(at, end)
         cdef Py_ssize_t index
         cdef Py_ssize_t length = count + 1  # brackets and commas
@@ -185,21 +389,21 @@ cdef class SimpleRequests:
         cdef Call *call
         cdef list methods = []
         cdef list results = []
-        cdef str method = None
+        cdef Method method
         cdef bytes result
-        cdef int64_t started = 0
         for index in range(count):
             call = &self._calls[index]
-            if not call.is_empty:
-                return False
-            method = PyUnicode_DecodeASCII(call.name, call.name_length, NULL)
-            result = <bytes>self._results.get(method)
+            method = self._find(call.name, call.name_length)
+            result = None if method is None else self._result_of(call, method, view)
             if result is None:
                 return False
             methods.append(method)
             results.append(result)
             results_length += PyBytes_GET_SIZE(result)
-            length += PyBytes_GET_SIZE(result) + call.id_length + ENVELOPE_BYTES
+            length += _answer_length(call, result)
+            if self._meter is not None:
+                call.began = started[0]
+                started[0] = call.ended = _now()
         if (
             count == 0
             or results_length > self._response_bytes_max
@@ -210,12 +414,11 @@ cdef class SimpleRequests:
             self._add_batch(count)
         self._begin_answer(length)
         for index in range(count):
-            if self._finish is not None:
-                started = _now()
+            call = &self._calls[index]
+            if self._meter is not None:
+                self._meter.add((<Method>methods[index]).row, call.ended - call.began)
             self._append(b"," if index else b"[", 1)
-            self._add_call(&self._calls[index], <bytes>results[index])
-            if self._finish is not None:
-                self._finish(methods[index], started, None)
+            self._add_call(call, <bytes>results[index])
         self._append(b"]", 1)
         return True
 
@@ -237,15 +440,38 @@ cdef class SimpleRequests:
     cdef int _add_call(self, Call *call, bytes result) except -1:
         self._append(BEFORE_ID, BEFORE_ID_BYTES)
         self._append(call.id, call.id_length)
-        self._append(BEFORE_RESULT, BEFORE_RESULT_BYTES)
-        self._append(PyBytes_AS_STRING(result), PyBytes_GET_SIZE(result))
+        if PyBytes_GET_SIZE(result) > 0:
+            self._append(BEFORE_RESULT, BEFORE_RESULT_BYTES)
+            if PyBytes_GET_SIZE(result) > COPIED_BYTES_MAX:
+                self._flush()
+                self._chunks.append(result)
+                self._flushed += PyBytes_GET_SIZE(result)
+            else:
+                self._append(PyBytes_AS_STRING(result), PyBytes_GET_SIZE(result))
         self._append(b"}", 1)
         return 0
 
+    cdef int _flush(self) except -1:
+        """What has been collected becomes a chunk, so that a large result can follow as it is."""
+        if self._chunks is None:
+            self._chunks = []
+        self._chunks.append(PyBytes_FromStringAndSize(self._buffer, self._used))
+        self._flushed += self._used
+        self._used = 0
+        return 0
+
     cdef object _take(self):
-        if self._used == 0:
+        cdef object answers
+        self.size = self._flushed + self._used
+        if self.size == 0:
             return None
-        cdef bytes answers = PyBytes_FromStringAndSize(self._buffer, self._used)
+        if self._chunks is None:
+            answers = PyBytes_FromStringAndSize(self._buffer, self._used)
+        else:
+            if self._used:
+                self._flush()
+            answers = self._chunks
+            self._chunks = None
         if self._capacity > KEPT_CAPACITY_MAX:
             free(self._buffer)
             self._buffer = NULL
@@ -347,11 +573,11 @@ cdef class SimpleRequests:
             if at == NULL:
                 return 0
             count += 1
-            at = _skip_blanks(at, end)
+            at = skip_blanks(at, end)
             if at == end:
                 return 0
             if at[0] == c"]":
-                return count if _skip_blanks(at + 1, end) == end else 0
+                return count if skip_blanks(at + 1, end) == end else 0
             if at[0] != c",":
                 return 0
         return 0
@@ -364,11 +590,11 @@ cdef class SimpleRequests:
         call.params = NULL
         call.params_length = 0
         call.is_empty = True
-        at = _skip_blanks(at, end)
+        at = skip_blanks(at, end)
         if at == end or at[0] != c"{":
             return NULL
         while True:
-            at = _skip_blanks(at + 1, end)
+            at = skip_blanks(at + 1, end)
             if at == end or at[0] != c'"':
                 return NULL
             start = at + 1
@@ -379,10 +605,10 @@ cdef class SimpleRequests:
             if member == 0 or seen & member:
                 return NULL
             seen |= member
-            at = _skip_blanks(at, end)
+            at = skip_blanks(at, end)
             if at == end or at[0] != c":":
                 return NULL
-            start = _skip_blanks(at + 1, end)
+            start = skip_blanks(at + 1, end)
             if start == end:
                 return NULL
             if member == MEMBER_PARAMS:
@@ -391,7 +617,7 @@ cdef class SimpleRequests:
                     return NULL
                 call.params = start
                 call.params_length = at - start
-                call.is_empty = _skip_blanks(start + 1, at) == at - 1
+                call.is_empty = skip_blanks(start + 1, at) == at - 1
             elif start[0] == c'"':
                 at = _skip_text(start + 1, end)
                 if at == NULL:
@@ -412,7 +638,7 @@ cdef class SimpleRequests:
                 call.id_length = at - start
             else:
                 return NULL
-            at = _skip_blanks(at, end)
+            at = skip_blanks(at, end)
             if at == end:
                 return NULL
             if at[0] == c"}":
@@ -422,6 +648,21 @@ cdef class SimpleRequests:
         if seen & MEMBER_METHOD == 0 or seen & MEMBER_ID == 0:
             return NULL
         return at + 1
+
+
+cdef inline Py_ssize_t _answer_length(Call *call, bytes result) noexcept:
+    cdef Py_ssize_t length = BEFORE_ID_BYTES + call.id_length + 1
+    if PyBytes_GET_SIZE(result) > 0:
+        length += BEFORE_RESULT_BYTES + PyBytes_GET_SIZE(result)
+    return length
+
+
+cdef inline size_t _hash(const char *name, Py_ssize_t length) noexcept nogil:
+    """Names differ in their length or in their last eight characters, nearly always."""
+    cdef uint64_t word = 0
+    if length >= 8:
+        memcpy(&word, name + length - 8, 8)
+    return <size_t>(((word ^ <uint64_t>length) * HASH_FACTOR) >> 40)
 
 
 # ---- heads ------------------------------------------------------------------------------------
@@ -453,12 +694,6 @@ cdef int _known_header(const char *name, Py_ssize_t length) noexcept nogil:
 
 
 # ---- JSON -------------------------------------------------------------------------------------
-
-
-cdef inline const char *_skip_blanks(const char *at, const char *end) noexcept nogil:
-    while at < end and (at[0] == c" " or at[0] == c"\n" or at[0] == c"\r" or at[0] == c"\t"):
-        at += 1
-    return at
 
 
 cdef inline const char *_skip_text(const char *at, const char *end) noexcept nogil:

@@ -10,11 +10,16 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 
-__all__ = ["CallMeter", "now_ns"]
+__all__ = ["ByteCounts", "CallMeter", "now_ns"]
 
 
 def now_ns() -> int:
     return time.monotonic_ns()
+
+
+class ByteCounts:
+    def __init__(self) -> None:
+        self.received_bytes = self.sent_bytes = 0
 
 
 class _Row:

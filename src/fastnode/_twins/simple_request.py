@@ -8,9 +8,14 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
-__all__ = ["SimpleRequests"]
+from fastnode._twins import usual_params
+
+if TYPE_CHECKING:
+    from fastnode._twins.call_meter import CallMeter
+
+__all__ = ["Published", "SimpleRequests"]
 
 _REQUEST_LINE: Final = b"POST / HTTP/1.1\r\n"
 _HEADER: Final = re.compile(rb"([A-Za-z0-9_-]+): *([ -~]*)\r\n")
@@ -43,10 +48,56 @@ _BRACKET_OR_TEXT: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}"]', re.DOTALL)
 _BATCH_CALLS_MAX: Final = 1000
 
 
+#: A larger result is sent from where it is.
+_COPIED_BYTES_MAX: Final = 65536
+#: Results of longer params are not kept.
+_KEY_BYTES_MAX: Final = 512
+#: Of a kept result beside its bytes.
+_KEPT_OVERHEAD: Final = 200
+
+
+_T = TypeVar("_T")
+
+
+class Published(Generic[_T]):
+    def __init__(self, value: _T) -> None:
+        self.value = value
+        self.version = 0
+
+    def publish(self, value: _T) -> None:
+        self.value = value
+        self.version += 1
+
+    def __call__(self) -> _T:
+        return self.value
+
+
 class _Head(NamedTuple):
     body_start: int
     length: int
     accepted: bytes | None
+
+
+class _Method:
+    """What is known of a method, and the results that are kept of it."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        keeps: bool,
+        shape: bytes | None,
+        handler: Callable[..., bytes | None] | None,
+        items_max: int,
+    ) -> None:
+        self.name = name
+        self.keeps = keeps
+        self.shape = shape
+        self.handler = handler
+        self.items_max = items_max
+        self.bare: bytes | None = None
+        self.young: dict[bytes, bytes] = {}
+        self.old: dict[bytes, bytes] = {}
 
 
 class SimpleRequests:
@@ -60,6 +111,10 @@ class SimpleRequests:
         batch_calls_max: int,
         response_bytes_max: int,
         coded_bytes_min: int,
+        kept_bytes_max: int,
+        source: Callable[[], Any],
+        renew: Callable[..., None],
+        find_block: Callable[..., int | None],
     ) -> None:
         self._head_bytes_max = head_bytes_max
         self._headers_max = headers_max
@@ -68,87 +123,180 @@ class SimpleRequests:
         self._batch_calls_max = min(batch_calls_max, _BATCH_CALLS_MAX)
         self._response_bytes_max = response_bytes_max
         self._coded_bytes_min = coded_bytes_min
+        self._kept_bytes_max = kept_bytes_max
+        self._source = source
+        self._renew = renew
+        self._find_block = find_block
         self._head = self._end = b""
-        self._results: dict[str, bytes] = {}
-        self._finish: Callable[[str, int, None], object] | None = None
+        self._methods: dict[str, _Method] = {}
+        self._calls: CallMeter | None = None
         self._add_batch: Callable[[int], object] | None = None
-        self.position = self.count = self.end = 0
+        self._tip = 0
+        self._kept_bytes = 0
+        self._seen = -1
+        self.is_open = True
+        self.position = self.count = self.end = self.size = 0
         self.method: str | None = None
         self.params: bytes | None = None
         self.id_text = b""
         self.accepted: bytes | None = None
+        self.result: bytes | None = None
 
     def set_head(self, before_length: bytes, behind_length: bytes) -> None:
         self._head, self._end = before_length, behind_length
 
-    def set_results(
-        self,
-        results: dict[str, bytes],
-        finish: Callable[[str, int, None], object] | None,
-        add_batch: Callable[[int], object] | None,
-    ) -> None:
-        self._results, self._finish, self._add_batch = results, finish, add_batch
+    def set_meters(self, calls: CallMeter | None, add_batch: Callable[[int], object] | None) -> None:
+        self._calls, self._add_batch = calls, add_batch
 
-    def answer(self, data: bytes, start: int, bytes_max: int) -> bytes | None:
+    # ---- methods and their results ---------------------------------------------------------
+
+    def add_method(
+        self,
+        name: str,
+        *,
+        keeps: bool,
+        shape: bytes | None,
+        handler: Callable[..., bytes | None] | None,
+        items_max: int,
+    ) -> None:
+        self._methods[name] = _Method(name, keeps=keeps, shape=shape, handler=handler, items_max=items_max)
+
+    def forget(self, tip: int) -> None:
+        self._tip = tip
+        self._kept_bytes = 0
+        for method in self._methods.values():
+            method.bare, method.young, method.old = None, {}, {}
+
+    def keep(self, name: str, params: bytes | None, result: bytes) -> None:
+        method = self._methods.get(name)
+        if method is None or not method.keeps:
+            return
+        if params is None or _NO_PARAMS.fullmatch(params):
+            method.bare = result
+        else:
+            self._keep(method, params, result)
+
+    def _keep(self, method: _Method, params: bytes, result: bytes) -> None:
+        size = len(params) + len(result) + _KEPT_OVERHEAD
+        if len(params) > _KEY_BYTES_MAX or size > self._kept_bytes_max // 16:
+            return
+        self._kept_bytes += size
+        if self._kept_bytes > self._kept_bytes_max // 2:
+            self._kept_bytes = size
+            for each in self._methods.values():
+                each.old, each.young = each.young, {}
+        method.young[params] = result
+
+    def _result_of(self, members: dict[bytes, bytes], view: Any) -> tuple[str, bytes | None]:
+        """The method of a call, and its result: empty if nothing is found, None if it has to be made elsewhere."""
+        name, params = members[b"method"][1:-1].decode(), members.get(b"params", b"[]")
+        method = self._methods.get(name)
+        if method is None:
+            return name, None
+        if _NO_PARAMS.fullmatch(params):
+            return name, method.bare
+        if params in method.young:
+            return name, method.young[params]
+        if params in method.old:
+            self._keep(method, params, method.old[params])
+            return name, method.old[params]
+        if method.handler is None or method.shape is None or view is None:
+            return name, None
+        result = self._make(method, params, view)
+        if result is not None and method.keeps:
+            self._keep(method, params, result)
+        return name, result
+
+    def _make(self, method: _Method, params: bytes, view: Any) -> bytes | None:
+        assert method.shape is not None
+        assert method.handler is not None
+        values = usual_params.read(method.shape, params, self._tip, method.items_max)
+        if values is None:
+            return None
+        try:
+            if method.shape[0] == ord("b") and isinstance(values[0], bytes):
+                number = self._find_block(view, values[0])
+                if number is None:
+                    return None
+                values = (number, *values[1:])
+            result = method.handler(view, *values) or b""
+        except Exception:  # noqa: BLE001 - the strict path meets it again, and answers with the error
+            return None
+        return result if len(result) <= self._response_bytes_max else None
+
+    # ---- a burst ---------------------------------------------------------------------------
+
+    def begin(self) -> Any:
+        if not isinstance(self._source, Published):
+            view = self._source()
+        elif self._source.version == self._seen:
+            return self._source.value
+        else:
+            self._seen = self._source.version
+            view = self._source.value
+        self._renew(view)
+        return view
+
+    def answer(self, data: bytes, start: int, bytes_max: int, view: Any = None) -> bytes | list[bytes] | None:
         if not 0 <= start <= len(data):
             raise ValueError(f"position {start} in {len(data)} bytes")
-        self.position, self.count, self.method = start, 0, None
-        answers = b""
-        while not answers or len(answers) <= bytes_max:
+        self.position, self.count, self.method, self.result = start, 0, None, None
+        chunks: list[bytes] = []
+        while sum(map(len, chunks)) <= bytes_max:
             head = self._read_head(data, self.position)
             if head is None or len(data) - head.body_start < head.length:
                 break
             end = head.body_start + head.length
             body = data[head.body_start : end]
             if body.lstrip(b" \t\n\r").startswith(b"["):
-                batch = self._answer_batch(body, head.accepted)
-                if batch is None:
+                answer = self._answer_batch(body, head.accepted, view)
+                if answer is None:
                     break
-                answers += b"%b%d%b%b" % (self._head, len(batch), self._end, batch)
-                self.count += 1
-                self.position = end
-                continue
-            read = self._read_call(body, 0, self._depth_max - 1)
-            if read is None or _LAST.fullmatch(body, read[1]) is None:
-                break
-            members = read[0]
-            started_ns = time.monotonic_ns()
-            method, params = members[b"method"][1:-1].decode(), members.get(b"params")
-            is_empty = params is None or _NO_PARAMS.fullmatch(params) is not None
-            result = self._results.get(method) if is_empty else None
-            body = b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (members[b"id"], result or b"")
-            if result is None or (head.accepted is not None and len(body) > self._coded_bytes_min):
-                self.method, self.params, self.id_text = method, params, members[b"id"]
-                self.accepted, self.end = head.accepted, end
-                break
-            answers += b"%b%d%b%b" % (self._head, len(body), self._end, body)
-            if self._finish is not None:
-                self._finish(method, started_ns, None)
+            else:
+                read = self._read_call(body, 0, self._depth_max - 1)
+                if read is None or _LAST.fullmatch(body, read[1]) is None:
+                    break
+                members = read[0]
+                started_ns = time.monotonic_ns()
+                method, result = self._result_of(members, view)
+                if result is not None and self._calls is not None:
+                    self._calls.finish(method, started_ns, None)
+                answer = [] if result is None else _answer_of(members[b"id"], result)
+                if result is None or (head.accepted is not None and _length(answer) > self._coded_bytes_min):
+                    self.method, self.params, self.id_text = method, members.get(b"params"), members[b"id"]
+                    self.accepted, self.end, self.result = head.accepted, end, result
+                    break
+            chunks += [b"%b%d%b" % (self._head, _length(answer), self._end), *answer]
             self.count += 1
             self.position = end
-        return answers or None
+        self.size = _length(chunks)
+        if any(len(chunk) > _COPIED_BYTES_MAX for chunk in chunks):
+            return _join_small(chunks)
+        return b"".join(chunks) or None
 
-    def _answer_batch(self, body: bytes, accepted: bytes | None) -> bytes | None:
+    def _answer_batch(self, body: bytes, accepted: bytes | None, view: Any) -> list[bytes] | None:
         calls = self._read_batch(body)
-        answers: list[bytes] = []
-        results: list[bytes] = []
+        chunks: list[bytes] = []
+        times: list[tuple[str, int]] = []
+        size = 0
         for members in calls:
-            result = self._results.get(members[b"method"][1:-1].decode())
-            if result is None or _NO_PARAMS.fullmatch(members.get(b"params", b"[]")) is None:
+            times.append((members[b"method"][1:-1].decode(), time.monotonic_ns()))
+            result = self._result_of(members, view)[1]
+            if result is None:
                 return None
-            results.append(result)
-            answers.append(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (members[b"id"], result))
-        joined = b"[" + b",".join(answers) + b"]"
-        if not calls or sum(map(len, results)) > self._response_bytes_max:
+            size += len(result)
+            chunks += [b"," if chunks else b"[", *_answer_of(members[b"id"], result)]
+        chunks.append(b"]")
+        if not calls or size > self._response_bytes_max:
             return None
-        if accepted is not None and len(joined) > self._coded_bytes_min:
+        if accepted is not None and _length(chunks) > self._coded_bytes_min:
             return None
         if self._add_batch is not None:
             self._add_batch(len(calls))
-        for members in calls:
-            if self._finish is not None:
-                self._finish(members[b"method"][1:-1].decode(), time.monotonic_ns(), None)
-        return joined
+        if self._calls is not None:
+            for name, started_ns in times:
+                self._calls.finish(name, started_ns, None)
+        return chunks
 
     def _read_batch(self, body: bytes) -> list[dict[bytes, bytes]]:
         """The calls of an array that is the whole body; none if it is not simple."""
@@ -201,6 +349,28 @@ class SimpleRequests:
             if match is not None and match[1] == b"}":
                 return (members, match.end()) if b"method" in members and b"id" in members else None
         return None
+
+
+def _answer_of(id_text: bytes, result: bytes) -> list[bytes]:
+    head = b'{"jsonrpc":"2.0","id":%b' % id_text
+    return [head, b',"result":', result, b"}"] if result else [head, b"}"]
+
+
+def _length(chunks: list[bytes]) -> int:
+    return sum(map(len, chunks))
+
+
+def _join_small(chunks: list[bytes]) -> list[bytes]:
+    """The same bytes, with only the large pieces by themselves."""
+    joined: list[bytes] = []
+    small: list[bytes] = []
+    for chunk in chunks:
+        if len(chunk) > _COPIED_BYTES_MAX:
+            joined += [b"".join(small), chunk]
+            small = []
+        else:
+            small.append(chunk)
+    return [*joined, b"".join(small)]
 
 
 def _end_of_value(name: bytes, body: bytes, start: int, depth_left: int) -> int | None:

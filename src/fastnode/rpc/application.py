@@ -77,7 +77,9 @@ class RpcApplication:
         health: Callable[[], Health] = Health,
         path_prefix: str = "",
     ) -> None:
-        self.guard: RequestGuard | None = None
+        #: Called when the headers or the guard are replaced.
+        self.on_change: Callable[[], None] = lambda: None
+        self._guard: RequestGuard | None = None
         #: What GET finds beside the probes.
         self.pages: Pages | None = None
         self._path_prefix = path_prefix.encode("ascii")
@@ -100,14 +102,24 @@ class RpcApplication:
             "deflate": json_fields + header_fields(("Content-Encoding", "deflate")),
         }
         self._preflight_fields = common + header_fields(("Access-Control-Allow-Methods", "GET,HEAD,POST"))
+        self.on_change()
+
+    @property
+    def guard(self) -> RequestGuard | None:
+        return self._guard
+
+    @guard.setter
+    def guard(self, guard: RequestGuard | None) -> None:
+        self._guard = guard
+        self.on_change()
 
     # ---- the connection's side ---------------------------------------------------------------
 
     def on_request(
         self, method: bytes, target: bytes, headers: dict[bytes, bytes], body: bytes
     ) -> Response | Coroutine[Any, Any, Response]:
-        if self.guard is not None and not self.guard.admits(method, target, headers):
-            return self.guard.refusal
+        if self._guard is not None and not self._guard.admits(method, target, headers):
+            return self._guard.refusal
         # Fast path. If: POST to the root.  Then: nothing else can be meant.
         if method == b"POST" and target == b"/":
             return self._on_call(headers, body)

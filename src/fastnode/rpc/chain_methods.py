@@ -30,12 +30,13 @@ from fastnode.rpc.chain_parameters import (
     EpochQuery,
 )
 from fastnode.rpc.lookups import block_of_tip, checkpoint_of_tip, find_block, find_checkpoint
-from fastnode.rpc.methods import Call, Method, Parameter, Signature, common
+from fastnode.rpc.methods import Call, Method, Parameter, Signature, Usual, common
 from fastnode.rpc.parameters import BLOCK_HASH, FIELD, TX_HASH, Integer
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
     from fastnode.archiver.records import StoredBlock, StoredCheckpoint
+    from fastnode.rpc.view import View
 
 __all__ = ["METHODS", "methods"]
 
@@ -111,6 +112,20 @@ def _render_block(
     return records.development_block(chain, block, include, checkpoint)
 
 
+def _release_block_at(view: View, number: int) -> bytes | None:
+    return _release_block(view.chain, number)
+
+
+def _joint_block_at(view: View, number: int) -> bytes | None:
+    block = view.chain.block(number)
+    return None if block is None else records.joint_block(view.chain, block)
+
+
+def _development_block_at(view: View, number: int) -> bytes | None:
+    block = view.chain.block(number)
+    return None if block is None else records.development_block(view.chain, block, _NO_OPTIONS, None)
+
+
 def _find_stored_block(chain: ChainView, reference: BlockReference) -> StoredBlock | None:
     number = find_block(chain, reference)
     return None if number is None else chain.block(number)
@@ -136,6 +151,15 @@ def _release_block(chain: ChainView, number: int | None) -> bytes | None:
 def _get_block_data(call: Call, reference: BlockReference) -> bytes | None:
     block = _find_stored_block(call.view.chain, reference)
     return None if block is None else records.block_data(block)
+
+
+def _block_data_at(view: View, number: int) -> bytes | None:
+    block = view.chain.block(number)
+    return None if block is None else records.block_data(block)
+
+
+def _header_at(view: View, number: int) -> bytes | None:
+    return view.chain.header_json(number)
 
 
 def _get_block_header(call: Call, reference: BlockReference | None = None) -> bytes | None:
@@ -250,9 +274,12 @@ class _Receipts:
         self._is_pending = is_pending
 
     def get(self, call: Call, tx_hash: bytes) -> bytes:
+        return self.get_from(call.view, tx_hash)
+
+    def get_from(self, view: View, tx_hash: bytes) -> bytes:
         # Asked before the chain: a tx that is mined in between is found there, never missed by both.
         is_pending = self._is_pending(tx_hash)
-        mined = call.view.chain.tx_receipt_json(tx_hash)
+        mined = view.chain.tx_receipt_json(tx_hash)
         if mined is not None:
             return mined
         if is_pending:
@@ -264,12 +291,20 @@ class _Receipts:
 
 
 def _get_l1_to_l2_message_checkpoint(call: Call, message: bytes) -> bytes | None:
-    index = call.view.chain.l1_to_l2_message_index(message)
+    return _message_checkpoint(call.view, message)
+
+
+def _message_checkpoint(view: View, message: bytes) -> bytes | None:
+    index = view.chain.l1_to_l2_message_index(message)
     return None if index is None else b"%d" % (index // L1_TO_L2_MESSAGES_PER_CHECKPOINT + 1)
 
 
 def _is_l1_to_l2_message_synced(call: Call, message: bytes) -> bytes:
-    return _FALSE if call.view.chain.l1_to_l2_message_index(message) is None else _TRUE
+    return _is_message_synced(call.view, message)
+
+
+def _is_message_synced(view: View, message: bytes) -> bytes:
+    return _FALSE if view.chain.l1_to_l2_message_index(message) is None else _TRUE
 
 
 def _get_l2_to_l1_messages(call: Call, epoch: int) -> bytes:
@@ -410,12 +445,15 @@ def methods(
             name="node_getTxReceipt",
             summary="What became of a transaction: pending, dropped, or mined with its fee and block.",
             handler=receipts.get,
+            usual=Usual(b"h", receipts.get_from),
             **common("TxReceipt", Parameter("txHash", TX_HASH)),
         ),
         Method(
             name="node_getTxEffect",
             summary="Everything that a mined transaction changed.",
             handler=_get_tx_effect,
+            is_kept=True,
+            usual=Usual(b"h", lambda view, tx_hash: view.chain.tx_effect_json(tx_hash)),
             **common("IndexedTxEffect", Parameter("txHash", TX_HASH), may_be_absent=True),
         ),
         *_MESSAGE_METHODS,
@@ -481,6 +519,10 @@ _BLOCK_METHODS: Final = [
         name="node_getBlock",
         summary="One block.",
         handler=_get_block,
+        is_kept=True,
+        usual=Usual(
+            b"b", {"both": _joint_block_at, "release": _release_block_at, "development": _development_block_at}
+        ),
         release=Signature("L2Block", (Parameter("blockParameter", RELEASE_BLOCK),), may_be_absent=True),
         development=Signature(
             "BlockResponse",
@@ -492,24 +534,29 @@ _BLOCK_METHODS: Final = [
         name="node_getBlockByHash",
         summary="The block with a header hash.",
         handler=_get_block_by_hash,
+        is_kept=True,
         release=Signature("L2Block", (Parameter("blockHash", BLOCK_HASH),), may_be_absent=True),
     ),
     Method(
         name="node_getBlockByArchive",
         summary="The block after which the archive tree has a root.",
         handler=_get_block_by_archive,
+        is_kept=True,
         release=Signature("L2Block", (Parameter("archive", FIELD),), may_be_absent=True),
     ),
     Method(
         name="node_getBlockData",
         summary="A block without its transactions.",
         handler=_get_block_data,
+        is_kept=True,
+        usual=Usual(b"b", _block_data_at),
         development=Signature("BlockData", (Parameter("param", DEVELOPMENT_BLOCK),), may_be_absent=True),
     ),
     Method(
         name="node_getBlocks",
         summary="Consecutive blocks.",
         handler=_get_blocks,
+        is_kept=True,
         in_thread=_is_long_range,
         release=Signature("L2Block[]", (Parameter("from", _FROM), Parameter("limit", _LIMIT))),
         development=Signature(
@@ -525,18 +572,22 @@ _BLOCK_METHODS: Final = [
         name="node_getBlockHeader",
         summary="The header of one block; of the newest without a parameter.",
         handler=_get_block_header,
+        is_kept=True,
+        usual=Usual(b"b", _header_at),
         release=Signature("BlockHeader", (Parameter("block", RELEASE_BLOCK, optional=True),), may_be_absent=True),
     ),
     Method(
         name="node_getBlockHeaderByArchive",
         summary="The header of the block after which the archive tree has a root.",
         handler=_get_block_header_by_archive,
+        is_kept=True,
         release=Signature("BlockHeader", (Parameter("archive", FIELD),), may_be_absent=True),
     ),
     Method(
         name="node_getCheckpointedBlocks",
         summary="Consecutive blocks that are in a complete checkpoint, with what L1 says about it.",
         handler=_get_checkpointed_blocks,
+        is_kept=True,
         in_thread=_is_long_range,
         release=Signature("CheckpointedL2Block[]", (Parameter("from", _FROM), Parameter("limit", _LIMIT))),
     ),
@@ -547,6 +598,7 @@ _CHECKPOINT_METHODS: Final = [
         name="node_getCheckpoint",
         summary="One checkpoint by number, slot or tip.",
         handler=_get_checkpoint,
+        is_kept=True,
         in_thread=lambda arguments: arguments[1] is not None and "includeBlocks" in arguments[1],
         development=Signature(
             "CheckpointResponse",
@@ -558,6 +610,7 @@ _CHECKPOINT_METHODS: Final = [
         name="node_getCheckpoints",
         summary="Consecutive complete checkpoints.",
         handler=_get_checkpoints,
+        is_kept=True,
         in_thread=_is_long_range,
         release=Signature("PublishedCheckpoint[]", (Parameter("checkpointNumber", _FROM), Parameter("limit", _LIMIT))),
         development=Signature(
@@ -573,6 +626,7 @@ _CHECKPOINT_METHODS: Final = [
         name="node_getCheckpointsData",
         summary="Complete checkpoints without their blocks: a range, or those of an epoch.",
         handler=_get_checkpoints_data,
+        is_kept=True,
         in_thread=lambda arguments: True,
         development=Signature("CheckpointData[]", (Parameter("query", CHECKPOINTS_QUERY),)),
     ),
@@ -580,6 +634,7 @@ _CHECKPOINT_METHODS: Final = [
         name="node_getCheckpointsDataForEpoch",
         summary="Complete checkpoints of an epoch without their blocks.",
         handler=_get_checkpoints_data_for_epoch,
+        is_kept=True,
         release=Signature("CheckpointData[]", (Parameter("epochNumber", _EPOCH),)),
     ),
 ]
@@ -589,12 +644,16 @@ _MESSAGE_METHODS: Final = [
         name="node_getL1ToL2MessageCheckpoint",
         summary="The checkpoint that inserts an L1-to-L2 message.",
         handler=_get_l1_to_l2_message_checkpoint,
+        is_kept=True,
+        usual=Usual(b"f", _message_checkpoint),
         **common("number", Parameter("l1ToL2Message", FIELD), may_be_absent=True),
     ),
     Method(
         name="node_isL1ToL2MessageSynced",
         summary="Whether the node knows an L1-to-L2 message.",
         handler=_is_l1_to_l2_message_synced,
+        is_kept=True,
+        usual=Usual(b"f", _is_message_synced),
         release=Signature("boolean", (Parameter("l1ToL2Message", FIELD),)),
     ),
     Method(

@@ -41,7 +41,7 @@ from fastnode.rpc.methods import BoundMethod, Call, MethodTable
 from fastnode.rpc.parameters import describe
 from fastnode.rpc.view import View
 
-__all__ = ["Engine", "Reply"]
+__all__ = ["RESULT_HEAD", "RESULT_NAME", "Engine", "Reply", "splice"]
 
 logger = logging.getLogger("fastnode.rpc")
 
@@ -65,6 +65,10 @@ class Engine:
     ``view_source`` is asked once per body; None means that there is no chain to read yet.
     ``executor`` runs the methods that ask for a thread (default: the event loop's).  ``hold_off`` lets calls
     wait for a block that is not there yet.  ``meters`` counts and times every call; None: nobody asks.
+def _do_nothing() -> None:
+    pass
+
+
     """
 
     def __init__(
@@ -78,7 +82,9 @@ class Engine:
         meters: CallMeters | None = None,
     ) -> None:
         self.table = table
-        self.meters = meters
+        #: Called when :attr:`meters` are replaced.
+        self.on_change: Callable[[], None] = _do_nothing
+        self._meters = meters
         self.traffic = Traffic()
         self._hold_off = hold_off
         self.limits = limits or Limits()
@@ -94,7 +100,16 @@ class Engine:
         """The answer to one call that is no notification and has been read already: what :meth:`handle` says to it."""
         call = Call(view, self.table.method_set, self.limits.response_bytes_max)
         request = {"method": name, "params": params}
-        return self._measure(request, id_text, call) if self.meters else self._dispatch(request, id_text, call)
+    @property
+    def meters(self) -> CallMeters | None:
+        return self._meters
+
+    @meters.setter
+    def meters(self, meters: CallMeters | None) -> None:
+        self._meters = meters
+        self.on_change()
+
+        return self._measure(request, id_text, call) if self._meters else self._dispatch(request, id_text, call)
 
     def handle(self, body: bytes) -> Reply | Coroutine[Any, Any, Reply]:
         """The answer to one request body.  Raises for nothing that a body can hold."""
@@ -110,8 +125,8 @@ class Engine:
     # ---- batches ---------------------------------------------------------------------------
 
     def _answer_batch(self, requests: list[Any], ids: IdTexts, call: Call) -> Reply | Coroutine[Any, Any, Reply]:
-        if self.meters is not None:
-            self.meters.add_batch(len(requests))
+        if self._meters is not None:
+            self._meters.add_batch(len(requests))
         if not requests:
             return _error_reply(InvalidRequest("Invalid request: the batch is empty"), NULL_ID)
         limit = self.limits.batch_calls_max
@@ -149,14 +164,15 @@ class Engine:
         is_notification = "id" not in request
         id_text = NULL_ID if is_notification else ids.text(request["id"], index)
         if (flaw := _flaw_of(request)) is not None:
-            return _error_reply(InvalidRequest(f"Invalid request: {flaw}"), id_text)
-        reply = self._measure(request, id_text, call) if self.meters else self._dispatch(request, id_text, call)
+            error = self._charge(call.client, None) or InvalidRequest(f"Invalid request: {flaw}")
+            return _error_reply(error, id_text)
+        reply = self._measure(request, id_text, call) if self._meters else self._dispatch(request, id_text, call)
         if not is_notification:
             return reply
         return _SILENCE if isinstance(reply, Reply) else _silenced(reply)
 
     def _measure(self, request: dict[str, Any], id_text: bytes, call: Call) -> Reply | Coroutine[Any, Any, Reply]:
-        meters = self.meters
+        meters = self._meters
         assert meters is not None
         started_ns = call_meter.now_ns()
         reply = self._dispatch(request, id_text, call)
@@ -223,7 +239,7 @@ class Engine:
 
     def _reply(self, outcome: bytes | RpcError | None, id_text: bytes, call: Call) -> Reply:
         if outcome is None:
-            return Reply(b'{"jsonrpc":"2.0","id":%b}' % id_text)
+            return splice(id_text, None)
         if isinstance(outcome, bytes):
             try:
                 call.require_bytes(len(outcome))
@@ -231,7 +247,7 @@ class Engine:
                 outcome = error
             else:
                 call.bytes_left -= len(outcome)
-                return Reply(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id_text, outcome))
+                return splice(id_text, outcome)
         if isinstance(outcome, ResponseTooLarge):
             self.traffic.rejected["response_size"] += 1
         return _error_reply(outcome, id_text)
@@ -288,3 +304,13 @@ async def _silenced(pending: Awaitable[Reply]) -> Reply:
 def _join(replies: list[Reply]) -> Reply:
     bodies = [reply.body for reply in replies if reply.body is not None]
     return Reply(b"[" + b",".join(bodies) + b"]") if bodies else _SILENCE
+RESULT_HEAD: Final = b'{"jsonrpc":"2.0","id":'
+RESULT_NAME: Final = b',"result":'
+
+
+def splice(id_text: bytes, result: bytes | None) -> Reply:
+    """The answer to a call that went well; None: nothing was found."""
+    if result is None:
+        return Reply(b"%b%b}" % (RESULT_HEAD, id_text))
+    return Reply(b"%b%b%b%b}" % (RESULT_HEAD, id_text, RESULT_NAME, result))
+

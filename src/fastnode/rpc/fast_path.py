@@ -1,10 +1,13 @@
 """The fast path of a connection: what nearly all clients send, answered without taking it apart.
 
-A connection that is at rest hands what it receives to the kernel ``simple_request``.  It finds the whole simple
-requests, answers those whose result is kept, and stops at the first one that it does not answer:
+What a connection receives goes to a kernel, ``fast_connection``, without Python being asked.  While the connection is
+at rest, the kernel ``simple_request`` finds the whole simple requests, answers them, and stops at the first that it
+does not answer:
 
-    simple, result not kept     its method is called here, without reading head and envelope again
-    anything else               the rest of the bytes goes to the strict path (rpc/http.py) as it came
+    result kept since the view was published    spliced
+    params in the usual form                    read in place, the method's direct handler called, spliced
+    simple otherwise                            its method is called here, without reading head and envelope again
+    anything else                               the rest of the bytes goes to the strict path (rpc/http.py) as it came
 
 Both paths give the same answers, count and time the same, and hold the same limits: tests/rpc/test_fast_path.py
 compares them.
@@ -13,15 +16,15 @@ compares them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 import orjson
 
-from fastnode.kernels import simple_request
+from fastnode.kernels import fast_connection, simple_request
 from fastnode.rpc import http
 from fastnode.rpc.application import COMPRESSED_BYTES_MIN, RpcApplication
-from fastnode.rpc.engine import Engine, Reply
+from fastnode.rpc.engine import RESULT_HEAD, RESULT_NAME, Engine, Reply, splice
 from fastnode.rpc.http import CORKED_BYTES_MAX, ConnectionOwner, HttpConnection
 from fastnode.rpc.http_messages import Request, Response, ResponseWriter
 from fastnode.rpc.http_reader import ReadState
@@ -32,10 +35,15 @@ __all__ = ["FastConnection", "FastPath"]
 _IDLE: Final = ReadState.IDLE
 #: Stands for a simple request where its answer is rendered.
 _SIMPLE: Final = Request(b"POST", b"/", {}, b"", is_http_1_0=False, keep_alive=True)
+#: What the results that are kept may take, of one server.
+KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
 
 
 class FastPath:
-    """What the connections of a server share."""
+    """What the connections of a server share.
+
+    Whatever an answer depends on beside the view tells when it changes: the headers, the date, the meters, the guard.
+    """
 
     def __init__(self, engine: Engine, application: RpcApplication, writer: ResponseWriter) -> None:
         limits = engine.limits
@@ -47,130 +55,167 @@ class FastPath:
             batch_calls_max=limits.batch_calls_max,
             response_bytes_max=limits.response_bytes_max,
             coded_bytes_min=COMPRESSED_BYTES_MIN,
+            kept_bytes_max=KEPT_BYTES_MAX,
+            source=engine.view_source,
+            renew=self._renew,
+            find_block=_find_block,
         )
         self._engine = engine
         self.application = application
         self.writer = writer
-        self._kept_names = frozenset(method.name for method in engine.table if method.is_kept)
-        self._results: dict[str, bytes] = {}
-        #: The chain that the kept results are of.  Not the view: whoever holds a view keeps its database open.
-        self._tips: bytes | None = None
-        self._meters: object = self  # nothing has been set yet
-        self._fields = b""
-        self._keeping = b""
+        #: Stands for the view that the kept results are of.  Not the view: whoever holds it keeps its database open.
+        self._view_key: object = self  # of no view
+        for method in engine.table:
+            usual = method.usual
+            self.requests.add_method(
+                method.name,
+                keeps=method.is_kept,
+                shape=None if usual is None else usual.shape,
+                handler=None if usual is None else usual.handler_for(engine.table.method_set),
+                items_max=0 if usual is None else usual.items_max,
+            )
+        engine.on_change = self._renew_meters
+        application.on_change = writer.on_change = self._renew_head
+        self._renew_meters()
+        self._renew_head()
 
-    def renew(self) -> View | None:
-        """Bring everything up to date before a burst, and say which view it is answered from."""
-        engine = self._engine
-        view = engine.view_source()
-        # Each view of a chain has made its own bytes of the tips.
-        tips = None if view is None else view.chain.tips_json
-        if tips is not self._tips or engine.meters is not self._meters:
-            self._tips, self._meters = tips, engine.meters
-            self._results = {}
-            meters = engine.meters
-            if meters is None:
-                self.requests.set_results(self._results, None, None)
-            else:
-                self.requests.set_results(self._results, meters.calls.finish, meters.add_batch)
-        fields, keeping = self.application.json_fields, self.writer.keeping
-        if fields is not self._fields or keeping is not self._keeping:
-            self._fields, self._keeping = fields, keeping
-            self.requests.set_head(b"HTTP/1.1 200 OK\r\n" + fields + b"Content-Length: ", b"\r\n" + keeping)
-        return view
+    def _renew(self, view: View | None) -> None:
+        """Called before a burst is answered from a view that may be another one than before."""
+        key = None if view is None else view.key
+        if key is not self._view_key:
+            self._view_key = key
+            self.requests.forget(0 if view is None else view.chain.tip_number)
+
+    def _renew_meters(self) -> None:
+        meters = self._engine.meters
+        if meters is None:
+            self.requests.set_meters(None, None)
+        else:
+            self.requests.set_meters(meters.calls, meters.add_batch)
+
+    def _renew_head(self) -> None:
+        before = b"HTTP/1.1 200 OK\r\n" + self.application.json_fields + b"Content-Length: "
+        self.requests.set_head(before, b"\r\n" + self.writer.keeping)
+        self.requests.is_open = self.application.guard is None  # a guard asks for every header
 
     def answer_call(self, view: View | None) -> Response | Coroutine[Any, Any, Response] | None:
         """The answer to the simple request that the kernel stopped at; None if its params are not JSON."""
         requests = self.requests
         method, text, id_text, accepted = requests.method, requests.params, requests.id_text, requests.accepted
         assert method is not None
-        try:
-            params: list[Any] = [] if text is None else orjson.loads(text)
-        except orjson.JSONDecodeError:
-            return None
-        reply = self._engine.answer_call(method, params, id_text, view)
-        if not params and method in self._kept_names and isinstance(reply, Reply):
-            self._keep(method, reply, id_text)
+        reply: Reply | Coroutine[Any, Any, Reply]
+        if requests.result is not None:  # it is there, and may be sent in a coding
+            reply = splice(id_text, requests.result or None)
+        else:
+            try:
+                params: list[Any] = [] if text is None else orjson.loads(text)
+            except orjson.JSONDecodeError:
+                return None
+            reply = self._engine.answer_call(method, params, id_text, view)
+            if isinstance(reply, Reply):
+                self._keep(method, text, reply, id_text)
         return self.application.respond(reply, accepted)
 
-    def _keep(self, method: str, reply: Reply, id_text: bytes) -> None:
-        head = b'{"jsonrpc":"2.0","id":%b,"result":' % id_text
-        if reply.error_code is None and reply.body is not None and reply.body.startswith(head):
-            self._results[method] = reply.body[len(head) : -1]
+    def _keep(self, method: str, text: bytes | None, reply: Reply, id_text: bytes) -> None:
+        if reply.error_code is None and reply.body is not None:
+            head = len(RESULT_HEAD) + len(id_text)
+            self.requests.keep(method, text, reply.body[head + len(RESULT_NAME) : -1])
+
+
+def _find_block(view: View, block_hash: bytes) -> int | None:
+    return view.chain.block_number_by_hash(block_hash)
 
 
 class FastConnection(HttpConnection):
-    """A connection with the fast path in front."""
+    """A connection with the fast path in front: its receiver gets the data, and asks here for what is unusual.
 
-    __slots__ = ("_fast", "_idle_s", "_is_resting")
+    While the receiver answers everything, nothing of the connection changes; :meth:`catch_up` brings it to where the
+    strict path would be.
+    """
+
+    __slots__ = ("_fast", "_idle_s", "_receiver", "data_received")
+
+    data_received: Callable[[bytes], None]  # type: ignore[assignment]
 
     def __init__(self, owner: ConnectionOwner, loop: asyncio.AbstractEventLoop, fast: FastPath) -> None:
         super().__init__(owner, loop)
         self._fast = fast
         self._idle_s = self._limits.idle_time_s + http.IDLE_SLACK_S
-        #: Known to be at rest: the last thing that happened was a burst answered by the kernel alone.
-        self._is_resting = False
+        self._receiver = fast_connection.Receiver(fast.requests, self._traffic, loop.time, CORKED_BYTES_MAX)
+        self.data_received = self._receiver.receive
 
-    def data_received(self, data: bytes) -> None:
-        fast = self._fast
-        if not (self._is_resting or self._is_at_rest()) or fast.application.guard is not None:
-            self._is_resting = False
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._receiver.open(self, transport)
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._receiver.close()
+        super().connection_lost(exc)
+
+    # ---- the receiver's side ---------------------------------------------------------------
+
+    def receive_unusual(self, data: bytes) -> None:
+        """What comes while the connection is not known to be at rest, or while a guard looks at everything."""
+        self.wake()
+        if self._fast.requests.is_open and self._is_at_rest():
+            self._receiver.is_resting = True
+            self._receiver.receive(data)
+        else:
             super().data_received(data)
-            return
-        view = fast.renew()
-        requests = fast.requests
-        answers = requests.answer(data, 0, CORKED_BYTES_MAX)
-        # Fast path. If: the burst is answered to its end.  Then: write, and wait for the next one.
-        if requests.position == len(data) and answers is not None:
-            self._write_all(data, answers, requests.count)
-            return
-        self._is_resting = False
+
+    def receive_rest(self, data: bytes, answers: bytes | list[bytes] | None, view: View | None) -> None:
+        """A burst that is not answered to its end; ``answers`` are those that the kernel has given."""
+        self.wake()
         answered = self._answer_simple(data, answers, view)
         if answered < len(data):
             super().data_received(data[answered:] if answered else data)
             return
         self._uncork()
+        self.settle()
+
+    def settle(self) -> None:
+        """After a write that may not have been taken whole."""
         if self._is_write_paused or self._slots:
             self._settle()
         else:
             self._set_deadline()
 
-    def _write_all(self, data: bytes, answers: bytes, count: int) -> None:
-        transport, traffic, reader = self._transport, self._traffic, self._reader
-        assert transport is not None
-        size = len(answers)
-        traffic.received_bytes += len(data)
-        traffic.sent_bytes += size
-        self._unsent_bytes += size
-        reader.begun_count = begun = reader.begun_count + count
-        self._is_resting = True
-        transport.write(answers)
-        if self._is_resting:  # still: it has taken the answers
-            self._timed = (_IDLE, begun)
-            self.deadline = self._loop.time() + self._idle_s
-        else:
-            self._settle()
-
     # ---- what ends the rest ----------------------------------------------------------------
 
+    def wake(self) -> None:
+        self._receiver.is_resting = False
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Note what the receiver has answered since the last time."""
+        receiver, reader = self._receiver, self._reader
+        if receiver.begun == 0:
+            return
+        reader.begun_count += receiver.begun
+        self._unsent_bytes += receiver.unsent_bytes
+        receiver.begun = receiver.unsent_bytes = 0
+        self._timed = (_IDLE, reader.begun_count)
+        self.deadline = receiver.active_at + self._idle_s
+
     def eof_received(self) -> bool:
-        self._is_resting = False
+        self.wake()
         return super().eof_received()
 
     def on_deadline(self) -> None:
-        self._is_resting = False
-        super().on_deadline()
+        self.wake()
+        if self.deadline <= self._loop.time():  # nothing came since it was set
+            super().on_deadline()
 
     def drain(self) -> None:
-        self._is_resting = False
+        self.wake()
         super().drain()
 
     def abort(self) -> None:
-        self._is_resting = False
+        self.wake()
         super().abort()
 
     def pause_writing(self) -> None:
-        self._is_resting = False
+        self.wake()
         super().pause_writing()
 
     # ---- request by request ----------------------------------------------------------------
@@ -189,7 +234,7 @@ class FastConnection(HttpConnection):
             or self._transport is None
         )
 
-    def _answer_simple(self, data: bytes, answers: bytes | None, view: View | None) -> int:
+    def _answer_simple(self, data: bytes, answers: bytes | list[bytes] | None, view: View | None) -> int:
         """Answer simple requests from the start of ``data`` on; how many bytes they are.
 
         ``answers`` are those that the kernel has given already.
@@ -199,8 +244,8 @@ class FastConnection(HttpConnection):
         position = 0
         while True:
             if answers is not None:
-                self._corked.append(answers)
-                self._corked_bytes += len(answers)
+                self._corked += [answers] if isinstance(answers, bytes) else answers
+                self._corked_bytes += requests.size
                 reader.begun_count += requests.count
                 position = requests.position
             elif requests.method is None:
@@ -224,6 +269,6 @@ class FastConnection(HttpConnection):
                     break
             if position == len(data):
                 break
-            answers = requests.answer(data, position, CORKED_BYTES_MAX - self._corked_bytes)
+            answers = requests.answer(data, position, CORKED_BYTES_MAX - self._corked_bytes, view)
         self._traffic.received_bytes += position
         return position

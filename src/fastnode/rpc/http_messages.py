@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Final, NamedTuple
@@ -58,9 +59,11 @@ COPIED_BODY_BYTES_MAX: Final = 64 * 1024
 class ResponseWriter:
     """Renders responses; keeps the header lines that are the same for a second."""
 
-    __slots__ = ("_closing", "_date", "_keep_alive", "keeping")
+    __slots__ = ("_closing", "_date", "_keep_alive", "keeping", "on_change")
 
     def __init__(self, idle_time_s: float) -> None:
+        #: Called when :attr:`keeping` has changed.
+        self.on_change: Callable[[], None] = lambda: None
         self._keep_alive = f"Connection: keep-alive\r\nKeep-Alive: timeout={int(idle_time_s)}\r\n\r\n".encode("ascii")
         self._date = b""
         self.refresh_date()
@@ -71,6 +74,7 @@ class ResponseWriter:
         #: The end of the head of an answer on a connection that is kept.
         self.keeping = self._date + self._keep_alive
         self._closing = self._date + b"Connection: close\r\n\r\n"
+        self.on_change()
 
     def render(self, response: Response, *, keep_alive: bool, omit_body: bool) -> list[bytes]:
         """The response as one or two chunks; ``omit_body`` is for HEAD, whose headers are those of GET."""

@@ -20,11 +20,12 @@ from fastnode.logs.range_queries import (
 )
 from fastnode.logs.tag_queries import private_logs_by_tags, public_logs_by_tags
 from fastnode.rpc.chain_parameters import LOG_FILTER, LogFilter, LogId
-from fastnode.rpc.methods import Call, Method, Parameter, common
+from fastnode.rpc.methods import Call, Method, Parameter, Usual, common
 from fastnode.rpc.parameters import ADDRESS, BLOCK_HASH, FIELD, Integer, Reject, reject_type
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
+    from fastnode.rpc.view import View
 
 __all__ = ["LOGS_MAX", "TAGS_MAX", "TagList", "methods"]
 
@@ -85,6 +86,12 @@ class LogMethods:
         if reference_block is not None and chain.block_number_by_hash(reference_block) is None:
             raise _unknown_block(reference_block)
         return public_logs_by_tags(chain, self._known_tags, contract, tags, page or 0)
+
+    def private_logs_of(self, view: View, tags: bytes) -> bytes:
+        return private_logs_by_tags(view.chain, self._known_tags, tags, 0)
+
+    def public_logs_of(self, view: View, contract: bytes, tags: bytes) -> bytes:
+        return public_logs_by_tags(view.chain, self._known_tags, contract, tags, 0)
 
     # ---- by range --------------------------------------------------------------------------
 
@@ -186,12 +193,14 @@ def methods(known_tags: KnownTags, *, tags_max: int = TAGS_MAX, logs_max: int = 
             name="node_getPrivateLogsByTags",
             summary="Private logs whose siloed tag is one of those given, ten per tag and page.",
             handler=handlers.private_logs_by_tags,
+            usual=Usual(b"t", handlers.private_logs_of, items_max=tags_max),
             **common("TxScopedL2Log[][]", private_tags, _PAGE, _REFERENCE_BLOCK),
         ),
         Method(
             name="node_getPublicLogsByTagsFromContract",
             summary="Public logs of a contract whose first field is one of the tags given, ten per tag and page.",
             handler=handlers.public_logs_by_tags,
+            usual=Usual(b"ht", handlers.public_logs_of, items_max=tags_max),
             **common("TxScopedL2Log[][]", Parameter("contractAddress", ADDRESS), public_tags, _PAGE, _REFERENCE_BLOCK),
         ),
         Method(

@@ -57,13 +57,10 @@ class CallMeters:
         self.batch_calls += calls
 
 
-class Traffic:
+class Traffic(call_meter.ByteCounts):
     """Bytes and refusals of one port."""
 
-    __slots__ = ("received_bytes", "rejected", "sent_bytes")
-
     def __init__(self) -> None:
-        self.received_bytes = 0
-        self.sent_bytes = 0
+        super().__init__()
         #: Requests refused, by the name of the limit that they are above.
         self.rejected: Counter[str] = Counter()

@@ -13,7 +13,7 @@ What a handler answers may depend on the choice: it reads ``call.method_set``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
@@ -33,6 +33,7 @@ __all__ = [
     "Parameter",
     "Signature",
     "common",
+    "Usual",
 ]
 
 MethodSet: TypeAlias = Literal["both", "release", "development"]
@@ -102,6 +103,27 @@ class Method:
     """One JSON-RPC method.  ``name`` carries its namespace, such as ``node_getBlock``."""
 
     name: str
+#: ``handler(view, *values)``: what the method's handler says to the same parameters; may raise for what that refuses.
+DirectHandler: TypeAlias = Callable[..., bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """Parameters in the form that clients write them, and who answers them.
+
+    ``shape`` has a letter for each parameter (_ext/usual_params.pyi): no others may be given.  A block arrives as its
+    number.  Handlers are given by method set where they differ.
+    """
+
+    shape: bytes
+    handler: DirectHandler | Mapping[MethodSet, DirectHandler]
+    #: Of an array among the parameters.
+    items_max: int = 0
+
+    def handler_for(self, method_set: MethodSet) -> DirectHandler:
+        return self.handler[method_set] if isinstance(self.handler, Mapping) else self.handler
+
+
     summary: str
     handler: Handler
     release: Signature | None = None
@@ -115,6 +137,8 @@ class Method:
         """The signature that holds in a set, or None if the method is not in it."""
         if method_set == "release":
             return self.release
+    #: How the fast path calls the method when its parameters have the usual form.
+    usual: Usual | None = None
         if method_set == "development":
             return self.development
         chosen = self.development or self.release
@@ -147,7 +171,9 @@ def _accept_every_block_form(signature: Signature) -> Signature:
 class BoundMethod:
     """A method as one server serves it."""
 
-    __slots__ = ("_in_thread", "_required_count", "handler", "is_kept", "name", "parameters", "signature", "summary")
+    __slots__ = (
+        "_in_thread", "_required_count", "handler", "is_kept", "name", "parameters", "signature", "summary", "usual",
+    )  # fmt: skip
 
     def __init__(self, method: Method, signature: Signature) -> None:
         self.name = method.name
@@ -162,6 +188,7 @@ class BoundMethod:
 
     def wants_thread(self, arguments: Sequence[Any]) -> bool:
         decide = self._in_thread
+        self.usual = method.usual
         return decide if isinstance(decide, bool) else decide(arguments)
 
     def decode(self, values: list[Any]) -> list[Any]:

@@ -10,17 +10,25 @@ block 0 is the genesis (there: the latest state), and ``findLeavesIndexes`` work
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias, TypedDict
 
 from fastnode.errors import ServerError, UnknownBlock
 from fastnode.kernels import encode
 from fastnode.protocol.fields import hex_text, int_from_field
 from fastnode.rpc.chain_parameters import MERKLE_TREE_ID, RELEASE_BLOCK, BlockReference, BlockReferenceKind
 from fastnode.rpc.lookups import find_block
-from fastnode.rpc.methods import Call, Method, Parameter, common
+from fastnode.rpc.methods import Call, Handler, Method, Parameter, Usual, common
 from fastnode.rpc.parameters import ADDRESS, BLOCK_HASH, FIELD, ArrayOf
+from fastnode.rpc.view import View
 from fastnode.world_state.view import WorldStateView
-from fastnode.world_state.witnesses import membership_json, message_json, nullifier_json, public_data_json
+from fastnode.world_state.witnesses import (
+    IndexedWitness,
+    membership_json,
+    message_json,
+    nullifier_json,
+    public_data_json,
+)
 
 __all__ = ["LEAVES_MAX", "METHODS", "reference_block"]
 
@@ -33,8 +41,8 @@ _FIRST_BLOCK: Final = 1
 # ---- the reference block --------------------------------------------------------------------
 
 
-def _state(call: Call) -> WorldStateView:
-    state = call.view.state
+def _state(view: View) -> WorldStateView:
+    state = view.state
     if state is None:
         raise ServerError("This node serves the chain without its state trees")
     return state
@@ -60,12 +68,36 @@ def reference_block(call: Call, reference: BlockReference) -> int:
     return number
 
 
+#: ``read(state, block, *values)``: a question to the trees after a block, and the answer as JSON.
+StateRead: TypeAlias = Callable[..., bytes | None]
+
+
+class ReadHandlers(TypedDict):
+    """Keyword arguments of :class:`Method`."""
+
+    handler: Handler
+    usual: Usual
+    is_kept: bool
+
+
+def _reads(read: StateRead, shape: bytes) -> ReadHandlers:
+    """Both ways to ``read``: with any reference block, and with values of the usual form."""
+
+    def handle(call: Call, reference: BlockReference, *values: Any) -> bytes | None:
+        return read(_state(call.view), reference_block(call, reference), *values)
+
+    def handle_usual(view: View, block: int, *values: Any) -> bytes | None:
+        return read(_state(view), block, *values)
+
+    return {"handler": handle, "usual": Usual(shape, handle_usual), "is_kept": True}
+
+
 # ---- leaves and storage ---------------------------------------------------------------------
 
 
 def find_leaves_indexes(call: Call, reference: BlockReference, tree_id: int, leaves: list[bytes]) -> bytes:
     """``[{l2BlockNumber, l2BlockHash, data} | null]`` in the order asked; ``data`` is the leaf index."""
-    state = _state(call)
+    state = _state(call.view)
     places = state.find_leaves(tree_id, leaves, reference_block(call, reference))
     items = [
         b"null" if place is None else _place_json(index=place[0], block=place[1], block_hash=state.block_hash(place[1]))
@@ -78,17 +110,17 @@ def _place_json(*, index: int, block: int, block_hash: bytes) -> bytes:
     return b'{"l2BlockNumber":%d,"l2BlockHash":"%b","data":"%d"}' % (block, encode.to_hex(block_hash), index)
 
 
-def get_public_storage_at(call: Call, reference: BlockReference, contract: bytes, slot: bytes) -> bytes:
+def public_storage_at(state: WorldStateView, block: int, contract: bytes, slot: bytes) -> bytes:
     """The value of a contract's storage slot; zero when nothing was ever written there."""
-    value = _state(call).public_storage(contract, slot, reference_block(call, reference))
+    value = state.public_storage(contract, slot, block)
     return b'"%b"' % encode.to_hex(value)
 
 
 # ---- witnesses ------------------------------------------------------------------------------
 
 
-def get_nullifier_witness(call: Call, reference: BlockReference, nullifier: bytes) -> bytes | None:
-    witness = _state(call).nullifier_witness(nullifier, reference_block(call, reference))
+def nullifier_witness(state: WorldStateView, block: int, nullifier: bytes) -> bytes | None:
+    witness = state.nullifier_witness(nullifier, block)
     return None if witness is None else nullifier_json(witness)
 
 
@@ -97,36 +129,48 @@ def get_low_nullifier_witness(call: Call, reference: BlockReference, nullifier: 
 
     For one that is in it, the release set answers with its own leaf; the development set refuses.
     """
-    witness = _state(call).low_nullifier_witness(nullifier, reference_block(call, reference))
-    if witness.key == nullifier and _asks_for_development(call, reference):
-        raise ServerError(
-            f"Cannot prove nullifier non-inclusion: nullifier {int_from_field(nullifier)} already exists in the tree"
-        )
+    witness = _state(call.view).low_nullifier_witness(nullifier, reference_block(call, reference))
+    if call.method_set == "development" or reference.is_development_form:
+        _require_absent(witness, nullifier)
     return nullifier_json(witness)
 
 
-def _asks_for_development(call: Call, reference: BlockReference) -> bool:
-    return call.method_set == "development" or reference.is_development_form
+def _low_nullifier_witness(view: View, block: int, nullifier: bytes) -> bytes:
+    """For a block in a form that the release set knows too."""
+    return nullifier_json(_state(view).low_nullifier_witness(nullifier, block))
 
 
-def get_public_data_witness(call: Call, reference: BlockReference, leaf_slot: bytes) -> bytes:
+def _low_nullifier_witness_or_refusal(view: View, block: int, nullifier: bytes) -> bytes:
+    witness = _state(view).low_nullifier_witness(nullifier, block)
+    _require_absent(witness, nullifier)
+    return nullifier_json(witness)
+
+
+def _require_absent(witness: IndexedWitness, nullifier: bytes) -> None:
+    if witness.key == nullifier:
+        raise ServerError(
+            f"Cannot prove nullifier non-inclusion: nullifier {int_from_field(nullifier)} already exists in the tree"
+        )
+
+
+def public_data_witness(state: WorldStateView, block: int, leaf_slot: bytes) -> bytes:
     """The leaf of a tree slot, or the leaf below it when nothing was ever written there."""
-    return public_data_json(_state(call).public_data_witness(leaf_slot, reference_block(call, reference)))
+    return public_data_json(state.public_data_witness(leaf_slot, block))
 
 
-def get_note_hash_witness(call: Call, reference: BlockReference, note_hash: bytes) -> bytes | None:
-    witness = _state(call).note_hash_witness(note_hash, reference_block(call, reference))
+def note_hash_witness(state: WorldStateView, block: int, note_hash: bytes) -> bytes | None:
+    witness = state.note_hash_witness(note_hash, block)
     return None if witness is None else membership_json(witness)
 
 
-def get_message_witness(call: Call, reference: BlockReference, message: bytes) -> bytes | None:
-    witness = _state(call).message_witness(message, reference_block(call, reference))
+def message_witness(state: WorldStateView, block: int, message: bytes) -> bytes | None:
+    witness = state.message_witness(message, block)
     return None if witness is None else message_json(witness)
 
 
-def get_block_hash_witness(call: Call, reference: BlockReference, block_hash: bytes) -> bytes | None:
+def block_hash_witness(state: WorldStateView, block: int, block_hash: bytes) -> bytes | None:
     """A block before the reference block, in the archive that the reference block's header names."""
-    witness = _state(call).block_hash_witness(block_hash, reference_block(call, reference))
+    witness = state.block_hash_witness(block_hash, block)
     return None if witness is None else membership_json(witness)
 
 
@@ -134,7 +178,7 @@ def get_block_hash_witness(call: Call, reference: BlockReference, block_hash: by
 
 
 def get_world_state_sync_status(call: Call) -> bytes:
-    chain, state = call.view.chain, _state(call)
+    chain, state = call.view.chain, _state(call.view)
     tip = state.tip.number
     # Counted from the first block, as in the reference; block 0 can be read too while nothing is pruned.
     oldest = min(max(state.oldest, _FIRST_BLOCK), tip)
@@ -159,6 +203,7 @@ METHODS: Final[list[Method]] = [
         name="node_findLeavesIndexes",
         summary="Index of each leaf in a tree, and the block that inserted it; null for one that is not there.",
         handler=find_leaves_indexes,
+        is_kept=True,
         **common(
             "(DataInBlock|null)[]",
             _REFERENCE,
@@ -169,49 +214,59 @@ METHODS: Final[list[Method]] = [
     Method(
         name="node_getNullifierMembershipWitness",
         summary="Proof that a nullifier is in the nullifier tree.",
-        handler=get_nullifier_witness,
+        **_reads(nullifier_witness, b"bf"),
         **common("NullifierMembershipWitness", _REFERENCE, Parameter("nullifier", FIELD), may_be_absent=True),
     ),
     Method(
         name="node_getLowNullifierMembershipWitness",
         summary="Proof that a nullifier is not in the nullifier tree: the leaf below it points past it.",
         handler=get_low_nullifier_witness,
+        is_kept=True,
+        usual=Usual(
+            b"bf",
+            {
+                "both": _low_nullifier_witness,
+                "release": _low_nullifier_witness,
+                "development": _low_nullifier_witness_or_refusal,
+            },
+        ),
         **common("NullifierMembershipWitness", _REFERENCE, Parameter("nullifier", FIELD), may_be_absent=True),
     ),
     Method(
         name="node_getPublicDataWitness",
         summary="Proof of a public data leaf, or of the leaf below it when its slot was never written.",
-        handler=get_public_data_witness,
+        **_reads(public_data_witness, b"bf"),
         **common("PublicDataWitness", _REFERENCE, Parameter("leafSlot", FIELD), may_be_absent=True),
     ),
     Method(
         name="node_getNoteHashMembershipWitness",
         summary="Proof that a note hash is in the note hash tree.",
-        handler=get_note_hash_witness,
+        **_reads(note_hash_witness, b"bf"),
         **common("MembershipWitness", _REFERENCE, Parameter("noteHash", FIELD), may_be_absent=True),
     ),
     Method(
         name="node_getBlockHashMembershipWitness",
         summary="Proof that a block is an ancestor of the reference block, in the archive its header names.",
-        handler=get_block_hash_witness,
+        **_reads(block_hash_witness, b"bf"),
         **common("MembershipWitness", _REFERENCE, Parameter("blockHash", BLOCK_HASH), may_be_absent=True),
     ),
     Method(
         name="node_getL1ToL2MessageMembershipWitness",
         summary="Leaf index of an L1 to L2 message and proof that it is in the message tree.",
-        handler=get_message_witness,
+        **_reads(message_witness, b"bf"),
         **common("[bigint, SiblingPath]", _REFERENCE, Parameter("l1ToL2Message", FIELD), may_be_absent=True),
     ),
     Method(
         name="node_getPublicStorageAt",
         summary="Value of a contract's public storage slot; zero when nothing was ever written there.",
-        handler=get_public_storage_at,
+        **_reads(public_storage_at, b"bhf"),
         **common("Fr", _REFERENCE, Parameter("contract", ADDRESS), Parameter("slot", FIELD)),
     ),
     Method(
         name="node_getWorldStateSyncStatus",
         summary="Newest block in the state trees, the oldest that can be asked about, and the finalized one.",
         handler=get_world_state_sync_status,
+        is_kept=True,
         **common("WorldStateSyncStatus"),
     ),
 ]

@@ -10,7 +10,7 @@ database snapshots.  A close by hand could hit a reader in the middle of a read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,8 +24,10 @@ __all__ = ["View"]
 class View:
     """``chain`` and ``state`` are immutable and belong to the same tip.
 
-    ``state`` is None in a node that serves the chain without its trees.
+    ``state`` is None in a node that serves the chain without its trees.  ``key`` stands for the view where holding the
+    view itself would keep its databases open.
     """
 
     chain: ChainView
     state: WorldStateView | None = None
+    key: object = field(default_factory=object, compare=False, repr=False)

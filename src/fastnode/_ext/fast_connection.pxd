@@ -1,0 +1,19 @@
+from libc.stdint cimport int64_t
+
+from fastnode._ext.call_meter cimport ByteCounts
+from fastnode._ext.simple_request cimport SimpleRequests
+
+
+cdef class Receiver:
+    cdef:
+        SimpleRequests _requests
+        ByteCounts _traffic
+        object _time
+        Py_ssize_t _bytes_max
+        object _connection          # None before it is open and when it is closed
+        object _write
+        object _writelines
+        public bint is_resting
+        public int64_t begun
+        public int64_t unsent_bytes
+        public object active_at

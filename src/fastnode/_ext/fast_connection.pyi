@@ -1,0 +1,46 @@
+"""What a connection receives, answered without Python being asked as long as it is usual.
+
+The readable form of everything here is ``fastnode/_twins/fast_connection.py``.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from fastnode._ext.call_meter import ByteCounts
+from fastnode._ext.simple_request import SimpleRequests
+
+class _Connection(Protocol):
+    def receive_unusual(self, data: bytes) -> None:
+        """Data that comes while the receiver does not rest, or the requests are closed."""
+
+    def receive_rest(self, data: bytes, answers: bytes | list[bytes] | None, view: Any) -> None:
+        """A burst that the requests did not answer to its end; where they stopped they say themselves."""
+
+    def settle(self) -> None:
+        """The answers are written, but writing them ended the rest."""
+
+class _Transport(Protocol):
+    def write(self, data: bytes) -> None: ...
+    def writelines(self, chunks: Sequence[bytes]) -> None: ...
+
+class Receiver:
+    """Gets the data of one connection; ``time`` is the loop's, and a burst is answered up to ``bytes_max`` bytes."""
+
+    def __init__(
+        self, requests: SimpleRequests, traffic: ByteCounts, time: Callable[[], float], bytes_max: int
+    ) -> None: ...
+    def open(self, connection: _Connection, transport: Any) -> None:
+        """To be called before the first data."""
+
+    def close(self) -> None:
+        """Let go of the connection."""
+
+    def receive(self, data: bytes) -> None:
+        """A burst.  ``data_received`` of the protocol."""
+
+    #: The connection waits for a request, and nothing is under way: whole bursts are answered here.
+    is_resting: bool
+    #: Requests that were answered here and the bytes of their answers, and when the last one was.
+    begun: int
+    unsent_bytes: int
+    active_at: float

@@ -1,0 +1,49 @@
+# The data of one connection.  The stub (fast_connection.pyi) says what everything does.
+
+from cpython.bytes cimport PyBytes_GET_SIZE
+
+from fastnode._ext.call_meter cimport ByteCounts
+from fastnode._ext.simple_request cimport SimpleRequests
+
+
+cdef class Receiver:
+    def __cinit__(self, SimpleRequests requests not None, ByteCounts traffic not None, time, Py_ssize_t bytes_max):
+        self._requests = requests
+        self._traffic = traffic
+        self._time = time
+        self._bytes_max = bytes_max
+
+    def open(self, connection, transport):
+        self._connection = connection
+        self._write = transport.write
+        self._writelines = transport.writelines
+
+    def close(self):
+        self.is_resting = False
+        self._connection = self._write = self._writelines = None
+
+    def receive(self, bytes data not None):
+        cdef SimpleRequests requests = self._requests
+        cdef object view
+        cdef object answers
+        if not (self.is_resting and requests.is_open):
+            if self._connection is not None:
+                self._connection.receive_unusual(data)
+            return
+        view = requests.begin_c()
+        answers = requests.answer_c(data, 0, self._bytes_max, view)
+        # Fast path. If: the burst is answered to its end.  Then: write, and wait for the next one.
+        if answers is None or requests.position != PyBytes_GET_SIZE(data):
+            self._connection.receive_rest(data, answers, view)
+            return
+        self.begun += requests.count
+        self.unsent_bytes += requests.size
+        self._traffic.received_bytes += PyBytes_GET_SIZE(data)
+        self._traffic.sent_bytes += requests.size
+        self.active_at = self._time()
+        if type(answers) is bytes:
+            self._write(answers)
+        else:
+            self._writelines(answers)
+        if not self.is_resting and self._connection is not None:
+            self._connection.settle()

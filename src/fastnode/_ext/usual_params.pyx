@@ -1,0 +1,163 @@
+# Parameters in the form that clients write them.  The stub (usual_params.pyi) says what everything does.
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
+from libc.stdint cimport uint8_t
+from libc.string cimport memcmp, memcpy, memset
+
+from fastnode._ext.encode cimport (
+    TEXT_FIELD_BYTES, TEXT_FIELD_HEX_DIGITS, text_field_is_canonical, text_read_hex,
+)
+
+cdef enum:
+    NUMBER_DIGITS_MAX = 9
+    HASH_TEXT_BYTES = 68        # quotes, the prefix, 64 digits
+
+cdef const char *LATEST = b'"latest"'
+cdef enum:
+    LATEST_BYTES = 8
+
+
+def read(bytes shape not None, bytes text not None, tip, Py_ssize_t items_max):
+    cdef const char *at = PyBytes_AS_STRING(text)
+    cdef tuple values = read_params(shape, at, at + PyBytes_GET_SIZE(text), None, tip, items_max)
+    return None if values is None else values[1:]
+
+
+cdef tuple read_params(
+    bytes shape, const char *at, const char *end, object first, object tip, Py_ssize_t items_max
+):
+    cdef const char *letters = PyBytes_AS_STRING(shape)
+    cdef Py_ssize_t count = PyBytes_GET_SIZE(shape)
+    cdef tuple values
+    cdef object value
+    cdef Py_ssize_t index
+    at = skip_blanks(at, end)
+    if at == end or at[0] != c"[":
+        return None
+    values = PyTuple_New(count + 1)
+    Py_INCREF(first)
+    PyTuple_SET_ITEM(values, 0, first)
+    for index in range(count):
+        at = skip_blanks(at + 1, end)
+        value = None
+        if at < end:
+            if letters[index] == c"b":
+                value = _read_block(&at, end, tip)
+            elif letters[index] == c"f":
+                value = _read_field(&at, end)
+            elif letters[index] == c"h":
+                value = _read_hash(&at, end)
+            elif letters[index] == c"t":
+                value = _read_fields(&at, end, items_max)
+        Py_INCREF(value)
+        PyTuple_SET_ITEM(values, index + 1, value)
+        if value is None:
+            _fill(values, index + 2, count + 1)
+            return None
+        at = skip_blanks(at, end)
+        if at == end or at[0] != (c"," if index + 1 < count else c"]"):
+            _fill(values, index + 2, count + 1)
+            return None
+    return values if skip_blanks(at + 1, end) == end else None
+
+
+cdef _fill(tuple values, Py_ssize_t start, Py_ssize_t end):
+    """A tuple that is given up must be whole."""
+    cdef Py_ssize_t index
+    for index in range(start, end):
+        Py_INCREF(None)
+        PyTuple_SET_ITEM(values, index, None)
+
+
+cdef object _read_block(const char **place, const char *end, object tip):
+    cdef const char *at = place[0]
+    cdef const char *first = at
+    cdef long number = 0
+    if at[0] == c'"':
+        if end - at >= LATEST_BYTES and memcmp(at, LATEST, LATEST_BYTES) == 0:
+            place[0] = at + LATEST_BYTES
+            return tip
+        return _read_hash(place, end)
+    while at < end and c"0" <= at[0] <= c"9":
+        number = number * 10 + (at[0] - c"0")
+        at += 1
+        if at - first > NUMBER_DIGITS_MAX:
+            return None
+    if at == first or (first[0] == c"0" and at - first > 1):
+        return None
+    place[0] = at
+    return number
+
+
+cdef object _read_hash(const char **place, const char *end):
+    """``0x`` and all 64 digits."""
+    cdef const char *at = place[0]
+    cdef bytes field
+    if end - at < HASH_TEXT_BYTES or memcmp(at, b'"0x', 3) != 0 or at[HASH_TEXT_BYTES - 1] != c'"':
+        return None
+    field = PyBytes_FromStringAndSize(NULL, TEXT_FIELD_BYTES)
+    if not _read_digits(at + 3, <uint8_t *>PyBytes_AS_STRING(field)):
+        return None
+    place[0] = at + HASH_TEXT_BYTES
+    return field
+
+
+cdef object _read_field(const char **place, const char *end):
+    """``0x`` and 1 to 64 digits."""
+    cdef const char *at = place[0]
+    cdef const char *first
+    cdef Py_ssize_t length
+    cdef uint8_t[TEXT_FIELD_HEX_DIGITS] padded
+    cdef bytes field
+    if end - at < 3 or memcmp(at, b'"0x', 3) != 0:
+        return None
+    first = at = at + 3
+    while at < end and at[0] != c'"' and at - first <= TEXT_FIELD_HEX_DIGITS:
+        at += 1
+    length = at - first
+    if at == end or at[0] != c'"' or length == 0 or length > TEXT_FIELD_HEX_DIGITS:
+        return None
+    memset(padded, c"0", TEXT_FIELD_HEX_DIGITS - length)
+    memcpy(padded + (TEXT_FIELD_HEX_DIGITS - length), first, length)
+    field = PyBytes_FromStringAndSize(NULL, TEXT_FIELD_BYTES)
+    if not _read_digits(<const char *>padded, <uint8_t *>PyBytes_AS_STRING(field)):
+        return None
+    place[0] = at + 1
+    return field
+
+
+cdef object _read_fields(const char **place, const char *end, Py_ssize_t items_max):
+    """An array of fields with all their digits, joined."""
+    cdef const char *at = place[0]
+    cdef bytes fields
+    cdef uint8_t *field
+    cdef Py_ssize_t count = 0
+    if at[0] != c"[":
+        return None
+    # No more than these fit into the text, so that a long list of few does not take memory.
+    items_max = min(items_max, (end - at) // HASH_TEXT_BYTES)
+    fields = PyBytes_FromStringAndSize(NULL, items_max * TEXT_FIELD_BYTES)
+    field = <uint8_t *>PyBytes_AS_STRING(fields)
+    while True:
+        at = skip_blanks(at + 1, end)
+        if count == items_max or end - at < HASH_TEXT_BYTES or memcmp(at, b'"0x', 3) != 0:
+            return None
+        if at[HASH_TEXT_BYTES - 1] != c'"' or not _read_digits(at + 3, field):
+            return None
+        count += 1
+        field += TEXT_FIELD_BYTES
+        at = skip_blanks(at + HASH_TEXT_BYTES, end)
+        if at == end:
+            return None
+        if at[0] == c"]":
+            break
+        if at[0] != c",":
+            return None
+    place[0] = at + 1
+    return fields if count == items_max else fields[:count * TEXT_FIELD_BYTES]
+
+
+cdef inline bint _read_digits(const char *digits, uint8_t *field) noexcept:
+    return text_read_hex(<const uint8_t *>digits, TEXT_FIELD_BYTES, field) and text_field_is_canonical(field)

@@ -1,0 +1,124 @@
+"""Parameters in their usual form: the kernel, its twin, and the parameter types of the method table."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastnode._twins import usual_params as twin
+from fastnode.kernels import usual_params as kernel
+from fastnode.protocol.fields import MODULUS
+from fastnode.rpc.chain_parameters import DEVELOPMENT_BLOCK, BlockReference, BlockReferenceKind
+from fastnode.rpc.log_methods import TagList
+from fastnode.rpc.parameters import ADDRESS, FIELD, TX_HASH, ParameterType
+
+MODULES = [kernel, twin]
+TIP = 106
+ITEMS_MAX = 3
+
+hex_digits = st.text("0123456789abcdefABCDEF", min_size=0, max_size=66)
+full_hashes = st.integers(0, MODULUS - 1).map(lambda number: f"0x{number:064x}")
+odd_texts = st.sampled_from(
+    [
+        "latest",
+        "proven",
+        "Latest",
+        "0x",
+        "0X1",
+        "0x1 ",
+        "7",
+        "",
+        "0xg",
+        f"0x{MODULUS:x}",
+        f"0x{MODULUS - 1:x}",
+        "é",
+        "\\",
+    ]
+)
+texts = st.one_of(full_hashes, hex_digits.map(lambda digits: "0x" + digits), odd_texts)
+blocks = st.one_of(st.integers(-2, 10**10), texts, st.sampled_from([1.0, 1e3, None, True, {}]))
+tags = st.one_of(st.lists(st.one_of(full_hashes, texts), max_size=4), texts, st.none())
+VALUES = {"b": blocks, "f": texts, "h": texts, "t": tags}
+TYPES: dict[str, tuple[ParameterType, ...]] = {
+    "b": (DEVELOPMENT_BLOCK,),
+    "f": (FIELD,),
+    "h": (TX_HASH, ADDRESS),
+    "t": (TagList("tags", ITEMS_MAX),),
+}
+
+
+@st.composite
+def calls(draw: Any) -> tuple[str, str]:
+    """A shape, and a text of params that hardly ever has it by chance."""
+    shape = draw(st.text("bfht", min_size=1, max_size=3))
+    values = [draw(VALUES[letter]) for letter in shape]
+    if draw(st.integers(0, 9)) == 0:
+        values.append(draw(texts))
+    blank = draw(st.sampled_from(["", "", " ", "\t\n", "\r"]))
+    text = json.dumps(values, ensure_ascii=False, separators=(blank + "," + blank, ":"))
+    if draw(st.integers(0, 9)) == 0:
+        place = draw(st.integers(0, len(text)))
+        text = text[:place] + draw(st.sampled_from([" ", ",", "]", "[", '"', "0", "\\", "\x00"])) + text[place:]
+    return shape, blank + text + blank
+
+
+@given(call=calls())
+@settings(deadline=None, max_examples=3000)
+def test_kernel_and_twin_read_the_same(call: tuple[str, str]) -> None:
+    shape, text = call
+    first, second = (module.read(shape.encode(), text.encode(), TIP, ITEMS_MAX) for module in MODULES)
+    assert first == second
+
+
+@given(call=calls())
+@settings(deadline=None, max_examples=3000)
+def test_what_is_read_is_what_the_parameter_types_read(call: tuple[str, str]) -> None:
+    shape, text = call
+    values = kernel.read(shape.encode(), text.encode(), TIP, ITEMS_MAX)
+    if values is None:
+        return
+    for letter, value, given_value in zip(shape, values, orjson.loads(text), strict=True):
+        for kind in TYPES[letter]:
+            decoded = kind.decode(given_value)
+            assert value == (decoded if not isinstance(decoded, BlockReference) else number_or_hash(decoded))
+
+
+def number_or_hash(reference: BlockReference) -> Any:
+    if reference.kind is BlockReferenceKind.TIP:
+        assert reference.value == "proposed"
+        assert not reference.is_development_form
+        return TIP
+    assert reference.kind in (BlockReferenceKind.NUMBER, BlockReferenceKind.HASH)
+    return reference.value
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_the_usual_forms_are_read(module: Any) -> None:
+    field = f"0x{7:064x}"
+    usual = f'["latest","0x7", "{field}"]'.encode()
+    assert module.read(b"bfh", usual, TIP, 0) == (TIP, bytes(31) + b"\x07", bytes(31) + b"\x07")
+    assert module.read(b"b", b"[0]", TIP, 0) == (0,)
+    assert module.read(b"b", b" [ 123456789 ] ", TIP, 0) == (123456789,)
+    assert module.read(b"b", f'["{field}"]'.encode(), TIP, 0) == (bytes(31) + b"\x07",)
+    assert module.read(b"t", f'[["{field}" , "{field}"]]'.encode(), TIP, 2) == ((bytes(31) + b"\x07") * 2,)
+
+
+@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize(
+    "text",
+    ["", "[", "[]", "[1", "[1,", "[1]x", "[01]", "[-1]", "[1234567890]", '["0x7"]', "[1,2]", "1", "[1.0]", "[1e2]"],
+)
+def test_unusual_forms_are_left_alone(module: Any, text: str) -> None:
+    assert module.read(b"b", text.encode(), TIP, 0) is None
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_more_items_than_allowed_are_left_alone(module: Any) -> None:
+    tag = f'"0x{7:064x}"'
+    assert module.read(b"t", f"[[{tag},{tag}]]".encode(), TIP, 1) is None
+    assert module.read(b"t", b"[[]]", TIP, 1) is None
