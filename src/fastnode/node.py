@@ -31,7 +31,7 @@ from fastnode.archiver.store import ArchiverStore
 from fastnode.chain_data import ChainData, ChainOptions
 from fastnode.config.consistency import check_settings
 from fastnode.config.settings import Settings
-from fastnode.errors import StartError
+from fastnode.errors import SettingError, StartError
 from fastnode.following.publication import Publication
 from fastnode.following.rollback import SyncOperator
 from fastnode.following.service import Following
@@ -57,7 +57,9 @@ from fastnode.rpc.health import Health
 from fastnode.rpc.hold_off import HoldOff
 from fastnode.rpc.meters import CallMeters
 from fastnode.rpc.methods import Method, MethodSet, MethodTable
-from fastnode.rpc.openrpc import discovery
+from fastnode.rpc.openrpc import DISCOVER, discovery
+from fastnode.rpc.provider_limits import ProviderLimits
+from fastnode.rpc.provider_rules import read_provider_rules
 from fastnode.rpc.server import HttpServer, RpcServer, describe_bind_error
 from fastnode.rpc.version_headers import version_headers
 from fastnode.rpc.view import View
@@ -115,6 +117,7 @@ class Node:
         self._stop_restoring = threading.Event()
         self._hold_off: HoldOff | None = None
         self._log_tail = LogTail()
+        self._public_names: frozenset[str] = frozenset()
         self._failure: asyncio.Future[None] | None = None
         self._is_stopping = False
 
@@ -364,6 +367,9 @@ class Node:
             ),
         )
         self.public = self._server(methods, settings.host, settings.port, headers)
+        self._public_names = frozenset(method.name for method in methods) | {DISCOVER}
+        if settings.rpc_limits is not None:
+            self._limit_clients(settings.rpc_limits)
         await _listen(self.public, settings.port, "--port")
         offenses = None if sentinel is None else self._watch_offenses(sentinel, configuration)
         operator_methods = admin_methods(configuration, validators, self._sync_operator, self._uploads, offenses)
@@ -469,6 +475,21 @@ class Node:
             health=self._health,
             path_prefix=settings.api_prefix,
         )
+
+    def _limit_clients(self, file: Path) -> None:
+        assert self.public is not None
+        rules = read_provider_rules(file, self._public_names)
+        self.public.set_provider_limits(ProviderLimits(rules))
+        logger.info("limits of clients", extra=fields(file=file, keys=len(rules.keys)))
+
+    def reload_limits(self) -> None:
+        """Read the limits of clients again; if anything is wrong with them, those from before stay."""
+        if self.settings.rpc_limits is None or self.public is None:
+            return
+        try:
+            self._limit_clients(self.settings.rpc_limits)
+        except SettingError as error:
+            logger.error("the limits of clients stay as they were", extra=fields(reason=error))
 
     # ---- what it says of itself --------------------------------------------------------------
 

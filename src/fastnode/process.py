@@ -56,6 +56,8 @@ async def _run_until_stopped(node: Node) -> None:
     try:
         # A start may have to wait for other nodes; a signal ends that too.
         if await _first_of(asyncio.ensure_future(node.start()), stopping):
+            if node.settings.rpc_limits is not None:
+                asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, node.reload_limits)
             notify(READY)
             try:
                 await _first_of(asyncio.ensure_future(node.wait_for_failure()), stopping)

@@ -398,6 +398,13 @@ class Settings(ValidatorSettings, BuildingSettings, OperatorSettings, Observabil
         RPC,
         "HTTP status of a JSON-RPC error answer to a single call.",
     )
+    rpc_limits: Path | None = setting(
+        None,
+        FilePath(metavar="FILE"),
+        RPC,
+        "TOML or JSON file with API keys, budgets by key and address, lists of methods, origins and trusted proxies "
+        "for the public interface; read again on SIGHUP.",
+    )
     rpc_max_connections: int = setting(
         16_384,
         Integer(1, 1_000_000),

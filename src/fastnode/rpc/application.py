@@ -15,6 +15,7 @@ carries a JSON-RPC error, because the client's code that reads it expects one.
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Executor
@@ -30,6 +31,7 @@ from fastnode.rpc.guard import RequestGuard
 from fastnode.rpc.health import PROBE_PATHS, Health, answer_probe
 from fastnode.rpc.http_messages import Response, header_fields
 from fastnode.rpc.meters import LIMITS_BY_STATUS
+from fastnode.rpc.provider_limits import REFUSAL_DELAY_S, Client
 
 __all__ = ["Pages", "RpcApplication"]
 
@@ -44,6 +46,10 @@ _JSON_TYPE: Final = re.compile(
 _ABSOLUTE_TARGET: Final = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
 #: Header names that may be sent back to a browser that asks whether it may send them.
 _HEADER_NAMES: Final = re.compile(rb"[\w!#$%&'*+.^`|~-]+(?:[ \t]*,[ \t]*[\w!#$%&'*+.^`|~-]+)*", re.ASCII)
+#: What a browser is told unless there is a list of origins.
+ANY_ORIGIN: Final = header_fields(("Access-Control-Allow-Origin", "*"))
+#: Said where a notification is refused.
+_OVER_BUDGET: Final = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32005,"message":"Rate limit exceeded"}}'
 #: Of requests whose body could not be read or understood.
 _STATUSES_WITH_RPC_ERROR: Final = frozenset({HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE})
 
@@ -91,7 +97,7 @@ class RpcApplication:
 
     def set_headers(self, headers: Sequence[tuple[str, str]]) -> None:
         """Replace the headers of every response, from the next one on."""
-        common = header_fields(("Vary", "Accept-Encoding, Origin"), ("Access-Control-Allow-Origin", "*"), *headers)
+        common = header_fields(("Vary", "Accept-Encoding, Origin")) + ANY_ORIGIN + header_fields(*headers)
         json_fields = common + header_fields(("Content-Type", "application/json; charset=utf-8"))
         text_fields = common + header_fields(("Content-Type", "text/plain; charset=utf-8"))
         self._common_fields = common
@@ -116,13 +122,14 @@ class RpcApplication:
     # ---- the connection's side ---------------------------------------------------------------
 
     def on_request(
-        self, method: bytes, target: bytes, headers: dict[bytes, bytes], body: bytes
+        self, method: bytes, target: bytes, headers: dict[bytes, bytes], body: bytes, client: Client | None = None
     ) -> Response | Coroutine[Any, Any, Response]:
+        """``client`` is charged for the calls of the body."""
         if self._guard is not None and not self._guard.admits(method, target, headers):
             return self._guard.refusal
         # Fast path. If: POST to the root.  Then: nothing else can be meant.
         if method == b"POST" and target == b"/":
-            return self._on_call(headers, body)
+            return self._on_call(headers, body, client)
         path = self._without_prefix(_path_of(target))
         if self.pages is not None and method in (b"GET", b"HEAD"):
             page = self.pages.on_get(path, target, headers)
@@ -130,7 +137,7 @@ class RpcApplication:
                 return page
         if path == b"/":
             if method == b"POST":
-                return self._on_call(headers, body)
+                return self._on_call(headers, body, client)
             return self._on_other_verb(method, headers, "POST" if self.pages is None else "GET, HEAD, POST")
         if path in PROBE_PATHS:
             if method in (b"GET", b"HEAD"):
@@ -172,14 +179,20 @@ class RpcApplication:
     def _count_refusal(self, status: HTTPStatus) -> None:
         limit = LIMITS_BY_STATUS.get(status)
         if limit is not None:
-            self._engine.traffic.rejected[limit] += 1
+            self.count_rejected(limit)
+
+    def count_rejected(self, limit: str) -> None:
+        """Count a request that a limit refuses."""
+        self._engine.traffic.rejected[limit] += 1
 
     def _text(self, status: HTTPStatus) -> Response:
         return Response(status, self._text_fields, status.phrase.encode())
 
     # ---- JSON-RPC ----------------------------------------------------------------------------
 
-    def _on_call(self, headers: dict[bytes, bytes], body: bytes) -> Response | Coroutine[Any, Any, Response]:
+    def _on_call(
+        self, headers: dict[bytes, bytes], body: bytes, client: Client | None
+    ) -> Response | Coroutine[Any, Any, Response]:
         coding = headers.get(b"content-encoding")
         if coding is not None and (refusal_or_body := self._inflate(coding, body)) is not None:
             if isinstance(refusal_or_body, Response):
@@ -187,7 +200,7 @@ class RpcApplication:
             body = refusal_or_body
         is_json_type = _JSON_TYPE.fullmatch(headers.get(b"content-type", b"")) is not None
         accepted = headers.get(b"accept-encoding")
-        reply = self._engine.handle(body)
+        reply = self._engine.handle(body, client)
         if not isinstance(reply, Reply):
             return self._respond_later(reply, accepted)
         if not is_json_type and reply.error_code == ParseError.code:
@@ -232,6 +245,8 @@ class RpcApplication:
 
     def _respond(self, reply: Reply, accepted: bytes | None) -> Response | Coroutine[Any, Any, Response]:
         body = reply.body
+        if reply.retry_after_s is not None:
+            return self._refuse_later(body, reply.retry_after_s)
         if body is None:
             return Response(HTTPStatus.NO_CONTENT, self._common_fields, None)
         status = HTTPStatus.OK if reply.error_code is None else self._error_status
@@ -243,6 +258,12 @@ class RpcApplication:
         if len(body) > COMPRESSED_ON_LOOP_BYTES_MAX:
             return self._compress_in_thread(status, coding, body)
         return Response(status, self._coded_fields[coding], deflate(body, coding))
+
+    async def _refuse_later(self, body: bytes | None, retry_after_s: float) -> Response:
+        """429 for a client that has no budget for anything that it asked for."""
+        await asyncio.sleep(REFUSAL_DELAY_S)
+        retry_after = header_fields(("Retry-After", str(max(1, math.ceil(retry_after_s)))))
+        return Response(HTTPStatus.TOO_MANY_REQUESTS, self._json_fields + retry_after, body or _OVER_BUDGET)
 
     async def _compress_in_thread(self, status: HTTPStatus, coding: Coding, body: bytes) -> Response:
         loop = asyncio.get_running_loop()

@@ -27,6 +27,7 @@ from fastnode.errors import (
     InvalidRequest,
     MethodNotFound,
     ParseError,
+    RateLimited,
     ResponseTooLarge,
     RpcError,
     UnknownBlock,
@@ -39,6 +40,7 @@ from fastnode.rpc.limits import Limits
 from fastnode.rpc.meters import CallMeters, Traffic
 from fastnode.rpc.methods import BoundMethod, Call, MethodTable
 from fastnode.rpc.parameters import describe
+from fastnode.rpc.provider_limits import Client
 from fastnode.rpc.view import View
 
 __all__ = ["RESULT_HEAD", "RESULT_NAME", "Engine", "Reply", "splice"]
@@ -50,13 +52,21 @@ _NO_PARAMETERS: Final[list[Any]] = []
 
 
 class Reply(NamedTuple):
-    """``body`` None: there is nothing to say.  ``error_code`` is set if the whole body is one error object."""
+    """``body`` None: there is nothing to say.  ``error_code`` is set if the whole body is one error object.
+
+    ``retry_after_s`` is set if nothing of the request was answered because its client has no budget left.
+    """
 
     body: bytes | None
     error_code: int | None = None
+    retry_after_s: float | None = None
 
 
 _SILENCE: Final = Reply(None)
+
+
+def _do_nothing() -> None:
+    pass
 
 
 class Engine:
@@ -65,10 +75,6 @@ class Engine:
     ``view_source`` is asked once per body; None means that there is no chain to read yet.
     ``executor`` runs the methods that ask for a thread (default: the event loop's).  ``hold_off`` lets calls
     wait for a block that is not there yet.  ``meters`` counts and times every call; None: nobody asks.
-def _do_nothing() -> None:
-    pass
-
-
     """
 
     def __init__(
@@ -94,12 +100,6 @@ def _do_nothing() -> None:
         #: Unexpected exceptions in methods: each one is a bug, logged with its traceback.
         self.internal_fault_count = 0
 
-    def answer_call(
-        self, name: str, params: list[Any], id_text: bytes, view: View | None
-    ) -> Reply | Coroutine[Any, Any, Reply]:
-        """The answer to one call that is no notification and has been read already: what :meth:`handle` says to it."""
-        call = Call(view, self.table.method_set, self.limits.response_bytes_max)
-        request = {"method": name, "params": params}
     @property
     def meters(self) -> CallMeters | None:
         return self._meters
@@ -109,18 +109,36 @@ def _do_nothing() -> None:
         self._meters = meters
         self.on_change()
 
+    def answer_call(
+        self, name: str, params: list[Any], id_text: bytes, view: View | None, client: Client | None = None
+    ) -> Reply | Coroutine[Any, Any, Reply]:
+        """The answer to one call that is no notification and has been read already: what :meth:`handle` says to it."""
+        call = Call(view, self.table.method_set, self.limits.response_bytes_max, client)
+        request = {"method": name, "params": params}
         return self._measure(request, id_text, call) if self._meters else self._dispatch(request, id_text, call)
 
-    def handle(self, body: bytes) -> Reply | Coroutine[Any, Any, Reply]:
-        """The answer to one request body.  Raises for nothing that a body can hold."""
+    def handle(self, body: bytes, client: Client | None = None) -> Reply | Coroutine[Any, Any, Reply]:
+        """The answer to one request body, for which ``client`` is charged.  Raises for nothing that a body can hold."""
+        if client is not None and (refusal := client.refusal_unread(len(body))) is not None:
+            self.traffic.rejected["rate"] += 1
+            return _error_reply(refusal, NULL_ID)
         try:
             request = json_text.parse(body, depth_max=self.limits.json_depth_max)
         except ParseError as error:
-            return _error_reply(error, NULL_ID)
-        call = Call(self.view_source(), self.table.method_set, self.limits.response_bytes_max)
+            return _error_reply(self._charge(client, None) or error, NULL_ID)
+        call = Call(self.view_source(), self.table.method_set, self.limits.response_bytes_max, client)
         if type(request) is list:
             return self._answer_batch(request, IdTexts(body), call)
         return self._answer(request, IdTexts(body), 0, call)
+
+    def _charge(self, client: Client | None, method: str | None) -> RpcError | None:
+        """The error for a client that must not make a call; ``method`` None: for what is no call."""
+        if client is None:
+            return None
+        refusal = client.refusal_of(method)
+        if refusal is not None:
+            self.traffic.rejected["rate" if isinstance(refusal, RateLimited) else "method"] += 1
+        return refusal
 
     # ---- batches ---------------------------------------------------------------------------
 
@@ -128,12 +146,13 @@ def _do_nothing() -> None:
         if self._meters is not None:
             self._meters.add_batch(len(requests))
         if not requests:
-            return _error_reply(InvalidRequest("Invalid request: the batch is empty"), NULL_ID)
+            flaw = InvalidRequest("Invalid request: the batch is empty")
+            return _error_reply(self._charge(call.client, None) or flaw, NULL_ID)
         limit = self.limits.batch_calls_max
         if len(requests) > limit:
             self.traffic.rejected["batch_size"] += 1
             message = f"Invalid request: a batch of {len(requests)} calls exceeds the limit of {limit}"
-            return _error_reply(InvalidRequest(message), NULL_ID)
+            return _error_reply(self._charge(call.client, None) or InvalidRequest(message), NULL_ID)
         replies: list[Reply] = []
         for index, request in enumerate(requests):
             reply = self._answer(request, ids, index, call)
@@ -160,7 +179,7 @@ def _do_nothing() -> None:
     def _answer(self, request: Any, ids: IdTexts, index: int, call: Call) -> Reply | Coroutine[Any, Any, Reply]:
         if type(request) is not dict:
             message = f"Invalid request: a call must be an object, got {describe(request)}"
-            return _error_reply(InvalidRequest(message), NULL_ID)
+            return _error_reply(self._charge(call.client, None) or InvalidRequest(message), NULL_ID)
         is_notification = "id" not in request
         id_text = NULL_ID if is_notification else ids.text(request["id"], index)
         if (flaw := _flaw_of(request)) is not None:
@@ -169,7 +188,7 @@ def _do_nothing() -> None:
         reply = self._measure(request, id_text, call) if self._meters else self._dispatch(request, id_text, call)
         if not is_notification:
             return reply
-        return _SILENCE if isinstance(reply, Reply) else _silenced(reply)
+        return _silence(reply) if isinstance(reply, Reply) else _silenced(reply)
 
     def _measure(self, request: dict[str, Any], id_text: bytes, call: Call) -> Reply | Coroutine[Any, Any, Reply]:
         meters = self._meters
@@ -189,6 +208,8 @@ def _do_nothing() -> None:
     def _dispatch(self, request: dict[str, Any], id_text: bytes, call: Call) -> Reply | Coroutine[Any, Any, Reply]:
         name = request["method"]
         try:
+            if call.client is not None and (refusal := self._charge(call.client, name)) is not None:
+                raise refusal
             method = self.table.get(name)
             if method is None:
                 raise MethodNotFound(f"Method not found: {_shorten(name)}")
@@ -287,23 +308,6 @@ def _shorten(name: str) -> str:
 
 # ---- parts of an answer -----------------------------------------------------------------------
 
-
-def _error_reply(error: RpcError, id_text: bytes) -> Reply:
-    # A message may quote what a client sent; a lone surrogate in it has no UTF-8 form.
-    message = orjson.dumps(error.message.encode("utf-8", "backslashreplace").decode("utf-8"))
-    data = b"" if error.data is None else b',"data":' + orjson.dumps(error.data)
-    body = b'{"jsonrpc":"2.0","id":%b,"error":{"code":%d,"message":%b%b}}' % (id_text, error.code, message, data)
-    return Reply(body, error.code)
-
-
-async def _silenced(pending: Awaitable[Reply]) -> Reply:
-    await pending
-    return _SILENCE
-
-
-def _join(replies: list[Reply]) -> Reply:
-    bodies = [reply.body for reply in replies if reply.body is not None]
-    return Reply(b"[" + b",".join(bodies) + b"]") if bodies else _SILENCE
 RESULT_HEAD: Final = b'{"jsonrpc":"2.0","id":'
 RESULT_NAME: Final = b',"result":'
 
@@ -314,3 +318,28 @@ def splice(id_text: bytes, result: bytes | None) -> Reply:
         return Reply(b"%b%b}" % (RESULT_HEAD, id_text))
     return Reply(b"%b%b%b%b}" % (RESULT_HEAD, id_text, RESULT_NAME, result))
 
+
+def _error_reply(error: RpcError, id_text: bytes) -> Reply:
+    # A message may quote what a client sent; a lone surrogate in it has no UTF-8 form.
+    message = orjson.dumps(error.message.encode("utf-8", "backslashreplace").decode("utf-8"))
+    data = b"" if error.data is None else b',"data":' + orjson.dumps(error.data)
+    body = b'{"jsonrpc":"2.0","id":%b,"error":{"code":%d,"message":%b%b}}' % (id_text, error.code, message, data)
+    return Reply(body, error.code, error.wait_s if isinstance(error, RateLimited) else None)
+
+
+def _silence(reply: Reply) -> Reply:
+    """What is said to a notification: nothing, but for a refusal, which concerns the whole request."""
+    return _SILENCE if reply.retry_after_s is None else Reply(None, None, reply.retry_after_s)
+
+
+async def _silenced(pending: Awaitable[Reply]) -> Reply:
+    return _silence(await pending)
+
+
+def _join(replies: list[Reply]) -> Reply:
+    bodies = [reply.body for reply in replies if reply.body is not None]
+    body = b"[" + b",".join(bodies) + b"]" if bodies else None
+    waits = [reply.retry_after_s for reply in replies if reply.retry_after_s is not None]
+    if waits and len(waits) == len(replies):
+        return Reply(body, RateLimited.code, max(waits))
+    return Reply(body) if body is not None else _SILENCE

@@ -20,6 +20,7 @@ from typing import Any, Final, Literal, TypeAlias, TypedDict
 from fastnode.errors import InvalidParams, ResponseTooLarge, ServerError
 from fastnode.rpc.chain_parameters import DEVELOPMENT_BLOCK, RELEASE_BLOCK
 from fastnode.rpc.parameters import ParameterType, Reject
+from fastnode.rpc.provider_limits import Client
 from fastnode.rpc.view import View
 
 __all__ = [
@@ -43,10 +44,14 @@ METHOD_SETS: Final[tuple[MethodSet, ...]] = ("both", "release", "development")
 class Call:
     """What the calls of one HTTP request share: the view they read and the bytes they may still answer."""
 
-    __slots__ = ("_view", "bytes_left", "method_set", "response_bytes_max", "wait_until")
+    __slots__ = ("_view", "bytes_left", "client", "method_set", "response_bytes_max", "wait_until")
 
-    def __init__(self, view: View | None, method_set: MethodSet, response_bytes_max: int) -> None:
+    def __init__(
+        self, view: View | None, method_set: MethodSet, response_bytes_max: int, client: Client | None = None
+    ) -> None:
         self._view = view
+        #: Who is charged for the calls; None: nobody.
+        self.client = client
         self.method_set: MethodSet = method_set
         self.response_bytes_max = response_bytes_max
         self.bytes_left = response_bytes_max

@@ -21,6 +21,8 @@ from fastnode.rpc.http_messages import ResponseWriter
 from fastnode.rpc.limits import Limits
 from fastnode.rpc.meters import Traffic
 from fastnode.rpc.peers import PeerCounts
+from fastnode.rpc.provider_gate import LimitedConnection, ProviderGate
+from fastnode.rpc.provider_limits import ProviderLimits
 
 __all__ = ["HttpServer", "RpcServer", "describe_bind_error"]
 
@@ -208,14 +210,24 @@ class RpcServer(HttpServer):
         )
         super().__init__(self._rpc, host=host, port=port, limits=engine.limits, traffic=engine.traffic)
         self._fast_path = FastPath(engine, self._rpc, self.writer)
+        self._gate: ProviderGate | None = None
 
     def make_connection(self, loop: asyncio.AbstractEventLoop) -> HttpConnection:
+        if self._gate is not None:  # it has to know who asks
+            return LimitedConnection(self, loop, self._gate)
         if self._rpc.guard is not None:  # it asks for every header
             return super().make_connection(loop)
         return FastConnection(self, loop, self._fast_path)
 
     def set_headers(self, headers: Sequence[tuple[str, str]]) -> None:
         self._rpc.set_headers(headers)
+
+    def set_provider_limits(self, limits: ProviderLimits) -> None:
+        """Budgets of clients: from the next connection on, or if there were some before, from the next request on."""
+        if self._gate is None:
+            self._gate = ProviderGate(self._rpc, limits)
+        else:
+            self._gate.limits = limits
 
     def set_guard(self, guard: RequestGuard | None) -> None:
         """Who is admitted from the next connection on; None: everybody."""
