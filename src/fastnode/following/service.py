@@ -90,6 +90,7 @@ class Following:
                 poll_interval_s=settings.l1_polling_interval_ms / 1000,
                 drift_max_s=settings.max_allowed_eth_client_drift_seconds,
                 grace_s=self._patience.l1_grace_s,
+                committee_epochs=_committee_epochs(settings),
                 first_answer_s=FIRST_ANSWER_TIME_S,
             ),
             limits=ClientLimits(request_time_s=settings.l1_timeout_s),
@@ -235,6 +236,11 @@ class Following:
             self.l1.close()
         self._executor.shutdown(wait=True, cancel_futures=True)
         self._carriers.shutdown(wait=True, cancel_futures=True)
+
+
+def _committee_epochs(settings: Settings) -> int:
+    """What the statistics of validators look back on, and the epoch that is under way."""
+    return settings.sentinel_history_length_in_epochs + 2 if settings.sentinel_enabled else 0
 
 
 def _refresh_fees(fees: FeeRefresher, upstream: Upstream, mempool: Mempool) -> None:

@@ -29,6 +29,7 @@ from fastnode.errors import DecodeError, StartError, UpstreamError, UpstreamFaul
 from fastnode.following.client import ClientLimits
 from fastnode.following.network import NetworkThread
 from fastnode.following.upstreams import Patience
+from fastnode.l1.committees import Committees
 from fastnode.l1.endpoints import L1Block, L1Client, L1Endpoint
 from fastnode.l1.fees import L1FeeSource
 from fastnode.l1.inbox import Anchor, Inbox, rolled
@@ -62,6 +63,8 @@ class L1Options:
     """
 
     slot_duration: int | None = None
+    #: Epochs whose committees are kept; 0: nobody wants them.
+    committee_epochs: int = 0
     poll_interval_s: float = 1.0
     drift_max_s: int = 300
     grace_s: float = 5.0
@@ -105,6 +108,7 @@ class L1Reader:
         self._reason_since = time.monotonic()
         self._refusal: str | None = None
         self._asked: OrderedDict[int, float] = OrderedDict()
+        self.committees = Committees(options.committee_epochs)
         self.fees: FeeSource = L1FeeSource(self._newest_fees, lambda: self._slot_duration)
 
     # ---- life ----------------------------------------------------------------------------------
@@ -333,6 +337,7 @@ class L1Reader:
         self._fees = state.fees or self._fees
         if state.finalized is not None:
             self._finalized = state.finalized
+        self.committees.refresh(endpoint, facts, head)
 
     def _compare_newest(self, endpoint: L1Endpoint, facts: RollupFacts, head: L1Block) -> None:
         """A chain that L1 has given up stays stored as long as the followed node has it; that is worth a word."""
