@@ -33,8 +33,8 @@ __all__ = [
     "MethodTable",
     "Parameter",
     "Signature",
-    "common",
     "Usual",
+    "common",
 ]
 
 MethodSet: TypeAlias = Literal["both", "release", "development"]
@@ -103,11 +103,6 @@ class Signature:
     may_be_absent: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Method:
-    """One JSON-RPC method.  ``name`` carries its namespace, such as ``node_getBlock``."""
-
-    name: str
 #: ``handler(view, *values)``: what the method's handler says to the same parameters; may raise for what that refuses.
 DirectHandler: TypeAlias = Callable[..., bytes | None]
 
@@ -129,21 +124,26 @@ class Usual:
         return self.handler[method_set] if isinstance(self.handler, Mapping) else self.handler
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """One JSON-RPC method.  ``name`` carries its namespace, such as ``node_getBlock``."""
+
+    name: str
     summary: str
     handler: Handler
     release: Signature | None = None
     development: Signature | None = None
     #: True, or a function of the arguments that says so: too long for the event loop.
     in_thread: bool | Callable[[Sequence[Any]], bool] = False
-    #: True if the answer without parameters follows from the chain of the view alone: it is kept until the next view.
+    #: True if the answers follow from the view alone: they are kept until the next one.
     is_kept: bool = False
+    #: How the fast path calls the method when its parameters have the usual form.
+    usual: Usual | None = None
 
     def signature(self, method_set: MethodSet) -> Signature | None:
         """The signature that holds in a set, or None if the method is not in it."""
         if method_set == "release":
             return self.release
-    #: How the fast path calls the method when its parameters have the usual form.
-    usual: Usual | None = None
         if method_set == "development":
             return self.development
         chosen = self.development or self.release
@@ -188,12 +188,12 @@ class BoundMethod:
         self.parameters = signature.parameters
         self._in_thread = method.in_thread
         self.is_kept = method.is_kept
+        self.usual = method.usual
         required = [index for index, parameter in enumerate(self.parameters, 1) if not parameter.optional]
         self._required_count = max(required, default=0)
 
     def wants_thread(self, arguments: Sequence[Any]) -> bool:
         decide = self._in_thread
-        self.usual = method.usual
         return decide if isinstance(decide, bool) else decide(arguments)
 
     def decode(self, values: list[Any]) -> list[Any]:
