@@ -16,14 +16,20 @@ import aiohttp
 import orjson
 import pytest
 import uvloop
+from tests.status_page.chromium import VARIABLE, Chromium, find_chromium, start_chromium
+from tests.status_page.long_chain import write_long_chain
 
+from fastnode.archiver.queries import ChainView
+from fastnode.archiver.store import ArchiverStore
 from fastnode.config.settings import Settings
 from fastnode.node import Node
+from fastnode.rpc.view import View
 
 T = TypeVar("T")
 
 KEY = "a-key-that-an-operator-made"
 LAST_BLOCK = 16
+LONG_CHAIN_BLOCKS = 100_000
 PATIENCE_S = 60.0
 
 
@@ -127,3 +133,32 @@ def site(start_site: Callable[..., Site], short_chain: Path) -> Site:
 def open_site(start_site: Callable[..., Site], short_chain: Path) -> Site:
     """A node that asks nobody for a key."""
     return start_site(short_chain, disable_admin_api_key=True)
+
+
+@pytest.fixture(scope="session")
+def long_chain(tmp_path_factory: pytest.TempPathFactory, short_chain: Path) -> Iterator[ChainView]:
+    """A chain of 100,000 blocks."""
+    with ArchiverStore.open(tmp_path_factory.mktemp("long")) as store:
+        write_long_chain(store, short_chain, LONG_CHAIN_BLOCKS)
+        with store.open_view() as view:
+            yield view
+
+
+@pytest.fixture
+def long_site(open_site: Site, long_chain: ChainView) -> Iterator[Site]:
+    """The node without a key, while it serves the long chain."""
+    own = open_site.node.view
+    open_site.node.view = View(long_chain)
+    yield open_site
+    open_site.node.view = own
+
+
+@pytest.fixture(scope="session")
+def browser(runner: asyncio.Runner) -> Iterator[Chromium]:
+    """A browser for all tests that need one; they are skipped where there is none."""
+    path = find_chromium()
+    if path is None:
+        pytest.skip(f"no Chromium on this machine; install one, or name it with {VARIABLE}")
+    manager = start_chromium(path)
+    yield runner.run(manager.__aenter__())
+    runner.run(manager.__aexit__(None, None, None))

@@ -1,0 +1,298 @@
+"""The status page in a browser, as an operator uses it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.status_page.chromium import Chromium, Page
+from tests.status_page.conftest import KEY, LAST_BLOCK, LONG_CHAIN_BLOCKS
+
+from fastnode.observability.logs import fields
+from fastnode.status_page import overview
+
+PHONE = (360, 740)
+DESKTOP = (1200, 1000)
+IS_SHOWN = "!document.querySelector('#page').hidden"
+#: Of the whole page, from the click to the numbers.
+LOAD_MS_MAX = 200
+#: Where screenshots for the documentation go, if somebody wants new ones.
+PICTURES = os.environ.get("FASTNODE_SCREENSHOTS")
+
+FEE_JUICE = "0x" + "5".zfill(64)
+
+
+@pytest.fixture
+def visit(browser: Chromium, runner: asyncio.Runner) -> Callable[[Callable[[Page], Awaitable[None]]], None]:
+    """Runs what somebody does in a fresh tab; afterwards its console must hold no error."""
+
+    def run(scenario: Callable[[Page], Awaitable[None]]) -> None:
+        async def in_a_tab() -> None:
+            async with browser.page() as page:
+                await page.resize(*DESKTOP)
+                await scenario(page)
+                assert page.errors == []
+
+        runner.run(in_a_tab())
+
+    return run
+
+
+async def search(page: Page, text: str) -> str:
+    """Type it, press Enter, read the result."""
+    await page.evaluate("document.querySelector('#close-result').click(); document.querySelector('#query').focus()")
+    await page.type(text)
+    await page.press("Enter")
+    await page.wait("!document.querySelector('#result').hidden")
+    return await page.text("#result")
+
+
+async def has_no_overflow(page: Page) -> bool:
+    return bool(await page.evaluate("document.documentElement.scrollWidth <= innerWidth"))
+
+
+# ---- the key --------------------------------------------------------------------------------------------
+
+
+def test_the_key_is_asked_for_refused_and_accepted_and_kept_nowhere(site: Any, visit: Any) -> None:
+    async def scenario(page: Page) -> None:
+        await page.open(site.url)
+        await page.wait("document.activeElement.id === 'key'")
+        assert "Admin key" in await page.text("main")
+        assert await page.text("#page") == ""
+        await page.type("another-key")
+        await page.press("Enter")
+        await page.wait("document.querySelector('#sign-in-problem').textContent !== ''")
+        assert await page.text("#page") == ""
+        # The document itself and the answer to the wrong key.
+        assert [error.split(")")[0].rpartition("of ")[2] for error in page.errors] == ["401 (Unauthorized"] * 2
+        page.errors.clear()
+
+        await page.type(KEY)
+        await page.press("Enter")
+        await page.wait(IS_SHOWN)
+        assert str(LAST_BLOCK) in await page.text("#tips")
+        kept = "JSON.stringify([document.cookie, {...localStorage}, {...sessionStorage}, location.href, document.body.innerHTML])"
+        assert KEY not in await page.evaluate(kept)
+        assert not any(KEY in url for url in page.requested)
+
+        await page.click("#sign-out")
+        await page.wait("document.activeElement.id === 'key'")
+        assert await page.text("#page") == ""
+
+    visit(scenario)
+
+
+# ---- what is shown --------------------------------------------------------------------------------------
+
+
+def test_the_page_shows_the_node_and_asks_nobody_else(open_site: Any, visit: Any) -> None:
+    async def scenario(page: Page) -> None:
+        await page.open(open_site.url)
+        await page.wait(IS_SHOWN)
+        assert await page.text("#health") == "ready"
+        assert "proposed" in await page.text("#tips")
+        assert "kernel" in await page.text("#software")
+        assert await page.evaluate("document.querySelectorAll('#blocks tr').length") == LAST_BLOCK + 1
+        assert "serving" in await page.text("#log")
+        assert "0 of 1,000" in await page.text("#pool")
+        assert {url.rpartition("/status-page/")[0] or url for url in page.requested if url != "about:blank"} <= {
+            open_site.url,
+            open_site.url.rstrip("/"),
+        }
+
+    visit(scenario)
+
+
+def test_requests_are_drawn_as_they_come(open_site: Any, visit: Any) -> None:
+    async def scenario(page: Page) -> None:
+        await page.open(open_site.url)
+        await page.wait(IS_SHOWN)
+        await open_site.ask("node_getChainId", size=50)
+        row = "[...document.querySelectorAll('#calls tr')].find((row) => row.cells[0].textContent === 'node_getChainId')"
+        await page.wait(f"{row} !== undefined && Number({row}.cells[1].textContent) > 0")
+        assert await page.evaluate(f"{row}.cells[3].textContent") not in ("", "–")
+        assert await page.evaluate("document.querySelector('#rate-chart path').getAttribute('d').startsWith('M')")
+        assert "calls per second now" in await page.text("#calls-note")
+        await page.wait("document.querySelector('#latency-chart path')?.getAttribute('d').startsWith('M')")
+
+    visit(scenario)
+
+
+def test_a_node_that_is_gone_is_said_to_be_gone(start_site: Any, short_chain: Path, browser: Chromium) -> None:
+    site = start_site(short_chain, disable_admin_api_key=True)
+
+    async def scenario() -> None:
+        async with browser.page() as page:
+            await page.open(site.url)
+            await page.wait(IS_SHOWN)
+            await site.node.admin.stop(grace_seconds=0.1)
+            await page.wait("!document.querySelector('#problem').hidden")
+            assert await page.text("#health") == "no answer"
+            assert str(LAST_BLOCK) in await page.text("#tips")
+
+    site.run(scenario())
+
+
+def test_the_page_of_a_long_chain_is_there_at_once(long_site: Any, visit: Any) -> None:
+    async def scenario(page: Page) -> None:
+        times = []
+        for _ in range(5):
+            await page.open(long_site.url)
+            await page.wait(IS_SHOWN)
+            assert f"{LONG_CHAIN_BLOCKS:,}" in await page.text("#tips")
+            times.append(await page.evaluate("performance.getEntriesByName('shown')[0].startTime"))
+        print("milliseconds to the numbers:", [round(time) for time in times])
+        assert min(times) < LOAD_MS_MAX
+
+    visit(scenario)
+
+
+# ---- the explorer ---------------------------------------------------------------------------------------
+
+
+def test_number_hash_transaction_and_address_are_found_and_lead_on(open_site: Any, visit: Any) -> None:
+    async def scenario(page: Page) -> None:
+        block = await open_site.ask("node_getBlock", 3)
+        number, effects = 0, []
+        while not effects:
+            number += 1
+            effects = (await open_site.ask("node_getBlock", number))["body"]["txEffects"]
+        tx_hash = effects[0]["txHash"]
+        await page.open(open_site.url)
+        await page.wait(IS_SHOWN)
+        assert "Block 3" in await search(page, "3")
+        assert await page.evaluate("document.activeElement.id") == "result-title"
+        assert "Block 3" in await search(page, block["hash"])
+        assert "Transaction" in (found := await search(page, tx_hash))
+        assert "node_getTxReceipt" in found
+        assert '"txHash": "' + tx_hash in found
+        assert "Contract" in await search(page, FEE_JUICE)
+        assert "Public storage" in await search(page, f"{FEE_JUICE}:1")
+        assert "Nothing on this chain" in await search(page, "0x" + "12" * 32)
+
+        await search(page, tx_hash)
+        await page.evaluate("[...document.querySelectorAll('#result dd a')].at(-1).click()")
+        await page.wait(f"document.querySelector('#result').innerText.includes('Block {number}')")
+        await page.click('#blocks a[href="#block=3"]')
+        await page.wait("document.querySelector('#result-title').textContent === 'Block 3, whole'")
+        shown = await page.evaluate("JSON.parse(document.querySelector('#result pre').textContent)")
+        assert shown == block
+
+    visit(scenario)
+
+
+def test_an_address_of_a_finding_can_be_passed_on(open_site: Any, visit: Any) -> None:
+    async def scenario(page: Page) -> None:
+        await page.open(open_site.url + "#find=7")
+        await page.wait("!document.querySelector('#result').hidden")
+        assert "Block 7" in await page.text("#result")
+
+    visit(scenario)
+
+
+# ---- for everybody --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_shows_it_all_without_scrolling_sideways(open_site: Any, visit: Any, scheme: str) -> None:
+    async def scenario(page: Page) -> None:
+        await page.resize(*PHONE, is_phone=True)
+        await page.prefer(scheme)
+        await page.open(open_site.url)
+        await page.wait(IS_SHOWN)
+        assert await has_no_overflow(page)
+        for text in ("1", FEE_JUICE, f"{FEE_JUICE}:1", "x" * 200):
+            await search(page, text)
+            assert await has_no_overflow(page), text
+        await page.click('#blocks a[href="#block=1"]')
+        await page.wait("document.querySelector('#result-title').textContent === 'Block 1, whole'")
+        assert await has_no_overflow(page)
+        light = await page.evaluate("matchMedia('(prefers-color-scheme: light)').matches")
+        assert light is (scheme == "light")
+
+    visit(scenario)
+
+
+def test_everything_can_be_reached_and_named_without_a_mouse(open_site: Any, visit: Any) -> None:
+    async def scenario(page: Page) -> None:
+        await page.open(open_site.url)
+        await page.wait(IS_SHOWN)
+        reached = []
+        for _ in range(12):
+            await page.press("Tab")
+            reached.append(await page.evaluate("document.activeElement.id || document.activeElement.className"))
+        assert reached[0] == "skip"
+        assert "query" in reached
+        nameless = (
+            "[...document.querySelectorAll('a, button, input, svg, pre')].filter((item) => !(item.innerText?.trim()"
+            " || item.getAttribute('aria-label') || item.labels?.length || item.closest('[hidden]')"
+            " || item.type === 'text')).map((item) => item.outerHTML)"
+        )
+        assert await page.evaluate(nameless) == []
+
+    visit(scenario)
+
+
+HOSTILE = "<img src=x onerror=\"window.pwned = true\"><script>window.pwned = true</script>"
+
+
+def test_markup_from_outside_is_text(open_site: Any, visit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = overview._calls
+
+    def with_a_hostile_name(servers: Any) -> Any:
+        counted = calls(servers)
+        assert counted is not None
+        row = [1] * (len(counted["boundsNs"]) + 3)
+        return {**counted, "methods": {**counted["methods"], HOSTILE: row}}
+
+    monkeypatch.setattr(overview, "_calls", with_a_hostile_name)
+    logging.getLogger("fastnode.test").warning("%s", HOSTILE, extra=fields(name_of=HOSTILE))
+
+    async def scenario(page: Page) -> None:
+        await page.open(open_site.url)
+        await page.wait(IS_SHOWN)
+        await page.wait("document.querySelector('#calls').innerText.includes('<img')")
+        assert HOSTILE in await page.text("#log")
+        assert HOSTILE in await page.text("#calls")
+        assert HOSTILE in await search(page, HOSTILE)
+        assert await page.evaluate("document.querySelectorAll('img, #page script').length") == 0
+        assert await page.evaluate("window.pwned") is None
+
+    visit(scenario)
+
+
+# ---- pictures -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(PICTURES is None, reason="set FASTNODE_SCREENSHOTS to a folder for new screenshots")
+def test_pictures_for_the_documentation(start_site: Any, sample_chain: Path, browser: Chromium) -> None:
+    site = start_site(sample_chain, disable_admin_api_key=True)
+
+    async def scenario() -> None:
+        folder = Path(PICTURES or "")
+        async with browser.page() as page:
+            await page.resize(*DESKTOP)
+            await page.prefer("light")
+            await page.open(site.url)
+            await page.wait(IS_SHOWN)
+            for round_ in range(60):
+                await site.ask("node_getBlock", 5, size=3 + round_ % 7)
+                await site.ask("node_getBlockNumber", size=12 + round_ % 17)
+                await site.ask("node_getPublicStorageAt", "latest", FEE_JUICE, "0x1", size=5 + round_ % 5)
+                await asyncio.sleep(0.4)
+            await page.evaluate("scrollTo(0, 0)")
+            await page.resize(DESKTOP[0], 1330)
+            await page.screenshot(folder / "status-page.png")
+            await page.resize(*PHONE, is_phone=True)
+            await page.prefer("dark")
+            await search(page, "97")
+            await page.evaluate("scrollTo(0, 0)")
+            await page.screenshot(folder / "status-page-phone.png")
+
+    site.run(scenario())

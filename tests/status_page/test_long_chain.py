@@ -1,0 +1,71 @@
+"""The length of the chain is nothing to the status page."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import orjson
+from tests.status_page.conftest import LONG_CHAIN_BLOCKS
+
+from fastnode.archiver.queries import ChainView
+from fastnode.rpc.view import View
+
+#: Of an overview, however long the chain: a phone on a slow line takes it every other second.
+OVERVIEW_BYTES_MAX = 64_000
+#: Of one overview; a tenth of what the whole page may take.
+OVERVIEW_S_MAX = 0.02
+
+
+class CountingView:
+    """A view that counts what is read of the database."""
+
+    def __init__(self, view: ChainView) -> None:
+        self._view, self._get = view, view._get
+        self.reads = 0
+
+    def __enter__(self) -> CountingView:
+        def count(key: bytes) -> bytes | None:
+            self.reads += 1
+            value: bytes | None = self._get(key)
+            return value
+
+        self._view._get = count
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._view._get = self._get
+
+
+def test_an_overview_of_a_long_chain_reads_no_more_than_one_of_a_short_chain(
+    open_site: Any, long_chain: ChainView
+) -> None:
+    own = open_site.node.view
+    with CountingView(own.chain) as short:
+        open_site.json("status-page/overview")
+    open_site.node.view = View(long_chain)
+    try:
+        with CountingView(long_chain) as long:
+            answer = open_site.json("status-page/overview")
+    finally:
+        open_site.node.view = own
+    assert answer["chain"]["tips"]["proposed"]["block"] == LONG_CHAIN_BLOCKS
+    assert answer["chain"]["tips"]["finalized"]["block"] == LONG_CHAIN_BLOCKS - 4
+    assert short.reads == own.chain.tip_number + 1
+    assert long.reads == 20
+
+
+def test_an_overview_of_a_long_chain_is_small_and_quick(long_site: Any) -> None:
+    times = []
+    for _ in range(20):
+        begun = time.perf_counter()
+        _, _, body = long_site.get("status-page/overview")
+        times.append(time.perf_counter() - begun)
+    assert len(body) < OVERVIEW_BYTES_MAX
+    assert min(times) < OVERVIEW_S_MAX
+
+
+def test_blocks_of_a_long_chain_are_found(long_site: Any) -> None:
+    (finding,) = long_site.find(str(LONG_CHAIN_BLOCKS // 2))["found"]
+    hash_text = finding["facts"][0]["value"]
+    assert orjson.dumps(long_site.find(hash_text)["found"]).startswith(b'[{"kind":"block"')
