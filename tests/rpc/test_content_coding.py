@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastnode.rpc.content_coding import BodyTooLarge, Coding, choose_coding, deflate, inflate
+from fastnode.rpc.content_coding import BodyTooLarge, Coding, choose_coding, inflate
 
 
 @given(data=st.binary(max_size=5_000), coding=st.sampled_from(["gzip", "deflate"]))
-def test_what_is_deflated_is_inflated_again(data: bytes, coding: Coding) -> None:
-    assert inflate(deflate(data, coding), coding, bytes_max=5_000) == data
+def test_what_is_compressed_is_inflated_again(data: bytes, coding: Coding) -> None:
+    pack = gzip.compress if coding == "gzip" else zlib.compress
+    assert inflate(pack(data), coding, bytes_max=5_000) == data
 
 
 @given(size=st.integers(0, 300), limit=st.integers(0, 300))

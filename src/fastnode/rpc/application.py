@@ -25,7 +25,8 @@ from typing import Any, Final, Protocol
 import orjson
 
 from fastnode.errors import InvalidRequest, ParseError
-from fastnode.rpc.content_coding import BodyTooLarge, Coding, choose_coding, deflate, inflate, is_known_coding
+from fastnode.rpc.coded_answers import CodedAnswers
+from fastnode.rpc.content_coding import BodyTooLarge, Coding, choose_coding, inflate, is_known_coding
 from fastnode.rpc.engine import Engine, Reply
 from fastnode.rpc.guard import RequestGuard
 from fastnode.rpc.health import PROBE_PATHS, Health, answer_probe
@@ -90,6 +91,8 @@ class RpcApplication:
         self.pages: Pages | None = None
         self._path_prefix = path_prefix.encode("ascii")
         self._engine = engine
+        #: Compresses answers, and keeps what it has compressed.
+        self.coded = CodedAnswers()
         self._health = health
         self._executor = executor
         self._error_status = HTTPStatus(error_status)
@@ -257,7 +260,7 @@ class RpcApplication:
             return Response(status, self._json_fields, body)
         if len(body) > COMPRESSED_ON_LOOP_BYTES_MAX:
             return self._compress_in_thread(status, coding, body)
-        return Response(status, self._coded_fields[coding], deflate(body, coding))
+        return Response(status, self._coded_fields[coding], self.coded.encode(body, coding))
 
     async def _refuse_later(self, body: bytes | None, retry_after_s: float) -> Response:
         """429 for a client that has no budget for anything that it asked for."""
@@ -267,7 +270,7 @@ class RpcApplication:
 
     async def _compress_in_thread(self, status: HTTPStatus, coding: Coding, body: bytes) -> Response:
         loop = asyncio.get_running_loop()
-        compressed = await loop.run_in_executor(self._executor, deflate, body, coding)
+        compressed = await loop.run_in_executor(self._executor, self.coded.encode, body, coding)
         return Response(status, self._coded_fields[coding], compressed)
 
     def _rpc_error(self, status: HTTPStatus, reason: str) -> Response:

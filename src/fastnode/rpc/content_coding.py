@@ -1,4 +1,4 @@
-"""Content codings: inflating request bodies within a limit, choosing and making one for an answer.
+"""Content codings: inflating request bodies within a limit, choosing one for an answer.
 
 gzip and deflate (which is zlib's format, RFC 9110, section 8.4.1.2) are understood both ways.
 """
@@ -9,7 +9,7 @@ import zlib
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
-__all__ = ["BodyTooLarge", "Coding", "choose_coding", "deflate", "inflate", "is_known_coding"]
+__all__ = ["BodyTooLarge", "Coding", "choose_coding", "inflate", "is_known_coding"]
 
 Coding: TypeAlias = Literal["gzip", "deflate"]
 
@@ -51,12 +51,6 @@ def inflate(data: bytes, coding: str, *, bytes_max: int) -> bytes:
         if rest and coding == "deflate":
             raise ValueError("damaged deflate data: something follows it")
     return bytes(content)
-
-
-def deflate(data: bytes, coding: Coding) -> bytes:
-    """``data`` in one of the codings.  zlib releases the interpreter lock, so large data may go to a thread."""
-    packer = zlib.compressobj(COMPRESSION_LEVEL, zlib.DEFLATED, _WINDOW_BITS[coding])
-    return packer.compress(data) + packer.flush()
 
 
 @lru_cache(maxsize=256)

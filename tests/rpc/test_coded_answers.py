@@ -1,0 +1,115 @@
+"""Compressed answers from kept pieces are the answers; what is kept stays within its bound."""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+import threading
+import zlib
+from shutil import which
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fastnode.rpc import coded_answers
+from fastnode.rpc.coded_answers import CodedAnswers
+from fastnode.rpc.content_coding import Coding
+
+UNPACK = {"gzip": gzip.decompress, "deflate": zlib.decompress}
+RESULT = orjson.dumps({"fields": [f"0x{number:064x}" for number in range(100)]})
+
+
+def answer(identifier: object, result: bytes) -> bytes:
+    return b'{"jsonrpc":"2.0","id":' + orjson.dumps(identifier) + b',"result":' + result + b"}"
+
+
+RESULTS = st.sampled_from([RESULT, RESULT + RESULT, b"7", b"{}", b'"' + b"x" * 300 + b'"', b'"\\"result\\":"'])
+IDENTIFIERS = st.integers(-(1 << 63), (1 << 63) - 1) | st.text(max_size=5) | st.sampled_from(['"result":', "},{", None])
+
+
+@given(
+    calls=st.lists(st.tuples(IDENTIFIERS, RESULTS), min_size=1, max_size=6),
+    is_batch=st.booleans(),
+    coding=st.sampled_from(["gzip", "deflate"]),
+)
+def test_any_answer_is_itself_again(calls: list[tuple[object, bytes]], is_batch: bool, coding: Coding) -> None:
+    answers = [answer(*each) for each in calls]
+    body = b"[" + b",".join(answers) + b"]" if is_batch else answers[0]
+    coder = CodedAnswers()
+    for _ in range(2):  # compressed, then kept
+        assert UNPACK[coding](coder.encode(body, coding)) == body
+
+
+PIECES = [b'"result":', b'},{"jsonrpc":"2.0","id":', b"[", b"]", b"}", b"x" * 256, b"y" * 70_000, b""]
+
+
+@given(pieces=st.lists(st.sampled_from(PIECES) | st.binary(max_size=20), max_size=12))
+def test_whatever_is_encoded_is_itself_again(pieces: list[bytes]) -> None:
+    body = b"".join(pieces)
+    coder = CodedAnswers(10_000)
+    for coding in ("gzip", "deflate"):
+        assert UNPACK[coding](coder.encode(body, coding)) == body  # type: ignore[arg-type]
+
+
+def test_a_result_is_compressed_once_for_all_ids_codings_and_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    deflated: list[bytes] = []
+    deflate = coded_answers._deflated
+    monkeypatch.setattr(coded_answers, "_deflated", lambda data: deflated.append(data) or deflate(data))
+    coder = CodedAnswers()
+    for number in range(50):
+        coder.encode(answer(number, RESULT), "gzip" if number % 2 else "deflate")
+    coder.encode(b"[" + b",".join([answer(number, RESULT) for number in range(5)]) + b"]", "gzip")
+    assert deflated == [RESULT]
+
+
+def test_what_is_kept_stays_within_its_bound_and_the_oldest_goes() -> None:
+    coder = CodedAnswers(20_000)
+    results = [orjson.dumps([f"{number:x}{'.' * 400}"] * 3) for number in range(500)]
+    for number, result in enumerate(results):
+        coder.encode(answer(number, result), "gzip")
+        assert coder.kept_bytes <= 20_000
+        coder.encode(answer(number, results[0]), "gzip")
+    assert coder.kept_bytes > 15_000
+    assert coder.kept_bytes == sum(len(blocks) + coded_answers.ENTRY_BYTES for blocks in coder._kept.values())
+    kept = len(coder._kept)
+    coder.encode(answer(1, results[0]), "gzip")
+    assert len(coder._kept) == kept, "asked for again and again, so still kept"
+
+
+def test_one_large_result_does_not_push_out_all_others() -> None:
+    coder = CodedAnswers(20_000)
+    coder.encode(answer(1, RESULT), "gzip")
+    large = orjson.dumps([digits.hex() for digits in (zlib.crc32(b"%d" % n).to_bytes(8, "big") for n in range(3000))])
+    assert gzip.decompress(coder.encode(answer(1, large), "gzip")) == answer(1, large)
+    assert len(coder._kept) == 1
+
+
+def test_threads_may_share_it() -> None:
+    coder = CodedAnswers(30_000)
+    failures: list[int] = []
+
+    def encode(first: int) -> None:
+        for number in range(first, first + 300):
+            body = answer(number, orjson.dumps([number % 40] * 300))
+            if gzip.decompress(coder.encode(body, "gzip")) != body:
+                failures.append(number)
+
+    threads = [threading.Thread(target=encode, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert coder.kept_bytes == sum(len(blocks) + coded_answers.ENTRY_BYTES for blocks in coder._kept.values())
+
+
+@pytest.mark.skipif(which("gzip") is None, reason="no gzip program")
+def test_another_program_reads_it_and_finds_nothing_behind() -> None:
+    coder = CodedAnswers()
+    body = answer(1, RESULT)
+    for _ in range(2):
+        packed = coder.encode(body, "gzip")
+        assert subprocess.run(["gzip", "-dc"], input=packed, capture_output=True, check=True).stdout == body
+        assert len(packed) < len(body) / 3
