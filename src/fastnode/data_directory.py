@@ -5,6 +5,7 @@
       archiver/         chain database
       world_state/      state trees
       p2p/              transaction pool
+      offenses/         offenses of validators, if they are looked for
 
 The lock spans all databases, and an operator gets one sentence instead of LevelDB's.  It is left
 in place at exit: removing a lock file lets two processes lock two files of one name.

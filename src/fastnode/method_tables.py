@@ -14,6 +14,7 @@ from fastnode.following.rollback import SyncOperator
 from fastnode.logs.function_names import FunctionNames
 from fastnode.logs.known_tags import KnownTags
 from fastnode.mempool.service import Mempool
+from fastnode.public_execution.simulation import LocalSimulator
 from fastnode.rpc import state_methods
 from fastnode.rpc.admin_methods import methods as configuration_methods
 from fastnode.rpc.chain_methods import methods as chain_methods
@@ -21,13 +22,14 @@ from fastnode.rpc.contract_methods import methods as contract_methods
 from fastnode.rpc.fastnode_methods import methods as fastnode_methods
 from fastnode.rpc.log_methods import methods as log_methods
 from fastnode.rpc.methods import Method
+from fastnode.rpc.simulation_methods import methods as simulation_methods
+from fastnode.rpc.slash_methods import Slashing
 from fastnode.rpc.slash_methods import methods as slash_methods
 from fastnode.rpc.snapshot_methods import methods as snapshot_methods
 from fastnode.rpc.sync_methods import methods as sync_methods
 from fastnode.rpc.tx_methods import methods as tx_methods
 from fastnode.rpc.upstream_methods import Questions
 from fastnode.rpc.upstream_methods import methods as upstream_methods
-from fastnode.sentinel.offenses import OffenseWatch
 from fastnode.sentinel.sentinel import Sentinel
 from fastnode.snapshots.service import SnapshotUploads
 
@@ -65,9 +67,17 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
         *log_methods(services.known_tags, tags_max=settings.rpc_max_tags, logs_max=settings.archiver_max_logs),
         *contract_methods(services.function_names, services.allow_list_extension),
         *tx_methods(services.mempool),
+        *simulation_methods(services.mempool, _local_simulator(settings, services.mempool)),
         *upstream_methods(services.questions, services.sentinel),
         *fastnode_methods(services.sync_status),
     ]
+
+
+def _local_simulator(settings: Settings, mempool: Mempool | None) -> LocalSimulator | None:
+    """None: simulations are handed on, or there is nothing to simulate with yet."""
+    if mempool is None or settings.simulate_public_calls != "local":
+        return None
+    return LocalSimulator.of(settings, mempool)
 
 
 def admin_methods(
@@ -75,12 +85,12 @@ def admin_methods(
     validators: Validators | None = None,
     sync: SyncOperator | None = None,
     uploads: SnapshotUploads | None = None,
-    offenses: OffenseWatch | None = None,
+    slashing: Slashing | None = None,
 ) -> list[Method]:
     """Every method of the admin port; those that need what is None say that there is none."""
     return [
         *configuration_methods(configuration, validators),
         *sync_methods(sync),
         *snapshot_methods(uploads),
-        *slash_methods(offenses),
+        *slash_methods(slashing or Slashing()),
     ]

@@ -22,7 +22,7 @@ from typing import Any, Final, cast
 
 from fastnode.admin.api_key import ApiKeyGuard, introduce
 from fastnode.admin.configuration import NodeConfiguration
-from fastnode.admin.effects import configuration_of, connect_mempool, connect_offenses, connect_polling
+from fastnode.admin.effects import configuration_of, connect_mempool, connect_polling
 from fastnode.admin.validators import Validators
 from fastnode.archiver.chain_import import adopt_chain_file
 from fastnode.archiver.ingest import Ingestor
@@ -63,8 +63,7 @@ from fastnode.rpc.provider_rules import read_provider_rules
 from fastnode.rpc.server import HttpServer, RpcServer, describe_bind_error
 from fastnode.rpc.version_headers import version_headers
 from fastnode.rpc.view import View
-from fastnode.sentinel.offenses import OffenseWatch, RoundSize
-from fastnode.sentinel.sentinel import Sentinel
+from fastnode.sentinel.service import Watching
 from fastnode.snapshots.index import Network
 from fastnode.snapshots.service import SnapshotUploads
 from fastnode.snapshots.startup import start_from_snapshot
@@ -116,6 +115,7 @@ class Node:
         self._joining: asyncio.Future[None] | None = None
         self._stop_restoring = threading.Event()
         self._hold_off: HoldOff | None = None
+        self._watching = Watching(settings, is_ready=self._is_ready)
         self._log_tail = LogTail()
         self._public_names: frozenset[str] = frozenset()
         self._failure: asyncio.Future[None] | None = None
@@ -301,6 +301,7 @@ class Node:
                 self._mempool.on_view(view)
             if self._hold_off is not None:
                 self._hold_off.on_view(view)
+            self._watching.on_view(view)
 
     def _open_mempool(self, data: ChainData) -> Mempool:
         assert self.view is not None
@@ -353,7 +354,8 @@ class Node:
             self._hold_off = HoldOff(settings.rpc_holdoff_ms / 1000)
         configuration = self._open_configuration(data)
         validators = await asyncio.to_thread(Validators, settings.key_store_directory, configuration)
-        sentinel = self._open_sentinel()
+        self._resources.callback(self._watching.close)
+        await asyncio.to_thread(self._watching.open, data.directory.path, data.store.chain, configuration)
         methods = public_methods(
             settings,
             Services(
@@ -363,7 +365,7 @@ class Node:
                 is_ready=self._is_ready,
                 sync_status=self._sync_status,
                 questions=None if self._following is None else self._following.relay,
-                sentinel=sentinel,
+                sentinel=self._watching.sentinel,
             ),
         )
         self.public = self._server(methods, settings.host, settings.port, headers)
@@ -371,8 +373,8 @@ class Node:
         if settings.rpc_limits is not None:
             self._limit_clients(settings.rpc_limits)
         await _listen(self.public, settings.port, "--port")
-        offenses = None if sentinel is None else self._watch_offenses(sentinel, configuration)
-        operator_methods = admin_methods(configuration, validators, self._sync_operator, self._uploads, offenses)
+        slashing = self._watching.slashing
+        operator_methods = admin_methods(configuration, validators, self._sync_operator, self._uploads, slashing)
         self.admin = self._server(operator_methods, settings.admin_host, settings.admin_port, headers)
         key = admin_key_of(settings)
         guard = ApiKeyGuard.of(key, open_paths(settings.api_prefix))
@@ -426,22 +428,6 @@ class Node:
             logger.warning("no metrics", extra=fields(reason=describe_bind_error(error, host, port)))
             return
         self.metrics = server
-
-    def _open_sentinel(self) -> Sentinel | None:
-        settings = self.settings
-        if not settings.sentinel_enabled:
-            return None
-        return Sentinel(
-            history_epochs=settings.sentinel_history_length_in_epochs,
-            proven_epochs=settings.sentinel_historic_proven_performance_length_in_epochs,
-            is_ready=self._is_ready,
-        )
-
-    def _watch_offenses(self, sentinel: Sentinel, configuration: NodeConfiguration) -> OffenseWatch:
-        settings = self.settings
-        size = RoundSize(settings.slashing_round_size_in_epochs, settings.slashing_offset_in_rounds)
-        connect_offenses(configuration)
-        return OffenseWatch(sentinel, configuration, size)
 
     def _open_configuration(self, data: ChainData) -> NodeConfiguration:
         configuration = configuration_of(

@@ -20,14 +20,17 @@ _POOL_KEYS: Final = (
     "disableTransactions",
     "maxPendingTxCount",
 )
-#: Read by the watch for offenses whenever it is asked.
+#: Read by the watch for offenses whenever it looks.
 _OFFENSE_KEYS: Final = (
     "slashInactivityPenalty",
+    "slashProposeInvalidAttestationsPenalty",
+    "slashAttestDescendantOfInvalidPenalty",
+    "slashDuplicateProposalPenalty",
+    "slashDuplicateAttestationPenalty",
     "slashInactivityTargetPercentage",
     "slashInactivityConsecutiveEpochThreshold",
     "slashGracePeriodL2Slots",
     "slashOffenseExpirationRounds",
-    "slashValidatorsNever",
 )
 _PROOFS: Final = "realProofs"
 _POLLING: Final = "archiverPollingIntervalMS"

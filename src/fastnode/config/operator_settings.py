@@ -79,6 +79,21 @@ class OperatorSettings:
         "Make a new key for the admin port; the old one is not good any more.",
     )
 
+    upstream_admin_url: str | None = setting(
+        None,
+        Text(metavar="URL", allowed="the http:// or https:// URL of an admin port"),
+        ADMIN,
+        "Admin port of a node that looks for offenses of validators: those that it knows are joined with the own ones.",
+        secret=True,
+    )
+    upstream_admin_api_key: str | None = setting(
+        None,
+        Text(metavar="KEY"),
+        ADMIN,
+        "The key that this admin port asks for.",
+        secret=True,
+    )
+
     # ---- snapshots ------------------------------------------------------------------------
 
     sync_mode: str = setting(

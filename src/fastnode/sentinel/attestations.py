@@ -26,10 +26,11 @@ _NO_SIGNATURE: Final = bytes(65)
 
 @dataclass(frozen=True, slots=True)
 class Attestations:
-    """``members`` in the committee's order, None where a signature tells nobody's address."""
+    """``members`` in the committee's order, None where a signature tells nobody's address: then ``is_broken``."""
 
     members: tuple[bytes | None, ...]
     signers: frozenset[bytes]
+    is_broken: bool = False
 
 
 def read_attestations(checkpoint: StoredCheckpoint) -> Attestations:
@@ -47,15 +48,18 @@ def read_attestations(checkpoint: StoredCheckpoint) -> Attestations:
     digest = signed_digest(payload)
     members: list[bytes | None] = []
     signers = set()
+    is_broken = False
     for attestation in listed:
         if attestation.signature == _NO_SIGNATURE:
             members.append(attestation.address if attestation.address != _NO_ADDRESS else None)
             continue
         signer = recover_signer(digest, attestation.signature)
         members.append(signer)
-        if signer is not None:
+        if signer is None:
+            is_broken = True
+        else:
             signers.add(signer)
-    return Attestations(tuple(members), frozenset(signers))
+    return Attestations(tuple(members), frozenset(signers), is_broken)
 
 
 def join_committees(found: Iterable[Attestations]) -> tuple[bytes, ...]:

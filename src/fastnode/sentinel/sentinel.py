@@ -4,9 +4,9 @@
     slot without one             its proposer: checkpoint-missed if blocks of it are known, else blocks-missed
     epoch without a committee    nothing
 
-Nothing is kept but the addresses that were recovered from signatures, by checkpoint, so a reorg needs no undoing.  The
-committee of an epoch is what its checkpoints tell; who proposes in a slot is drawn on L1 and only known to a node that
-asks there, so without a source of proposers every member counts as an attester.
+Nothing is kept but the addresses that were recovered from signatures, by checkpoint, so a reorg needs no undoing.
+Committees and proposers are drawn on L1 and only known to a node that asks there.  Without, the committee of an epoch
+is what its checkpoints tell, and every member counts as an attester.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import hashlib
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from fastnode.archiver.queries import ChainView
 from fastnode.sentinel.attestations import Attestations, join_committees, read_attestations
 from fastnode.sentinel.statistics import SlotTime, Status, count_missed, describe_validator
 
-__all__ = ["Sentinel"]
+__all__ = ["CommitteeOf", "ProposerOf", "Sentinel"]
 
 #: A slot is looked at when it is over and its checkpoint had one more to arrive.
 LAG_SLOTS: Final = 2
@@ -32,6 +32,8 @@ _REMEMBERED_MAX: Final = 1 << 14
 
 #: ``proposer_of(slot)``: the address, None if it is not known.
 ProposerOf = Callable[[int], bytes | None]
+#: ``committee_of(epoch)``: the addresses in the committee's order, none without a committee, None if nobody knows.
+CommitteeOf = Callable[[int], Sequence[bytes] | None]
 
 
 class Sentinel:
@@ -48,12 +50,16 @@ class Sentinel:
         proven_epochs: int,
         is_ready: Callable[[], bool],
         proposer_of: ProposerOf = lambda slot: None,
+        committee_of: CommitteeOf = lambda epoch: None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._history_epochs = history_epochs
+        self.history_epochs = history_epochs
         self._proven_epochs = proven_epochs
         self._is_ready = is_ready
-        self._proposer_of = proposer_of
+        #: What L1 tells, if anybody asks it; then what is not known yet will be.
+        self.proposer_of = proposer_of
+        self.committee_of = committee_of
+        self.knows_l1 = False
         self._now = now
         self._lock = threading.Lock()
         self._attestations: OrderedDict[bytes, Attestations] = OrderedDict()
@@ -65,7 +71,7 @@ class Sentinel:
     def validators_stats(self, view: ChainView) -> dict[str, Any]:
         """ValidatorsStats over the newest slots."""
         with self._lock:
-            look = _Look(view, self._history_epochs)
+            look = _Look(view, self.history_epochs)
             last = self._last_slot(view, look)
             if last is None:
                 return {"stats": {}, "slotWindow": look.window}
@@ -82,7 +88,7 @@ class Sentinel:
     ) -> dict[str, Any] | None:
         """SingleValidatorStats; None for one that was in no committee of these slots."""
         with self._lock:
-            look = _Look(view, self._history_epochs)
+            look = _Look(view, self.history_epochs)
             newest = self._last_slot(view, look)
             if newest is None:
                 return None
@@ -110,11 +116,21 @@ class Sentinel:
     def proven_performance(self, view: ChainView) -> dict[int, dict[bytes, tuple[int, int]]]:
         """Missed duties and all duties of each validator, by proven epoch."""
         with self._lock:
-            look = _Look(view, self._history_epochs)
+            look = _Look(view, self.history_epochs)
             newest = self._last_slot(view, look)
             if newest is not None:
                 self._count_proven_epochs(view, look, max(0, newest - look.window))
             return dict(self._proven)
+
+    def learn_from(self, committee_of: CommitteeOf, proposer_of: ProposerOf) -> None:
+        """Somebody asks L1.  To be called before the first question."""
+        self.committee_of, self.proposer_of = committee_of, proposer_of
+        self.knows_l1 = True
+
+    def attestations(self, view: ChainView, number: int) -> Attestations | None:
+        """Who signed a checkpoint; None if there is none of this number."""
+        with self._lock:
+            return self._of_checkpoint(view, number)
 
     # ---- slots ---------------------------------------------------------------------------------
 
@@ -137,7 +153,7 @@ class Sentinel:
             if not committee:
                 continue
             attestations = self._of_slot(view, slot)
-            proposer = self._proposer_of(slot)
+            proposer = self.proposer_of(slot)
             for member in committee:
                 status = _status(view, slot, member, attestations, is_proposer=member == proposer)
                 if status is not None:
@@ -145,6 +161,9 @@ class Sentinel:
         return found
 
     def _committee(self, view: ChainView, epoch: int) -> tuple[bytes, ...]:
+        drawn = self.committee_of(epoch)
+        if drawn is not None:
+            return tuple(dict.fromkeys(drawn))
         found = (self._of_checkpoint(view, number) for number in view.checkpoint_numbers_of_epoch(epoch))
         return join_committees(item for item in found if item is not None)
 

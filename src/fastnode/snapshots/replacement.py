@@ -28,9 +28,9 @@ COPY_PREFIX: Final = "snapshot-"
 PART_FOLDER: Final = "restore.part"
 _READY_FOLDER: Final = "restore.ready"
 
-#: What belongs to the chain that was there before: transactions that wait, the filter of log tags, the mark of a
-#: sample chain that is being loaded.
-_OF_THE_OLD_CHAIN: Final = ("p2p", "tag_filter", "sample-chain.unfinished")
+#: What belongs to the chain that was there before: transactions that wait, offenses of its validators, the filter of
+#: log tags, the mark of a sample chain that is being loaded.
+_OF_THE_OLD_CHAIN: Final = ("p2p", "offenses", "tag_filter", "sample-chain.unfinished")
 
 
 def replace_databases(directory: Path, names: tuple[str, ...]) -> None:

@@ -1,0 +1,281 @@
+"""Looks for offenses in what is published, keeps those it finds, and says which count in a round.
+
+    inactivity                 duties missed in a proven epoch, and in enough of its epochs before
+    insufficient attestations  the proposer of a checkpoint that not more than two thirds of its committee signed
+    incorrect attestations     likewise, with a signature that is nobody's or not that of the member in its place
+    descendant of invalid      everybody who signed a checkpoint that builds on such a one
+    duplicate attestation      everybody who signed two checkpoints of one slot, one of which a reorg replaced
+    duplicate proposal         the proposer of such a slot
+
+The others (data withheld, a valid epoch pruned, an invalid block broadcast) take what only a member of the peer-to-peer
+network sees.  Who proposes is drawn on L1: without somebody who asks there, offenses of proposers are not found.
+
+An offense is kept as it was found, with the penalty of that moment; a change of the configuration counts for those
+found later.  Expired ones are forgotten.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from fastnode.archiver.queries import ChainView
+from fastnode.archiver.records import StoredCheckpoint
+from fastnode.errors import FastnodeError
+from fastnode.observability.logs import fields
+from fastnode.sentinel.attestations import Attestations
+from fastnode.sentinel.offense_store import OffenseStore, SeenCheckpoint
+from fastnode.sentinel.offenses import ALL, CURRENT, Offense, OffenseType, RoundSize
+from fastnode.sentinel.sentinel import Sentinel
+from fastnode.sentinel.statistics import SlotTime
+
+__all__ = ["OffenseThread", "OffenseWatch"]
+
+logger = logging.getLogger(__name__)
+
+#: The key of the configuration that has the penalty of each kind.
+_PENALTIES: Final[Mapping[OffenseType, str]] = {
+    OffenseType.INACTIVITY: "slashInactivityPenalty",
+    OffenseType.PROPOSED_INSUFFICIENT_ATTESTATIONS: "slashProposeInvalidAttestationsPenalty",
+    OffenseType.PROPOSED_INCORRECT_ATTESTATIONS: "slashProposeInvalidAttestationsPenalty",
+    OffenseType.ATTESTED_DESCENDANT_OF_INVALID: "slashAttestDescendantOfInvalidPenalty",
+    OffenseType.DUPLICATE_PROPOSAL: "slashDuplicateProposalPenalty",
+    OffenseType.DUPLICATE_ATTESTATION: "slashDuplicateAttestationPenalty",
+}
+
+
+class Configuration(Protocol):
+    def __getitem__(self, name: str) -> Any: ...
+
+
+class OffenseWatch:
+    """``configuration`` gives the values of nodeAdmin_getConfig.  May be asked from several threads."""
+
+    def __init__(
+        self,
+        sentinel: Sentinel,
+        configuration: Configuration,
+        size: RoundSize,
+        store: OffenseStore,
+        *,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._sentinel = sentinel
+        self._configuration = configuration
+        self.size = size
+        self._store = store
+        self._now = now
+        self._turn = threading.Lock()
+
+    # ---- answers -------------------------------------------------------------------------------
+
+    def offenses(self, view: ChainView, wanted: int | str) -> list[Offense]:
+        """The offenses of a round, of the current one, or all that have not expired; oldest first."""
+        self.look(view)
+        duration = view.chain.epoch_duration
+        found = sorted(self._store.offenses(), key=lambda item: (item.slot(duration), *item.key))
+        if wanted == ALL:
+            return found
+        number = self.current_round(view) if wanted == CURRENT else int(wanted)
+        recorded = number - self.size.offset_rounds
+        return [offense for offense in found if self.size.round_of(offense, duration) == recorded]
+
+    def current_round(self, view: ChainView) -> int:
+        chain = view.chain
+        slot = SlotTime(chain.l1_genesis_time, chain.slot_duration).slot_at(self._now())
+        return self.size.round_at(max(0, slot), chain.epoch_duration)
+
+    # ---- looking -------------------------------------------------------------------------------
+
+    def look(self, view: ChainView) -> None:
+        """Find what is new in ``view``.  DatabaseError when it cannot be kept."""
+        with self._turn:
+            look = _Look(view, self._sentinel, self._store, self._configuration)
+            look.at_epochs()
+            look.at_checkpoints()
+            oldest = self._oldest_round(view)
+            duration = view.chain.epoch_duration
+            new = [item for item in look.found.values() if self.size.round_of(item, duration) >= oldest]
+            self._store.add(new, look.seen.values(), look.judged_epochs)
+            expired = [item for item in self._store.offenses() if self.size.round_of(item, duration) < oldest]
+            self._store.forget(expired, look.oldest_slot)
+        if new:
+            kinds = Counter(item.type.name.lower() for item in new)
+            logger.warning("offenses found", extra=fields(**dict(sorted(kinds.items()))))
+
+    def _oldest_round(self, view: ChainView) -> int:
+        """The first that has not expired; 0 rounds of patience: none ever does."""
+        rounds = int(self._configuration["slashOffenseExpirationRounds"])
+        return max(0, self.current_round(view) - rounds) if rounds else 0
+
+
+class _Look:
+    """What one look at a chain finds: offenses by key, checkpoints by slot and hash."""
+
+    def __init__(self, view: ChainView, sentinel: Sentinel, store: OffenseStore, configuration: Configuration) -> None:
+        self._view = view
+        self._sentinel = sentinel
+        self._store = store
+        self._configuration = configuration
+        self._duration = view.chain.epoch_duration
+        self.found: dict[tuple[int, int, bytes], Offense] = {}
+        self.seen: dict[tuple[int, bytes], SeenCheckpoint] = {}
+        self.judged_epochs = store.judged_epochs
+        tip = view.checkpoint(view.tips.checkpointed.checkpoint.number)
+        self._tip_number = 0 if tip is None else tip.number
+        #: Checkpoints before it are neither looked at nor kept.
+        self.oldest_slot = 0 if tip is None else max(0, tip.slot_number - sentinel.history_epochs * self._duration)
+
+    def at_epochs(self) -> None:
+        """Judge the epochs that were proven since the last look."""
+        configuration = self._configuration
+        performance = self._sentinel.proven_performance(self._view)
+        before = self.judged_epochs
+        self.judged_epochs = max([before, *(epoch + 1 for epoch in performance)])
+        if int(configuration["slashInactivityPenalty"]) == 0:
+            return
+        for epoch, validator in _inactive(
+            performance,
+            target=float(configuration["slashInactivityTargetPercentage"]),
+            epochs_in_a_row=int(configuration["slashInactivityConsecutiveEpochThreshold"]),
+        ):
+            if epoch >= before:
+                self._accuse(validator, OffenseType.INACTIVITY, epoch)
+
+    def at_checkpoints(self) -> None:
+        """Look at the checkpoints that came since, also those in the place of others."""
+        for checkpoint in reversed(list(self._new_checkpoints())):
+            epoch = checkpoint.slot_number // self._duration
+            if self._sentinel.knows_l1 and self._sentinel.committee_of(epoch) is None:
+                return  # L1 has not been asked for it yet; the next look is soon
+            attestations = self._sentinel.attestations(self._view, checkpoint.number)
+            if attestations is not None:
+                self._look_at(checkpoint, attestations)
+
+    def _new_checkpoints(self) -> Iterator[StoredCheckpoint]:
+        """From the newest down to one that was seen: then all before it were."""
+        for number in range(self._tip_number, 0, -1):
+            checkpoint = self._view.checkpoint(number)
+            if checkpoint is None or checkpoint.slot_number < self.oldest_slot:
+                return
+            if checkpoint.header_hash in self._store.seen(checkpoint.slot_number):
+                return
+            yield checkpoint
+
+    def _look_at(self, checkpoint: StoredCheckpoint, attestations: Attestations) -> None:
+        slot = checkpoint.slot_number
+        committee = self._sentinel.committee_of(slot // self._duration)
+        proposer = self._sentinel.proposer_of(slot)
+        wrong = _what_is_wrong(attestations, committee)
+        if wrong is not None and proposer is not None:
+            self._accuse(proposer, wrong, slot)
+        is_descendant = not self._is_sound(checkpoint.number - 1)
+        if is_descendant:
+            for signer in attestations.signers:
+                self._accuse(signer, OffenseType.ATTESTED_DESCENDANT_OF_INVALID, slot)
+        for other in self._store.seen(slot).values():
+            for signer in attestations.signers & other.signers:
+                self._accuse(signer, OffenseType.DUPLICATE_ATTESTATION, slot)
+            if proposer is not None:
+                self._accuse(proposer, OffenseType.DUPLICATE_PROPOSAL, slot)
+        is_sound = wrong is None and not is_descendant
+        seen = SeenCheckpoint(slot, checkpoint.header_hash, attestations.signers, is_sound)
+        self.seen[slot, checkpoint.header_hash] = seen
+
+    def _is_sound(self, number: int) -> bool:
+        """Whether the checkpoint is; one that was not looked at is taken to be."""
+        checkpoint = self._view.checkpoint(number) if number else None
+        if checkpoint is None:
+            return True
+        slot, key = checkpoint.slot_number, checkpoint.header_hash
+        seen = self.seen.get((slot, key)) or self._store.seen(slot).get(key)
+        return seen is None or seen.is_sound
+
+    def _accuse(self, validator: bytes, kind: OffenseType, at: int) -> None:
+        offense = Offense(validator, int(self._configuration[_PENALTIES[kind]]), kind, at)
+        if offense.slot(self._duration) < int(self._configuration["slashGracePeriodL2Slots"]):
+            return
+        if not self._store.has(offense):
+            self.found[offense.key] = offense
+
+
+def _what_is_wrong(attestations: Attestations, committee: Sequence[bytes] | None) -> OffenseType | None:
+    """``committee`` as L1 drew it, None if nobody knows."""
+    if not attestations.members:
+        return None  # a network without a committee
+    size, signers = len(attestations.members), attestations.signers
+    is_incorrect = attestations.is_broken
+    if committee:
+        places = zip(attestations.members, committee, strict=False)
+        is_incorrect |= any(member in signers and member != drawn for member, drawn in places)
+        size, signers = len(committee), signers & frozenset(committee)
+    if is_incorrect:
+        return OffenseType.PROPOSED_INCORRECT_ATTESTATIONS
+    return OffenseType.PROPOSED_INSUFFICIENT_ATTESTATIONS if len(signers) < _quorum(size) else None
+
+
+def _quorum(members: int) -> int:
+    """More than two thirds, as the rollup counts them."""
+    return members * 2 // 3 + 1
+
+
+def _inactive(
+    performance: Mapping[int, Mapping[bytes, tuple[int, int]]], *, target: float, epochs_in_a_row: int
+) -> Iterator[tuple[int, bytes]]:
+    """Epochs in which a validator was inactive, and in enough before: those in whose committee it was."""
+    streaks: dict[bytes, int] = {}
+    for epoch, counts in sorted(performance.items()):
+        for validator, (missed, total) in sorted(counts.items()):
+            is_inactive = total > 0 and missed / total >= target
+            streaks[validator] = streaks.get(validator, 0) + 1 if is_inactive else 0
+            if streaks[validator] >= epochs_in_a_row:
+                yield epoch, validator
+
+
+class OffenseThread:
+    """Looks at each view of the chain, or the newest of those that came while it was looking: only so are the
+    checkpoints of a reorg seen."""
+
+    def __init__(self, watch: OffenseWatch, is_ready: Callable[[], bool]) -> None:
+        self._watch = watch
+        self._is_ready = is_ready
+        self._changed = threading.Condition()
+        self._view: ChainView | None = None
+        self._is_stopping = False
+        self._thread = threading.Thread(target=self._run, name="fastnode-offenses")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def on_view(self, view: ChainView) -> None:
+        with self._changed:
+            self._view = view
+            self._changed.notify()
+
+    def close(self) -> None:
+        """May be called more than once."""
+        with self._changed:
+            self._is_stopping = True
+            self._changed.notify()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _next(self) -> ChainView | None:
+        """None: stop."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_stopping or self._view is not None)
+            view, self._view = self._view, None
+            return None if self._is_stopping else view
+
+    def _run(self) -> None:
+        while (view := self._next()) is not None:
+            if not self._is_ready():
+                continue  # what is old was judged by others long ago
+            try:
+                self._watch.look(view)
+            except FastnodeError as error:
+                logger.warning("offenses are not looked for", extra=fields(reason=str(error)))
