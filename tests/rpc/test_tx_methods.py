@@ -25,7 +25,8 @@ from fastnode.mempool.service import Mempool, MempoolOptions
 from fastnode.node import sample_chain
 from fastnode.protocol.header import GasFees
 from fastnode.protocol.tx import Tx
-from fastnode.rpc import tx_methods
+from fastnode.public_execution.simulation import LocalSimulator
+from fastnode.rpc import simulation_methods, tx_methods
 from fastnode.rpc.chain_methods import methods as chain_methods
 from fastnode.rpc.engine import Engine
 from fastnode.rpc.methods import MethodTable
@@ -56,6 +57,7 @@ class Node:
         self._path = path
         self._options = MempoolOptions(setup_allow_list_extension=EXTENSION, **options)
         self.mempool = self._open()
+        self.simulator: LocalSimulator | None = None
 
     def _open(self) -> Mempool:
         return Mempool.open(self._path, self.view, self._options, now=lambda: self.now)
@@ -80,6 +82,7 @@ class Node:
         table = MethodTable(
             [
                 *tx_methods.methods(self.mempool),
+                *simulation_methods.methods(self.mempool, self.simulator),
                 *chain_methods(is_pending_tx=self.mempool.pool.is_waiting),
             ],
             method_set,
@@ -412,40 +415,3 @@ def test_predicted_fees_are_of_the_development_set(node: Node) -> None:
     assert table.get("node_getPredictedMinFees") is None
     assert table.get("node_getCurrentMinFees") is not None
     assert len(MethodTable(tx_methods.methods(node.mempool), "both")) == len(table) + 1
-
-
-# ---- simulation -----------------------------------------------------------------------------------------------
-
-
-def test_without_a_simulator_the_answer_says_so(node: Node) -> None:
-    error = node.call("node_simulatePublicCalls", _json(FRESH[0]))["error"]
-    assert error["message"] == "no public simulator is configured"
-    assert error["code"] == -32000
-
-
-def test_a_simulator_gets_what_holds_together(node: Node) -> None:
-    asked: list[bool] = []
-
-    class Simulator:
-        def simulate(self, tx: Tx, *, skip_fee_enforcement: bool) -> bytes:
-            asked.append(skip_fee_enforcement)
-            return b'{"gasUsed":{}}'
-
-    node.mempool.simulator = Simulator()
-    # A simulation may be of a tx that is no longer valid: it only has to be what its data commits to.
-    for tx_hash in (FRESH[0], hashes("sent")[0]):
-        assert node.call("node_simulatePublicCalls", _json(tx_hash), True) == {"result": {"gasUsed": {}}}
-    assert node.call("node_simulatePublicCalls", _json(FRESH[0])) == {"result": {"gasUsed": {}}}
-    assert asked == [True, True, False]
-    with_calls = next(tx_hash for tx_hash in FRESH if _json(tx_hash)["publicFunctionCalldata"])
-    error = node.call("node_simulatePublicCalls", _json(with_calls) | {"publicFunctionCalldata": []})["error"]
-    assert error["message"] == "Invalid tx: Wrong number of calldata for public calls"
-    assert len(asked) == 3
-
-
-def test_a_simulation_has_a_gas_cap(make_node: Callable[..., Node]) -> None:
-    node = make_node(rpc_simulate_public_max_gas_limit=1_000_000)
-    error = node.call("node_simulatePublicCalls", _json(FRESH[0]))["error"]
-    assert error["message"] == (
-        "Transaction total gas limit 7357500 (6540000 + 817500) exceeds maximum gas limit 1000000 for simulation"
-    )

@@ -27,8 +27,8 @@ class GasReport(NamedTuple):
             name: {"daGas": gas.da_gas, "l2Gas": gas.l2_gas}
             for name, gas in (
                 ("totalGas", self.total),
-                ("teardownGas", self.teardown),
                 ("publicGas", self.public),
+                ("teardownGas", self.teardown),
                 ("billedGas", self.billed),
             )
         }

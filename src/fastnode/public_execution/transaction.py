@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
 from fastnode.errors import DecodeError
 from fastnode.protocol import tx_layout as layout
+from fastnode.protocol.constants import PRIVATE_LOG_FIELDS
 from fastnode.protocol.effects import ContractClassLog, PrivateLog
 from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD, split_fields
 from fastnode.protocol.header import GasFees
@@ -26,6 +27,16 @@ class MessageToL1(NamedTuple):
     contract_address: bytes
     recipient: bytes
     content: bytes
+
+
+class OverlongPrivateLog(PrivateLog):
+    """A log that claims more fields than a log has.  No block holds one, but release 4.1.2 simulates such a
+    transaction and repeats the claim."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        pass
 
 
 class PrivateEffects(NamedTuple):
@@ -66,8 +77,9 @@ class ExecutableTx:
         return bool(self.setup_calls or self.app_calls or self.teardown_call)
 
     @classmethod
-    def of(cls, tx: Tx) -> Self:
-        """DecodeError for what no block could hold: a log longer than a log, a class log without its content."""
+    def of(cls, tx: Tx, *, accepts_overlong_logs: bool = False) -> Self:
+        """DecodeError for a class log without its content, and for a private log that claims to be longer than one is
+        unless that is accepted."""
         data = tx.data
         parts = _accumulated_parts(data)
         expected = len(data.class_log_hashes)
@@ -79,6 +91,8 @@ class ExecutableTx:
             hashes = _class_log_hash(part)
             logs = tuple(ContractClassLog(item.contract_address, next(class_logs), item.length) for item in hashes)
             effects.append(_private_effects(part, logs))
+        if not accepts_overlong_logs:
+            _refuse_overlong_logs(effects)
         return cls(
             tx_hash=tx.hash,
             gas_limits=data.gas_limits,
@@ -136,8 +150,16 @@ def _private_logs(section: bytes) -> tuple[PrivateLog, ...]:
         end = start + layout.PRIVATE_LOG_BYTES
         emitted_length = int.from_bytes(section[end - 4 : end], "big")
         if emitted_length:
-            logs.append(PrivateLog(split_fields(section[start : end - 4]), emitted_length))
+            log_type = PrivateLog if emitted_length <= PRIVATE_LOG_FIELDS else OverlongPrivateLog
+            logs.append(log_type(split_fields(section[start : end - 4]), emitted_length))
     return tuple(logs)
+
+
+def _refuse_overlong_logs(effects: Iterable[PrivateEffects]) -> None:
+    for part in effects:
+        for log in part.private_logs:
+            if isinstance(log, OverlongPrivateLog):
+                raise DecodeError(f"private log: emitted length {log.emitted_length}, at most {PRIVATE_LOG_FIELDS}")
 
 
 def _class_log_hash(part: bytes) -> list[ClassLogHash]:

@@ -14,14 +14,11 @@ import orjson
 from fastnode.errors import DecodeError, InvalidParams, ServerError
 from fastnode.mempool.pool import NOT_READY, TxPool
 from fastnode.mempool.service import Mempool
-from fastnode.mempool.simulation import NO_SIMULATOR
-from fastnode.mempool.validation import consistency_reason
 from fastnode.protocol.fees import ManaUsage
 from fastnode.protocol.header import GasFees
 from fastnode.protocol.tx import Tx
 from fastnode.rpc.methods import Call, Method, Parameter, Signature, common
 from fastnode.rpc.parameters import (
-    BOOLEAN,
     TX_HASH,
     TX_VALIDATION_OPTIONS,
     ArrayOf,
@@ -31,7 +28,7 @@ from fastnode.rpc.parameters import (
     reject_type,
 )
 
-__all__ = ["methods"]
+__all__ = ["TX", "decode_tx", "methods"]
 
 #: Transactions in one answer, when a client says how many.
 TXS_MAX: Final = 50
@@ -76,7 +73,8 @@ TX: Final = TxParameter()
 MANA_USAGE: Final = Choice("ManaUsageEstimate", tuple(ManaUsage))
 
 
-def _decode_tx(value: dict[str, Any]) -> Tx:
+def decode_tx(value: dict[str, Any]) -> Tx:
+    """InvalidParams names what makes it no transaction."""
     try:
         return Tx.from_json(value)
     except DecodeError as error:
@@ -110,38 +108,17 @@ class TxMethods:
 
     def send(self, call: Call, value: dict[str, Any]) -> None:
         """Accepted, already there, or no longer includable: all of them are success without a result."""
-        self._mempool.send(_decode_tx(value), call.view)
+        self._mempool.send(decode_tx(value), call.view)
 
     def is_valid(self, call: Call, value: dict[str, Any], options: frozenset[str] | None) -> bytes:
         flags = options or _NO_FLAGS
         result = self._mempool.validate(
-            _decode_tx(value),
+            decode_tx(value),
             call.view,
             is_simulation="isSimulation" in flags,
             skip_fee_enforcement="skipFeeEnforcement" in flags,
         )
         return result.to_json_bytes()
-
-    def simulate(self, _call: Call, value: dict[str, Any], skip_fee_enforcement: bool | None) -> bytes:
-        """Checks what a simulator takes for granted; gas limits above any block's are allowed, for estimates."""
-        tx = _decode_tx(value)
-        self._check_total_gas(tx)
-        reason = consistency_reason(tx)
-        if reason is not None:
-            raise ServerError(f"Invalid tx: {reason}", data={"code": "INVALID_TX", "reasons": [reason]})
-        simulator = self._mempool.simulator
-        if simulator is None:
-            raise ServerError(NO_SIMULATOR)
-        return simulator.simulate(tx, skip_fee_enforcement=bool(skip_fee_enforcement))
-
-    def _check_total_gas(self, tx: Tx) -> None:
-        gas, teardown = tx.data.gas_limits.l2_gas, tx.data.teardown_gas_limits.l2_gas
-        maximum = self._mempool.options.rpc_simulate_public_max_gas_limit
-        if gas + teardown > maximum:
-            raise ServerError(
-                f"Transaction total gas limit {gas + teardown} ({gas} + {teardown}) exceeds maximum gas limit "
-                f"{maximum} for simulation"
-            )
 
     def get(self, _call: Call, tx_hash: bytes) -> bytes | None:
         return self._pool.tx_json(tx_hash)
@@ -190,7 +167,8 @@ def _fees_json(fees: GasFees) -> bytes:
 
 
 def methods(mempool: Mempool | None) -> list[Method]:
-    """All methods of the mempool but node_getTxReceipt, which chain_methods.py answers with the pool's help."""
+    """All methods of the mempool but node_getTxReceipt, which chain_methods.py answers with the pool's help, and
+    node_simulatePublicCalls, which is in simulation_methods.py."""
     handlers = TxMethods(mempool)
     tx = Parameter("tx", TX)
     tx_hash = Parameter("txHash", TX_HASH)
@@ -208,13 +186,6 @@ def methods(mempool: Mempool | None) -> list[Method]:
             handler=handlers.is_valid,
             in_thread=True,
             **common("TxValidationResult", tx, Parameter("options", TX_VALIDATION_OPTIONS, optional=True)),
-        ),
-        Method(
-            name="node_simulatePublicCalls",
-            summary="Run the public part of a transaction on the newest state without including it.",
-            handler=handlers.simulate,
-            in_thread=True,
-            **common("PublicSimulationOutput", tx, Parameter("skipFeeEnforcement", BOOLEAN, optional=True)),
         ),
         Method(
             name="node_getTxByHash",

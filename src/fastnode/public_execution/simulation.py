@@ -1,0 +1,135 @@
+"""Simulating a transaction on the newest state: what ``node_simulatePublicCalls`` answers.
+
+Nothing is validated: neither proof nor rules of the pool count, and calldata is taken by the hash that is claimed for
+it.  So a wallet can try what it has not proven yet.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+from fastnode.errors import DecodeError, ExecutionLimitExceeded, InvalidParams, ServerError, TxExecutionError
+from fastnode.observability.logs import fields
+from fastnode.protocol.fields import ZERO_FIELD, hex_text
+from fastnode.protocol.header import GasFees, GlobalVariables
+from fastnode.protocol.tx import Tx
+from fastnode.public_execution.answers import simulation_json
+from fastnode.public_execution.executor import BlockExecutor
+from fastnode.public_execution.results import ExecutionOptions
+from fastnode.public_execution.state import ViewState
+from fastnode.public_execution.transaction import ExecutableTx
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fastnode.config.settings import Settings
+    from fastnode.mempool.clock import SlotClock
+    from fastnode.mempool.service import Mempool
+    from fastnode.rpc.view import View
+
+__all__ = ["LocalSimulator", "SimulationOptions"]
+
+logger = logging.getLogger(__name__)
+
+#: Simulations that run at the same time: each may need much memory, and they hardly wait for anything but cores.
+RUNNING_MAX: Final = max(4, 2 * (os.cpu_count() or 1))
+#: Simulations that run or wait for their turn, each of them in a thread of the server.
+ADMITTED_MAX: Final = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationOptions:
+    """``timeout_s`` is for one simulation, its turn included."""
+
+    debug_log_memory_reads_max: int = 125_000
+    timeout_s: float = 30.0
+
+
+class LocalSimulator:
+    """Usable from any thread, many at a time.
+
+    ``fees`` gives what a block built now would charge at least.
+    """
+
+    def __init__(
+        self, clock: SlotClock, fees: Callable[[View], GasFees], options: SimulationOptions | None = None
+    ) -> None:
+        options = options or SimulationOptions()
+        self._clock = clock
+        self._fees = fees
+        self._timeout_s = options.timeout_s
+        self._execution = ExecutionOptions(debug_log_memory_reads_max=options.debug_log_memory_reads_max)
+        self._admission = threading.BoundedSemaphore(ADMITTED_MAX)
+        self._turns = threading.BoundedSemaphore(RUNNING_MAX)
+
+    @classmethod
+    def of(cls, settings: Settings, mempool: Mempool) -> Self:
+        """With the clock and the prices of a mempool."""
+        options = SimulationOptions(
+            debug_log_memory_reads_max=settings.rpc_simulate_public_max_debug_log_memory_reads,
+            timeout_s=settings.rpc_simulate_timeout_ms / 1000,
+        )
+        return cls(mempool.validator.clock, lambda view: mempool.fees.current(view), options)
+
+    def simulate(self, tx: Tx, view: View, *, skip_fee_enforcement: bool) -> bytes:
+        """PublicSimulationOutput as JSON.
+
+        ServerError when no block could include the transaction, with the reason of release 4.1.2, or when the
+        simulation needs more than it may use here; InvalidParams for what is no transaction at all.
+        """
+        try:
+            executable = ExecutableTx.of(tx, accepts_overlong_logs=True)
+        except DecodeError as error:
+            raise InvalidParams(f"Invalid params: tx (parameter 1) is no transaction: {error}") from None
+        deadline = time.monotonic() + self._timeout_s
+        block = self.next_block(view)
+        executor = BlockExecutor(ViewState(view), block, options=self._execution)
+        with self._turn(deadline):
+            try:
+                executed = executor.execute(executable, skip_fee_enforcement=skip_fee_enforcement, deadline=deadline)
+            except TxExecutionError as error:
+                raise ServerError(str(error), data={"code": "SIMULATION_FAILED"}) from None
+            except ExecutionLimitExceeded as error:
+                logger.info("simulation given up", extra=fields(tx=hex_text(tx.hash), reason=error.message))
+                raise
+        return simulation_json(executed, block)
+
+    def next_block(self, view: View) -> GlobalVariables:
+        """The globals of the block that a transaction is simulated in: the next one, by nobody, at the lowest price."""
+        chain = view.chain.chain
+        slot = self._clock.next_slot()
+        return GlobalVariables(
+            chain_id=chain.l1_chain_id,
+            version=chain.rollup_version,
+            block_number=view.chain.tip_number + 1,
+            slot_number=slot,
+            timestamp=self._clock.genesis_time + slot * self._clock.slot_duration,
+            coinbase=bytes(20),
+            fee_recipient=ZERO_FIELD,
+            gas_fees=self._fees(view),
+        )
+
+    @contextmanager
+    def _turn(self, deadline: float) -> Iterator[None]:
+        """Waits until the simulation may run; ServerError when too many wait already."""
+        if not self._admission.acquire(blocking=False):
+            message = f"{ADMITTED_MAX} public simulations are running or waiting; try again later"
+            raise ServerError(message, data={"code": "BUSY"})
+        try:
+            if not self._turns.acquire(timeout=max(0.0, deadline - time.monotonic())):
+                raise ServerError(
+                    f"Other public simulations took all of the {self._timeout_s:g} s", data={"code": "BUSY"}
+                )
+            try:
+                yield
+            finally:
+                self._turns.release()
+        finally:
+            self._admission.release()
