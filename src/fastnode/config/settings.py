@@ -311,7 +311,7 @@ class Settings(ValidatorSettings, BuildingSettings, OperatorSettings, Observabil
         None,
         Text(metavar="URL"),
         TRANSACTIONS,
-        "Node that runs node_simulatePublicCalls for this one; without it the method answers with an error.",
+        "Node that runs node_simulatePublicCalls for this one, with --simulate-public-calls upstream.",
     )
     rpc_simulate_public_max_gas_limit: int = setting(
         10_000_000_000,
