@@ -21,21 +21,31 @@ from __future__ import annotations
 import enum
 import logging
 import secrets
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import psycopg
 
-from fastnode.errors import DutyAlreadySigned, DutyConflict, DutyInProgress, DutyLockLost, HaDatabaseError
-from fastnode.ha.connection import Connection, connect, one_line
+from fastnode.errors import (
+    DutyAlreadySigned,
+    DutyConflict,
+    DutyInProgress,
+    DutyLockLost,
+    HaDatabaseError,
+    SettingError,
+)
+from fastnode.ha.connection import Connection, one_line
+from fastnode.ha.pool import ConnectionPool, PoolLimits
 from fastnode.observability.logs import fields
 
-__all__ = ["Duty", "DutyLock", "DutyLocks", "DutyType"]
+if TYPE_CHECKING:
+    from fastnode.config.settings import Settings
+
+__all__ = ["CleanUpAges", "Duty", "DutyLock", "DutyLocks", "DutyType"]
 
 logger = logging.getLogger(__name__)
 
@@ -139,28 +149,66 @@ _CLEAN_UP_SIGNED: Final = """
     DELETE FROM validator_duties WHERE status = 'signed' AND started_at < CURRENT_TIMESTAMP::timestamp - %s"""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanUpAges:
+    """After how many seconds an unfinished duty of this node is freed, and a signed one forgotten; None: never."""
+
+    stuck_s: float | None = None
+    signed_s: float | None = None
+
+
 class DutyLocks:
-    """The duties of one node, over one connection; threads may share it, and take turns.
+    """The duties of one node; threads may share them.
 
     ``node_id`` names the node among those that share the database.  A lost connection is made again.
     """
 
     def __init__(
-        self, url: str, *, node_id: str, polling_interval_s: float = 0.1, signing_timeout_s: float = 3.0
+        self,
+        url: str,
+        *,
+        node_id: str,
+        polling_interval_s: float = 0.1,
+        signing_timeout_s: float = 3.0,
+        ages: CleanUpAges | None = None,
+        pool: PoolLimits | None = None,
     ) -> None:
         """HaDatabaseError when the database cannot be used."""
         if not 0 < len(node_id) <= _NODE_ID_CHARACTERS_MAX:
             raise ValueError(f"a node id has 1 to {_NODE_ID_CHARACTERS_MAX} characters")
-        self._url = url
         self._node_id = node_id
         self._polling_interval_s = polling_interval_s
         self._signing_timeout_s = signing_timeout_s
-        self._turn = threading.Lock()
-        self._connection = connect(url)
+        self._ages = ages or CleanUpAges()
+        self._pool = ConnectionPool(url, pool)
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """As the VALIDATOR_HA_... settings say; SettingError when one that is needed is missing."""
+        url, node_id = settings.validator_ha_database_url, settings.validator_ha_node_id
+        if url is None or node_id is None:
+            raise SettingError("redundant validators need VALIDATOR_HA_DATABASE_URL and VALIDATOR_HA_NODE_ID")
+        stuck_ms, signed_h = settings.validator_ha_max_stuck_duties_age_ms, settings.validator_ha_old_duties_max_age_h
+        return cls(
+            url,
+            node_id=node_id,
+            polling_interval_s=settings.validator_ha_polling_interval_ms / 1000,
+            signing_timeout_s=settings.validator_ha_signing_timeout_ms / 1000,
+            ages=CleanUpAges(
+                stuck_s=None if stuck_ms is None else stuck_ms / 1000,
+                signed_s=None if signed_h is None else signed_h * 3600.0,
+            ),
+            pool=PoolLimits(
+                connections_min=settings.validator_ha_pool_min,
+                connections_max=settings.validator_ha_pool_max,
+                idle_s=settings.validator_ha_pool_idle_timeout_ms / 1000,
+                wait_s=settings.validator_ha_pool_connection_timeout_ms / 1000,
+            ),
+        )
 
     def close(self) -> None:
         """May be called more than once."""
-        self._connection.close()
+        self._pool.close()
 
     def __enter__(self) -> DutyLocks:
         return self
@@ -209,6 +257,12 @@ class DutyLocks:
 
     # ---- clean-up --------------------------------------------------------------------------------
 
+    def clean_up(self) -> int:
+        """Both of the below, as the ages say that this node was given; how many rows went."""
+        ages = self._ages
+        freed = 0 if ages.stuck_s is None else self.clean_up_stuck(ages.stuck_s)
+        return freed + (0 if ages.signed_s is None else self.clean_up_signed(ages.signed_s))
+
     def clean_up_stuck(self, age_s: float) -> int:
         """Free what this node began more than ``age_s`` seconds ago and never finished; how many."""
         return self._clean_up("stuck duties freed", _CLEAN_UP_STUCK, (self._node_id, timedelta(seconds=age_s)))
@@ -252,16 +306,15 @@ class DutyLocks:
 
     def _ask(self, question: Callable[[Connection], Result]) -> Result:
         """The answer, over a new connection if the old one broke; every question may be asked twice."""
-        with self._turn:
-            for attempt in range(1, _ATTEMPTS_MAX + 1):
+        for attempt in range(1, _ATTEMPTS_MAX + 1):
+            with self._pool.connection() as connection:
                 try:
-                    if self._connection.broken:
-                        self._connection = connect(self._url)
-                    return question(self._connection)
+                    return question(connection)
                 except psycopg.Error as error:
-                    if attempt == _ATTEMPTS_MAX or not self._connection.broken:
+                    if attempt == _ATTEMPTS_MAX or not connection.broken:
                         raise HaDatabaseError(f"the database of duties refuses: {one_line(error)}") from error
                     logger.warning("the database of duties is asked again", extra=fields(reason=one_line(error)))
+            self._pool.drop_idle()
         raise AssertionError("unreachable")
 
 
