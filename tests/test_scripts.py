@@ -16,7 +16,10 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parents[1]
-SCRIPTS = [PROJECT / "scripts" / name for name in ("environment.sh", "run", "test", "bench", "make-chain", "make-docs")]
+SCRIPTS = [
+    PROJECT / "scripts" / name
+    for name in ("environment.sh", "browser.sh", "run", "test", "bench", "make-chain", "make-docs")
+]
 SCRIPTS.append(PROJECT / ".ci" / "run")
 
 #: What the scripts use of a POSIX system, apart from Python and the compiler.
@@ -337,3 +340,70 @@ def test_the_versions_in_the_script_are_those_of_the_metadata() -> None:
     assert '[ "$1" = 3.11 ] || [ "$1" = 3.12 ]' in text
     assert 'requires-python = ">=3.11,<3.13"' in (PROJECT / "pyproject.toml").read_text()
     assert sys.version_info[:2] in ((3, 11), (3, 12))
+
+
+# ---- a browser for the tests ----------------------------------------------------------------------------
+
+_OS_RELEASE = Path("/etc/os-release")
+IS_ROOT_ON_DEBIAN = os.geteuid() == 0 and _OS_RELEASE.exists() and "\nID=debian\n" in _OS_RELEASE.read_text()
+on_debian = pytest.mark.skipif(not IS_ROOT_ON_DEBIAN, reason="only for root on Debian")
+
+
+def add_apt_get(project: Project, *, works: bool) -> None:
+    """A stand-in that writes down what it is asked for."""
+    path = project.bin / "apt-get"
+    path.write_text(f'#!/bin/sh\necho "apt-get $*" >>"{project.record}"\nexit {0 if works else 100}\n')
+    path.chmod(0o755)
+
+
+def test_a_machine_without_a_browser_is_told_so_and_tested_all_the_same(project: Project) -> None:
+    ready(project)
+    result = project.run("test", "-q")
+    assert result.returncode == 0
+    assert "no Chromium found: the tests of the status page in a browser are skipped" in result.stderr
+    assert project.calls()[-1] == "-m pytest -q"
+
+
+def test_a_browser_that_is_there_is_used_without_a_word(project: Project) -> None:
+    ready(project)
+    add_apt_get(project, works=True)
+    (project.bin / "chromium").write_text("#!/bin/sh\n")
+    (project.bin / "chromium").chmod(0o755)
+    result = project.run("test")
+    assert "Chromium" not in result.stderr
+    assert not any("apt-get" in call for call in project.calls())
+
+
+def test_a_browser_that_is_named_is_used_without_a_word(project: Project) -> None:
+    ready(project)
+    add_apt_get(project, works=True)
+    assert "Chromium" not in project.run("test", FASTNODE_CHROMIUM="/anywhere/chromium").stderr
+    assert not any("apt-get" in call for call in project.calls())
+
+
+@on_debian
+def test_root_on_debian_gets_a_browser(project: Project) -> None:
+    ready(project)
+    add_apt_get(project, works=True)
+    result = project.run("test")
+    assert result.returncode == 0
+    assert "installing Chromium" in result.stderr
+    update, install, tests = project.calls()[-3:]
+    assert update.startswith("apt-get")
+    assert update.endswith("update")
+    assert install.endswith("install --no-install-recommends chromium")
+    assert tests == "-m pytest"
+
+
+@on_debian
+def test_without_a_network_a_browser_is_tried_for_once(project: Project) -> None:
+    ready(project)
+    add_apt_get(project, works=False)
+    first = project.run("test")
+    assert first.returncode == 0
+    assert "Chromium could not be installed" in first.stderr
+    assert project.calls()[-1] == "-m pytest"
+    second = project.run("test")
+    assert second.returncode == 0
+    assert "could not be installed before" in second.stderr
+    assert not any("apt-get" in call for call in project.calls())

@@ -113,7 +113,8 @@ class Page:
 
     async def text(self, selector: str) -> str:
         """What a person reads there; empty if nothing is shown."""
-        return str(await self.evaluate(f"document.querySelector({selector!r})?.innerText ?? ''"))
+        shown = f"((item) => item?.checkVisibility() ? item.innerText : '')(document.querySelector({selector!r}))"
+        return str(await self.evaluate(shown))
 
     async def type(self, text: str) -> None:
         await self.send("Input.insertText", text=text)

@@ -70,15 +70,15 @@ def test_the_key_is_asked_for_refused_and_accepted_and_kept_nowhere(site: Any, v
         await page.wait("document.querySelector('#sign-in-problem').textContent !== ''")
         assert await page.text("#page") == ""
         # The document itself and the answer to the wrong key.
-        assert [error.split(")")[0].rpartition("of ")[2] for error in page.errors] == ["401 (Unauthorized"] * 2
+        assert ["status of 401" in error for error in page.errors] == [True, True]
         page.errors.clear()
 
         await page.type(KEY)
         await page.press("Enter")
         await page.wait(IS_SHOWN)
         assert str(LAST_BLOCK) in await page.text("#tips")
-        kept = "JSON.stringify([document.cookie, {...localStorage}, {...sessionStorage}, location.href, document.body.innerHTML])"
-        assert KEY not in await page.evaluate(kept)
+        places = "document.cookie, {...localStorage}, {...sessionStorage}, location.href, document.body.innerHTML"
+        assert KEY not in await page.evaluate(f"JSON.stringify([{places}])")
         assert not any(KEY in url for url in page.requested)
 
         await page.click("#sign-out")
@@ -114,7 +114,9 @@ def test_requests_are_drawn_as_they_come(open_site: Any, visit: Any) -> None:
         await page.open(open_site.url)
         await page.wait(IS_SHOWN)
         await open_site.ask("node_getChainId", size=50)
-        row = "[...document.querySelectorAll('#calls tr')].find((row) => row.cells[0].textContent === 'node_getChainId')"
+        row = (
+            "[...document.querySelectorAll('#calls tr')].find((row) => row.cells[0].textContent === 'node_getChainId')"
+        )
         await page.wait(f"{row} !== undefined && Number({row}.cells[1].textContent) > 0")
         assert await page.evaluate(f"{row}.cells[3].textContent") not in ("", "–")
         assert await page.evaluate("document.querySelector('#rate-chart path').getAttribute('d').startsWith('M')")
@@ -139,16 +141,25 @@ def test_a_node_that_is_gone_is_said_to_be_gone(start_site: Any, short_chain: Pa
     site.run(scenario())
 
 
-def test_the_page_of_a_long_chain_is_there_at_once(long_site: Any, visit: Any) -> None:
+async def loads(page: Page, url: str, blocks: int) -> list[int]:
+    """Milliseconds from the click to the numbers, of five loads."""
+    times = []
+    for _ in range(5):
+        await page.open(url)
+        await page.wait(IS_SHOWN)
+        assert f"{blocks:,}" in await page.text("#tips")
+        times.append(round(await page.evaluate("performance.getEntriesByName('shown')[0].startTime")))
+    return times
+
+
+def test_the_page_of_a_long_chain_is_there_at_once(site: Any, long_site: Any, visit: Any) -> None:
     async def scenario(page: Page) -> None:
-        times = []
-        for _ in range(5):
-            await page.open(long_site.url)
-            await page.wait(IS_SHOWN)
-            assert f"{LONG_CHAIN_BLOCKS:,}" in await page.text("#tips")
-            times.append(await page.evaluate("performance.getEntriesByName('shown')[0].startTime"))
-        print("milliseconds to the numbers:", [round(time) for time in times])
-        assert min(times) < LOAD_MS_MAX
+        own, long_site.node.view = long_site.node.view, site.node.view
+        short = await loads(page, long_site.url, LAST_BLOCK)
+        long_site.node.view = own
+        long = await loads(page, long_site.url, LONG_CHAIN_BLOCKS)
+        print(f"ms to the numbers: {short} with {LAST_BLOCK} blocks, {long} with {LONG_CHAIN_BLOCKS:,}")
+        assert min(long) < LOAD_MS_MAX
 
     visit(scenario)
 
@@ -239,11 +250,11 @@ def test_everything_can_be_reached_and_named_without_a_mouse(open_site: Any, vis
     visit(scenario)
 
 
-HOSTILE = "<img src=x onerror=\"window.pwned = true\"><script>window.pwned = true</script>"
+HOSTILE = '<img src=x onerror="window.pwned = true"><script>window.pwned = true</script>'
 
 
 def test_markup_from_outside_is_text(open_site: Any, visit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = overview._calls
+    calls = overview._calls  # names come from the node's own table: only here is one like this
 
     def with_a_hostile_name(servers: Any) -> Any:
         counted = calls(servers)
@@ -287,7 +298,9 @@ def test_pictures_for_the_documentation(start_site: Any, sample_chain: Path, bro
                 await site.ask("node_getPublicStorageAt", "latest", FEE_JUICE, "0x1", size=5 + round_ % 5)
                 await asyncio.sleep(0.4)
             await page.evaluate("scrollTo(0, 0)")
-            await page.resize(DESKTOP[0], 1330)
+            # The first line names a directory of this machine.
+            await page.evaluate("document.querySelector('#log li').remove()")
+            await page.resize(DESKTOP[0], 1460)
             await page.screenshot(folder / "status-page.png")
             await page.resize(*PHONE, is_phone=True)
             await page.prefer("dark")
