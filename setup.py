@@ -18,6 +18,15 @@ EXT = Path("src/fastnode/_ext")
 
 # C files linked into an extension beside its own .pyx.
 C_SOURCES: dict[str, list[str]] = {
+    "avm": [
+        "avm_calls.c",
+        "avm_gadget_operations.c",
+        "avm_gadgets.c",
+        "avm_host_operations.c",
+        "avm_memory.c",
+        "avm_program.c",
+        "avm_run.c",
+    ],
     "poseidon2": [
         "poseidon2_adx.c",
         "poseidon2_ifma.c",

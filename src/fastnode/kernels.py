@@ -56,8 +56,7 @@ if TYPE_CHECKING:
     )
 else:
     append_tree = _load("append_tree")
-    # There is no compiled interpreter yet.
-    avm = importlib.import_module("fastnode._twins.avm")
+    avm = _load("avm")
     call_meter = _load("call_meter")
     encode = _load("encode")
     fast_connection = _load("fast_connection")

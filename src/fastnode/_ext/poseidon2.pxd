@@ -26,3 +26,4 @@ cdef int hash_pair_c(const uint8_t *left, const uint8_t *right, uint8_t *out) no
 cdef int hash_pairs_c(const uint8_t *nodes, size_t n, uint8_t *out) noexcept nogil      # 64 * n to 32 * n bytes
 cdef int hash_leaves_3_c(const uint8_t *leaves, size_t n, uint8_t *out) noexcept nogil  # 96 * n to 32 * n bytes
 cdef int hash_leaves_4_c(const uint8_t *leaves, size_t n, uint8_t *out) noexcept nogil  # 128 * n to 32 * n bytes
+cdef int permute_c(const uint8_t *state, uint8_t *out) noexcept nogil                     # 128 bytes to 128 bytes
