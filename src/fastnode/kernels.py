@@ -22,6 +22,7 @@ __all__ = [
     "encode",
     "fast_connection",
     "indexed_tree",
+    "packed",
     "poseidon2",
     "simple_request",
     "tag_log",
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
         encode,
         fast_connection,
         indexed_tree,
+        packed,
         poseidon2,
         simple_request,
         tag_log,
@@ -61,6 +63,7 @@ else:
     encode = _load("encode")
     fast_connection = _load("fast_connection")
     indexed_tree = _load("indexed_tree")
+    packed = _load("packed")
     poseidon2 = _load("poseidon2")
     simple_request = _load("simple_request")
     tag_log = _load("tag_log")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 from typing import Any
 
@@ -13,6 +14,7 @@ from fastnode._twins import call_meter as twin_meter
 from fastnode._twins import simple_request as twin
 from fastnode.kernels import call_meter as kernel_meter
 from fastnode.kernels import simple_request as kernel
+from fastnode.rpc.coded_answers import CodedAnswers
 
 MODULES = [kernel, twin]
 RESULTS = {"node_getVersion": b"7", "node_getBlockNumber": b"106", "node_getNodeInfo": b'"%b"' % (b"i" * 1200)}
@@ -34,10 +36,12 @@ def make_reader(module: Any, **options: Any) -> Any:
             "source": lambda: None,
             "renew": lambda view: None,
             "find_block": lambda view, block_hash: BLOCKS.get(block_hash),
+            "choose_coding": lambda accepted: "gzip" if b"gzip" in accepted else None,
+            "blocks_of": CodedAnswers().blocks_of,
             **options,
         }
     )
-    reader.set_head(b"HEAD ", b" END ")
+    reader.set_head(b"HEAD ", b"GZIP ", b" END ")
     for name, result in RESULTS.items():
         reader.add_method(name, keeps=True, shape=None, handler=None, items_max=0)
         reader.keep(name, None, result)
@@ -47,8 +51,10 @@ def make_reader(module: Any, **options: Any) -> Any:
 def everything_read(reader: Any, data: bytes, start: int = 0, bytes_max: int = 5000) -> tuple[Any, ...]:
     answers = reader.answer(data, start, bytes_max)
     seen = (answers, reader.position, reader.count, reader.size, reader.method)
+    if reader.body is not None:
+        seen += (reader.body, reader.end, reader.accepted)
     if reader.method is not None:
-        seen += (reader.end, reader.params, reader.id_text, reader.accepted, reader.result)
+        seen += (reader.end, reader.params, reader.id_text, reader.accepted)
     return seen
 
 
@@ -58,16 +64,34 @@ def test_requests_are_answered_up_to_the_first_without_a_result(module: Any) -> 
     data = post(ASKED) * 2 + other + post(ASKED)
     answer = b'HEAD 35 END {"jsonrpc":"2.0","id":1,"result":7}'
     position = 2 * len(post(ASKED))
-    read = (answer * 2, position, 2, 2 * len(answer), "other", position + len(other), b"[1]", b'"x"', b"gzip", None)
+    read = (answer * 2, position, 2, 2 * len(answer), "other", position + len(other), b"[1]", b'"x"', b"gzip")
     assert everything_read(make_reader(module), data) == read
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_a_result_that_may_be_compressed_is_left_to_the_caller(module: Any) -> None:
-    body = b'{"id":1,"method":"node_getNodeInfo"}'
+def test_a_kept_result_is_sent_packed_to_who_accepts_gzip(module: Any) -> None:
     reader = make_reader(module)
-    assert everything_read(reader, post(body))[2] == 1
-    assert everything_read(reader, post(body, "Accept-Encoding: gzip"))[2:5] == (0, 0, "node_getNodeInfo")
+    body = b'{"jsonrpc":"2.0","id":"a","result":"%b"}' % (b"i" * 1200)
+    asked = post(b'{"id":"a","method":"node_getNodeInfo"}', "Accept-Encoding: gzip")
+    for _ in range(2):
+        answers = reader.answer(asked, 0, 5000)
+        head, _, packed = answers.partition(b" END ")
+        assert head == b"GZIP %d" % len(packed)
+        assert gzip.decompress(packed) == body
+    for_another = post(b'{"id":"a","method":"node_getNodeInfo"}', "Accept-Encoding: br")
+    assert reader.answer(for_another, 0, 5000).startswith(b"HEAD ")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_body_in_a_coding_that_is_not_to_be_had_is_left_to_the_caller(module: Any) -> None:
+    reader = make_reader(module, choose_coding=lambda accepted: "deflate")
+    asked = b'{"id":1,"method":"node_getNodeInfo"}'
+    body = b'{"jsonrpc":"2.0","id":1,"result":"%b"}' % (b"i" * 1200)
+    request = post(asked, "Accept-Encoding: deflate")
+    assert everything_read(reader, request)[1:7] == (0, 0, 0, "node_getNodeInfo", body, len(request))
+    request = post(b"[%b]" % asked, "Accept-Encoding: deflate")
+    assert everything_read(reader, request)[1:7] == (0, 0, 0, None, b"[%b]" % body, len(request))
+    assert everything_read(reader, post(asked))[2] == 1
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -1,6 +1,7 @@
 from libc.stdint cimport int64_t
 
 from fastnode._ext.call_meter cimport CallMeter
+from fastnode._ext.packed cimport Packed
 
 
 # One request read in place; pointers into the burst, which outlives it.
@@ -53,6 +54,8 @@ cdef class SimpleRequests:
         object _source
         object _renew
         object _find_block
+        object _choose_coding
+        object _blocks_of
         int64_t _seen               # version that was renewed for
         # methods
         dict _methods
@@ -61,6 +64,9 @@ cdef class SimpleRequests:
         object _tip
         dict _numbers               # of blocks by hash
         Py_ssize_t _kept_bytes      # of the young results
+        bint _is_kept               # the result that was had last
+        dict _codings               # by Accept-Encoding
+        dict _packed                # by result
         # the last head that was read: most clients send the same one again
         bytes _known_head
         Py_ssize_t _known_length
@@ -70,6 +76,7 @@ cdef class SimpleRequests:
         bytes _accepted
         # answers
         bytes _head
+        bytes _packed_head
         bytes _end
         CallMeter _meter
         object _add_batch
@@ -89,13 +96,15 @@ cdef class SimpleRequests:
         readonly bytes params
         readonly bytes id_text
         readonly bytes accepted
-        readonly bytes result
+        readonly bytes body
 
     cdef object begin_c(self)
     cdef object answer_c(self, bytes data, Py_ssize_t start, Py_ssize_t bytes_max, object view)
     cdef int _fill_table(self) except -1
     cdef Method _find(self, const char *name, Py_ssize_t length)
     cdef int _keep(self, Method method, bytes params, bytes result) except -1
+    cdef int _count_kept(self, Py_ssize_t size) except -1
+    cdef Packed _pack(self, bytes result)
     cdef bytes _result_of(self, Call *call, Method method, object view)
     cdef tuple _with_number(self, tuple arguments)
     cdef const char *_read_head(self, const char *at, const char *end)
@@ -103,11 +112,15 @@ cdef class SimpleRequests:
     cdef const char *_read_header(self, const char *at, const char *end, int *seen)
     cdef bint _read_value(self, const char *at, const char *stop, int known) except -1
     cdef const char *_read_call(self, const char *at, const char *end, Py_ssize_t depth_left, Call *call) noexcept nogil
+    cdef bint _answer_call(self, Call *call, bytes result) except -1
+    cdef int _coding(self) except -1
+    cdef int _add_packed(self, Call *call, Packed packed) except -1
     cdef bint _answer_batch(self, const char *at, const char *end, object view, int64_t *started) except -1
     cdef Py_ssize_t _read_batch(self, const char *at, const char *end) noexcept nogil
     cdef void _finish(self, Method method, int64_t *started) noexcept
-    cdef int _begin_answer(self, Py_ssize_t length) except -1
+    cdef int _begin_answer(self, bytes head, Py_ssize_t length) except -1
     cdef int _add_call(self, Call *call, bytes result) except -1
+    cdef int _reserve(self, Py_ssize_t length) except -1
     cdef int _append(self, const char *data, Py_ssize_t length) except -1
     cdef int _flush(self) except -1
     cdef object _take(self)

@@ -35,8 +35,9 @@ class SimpleRequests:
 
     Requests above ``head_bytes_max``, ``headers_max``, ``body_bytes_max`` or ``depth_max`` (arrays and objects inside
     each other, counted generously), and batches above ``batch_calls_max`` calls or ``response_bytes_max`` bytes of
-    results, are not simple.  A body of more than ``coded_bytes_min`` bytes for a client that
-    names codings is not answered here.
+    results, are not simple.  A body of more than ``coded_bytes_min`` bytes for a client that names codings is sent
+    in the one that ``choose_coding`` gives for them (None: plain): here if that is gzip and the result is kept, which
+    is packed once for all, with ``blocks_of`` it (see packed); by the caller otherwise.
 
     Results are kept until :meth:`forget`: those without parameters for good, the others by the text of their
     parameters within ``kept_bytes_max``, where those go first that have not been asked for the longest time.
@@ -60,13 +61,15 @@ class SimpleRequests:
         source: Callable[[], object],
         renew: Callable[..., None],
         find_block: Callable[..., int | None],
+        choose_coding: Callable[[bytes], str | None],
+        blocks_of: Callable[[bytes], bytes],
     ) -> None: ...
 
     #: False: whoever has the data should take it elsewhere.
     is_open: bool
 
-    def set_head(self, before_length: bytes, behind_length: bytes) -> None:
-        """The head of an answer, around the digits of its Content-Length."""
+    def set_head(self, before_length: bytes, before_packed_length: bytes, behind_length: bytes) -> None:
+        """The head of an answer, plain or in gzip, around the digits of its Content-Length."""
 
     def set_meters(self, calls: CallMeter | None, add_batch: Callable[[int], object] | None) -> None:
         """Who counts: ``calls`` every call that is answered, ``add_batch`` the calls of a batch."""
@@ -109,9 +112,8 @@ class SimpleRequests:
     @property
     def size(self) -> int: ...
 
-    #: If the request at ``position`` is simple, but not answered: its method; None otherwise.  Then also its
-    #: end, the text of its params (None: not given) and of its id, what codings it accepts (None: not said), and its
-    #: result if that is there already, and the call counted (empty: nothing was found).
+    #: If the request at ``position`` is a simple call that is not answered: its method; None otherwise.  Then also its
+    #: end, the text of its params (None: not given) and of its id, and what codings it accepts (None: not said).
     @property
     def method(self) -> str | None: ...
     @property
@@ -122,5 +124,8 @@ class SimpleRequests:
     def id_text(self) -> bytes: ...
     @property
     def accepted(self) -> bytes | None: ...
+
+    #: The body of the answer to the request at ``position``, if only the coding is missing, and its calls are counted.
+    #: Then ``end`` and ``accepted`` are set, also for a batch.
     @property
-    def result(self) -> bytes | None: ...
+    def body(self) -> bytes | None: ...

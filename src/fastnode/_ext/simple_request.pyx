@@ -5,11 +5,12 @@
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeASCII
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcmp, memcpy
 
 from fastnode._ext.call_meter cimport CallMeter
+from fastnode._ext.packed cimport Packed
 from fastnode._ext.usual_params cimport read_params, skip_blanks
 
 cdef extern from "<time.h>" nogil:
@@ -36,6 +37,15 @@ cdef enum:
     KEY_BYTES_MAX = 512         # results of longer params are not kept
     KEPT_OVERHEAD = 200         # of a result beside its bytes
     NUMBERS_MAX = 4096
+    CODINGS_MAX = 256
+    PACKED_BYTES_MAX = 65536    # a larger result is not packed on the event loop
+    PACKED_ID_BYTES_MAX = 64
+
+# What an answer is sent in.
+cdef enum:
+    PLAIN = 0
+    GZIP = 1
+    OTHER_CODING = 2
 
 # Headers that mean something to the framing or to the answer, and may come once.
 cdef enum:
@@ -99,6 +109,8 @@ cdef class SimpleRequests:
         source,
         renew,
         find_block,
+        choose_coding,
+        blocks_of,
     ):
         self._head_bytes_max = head_bytes_max
         self._headers_max = headers_max
@@ -112,11 +124,15 @@ cdef class SimpleRequests:
         self._source = source
         self._renew = renew
         self._find_block = find_block
+        self._choose_coding = choose_coding
+        self._blocks_of = blocks_of
+        self._codings = {}
+        self._packed = {}
         self._seen = -1
         self._calls = <Call *>calloc(self._batch_calls_max + 1, sizeof(Call))
         if self._calls == NULL:
             raise MemoryError
-        self._known_head = self._head = self._end = b""
+        self._known_head = self._head = self._packed_head = self._end = b""
         self._methods = {}
         self._numbers = {}
         self._tip = 0
@@ -127,8 +143,11 @@ cdef class SimpleRequests:
         free(self._calls)
         free(self._table)
 
-    def set_head(self, bytes before_length not None, bytes behind_length not None):
+    def set_head(
+        self, bytes before_length not None, bytes before_packed_length not None, bytes behind_length not None
+    ):
         self._head = before_length
+        self._packed_head = before_packed_length
         self._end = behind_length
 
     def set_meters(self, CallMeter calls, add_batch):
@@ -192,6 +211,7 @@ cdef class SimpleRequests:
         cdef Method method
         self._tip = tip
         self._numbers = {}
+        self._packed = {}
         self._kept_bytes = 0
         for method in self._methods.values():
             method.bare = None
@@ -213,25 +233,40 @@ cdef class SimpleRequests:
 
     cdef int _keep(self, Method method, bytes params, bytes result) except -1:
         cdef Py_ssize_t size = PyBytes_GET_SIZE(params) + PyBytes_GET_SIZE(result) + KEPT_OVERHEAD
-        cdef Method each
         if PyBytes_GET_SIZE(params) > KEY_BYTES_MAX or size > self._kept_bytes_max // 16:
             return 0
-        # Two generations: what was asked for since the last change of them outlives the next one.
+        self._count_kept(size)
+        method.young[params] = result
+        self._is_kept = True
+        return 0
+
+    cdef int _count_kept(self, Py_ssize_t size) except -1:
+        """Two generations: what was asked for since the last change of them outlives the next one."""
+        cdef Method method
         self._kept_bytes += size
         if self._kept_bytes > self._kept_bytes_max // 2:
             self._kept_bytes = size
-            for each in self._methods.values():
-                if each.keeps:
-                    each.old = each.young
-                    each.young = {}
-        method.young[params] = result
+            self._packed = {}
+            for method in self._methods.values():
+                if method.keeps:
+                    method.old = method.young
+                    method.young = {}
         return 0
+
+    cdef Packed _pack(self, bytes result):
+        cdef Packed packed = self._packed.get(result)
+        if packed is None:
+            packed = Packed(result, self._blocks_of(result))
+            self._count_kept(PyBytes_GET_SIZE(packed.blocks) + KEPT_OVERHEAD)
+            self._packed[result] = packed
+        return packed
 
     cdef bytes _result_of(self, Call *call, Method method, object view):
         """The result of a call, empty if nothing is found; None if it has to be made elsewhere."""
         cdef bytes params = None
         cdef object found
         cdef tuple arguments
+        self._is_kept = True
         if call.is_empty:
             return method.bare
         if method.keeps and call.params_length <= KEY_BYTES_MAX:
@@ -262,6 +297,7 @@ cdef class SimpleRequests:
             found = b""
         elif len(found) > self._response_bytes_max:
             return None
+        self._is_kept = False
         if params is not None:
             self._keep(method, params, <bytes>found)
         return <bytes>found
@@ -315,7 +351,7 @@ cdef class SimpleRequests:
         at = first + start
         self.count = 0
         self.method = None
-        self.result = None
+        self.body = None
         self._used = self._flushed = 0
         self._chunks = None
         if self._meter is not None:
@@ -330,6 +366,8 @@ cdef class SimpleRequests:
             body = skip_blanks(body, end_of_body)
             if body < end_of_body and body[0] == c"[":
                 if not self._answer_batch(body, end_of_body, view, &started):
+                    self.accepted = self._accepted
+                    self.end = end_of_body - first
                     break
             else:
                 rest = self._read_call(body, end_of_body, self._depth_max - 1, &call)
@@ -339,18 +377,13 @@ cdef class SimpleRequests:
                 result = None if method is None else self._result_of(&call, method, view)
                 if result is not None and self._meter is not None:
                     self._finish(method, &started)
-                if result is None or (
-                    self._accepted is not None and _answer_length(&call, result) > self._coded_bytes_min
-                ):
+                if result is None or not self._answer_call(&call, result):
                     self.method = PyUnicode_DecodeASCII(call.name, call.name_length, NULL)
                     self.id_text = call.id[:call.id_length]
                     self.params = None if call.params == NULL else call.params[:call.params_length]
                     self.accepted = self._accepted
                     self.end = end_of_body - first
-                    self.result = result
                     break
-                self._begin_answer(_answer_length(&call, result))
-                self._add_call(&call, result)
             self.count += 1
             at = end_of_body
             if self._flushed + self._used > bytes_max:
@@ -367,6 +400,12 @@ cdef class SimpleRequests:
     # ---- answers ---------------------------------------------------------------------------
 
     cdef int _append(self, const char *data, Py_ssize_t length) except -1:
+        self._reserve(length)
+        memcpy(self._buffer + self._used, data, length)
+        self._used += length
+        return 0
+
+    cdef int _reserve(self, Py_ssize_t length) except -1:
         cdef Py_ssize_t wanted = self._used + length
         cdef char *larger
         if wanted > self._capacity:
@@ -376,7 +415,48 @@ cdef class SimpleRequests:
                 raise MemoryError
             self._buffer = larger
             self._capacity = wanted
-        memcpy(self._buffer + self._used, data, length)
+        return 0
+
+    cdef bint _answer_call(self, Call *call, bytes result) except -1:
+        """False: the body is there, but it has to be sent in a coding that is not to be had here."""
+        cdef Py_ssize_t length = _answer_length(call, result)
+        cdef int coding = PLAIN if self._accepted is None or length <= self._coded_bytes_min else self._coding()
+        if coding == PLAIN:
+            self._begin_answer(self._head, length)
+            self._add_call(call, result)
+        elif (
+            coding == GZIP
+            and self._is_kept
+            and call.id_length <= PACKED_ID_BYTES_MAX
+            and 0 < PyBytes_GET_SIZE(result) <= PACKED_BYTES_MAX
+        ):
+            self._add_packed(call, self._pack(result))
+        else:
+            self.body = _body(call, result)
+            return False
+        return True
+
+    cdef int _coding(self) except -1:
+        """What a client that names codings takes."""
+        cdef object coding = self._codings.get(self._accepted)
+        if coding is None:
+            chosen = self._choose_coding(self._accepted)
+            coding = PLAIN if chosen is None else GZIP if chosen == "gzip" else OTHER_CODING
+            if len(self._codings) >= CODINGS_MAX:
+                self._codings.clear()
+            self._codings[self._accepted] = coding
+        return coding
+
+    cdef int _add_packed(self, Call *call, Packed packed) except -1:
+        cdef uint8_t[PACKED_ID_BYTES_MAX + BEFORE_ID_BYTES + BEFORE_RESULT_BYTES] before
+        cdef Py_ssize_t before_length = BEFORE_ID_BYTES + call.id_length + BEFORE_RESULT_BYTES
+        cdef Py_ssize_t length = packed.joined_length(before_length, 1)
+        memcpy(before, BEFORE_ID, BEFORE_ID_BYTES)
+        memcpy(before + BEFORE_ID_BYTES, call.id, call.id_length)
+        memcpy(before + BEFORE_ID_BYTES + call.id_length, BEFORE_RESULT, BEFORE_RESULT_BYTES)
+        self._begin_answer(self._packed_head, length)
+        self._reserve(length)
+        packed.write(<uint8_t *>self._buffer + self._used, before, before_length, <const uint8_t *>b"}", 1)
         self._used += length
         return 0
 
@@ -404,25 +484,26 @@ cdef class SimpleRequests:
             if self._meter is not None:
                 call.began = started[0]
                 started[0] = call.ended = _now()
-        if (
-            count == 0
-            or results_length > self._response_bytes_max
-            or (self._accepted is not None and length > self._coded_bytes_min)
-        ):
+        if count == 0 or results_length > self._response_bytes_max:
             return False
         if self._add_batch is not None:
             self._add_batch(count)
-        self._begin_answer(length)
+        if self._meter is not None:
+            for index in range(count):
+                call = &self._calls[index]
+                self._meter.add((<Method>methods[index]).row, call.ended - call.began)
+        if self._accepted is not None and length > self._coded_bytes_min and self._coding() != PLAIN:
+            self.body = b"[%b]" % b",".join([_body(&self._calls[index], results[index]) for index in range(count)])
+            return False
+        self._begin_answer(self._head, length)
         for index in range(count):
             call = &self._calls[index]
-            if self._meter is not None:
-                self._meter.add((<Method>methods[index]).row, call.ended - call.began)
             self._append(b"," if index else b"[", 1)
             self._add_call(call, <bytes>results[index])
         self._append(b"]", 1)
         return True
 
-    cdef int _begin_answer(self, Py_ssize_t length) except -1:
+    cdef int _begin_answer(self, bytes head, Py_ssize_t length) except -1:
         cdef char[24] digits
         cdef Py_ssize_t place = 24
         cdef Py_ssize_t rest = length
@@ -432,7 +513,7 @@ cdef class SimpleRequests:
             rest = rest // 10
             if rest == 0:
                 break
-        self._append(PyBytes_AS_STRING(self._head), PyBytes_GET_SIZE(self._head))
+        self._append(PyBytes_AS_STRING(head), PyBytes_GET_SIZE(head))
         self._append(&digits[place], 24 - place)
         self._append(PyBytes_AS_STRING(self._end), PyBytes_GET_SIZE(self._end))
         return 0
@@ -655,6 +736,12 @@ cdef inline Py_ssize_t _answer_length(Call *call, bytes result) noexcept:
     if PyBytes_GET_SIZE(result) > 0:
         length += BEFORE_RESULT_BYTES + PyBytes_GET_SIZE(result)
     return length
+
+
+cdef bytes _body(Call *call, bytes result):
+    if not result:
+        return b'{"jsonrpc":"2.0","id":%b}' % call.id[:call.id_length]
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (call.id[:call.id_length], result)
 
 
 cdef inline size_t _hash(const char *name, Py_ssize_t length) noexcept nogil:

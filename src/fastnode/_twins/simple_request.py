@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from fastnode._twins import usual_params
+from fastnode._twins.packed import Packed
 
 if TYPE_CHECKING:
     from fastnode._twins.call_meter import CallMeter
@@ -52,6 +53,9 @@ _BATCH_CALLS_MAX: Final = 1000
 _COPIED_BYTES_MAX: Final = 65536
 #: Results of longer params are not kept.
 _KEY_BYTES_MAX: Final = 512
+#: A larger result, or one to a longer id, is not packed here.
+_PACKED_BYTES_MAX: Final = 65536
+_PACKED_ID_BYTES_MAX: Final = 64
 #: Of a kept result beside its bytes.
 _KEPT_OVERHEAD: Final = 200
 
@@ -115,6 +119,8 @@ class SimpleRequests:
         source: Callable[[], Any],
         renew: Callable[..., None],
         find_block: Callable[..., int | None],
+        choose_coding: Callable[[bytes], str | None],
+        blocks_of: Callable[[bytes], bytes],
     ) -> None:
         self._head_bytes_max = head_bytes_max
         self._headers_max = headers_max
@@ -127,7 +133,10 @@ class SimpleRequests:
         self._source = source
         self._renew = renew
         self._find_block = find_block
-        self._head = self._end = b""
+        self._choose_coding = choose_coding
+        self._blocks_of = blocks_of
+        self._packed: dict[bytes, Packed] = {}
+        self._head = self._packed_head = self._end = b""
         self._methods: dict[str, _Method] = {}
         self._calls: CallMeter | None = None
         self._add_batch: Callable[[int], object] | None = None
@@ -140,10 +149,11 @@ class SimpleRequests:
         self.params: bytes | None = None
         self.id_text = b""
         self.accepted: bytes | None = None
-        self.result: bytes | None = None
+        self.body: bytes | None = None
+        self._is_kept = False
 
-    def set_head(self, before_length: bytes, behind_length: bytes) -> None:
-        self._head, self._end = before_length, behind_length
+    def set_head(self, before_length: bytes, before_packed_length: bytes, behind_length: bytes) -> None:
+        self._head, self._packed_head, self._end = before_length, before_packed_length, behind_length
 
     def set_meters(self, calls: CallMeter | None, add_batch: Callable[[int], object] | None) -> None:
         self._calls, self._add_batch = calls, add_batch
@@ -164,6 +174,7 @@ class SimpleRequests:
     def forget(self, tip: int) -> None:
         self._tip = tip
         self._kept_bytes = 0
+        self._packed = {}
         for method in self._methods.values():
             method.bare, method.young, method.old = None, {}, {}
 
@@ -180,15 +191,29 @@ class SimpleRequests:
         size = len(params) + len(result) + _KEPT_OVERHEAD
         if len(params) > _KEY_BYTES_MAX or size > self._kept_bytes_max // 16:
             return
+        self._count_kept(size)
+        method.young[params] = result
+        self._is_kept = True
+
+    def _count_kept(self, size: int) -> None:
         self._kept_bytes += size
         if self._kept_bytes > self._kept_bytes_max // 2:
             self._kept_bytes = size
+            self._packed = {}
             for each in self._methods.values():
                 each.old, each.young = each.young, {}
-        method.young[params] = result
+
+    def _pack(self, result: bytes) -> Packed:
+        packed = self._packed.get(result)
+        if packed is None:
+            packed = Packed(result, self._blocks_of(result))
+            self._count_kept(len(packed.blocks) + _KEPT_OVERHEAD)
+            self._packed[result] = packed
+        return packed
 
     def _result_of(self, members: dict[bytes, bytes], view: Any) -> tuple[str, bytes | None]:
         """The method of a call, and its result: empty if nothing is found, None if it has to be made elsewhere."""
+        self._is_kept = True
         name, params = members[b"method"][1:-1].decode(), members.get(b"params", b"[]")
         method = self._methods.get(name)
         if method is None:
@@ -203,6 +228,7 @@ class SimpleRequests:
         if method.handler is None or method.shape is None or view is None:
             return name, None
         result = self._make(method, params, view)
+        self._is_kept = False
         if result is not None and method.keeps:
             self._keep(method, params, result)
         return name, result
@@ -240,7 +266,7 @@ class SimpleRequests:
     def answer(self, data: bytes, start: int, bytes_max: int, view: Any = None) -> bytes | list[bytes] | None:
         if not 0 <= start <= len(data):
             raise ValueError(f"position {start} in {len(data)} bytes")
-        self.position, self.count, self.method, self.result = start, 0, None, None
+        self.position, self.count, self.method, self.body = start, 0, None, None
         chunks: list[bytes] = []
         while sum(map(len, chunks)) <= bytes_max:
             head = self._read_head(data, self.position)
@@ -251,6 +277,7 @@ class SimpleRequests:
             if body.lstrip(b" \t\n\r").startswith(b"["):
                 answer = self._answer_batch(body, head.accepted, view)
                 if answer is None:
+                    self.accepted, self.end = head.accepted, end
                     break
             else:
                 read = self._read_call(body, 0, self._depth_max - 1)
@@ -261,18 +288,33 @@ class SimpleRequests:
                 method, result = self._result_of(members, view)
                 if result is not None and self._calls is not None:
                     self._calls.finish(method, started_ns, None)
-                answer = [] if result is None else _answer_of(members[b"id"], result)
-                if result is None or (head.accepted is not None and _length(answer) > self._coded_bytes_min):
+                answer = None if result is None else self._answer_call(members[b"id"], result, head.accepted)
+                if answer is None:
                     self.method, self.params, self.id_text = method, members.get(b"params"), members[b"id"]
-                    self.accepted, self.end, self.result = head.accepted, end, result
+                    self.accepted, self.end = head.accepted, end
                     break
-            chunks += [b"%b%d%b" % (self._head, _length(answer), self._end), *answer]
+            chunks += answer
             self.count += 1
             self.position = end
         self.size = _length(chunks)
         if any(len(chunk) > _COPIED_BYTES_MAX for chunk in chunks):
             return _join_small(chunks)
         return b"".join(chunks) or None
+
+    def _answer_call(self, id_text: bytes, result: bytes, accepted: bytes | None) -> list[bytes] | None:
+        """None: the body is there, but it has to be sent in a coding that is not to be had here."""
+        chunks = _answer_of(id_text, result)
+        coding = None
+        if accepted is not None and _length(chunks) > self._coded_bytes_min:
+            coding = self._choose_coding(accepted)
+        if coding is None:
+            return [b"%b%d%b" % (self._head, _length(chunks), self._end), *chunks]
+        is_packable = len(id_text) <= _PACKED_ID_BYTES_MAX and 0 < len(result) <= _PACKED_BYTES_MAX
+        if coding != "gzip" or not self._is_kept or not is_packable:
+            self.body = b"".join(chunks)
+            return None
+        packed = self._pack(result).join(b"".join(chunks[:2]), chunks[-1])
+        return [b"%b%d%b" % (self._packed_head, len(packed), self._end), packed]
 
     def _answer_batch(self, body: bytes, accepted: bytes | None, view: Any) -> list[bytes] | None:
         calls = self._read_batch(body)
@@ -289,14 +331,16 @@ class SimpleRequests:
         chunks.append(b"]")
         if not calls or size > self._response_bytes_max:
             return None
-        if accepted is not None and _length(chunks) > self._coded_bytes_min:
-            return None
         if self._add_batch is not None:
             self._add_batch(len(calls))
         if self._calls is not None:
             for name, started_ns in times:
                 self._calls.finish(name, started_ns, None)
-        return chunks
+        is_coded = accepted is not None and _length(chunks) > self._coded_bytes_min
+        if is_coded and self._choose_coding(accepted or b"") is not None:
+            self.body = b"".join(chunks)
+            return None
+        return [b"%b%d%b" % (self._head, _length(chunks), self._end), *chunks]
 
     def _read_batch(self, body: bytes) -> list[dict[bytes, bytes]]:
         """The calls of an array that is the whole body; none if it is not simple."""

@@ -223,6 +223,11 @@ class RpcApplication:
         """The header lines of a plain answer in JSON."""
         return self._json_fields
 
+    @property
+    def gzip_fields(self) -> bytes:
+        """The header lines of an answer in JSON that is sent in gzip."""
+        return self._coded_fields["gzip"]
+
     def _inflate(self, coding_header: bytes, body: bytes) -> Response | bytes | None:
         """The plain body, or the refusal; None if the body is plain already."""
         coding = coding_header.decode("latin-1").strip().lower()

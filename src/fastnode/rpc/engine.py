@@ -227,8 +227,11 @@ class Engine:
 
     async def _answer_from_thread(self, method: BoundMethod, arguments: list[Any], id_text: bytes, call: Call) -> Reply:
         loop = asyncio.get_running_loop()
-        outcome = await loop.run_in_executor(self._executor, self._run, method, arguments, call)
-        return self._reply(outcome, id_text, call)
+        try:
+            pending = loop.run_in_executor(method.threads or self._executor, self._run, method, arguments, call)
+        except RpcError as error:  # threads of a method's own that take no more
+            return _error_reply(error, id_text)
+        return self._reply(await pending, id_text, call)
 
     async def _answer_when_known(
         self,

@@ -24,7 +24,8 @@ import orjson
 from fastnode.kernels import fast_connection, simple_request
 from fastnode.rpc import http
 from fastnode.rpc.application import COMPRESSED_BYTES_MIN, RpcApplication
-from fastnode.rpc.engine import RESULT_HEAD, RESULT_NAME, Engine, Reply, splice
+from fastnode.rpc.content_coding import choose_coding
+from fastnode.rpc.engine import RESULT_HEAD, RESULT_NAME, Engine, Reply
 from fastnode.rpc.http import CORKED_BYTES_MAX, ConnectionOwner, HttpConnection
 from fastnode.rpc.http_messages import Request, Response, ResponseWriter
 from fastnode.rpc.http_reader import ReadState
@@ -59,6 +60,8 @@ class FastPath:
             source=engine.view_source,
             renew=self._renew,
             find_block=_find_block,
+            choose_coding=choose_coding,
+            blocks_of=application.coded.blocks_of,
         )
         self._engine = engine
         self.application = application
@@ -94,26 +97,25 @@ class FastPath:
             self.requests.set_meters(meters.calls, meters.add_batch)
 
     def _renew_head(self) -> None:
-        before = b"HTTP/1.1 200 OK\r\n" + self.application.json_fields + b"Content-Length: "
-        self.requests.set_head(before, b"\r\n" + self.writer.keeping)
+        plain, packed = self.application.json_fields, self.application.gzip_fields
+        before, length = b"HTTP/1.1 200 OK\r\n", b"Content-Length: "
+        self.requests.set_head(before + plain + length, before + packed + length, b"\r\n" + self.writer.keeping)
         self.requests.is_open = self.application.guard is None  # a guard asks for every header
 
     def answer_call(self, view: View | None) -> Response | Coroutine[Any, Any, Response] | None:
         """The answer to the simple request that the kernel stopped at; None if its params are not JSON."""
         requests = self.requests
+        if requests.body is not None:
+            return self.application.respond(Reply(requests.body), requests.accepted)
         method, text, id_text, accepted = requests.method, requests.params, requests.id_text, requests.accepted
         assert method is not None
-        reply: Reply | Coroutine[Any, Any, Reply]
-        if requests.result is not None:  # it is there, and may be sent in a coding
-            reply = splice(id_text, requests.result or None)
-        else:
-            try:
-                params: list[Any] = [] if text is None else orjson.loads(text)
-            except orjson.JSONDecodeError:
-                return None
-            reply = self._engine.answer_call(method, params, id_text, view)
-            if isinstance(reply, Reply):
-                self._keep(method, text, reply, id_text)
+        try:
+            params: list[Any] = [] if text is None else orjson.loads(text)
+        except orjson.JSONDecodeError:
+            return None
+        reply = self._engine.answer_call(method, params, id_text, view)
+        if isinstance(reply, Reply):
+            self._keep(method, text, reply, id_text)
         return self.application.respond(reply, accepted)
 
     def _keep(self, method: str, text: bytes | None, reply: Reply, id_text: bytes) -> None:
@@ -248,9 +250,10 @@ class FastConnection(HttpConnection):
                 self._corked_bytes += requests.size
                 reader.begun_count += requests.count
                 position = requests.position
-            elif requests.method is None:
+            elif requests.method is None and requests.body is None:
                 break
-            if requests.method is not None and self._corked_bytes <= CORKED_BYTES_MAX:
+            is_simple = requests.method is not None or requests.body is not None
+            if is_simple and self._corked_bytes <= CORKED_BYTES_MAX:
                 end = requests.end
                 response = fast.answer_call(view)
                 if response is None:

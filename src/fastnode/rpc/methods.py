@@ -14,6 +14,7 @@ What a handler answers may depend on the choice: it reads ``call.method_set``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
@@ -135,6 +136,8 @@ class Method:
     development: Signature | None = None
     #: True, or a function of the arguments that says so: too long for the event loop.
     in_thread: bool | Callable[[Sequence[Any]], bool] = False
+    #: Threads of its own, for what may keep them busy for long; else those of the server.
+    threads: Executor | None = None
     #: True if the answers follow from the view alone: they are kept until the next one.
     is_kept: bool = False
     #: How the fast path calls the method when its parameters have the usual form.
@@ -177,7 +180,8 @@ class BoundMethod:
     """A method as one server serves it."""
 
     __slots__ = (
-        "_in_thread", "_required_count", "handler", "is_kept", "name", "parameters", "signature", "summary", "usual",
+        "_in_thread", "_required_count", "handler", "is_kept", "name", "parameters", "signature", "summary", "threads",
+        "usual",
     )  # fmt: skip
 
     def __init__(self, method: Method, signature: Signature) -> None:
@@ -187,6 +191,7 @@ class BoundMethod:
         self.signature = signature
         self.parameters = signature.parameters
         self._in_thread = method.in_thread
+        self.threads = method.threads
         self.is_kept = method.is_kept
         self.usual = method.usual
         required = [index for index, parameter in enumerate(self.parameters, 1) if not parameter.optional]
