@@ -90,6 +90,18 @@ class Client:
             return MethodNotFound(f"Method not available: {method} is not offered to this client")
         return None
 
+    def prepay(self, method: str) -> float | None:
+        """Charge a call that can be made; what it cost.  Otherwise None, and nothing is charged."""
+        price = self._prices.get(method)
+        if price is None or (self._bucket is not None and self._bucket.take(price, self._clock())):
+            return None
+        return price
+
+    def refund(self, cost: float) -> None:
+        """Take back what was prepaid."""
+        if self._bucket is not None:
+            self._bucket.tokens += cost
+
     def refusal_unread(self, size: int) -> RateLimited | None:
         """The error for a body of ``size`` bytes that is not worth reading; nothing is charged."""
         bucket = self._bucket

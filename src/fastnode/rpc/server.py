@@ -214,7 +214,7 @@ class RpcServer(HttpServer):
 
     def make_connection(self, loop: asyncio.AbstractEventLoop) -> HttpConnection:
         if self._gate is not None:  # it has to know who asks
-            return LimitedConnection(self, loop, self._gate)
+            return LimitedConnection(self, loop, self._fast_path, self._gate)
         if self._rpc.guard is not None:  # it asks for every header
             return super().make_connection(loop)
         return FastConnection(self, loop, self._fast_path)
