@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.snapshots.fake_gcs import FakeGcs, fake_gcs
 
 from fastnode.errors import SnapshotError
 from fastnode.snapshots.create import create_snapshot
@@ -220,5 +221,64 @@ def test_an_archive_of_several_parts_arrives_whole(s3_endpoint: str) -> None:
 def test_a_bucket_that_is_not_there_is_one_line(s3_endpoint: str, long_directory: Path) -> None:
     location = Location.to_write(f"s3://nobody?endpoint={s3_endpoint}")
     with pytest.raises(SnapshotError, match=r"s3://nobody: .* cannot be (read|written)") as caught:
+        create_snapshot(long_directory, location, nullcontext())
+    assert "\n" not in str(caught.value)
+
+
+# ---- Google Cloud Storage ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gcs() -> Iterator[FakeGcs]:
+    """A server with one bucket that stands in for Google's."""
+    with fake_gcs("bucket") as server:
+        yield server
+
+
+def test_a_snapshot_is_written_to_google_and_read_from_there(
+    gcs: FakeGcs, long_directory: Path, tmp_path: Path
+) -> None:
+    url = f"gs://bucket/some/path?endpoint={gcs.url}"
+    location = Location.to_write(url)
+    assert location.text == "gs://bucket/some/path"
+    made = create_snapshot(long_directory, location, nullcontext())
+    network = choose_network(Location.to_read(url))
+    folder = f"some/path/{network.folder}"
+    assert made.data_urls["archiver"] == f"gs://bucket/{folder}/{made.file_name('archiver')}"
+    assert set(gcs.buckets["bucket"]) == {
+        f"{folder}/index.json",
+        f"{folder}/{made.file_name('archiver')}",
+        f"{folder}/{made.file_name('world-state')}",
+    }
+    assert gcs.headers[f"{folder}/index.json"]["cache-control"] == "no-store"
+    assert verified(Location.to_read(url), network, tmp_path / "part") == 16
+    again = create_snapshot(long_directory, location, nullcontext())
+    assert [item.timestamp_ms for item in find_snapshots(location, network)] == [again.timestamp_ms, made.timestamp_ms]
+
+
+def test_an_archive_of_several_parts_arrives_whole_at_google(gcs: FakeGcs) -> None:
+    location = Location.to_write(f"gs://bucket/parts?endpoint={gcs.url}")
+    network = Network(1, 2, "0x" + "00" * 20)
+    chunks = [os.urandom(1 << 20) for _ in range(19)]
+    location.write_archive(network, "large.tar", iter(chunks))
+    assert len(gcs.parts["upload-0"]) == 3
+    assert b"".join(location.read_archive(network, "large.tar")) == b"".join(chunks)
+
+
+def test_a_flipped_bit_at_google_is_found(gcs: FakeGcs, long_directory: Path, tmp_path: Path) -> None:
+    location = Location.to_write(f"gs://bucket?endpoint={gcs.url}")
+    made = create_snapshot(long_directory, location, nullcontext())
+    network = choose_network(location)
+    name = f"{network.folder}/{made.file_name('archiver')}"
+    content = bytearray(gcs.buckets["bucket"][name])
+    content[len(content) // 2] ^= 1
+    gcs.buckets["bucket"][name] = bytes(content)
+    with pytest.raises(SnapshotError):
+        verified(location, network, tmp_path / "part")
+
+
+def test_a_bucket_of_google_that_is_not_there_is_one_line(gcs: FakeGcs, long_directory: Path) -> None:
+    location = Location.to_write(f"gs://nobody?endpoint={gcs.url}")
+    with pytest.raises(SnapshotError, match=r"gs://nobody: .* cannot be (read|written)") as caught:
         create_snapshot(long_directory, location, nullcontext())
     assert "\n" not in str(caught.value)

@@ -2,7 +2,8 @@
 
 file:///absolute/path
 s3://bucket/path?endpoint=URL&publicBaseUrl=URL     credentials from the environment (AWS_...)
-gs://bucket/path                                    credentials from the environment (GOOGLE_...)
+gs://bucket/path?endpoint=URL                       credentials from the environment (GOOGLE_...); with an endpoint,
+                                                    which is a server that stands in for Google's, none
 https://host/path, http://host/path                 for reading only
 """
 
@@ -14,6 +15,7 @@ from typing import Any, Final, Self
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import obstore
+import orjson
 from obstore.exceptions import BaseError, NotFoundError
 from obstore.store import GCSStore, HTTPStore, LocalStore, S3Store
 
@@ -157,21 +159,31 @@ def _open(scheme: str, host: str, path: str, query: str, *, create: bool) -> tup
     options = {name: values[-1] for name, values in parse_qs(query).items()}
     client: Any = {"timeout": _REQUEST_TIME, "connect_timeout": _CONNECT_TIME}
     quoted = quote(path)
+    given: Any
     if scheme == "file" and not host and path.startswith("/"):
         return LocalStore(path, mkdir=create), f"file://{quoted}"
     if scheme == "s3" and host:
         endpoint = options.get("endpoint")
-        given: Any = {} if endpoint is None else {"endpoint": endpoint}
+        given = {} if endpoint is None else {"endpoint": endpoint}
         client["allow_http"] = endpoint is not None and endpoint.startswith("http://")
         store = S3Store(host, prefix=path.strip("/") or None, client_options=client, **given)
         return store, options.get("publicBaseUrl", f"s3://{host}{quoted}").rstrip("/")
     if scheme == "gs" and host:
-        return GCSStore(host, prefix=path.strip("/") or None, client_options=client), f"gs://{host}{quoted}"
+        endpoint = options.get("endpoint")
+        given = {} if endpoint is None else {"service_account_key": _stand_in_for_google(endpoint)}
+        client["allow_http"] = endpoint is not None and endpoint.startswith("http://")
+        return GCSStore(host, prefix=path.strip("/") or None, client_options=client, **given), f"gs://{host}{quoted}"
     if scheme in ("http", "https") and host:
         client["allow_http"] = scheme == "http"
         url = f"{scheme}://{host}{quoted}"
         return HTTPStore.from_url(url, client_options=client), url.rpartition("@")[2] if "@" in host else url
     raise _UnknownFormError
+
+
+def _stand_in_for_google(endpoint: str) -> str:
+    """Credentials that lead to another server, and are none."""
+    nothing = dict.fromkeys(("client_email", "private_key", "private_key_id"), "")
+    return orjson.dumps({"gcs_base_url": endpoint, "disable_oauth": True, **nothing}).decode()
 
 
 def _shown(text: str) -> str:
