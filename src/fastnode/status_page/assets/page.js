@@ -56,12 +56,8 @@ byId("sign-in").addEventListener("submit", (event) => {
   open();
 });
 
-byId("sign-out").addEventListener("click", () => {
-  byId("log").replaceChildren();
-  lastLine = 0;
-  closeResult();
-  askForKey();
-});
+// A fresh load forgets the key and all that was shown with it.
+byId("sign-out").addEventListener("click", () => location.replace(location.pathname));
 
 async function open() {
   if (!(await refresh())) return;
