@@ -128,7 +128,7 @@ class World:
             self.classes_used.add(contract.class_id)
         return contract.program
 
-    def leave(self, success: bool, output: bytes, pcs: tuple[int, ...], message: str) -> None:  # noqa: FBT001
+    def leave(self, success: bool, output: bytes, pcs: tuple[int, ...], message: str) -> None:
         self.events.append(("leave", success, output, pcs, message))
         checkpoint = self.checkpoints.pop()
         if not success:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import ModuleType
 
 import pytest
+from tests._ext.avm_world import expected, run_vector, vectors
 
 from fastnode._twins import avm as twin
 from fastnode.kernels import avm as kernel
-from tests._ext.avm_world import expected, run_vector, vectors
 
 INTERPRETERS = [pytest.param(kernel, id="kernel"), pytest.param(twin, id="python")]
 

@@ -15,7 +15,21 @@ from typing import Final, NamedTuple
 from fastnode._twins.poseidon2_constants import MODULUS
 from fastnode.errors import CallHalted
 
-__all__ = ["FF", "MODULUS", "TAG_BITS", "TAG_NAMES", "U1", "U8", "U16", "U32", "U64", "U128", "Instruction", "decode"]
+__all__ = [
+    "FF",
+    "LAYOUTS",
+    "MODULUS",
+    "TAG_BITS",
+    "TAG_NAMES",
+    "U1",
+    "U8",
+    "U16",
+    "U32",
+    "U64",
+    "U128",
+    "Instruction",
+    "decode",
+]
 
 # ---- tags ---------------------------------------------------------------------------------------------
 
@@ -57,7 +71,7 @@ class Instruction(NamedTuple):
     size: int
 
 
-_LAYOUTS: Final[dict[int, Layout]] = {}
+LAYOUTS: Final[dict[int, Layout]] = {}
 
 
 def _define(
@@ -73,7 +87,7 @@ def _define(
     mode_width: int = 1,
 ) -> None:
     mode_width = mode_width if address_count else 0
-    _LAYOUTS[opcode] = Layout(name, address_count, width, immediates, tag, mode_width, l2_gas, da_gas)
+    LAYOUTS[opcode] = Layout(name, address_count, width, immediates, tag, mode_width, l2_gas, da_gas)
 
 
 def _define_pair(opcode: int, name: str, address_count: int, l2_gas: int, *, tag: int | None = None) -> None:
@@ -169,11 +183,11 @@ def _layout_at(bytecode: bytes, pc: int) -> Layout:
         last = (len(bytecode) - 1) % (1 << 64)
         raise _fetching_error(pc, f"Invalid program counter {pc}, max is {last}")
     opcode = bytecode[pc]
-    if opcode not in _LAYOUTS:
+    if opcode not in LAYOUTS:
         raise _fetching_error(
             pc, f"Opcode {opcode} (0x{opcode:x}) value is not in the range of valid opcodes (at PC {pc})."
         )
-    layout = _LAYOUTS[opcode]
+    layout = LAYOUTS[opcode]
     remaining = len(bytecode) - pc
     if layout.size > remaining:
         sizes = f"(instruction size: {layout.size}, remaining: {remaining})"

@@ -1,0 +1,85 @@
+"""Random programs on the interpreter and on its twin: the same outcome, gas and questions to the host."""
+
+from __future__ import annotations
+
+import collections
+import os
+from types import ModuleType
+from typing import Any
+
+import pytest
+from tests._ext.avm_programs import CONTRACTS, LEAVES, Case, random_case
+from tests._ext.avm_world import Contract, World, as_field, leaf_slot
+
+from fastnode._twins import avm as twin
+from fastnode.errors import ExecutionMemoryExceeded, TxExecutionError
+from fastnode.kernels import USING_TWINS
+from fastnode.kernels import avm as kernel
+
+#: More of them by hand: FASTNODE_FUZZ_PROGRAMS=100000 takes some minutes.
+PROGRAMS = int(os.environ.get("FASTNODE_FUZZ_PROGRAMS", "2000"))
+FIRST_SEED = int(os.environ.get("FASTNODE_FUZZ_SEED", "0"))
+
+
+def build_world(avm: ModuleType, case: Case) -> World:
+    world = World(debug_reads_max=case.debug_reads_max)
+    for number, (address, program) in enumerate(zip(CONTRACTS, case.programs, strict=False)):
+        members = (as_field(number + offset) for offset in (50, 60, 70))
+        world.contracts[as_field(address)] = Contract(*members, avm.Program(program))
+    leaves = [as_field(value) for value in LEAVES]
+    world.effects.notes.extend(leaves)
+    world.effects.nullifiers.update(leaves)
+    world.l1_to_l2_messages.extend(leaves)
+    world.effects.storage[leaf_slot(as_field(CONTRACTS[0]), as_field(1))] = as_field(7)
+    return world
+
+
+def run_case(avm: ModuleType, case: Case) -> tuple[Any, World]:
+    world = build_world(avm, case)
+    machine = avm.Machine(
+        world,
+        chain_id=as_field(31337),
+        version=as_field(4),
+        block_number=(1 << 32) - 1,
+        timestamp=(1 << 64) - 1,
+        fee_per_l2_gas=(1 << 128) - 1,
+        fee_per_da_gas=3,
+        collect_debug_logs=case.collect_debug_logs,
+        memory_limit=case.memory_limit,
+    )
+    try:
+        outcome = machine.execute(
+            as_field(CONTRACTS[0]),
+            as_field(42),
+            b"".join(map(as_field, case.calldata)),
+            is_static=case.is_static,
+            transaction_fee=as_field(9),
+            l2_gas=case.l2_gas,
+            da_gas=case.da_gas,
+            l2_gas_limit=case.l2_gas + 1000,
+            da_gas_limit=case.da_gas + 10,
+        )
+    except (TxExecutionError, ExecutionMemoryExceeded) as error:
+        return (type(error), str(error)), world
+    return tuple(outcome), world
+
+
+def kind(outcome: Any) -> str:
+    if len(outcome) == 2:
+        return outcome[0].__name__
+    return "success" if outcome[0] else " ".join(outcome[-1].split()[:2])
+
+
+@pytest.mark.skipif(USING_TWINS, reason="there is only the twin")
+def test_random_programs_run_on_the_kernel_as_on_the_twin() -> None:
+    kinds: collections.Counter[str] = collections.Counter()
+    for seed in range(FIRST_SEED, FIRST_SEED + PROGRAMS):
+        case = random_case(seed)
+        (outcome, world), (expected, expected_world) = run_case(kernel, case), run_case(twin, case)
+        assert outcome == expected, f"seed {seed}"
+        assert world.events == expected_world.events, f"seed {seed}"
+        assert world.effects == expected_world.effects, f"seed {seed}"
+        assert world.debug_logs == expected_world.debug_logs, f"seed {seed}"
+        kinds[kind(outcome)] += 1
+    if PROGRAMS >= 2000:
+        assert {"success", "Assertion failed:", "Out of", "TxExecutionError", "ExecutionMemoryExceeded"} <= set(kinds)
