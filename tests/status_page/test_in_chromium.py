@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from tests.status_page.chromium import Chromium, Page
 from tests.status_page.conftest import KEY, LAST_BLOCK, LONG_CHAIN_BLOCKS
@@ -279,6 +280,46 @@ def test_markup_from_outside_is_text(open_site: Any, visit: Any, monkeypatch: py
         assert HOSTILE in await page.text("#calls")
         assert HOSTILE in await search(page, HOSTILE)
         assert await page.evaluate("document.querySelectorAll('img, #page script').length") == 0
+        assert await page.evaluate("window.pwned") is None
+
+    visit(scenario)
+
+
+def test_upstreams_and_l1_are_shown_with_what_is_wrong(
+    open_site: Any, visit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trouble = {"state": "put aside", "reason": HOSTILE, "since": 0, "isFastnode": False, "nodeVersion": HOSTILE}
+    sync = {
+        "state": "degraded",
+        "reason": "no upstream answers",
+        "sourceTip": 20,
+        "lagBlocks": 4,
+        "lastPassAt": None,
+        "upstreams": [{"name": "upstream 1", "tip": None, **trouble}],
+        "l1": {
+            "state": "reading",
+            "reason": None,
+            "block": 1234,
+            "blockTime": 0,
+            "nodes": [{"name": "L1 node 1", "ok": False, "reason": "another chain"}],
+        },
+    }
+    render = overview.Overview.render
+
+    def with_upstreams(self: Any, *, after: int = 0) -> bytes:
+        return orjson.dumps({**orjson.loads(render(self, after=after)), "sync": sync})
+
+    monkeypatch.setattr(overview.Overview, "render", with_upstreams)
+
+    async def scenario(page: Page) -> None:
+        await page.open(open_site.url)
+        await page.wait(IS_SHOWN)
+        shown = await page.text("#sync")
+        assert "degraded: no upstream answers" in shown
+        assert "reading, block 1,234" in shown
+        assert "another chain" in shown
+        assert f"({HOSTILE})" in await page.text("#upstreams")
+        assert "4 blocks" in await page.text("#tips")
         assert await page.evaluate("window.pwned") is None
 
     visit(scenario)

@@ -122,9 +122,12 @@ def test_a_node_that_has_stopped_takes_no_more_lines() -> None:
 def test_upstreams_are_called_by_number(start_site: Any, short_chain: Any) -> None:
     followed = start_site(short_chain, disable_admin_api_key=True, api_prefix="/path-secret")
     address = followed.public_url.replace("http://", "http://user:pass-word@") + "path-secret?k=query-secret"
-    site = start_site(None, disable_admin_api_key=True, upstream_url=(address,))
+    nobody = "http://user:pass-word@127.0.0.1:1/path-secret?k=query-secret"
+    site = start_site(None, disable_admin_api_key=True, upstream_url=(nobody, address))
     answer = overview(site)
     assert answer["sync"]["lagBlocks"] == 0
-    assert [upstream["name"] for upstream in answer["sync"]["upstreams"]] == ["upstream 1"]
+    upstreams = {upstream["name"]: upstream["state"] for upstream in answer["sync"]["upstreams"]}
+    assert upstreams == {"upstream 1": "unavailable", "upstream 2": "healthy"}
     text = orjson.dumps(answer).decode()
+    assert "upstream unavailable" in text
     assert not any(secret in text for secret in ("pass-word", "path-secret", "query-secret"))

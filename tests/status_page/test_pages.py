@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fastnode.status_page import pages
 from fastnode.status_page.pages import open_paths
 
 DATA = ("status-page/overview", "status-page/find?q=1", "status-page/block?number=1")
@@ -104,6 +105,13 @@ def test_other_verbs_are_told_what_there_is(open_site: Any) -> None:
 )
 def test_what_is_not_there_is_not_found(site: Any, path: str) -> None:
     assert site.get(path)[0] == HTTPStatus.NOT_FOUND
+
+
+def test_a_block_that_is_too_long_for_a_browser_is_refused(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "ANSWER_BYTES_MAX", 500)
+    status, _, body = site.get("status-page/block?number=1")
+    assert status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    assert b"ask the public port" in body
 
 
 def test_the_public_port_has_no_page(site: Any) -> None:

@@ -54,6 +54,8 @@ _CAUTION: Final = header_fields(
     ("Cross-Origin-Resource-Policy", "same-origin"),
 )
 _JSON: Final = _CAUTION + header_fields(("Content-Type", "application/json; charset=utf-8"))
+#: What a browser is asked to hold: only a whole block can be longer.
+ANSWER_BYTES_MAX: Final = 32 << 20
 _QUERY_MEMBERS_MAX: Final = 8
 #: Numbers of a query have fewer digits.
 _DIGITS_MAX: Final = 15
@@ -120,6 +122,9 @@ class StatusPage:
         body = await asyncio.get_running_loop().run_in_executor(self._executor, answer, query)
         if body is None:
             return Response(HTTPStatus.NOT_FOUND, _JSON, orjson.dumps({"message": "not found"}))
+        if len(body) > ANSWER_BYTES_MAX:
+            message = f"{len(body)} bytes are too many for a page; ask the public port"
+            return Response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _JSON, orjson.dumps({"message": message}))
         return Response(HTTPStatus.OK, _JSON, body)
 
 

@@ -25,6 +25,7 @@ async function ask(path, { isOptional = false } = {}) {
   });
   if (response.status === 401) throw new Refused();
   if (isOptional && response.status === 404) return null;
+  if (response.status === 413) throw new Error(JSON.parse(await response.text()).message);
   if (!response.ok) throw new Error(`the node answered ${response.status}`);
   return response.text();
 }
@@ -186,12 +187,19 @@ function showSync({ sync, chain, now }) {
     byId("upstreams").replaceChildren();
     return;
   }
-  fillList(byId("sync"), [
+  const rows = [
     ["State", sync.reason ? `${sync.state}: ${sync.reason}` : sync.state, sync.state === "degraded" ? "bad" : null],
     ["Their newest block", sync.sourceTip === null ? "unknown" : whole(sync.sourceTip)],
     ["Last pass", sync.lastPassAt === null ? "none yet" : ago(now - sync.lastPassAt)],
     ["State trees", chain && chain.stateTip !== null ? `block ${whole(chain.stateTip)}` : "not ready"],
-  ]);
+  ];
+  const l1 = sync.l1;
+  if (l1) {
+    const block = l1.block === null ? "" : `, block ${whole(l1.block)} of ${ago(now - l1.blockTime)}`;
+    rows.push(["L1", `${l1.state}${l1.reason ? `: ${l1.reason}` : ""}${block}`, l1.state === "degraded" ? "bad" : null]);
+    for (const node of l1.nodes) rows.push([node.name, node.ok ? "answers" : node.reason, node.ok ? null : "bad"]);
+  }
+  fillList(byId("sync"), rows);
   byId("upstreams").replaceChildren(...sync.upstreams.map((upstream) => make("li", {},
     make("b", {}, upstream.name), ": ",
     make("span", { class: upstream.state === "healthy" ? "good" : "warn" }, upstream.state),
