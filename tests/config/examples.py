@@ -8,15 +8,12 @@ from fastnode.config.kinds import (
     Amount,
     Boolean,
     Choice,
-    FilePath,
     HexText,
     HexTextList,
     Integer,
     Number,
     Seconds,
     Size,
-    Text,
-    TextList,
     UrlPath,
 )
 from fastnode.config.settings import Setting
@@ -56,5 +53,5 @@ def examples(row: Setting) -> tuple[str, str, str]:
 
 
 def as_toml(row: Setting, text: str) -> str:
-    quoted = isinstance(row.kind, Amount | Choice | Text | TextList | HexText | HexTextList | FilePath | UrlPath)
-    return f'{row.name} = "{text}"\n' if quoted else f"{row.name} = {text}\n"
+    is_plain = isinstance(row.kind, Boolean | Integer | Number | Seconds | Size)
+    return f"{row.name} = {text}\n" if is_plain else f'{row.name} = "{text}"\n'

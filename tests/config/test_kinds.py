@@ -12,6 +12,7 @@ from fastnode.config.kinds import (
     Amount,
     Boolean,
     Choice,
+    FileOrUrl,
     FilePath,
     HexText,
     HexTextList,
@@ -64,6 +65,9 @@ LEVEL = Choice(("info", "error"), synonyms=(("fatal", "error"),))
         (ADDRESS, "0xABCD", "0xabcd"),
         (ADDRESSES, "", ()),
         (ADDRESSES, "0xABCD, 0x0001", ("0xabcd", "0x0001")),
+        (FileOrUrl(), "a/b", "a/b"),
+        (FileOrUrl(), "~/b", str(Path.home() / "b")),
+        (FileOrUrl(), "https://host/a?b", "https://host/a?b"),
         (UrlPath(), "/api", "/api"),
         (UrlPath(), "api/v1.0/", "/api/v1.0"),
         (UrlPath(), "/", ""),
@@ -79,6 +83,8 @@ def test_text_is_read(kind: Kind, text: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
+        (FileOrUrl(), ""),
+        (FileOrUrl(), "https:///a"),
         (UrlPath(), "//"),
         (UrlPath(), "/a//b"),
         (UrlPath(), "/a?b"),

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fastnode.config import network_config
 from fastnode.config.network_config import NETWORK_CONFIG_SETTINGS, read_network_config
 from fastnode.config.resolve import Origin, Resolved, resolve
 from fastnode.config.settings import Settings
@@ -45,7 +49,10 @@ def file(tmp_path: Path) -> Path:
 
 
 def resolved(
-    file: Path, environment: dict[str, str] | None = None, flags: dict[str, str] | None = None, toml: Path | None = None
+    file: Path | str,
+    environment: dict[str, str] | None = None,
+    flags: dict[str, str] | None = None,
+    toml: Path | None = None,
 ) -> Resolved[Settings]:
     environment = {"SVC_NETWORK_CONFIG": str(file)} | (environment or {})
     return resolve(Settings, flags=flags or {}, environment=environment, config_file=toml)
@@ -77,9 +84,9 @@ def test_one_of_several_networks_is_chosen_by_its_name(tmp_path: Path) -> None:
     path.write_text(json.dumps({"one": CONFIG, "two": CONFIG | {"l1ChainId": 2}}))
     assert resolved(path, {"NETWORK": "two"}).values.l1_chain_id == 2
     with pytest.raises(SettingError, match=r"choose one with --network: one, two$"):
-        read_network_config(path, None)
+        read_network_config(str(path), None)
     with pytest.raises(SettingError, match=r"there is no network 'three' in it, but one, two$"):
-        read_network_config(path, "three")
+        read_network_config(str(path), "three")
 
 
 @pytest.mark.parametrize("field", ["bootnodes", "snapshots", "registryAddress", "l1ChainId"])
@@ -124,3 +131,61 @@ def test_a_file_that_is_not_there_or_not_json_is_named(tmp_path: Path) -> None:
     (tmp_path / "list.json").write_text("[]")
     with pytest.raises(SettingError, match=r"list\.json: not an object$"):
         resolved(tmp_path / "list.json")
+
+
+# ---- from a URL ------------------------------------------------------------------------------------------
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        body = {
+            "/good.json?key=s3cret": json.dumps(CONFIG).encode(),
+            "/large.json": b" " * 2001,
+            "/bad.json": b"<html>",
+        }.get(self.path)
+        self.send_response(404 if body is None else 200)
+        self.end_headers()
+        self.wfile.write(body or b"")
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_it_may_come_from_a_url_whose_secrets_are_not_shown(url: str) -> None:
+    found = resolved(f"{url}/good.json?key=s3cret")
+    for name, value in EXPECTED.items():
+        assert getattr(found.values, name.replace("-", "_")) == value
+        assert found.origins[name] == Origin("network", f"{url}/good.json")
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("/gone.json?key=s3cret", r"gone\.json cannot be fetched: HTTP status 404$"),
+        ("/large.json", r"large\.json is larger than 2000 bytes$"),
+        ("/bad.json", r"bad\.json is not JSON: "),
+    ],
+)
+def test_what_is_wrong_with_what_a_url_gives_is_named(
+    url: str, path: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(network_config, "_BYTES_MAX", 2000)
+    with pytest.raises(SettingError, match=message) as failure:
+        resolved(url + path)
+    assert "s3cret" not in str(failure.value)
+
+
+def test_a_url_where_nobody_answers_is_named_without_its_password() -> None:
+    with pytest.raises(SettingError, match=r"http://127\.0\.0\.1:1/x cannot be fetched: ") as failure:
+        resolved("http://user:s3cret@127.0.0.1:1/x")
+    assert "s3cret" not in str(failure.value)

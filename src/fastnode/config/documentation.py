@@ -27,7 +27,7 @@ Every setting can be given in four places. The first one that has it wins:
 3. a settings file, named by `--config FILE` or `SVC_CONFIG`: TOML, keys at the top level, named as the flags
 4. the default
 
-The configuration of a network (`--network-config FILE`, JSON) comes between the file and the default. It gives
+The configuration of a network (`--network-config FILE|URL`, JSON) comes between the file and the default. It gives
 `snapshots-urls`, `registry-address`, `l1-chain-id`, `blob-file-store-urls`, `block-duration-ms` and
 `tx-public-setup-allow-list-extend`; `--network NAME` chooses one if it holds several.
 

@@ -11,11 +11,13 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import urlsplit, urlunsplit
 
 __all__ = [
     "Amount",
     "Boolean",
     "Choice",
+    "FileOrUrl",
     "FilePath",
     "HexText",
     "HexTextList",
@@ -383,6 +385,37 @@ class FilePath:
 
     def show(self, value: Any) -> str:
         return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class FileOrUrl:
+    """A path, as :class:`FilePath`, or an http:// or https:// URL; what people see of a URL has no secrets."""
+
+    metavar: str = "FILE|URL"
+    allowed: str = "a path, or an http:// or https:// URL"
+
+    def read(self, text: str) -> str:
+        if not self.is_url(text):
+            return str(FilePath().read(text))
+        if not urlsplit(text).hostname:
+            raise ValueError
+        return text
+
+    def read_toml(self, value: object) -> str:
+        if isinstance(value, str):
+            return self.read(value)
+        raise ValueError
+
+    def show(self, value: Any) -> str:
+        text = str(value)
+        if not self.is_url(text):
+            return text
+        parts = urlsplit(text)
+        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+    @staticmethod
+    def is_url(text: str) -> bool:
+        return text.startswith(("http://", "https://"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,23 @@ else: flag, environment and settings file win.  Fields that the node has no use 
 
 from __future__ import annotations
 
+import http.client
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
+from fastnode.config.kinds import FileOrUrl
 from fastnode.errors import SettingError
 
 __all__ = ["NETWORK_CONFIG_SETTINGS", "read_network_config"]
+
+#: All networks together are a few kilobytes.
+_BYTES_MAX: Final = 1 << 20
+_FETCH_TIME_S: Final = 15.0
 
 
 def _is_text(value: object) -> bool:
@@ -61,26 +69,53 @@ NETWORK_CONFIG_SETTINGS: Final[Mapping[str, str]] = {
 }
 
 
-def read_network_config(path: Path, network: str | None) -> dict[str, Any]:
-    """Values by the names of settings, not yet checked for what the settings allow; SettingError says what is wrong."""
+def read_network_config(location: str, network: str | None) -> dict[str, Any]:
+    """Values by the names of settings, not yet checked for what the settings allow; SettingError says what is wrong.
+
+    ``location`` is a path or a URL.
+    """
+    shown = FileOrUrl().show(location)
+    text = _fetch(location, shown) if FileOrUrl.is_url(location) else _read(Path(location))
     try:
-        document = orjson.loads(path.read_bytes())
-    except OSError as error:
-        raise SettingError(f"network configuration {path} cannot be read: {error.strerror}") from None
+        document = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise SettingError(f"network configuration {path} is not JSON: {error}") from None
-    record = _choose(path, document, network)
+        raise SettingError(f"network configuration {shown} is not JSON: {error}") from None
+    record = _choose(shown, document, network)
     for field in _REQUIRED:
         if field not in record:
-            raise SettingError(f"network configuration {path}: {field} is missing")
+            raise SettingError(f"network configuration {shown}: {field} is missing")
     for field, (is_good, shape) in _SHAPES.items():
         if record.get(field) is not None and not is_good(record[field]):
-            raise SettingError(f"network configuration {path}: {field} must be {shape}")
+            raise SettingError(f"network configuration {shown}: {field} must be {shape}")
     values = {setting: record.get(field) for field, setting in NETWORK_CONFIG_SETTINGS.items()}
     return {setting: value for setting, value in values.items() if value not in (None, "", [])}
 
 
-def _choose(path: Path, document: object, network: str | None) -> dict[str, Any]:
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SettingError(f"network configuration {path} cannot be read: {error.strerror}") from None
+
+
+def _fetch(url: str, shown: str) -> bytes:
+    try:
+        with urllib.request.urlopen(url, timeout=_FETCH_TIME_S) as answer:
+            text: bytes = answer.read(_BYTES_MAX + 1)
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise SettingError(f"network configuration {shown} cannot be fetched: HTTP status {error.code}") from None
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        # Not the error's own text: it may repeat the URL.
+        cause = getattr(error, "reason", error)
+        reason = (isinstance(cause, OSError) and cause.strerror) or type(cause).__name__
+        raise SettingError(f"network configuration {shown} cannot be fetched: {reason}") from None
+    if len(text) > _BYTES_MAX:
+        raise SettingError(f"network configuration {shown} is larger than {_BYTES_MAX} bytes")
+    return text
+
+
+def _choose(path: str, document: object, network: str | None) -> dict[str, Any]:
     """The one network, or the one of the given name."""
     if not isinstance(document, dict):
         raise SettingError(f"network configuration {path}: not an object")

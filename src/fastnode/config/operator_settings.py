@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
-from fastnode.config.kinds import Boolean, Choice, FilePath, HexText, Integer, Text, TextList
+from fastnode.config.kinds import Boolean, Choice, FileOrUrl, HexText, Integer, Text, TextList
 from fastnode.config.table import setting
 
 __all__ = ["OperatorSettings"]
@@ -27,11 +26,12 @@ class OperatorSettings:
         "Which network of the network configuration is meant, if it has several.",
         environment=("NETWORK",),
     )
-    network_config: Path | None = setting(
+    network_config: str | None = setting(
         None,
-        FilePath(metavar="FILE"),
+        FileOrUrl(),
         ROLLUP,
-        "Network configuration (JSON) that gives what no flag, environment variable or settings file does.",
+        "Network configuration (JSON) that gives what no flag, environment variable or settings file does; from a URL "
+        "it is fetched at each start.",
         environment=("NETWORK_CONFIG_LOCATION",),
     )
     l1_chain_id: int | None = setting(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from fastnode.config.kinds import FileOrUrl
 from fastnode.config.network_config import read_network_config
 from fastnode.config.renamed import RENAMED, advice_for_environment, advice_for_flag
 from fastnode.config.settings import ENVIRONMENT_PREFIX, Setting, rows
@@ -59,11 +60,12 @@ def resolve(
     _refuse_unknown_environment(settings, environment)
     documents = []
     if config_file is not None:
-        documents.append(_Document("file", config_file, _read_file(config_file, settings)))
+        documents.append(_Document("file", str(config_file), _read_file(config_file, settings)))
     found = {setting.name: _find(setting, flags, environment, documents) for setting in settings}
     network_config, network = (found.get(name, (None, None))[0] for name in ("network-config", "network"))
     if network_config is not None:
-        documents.append(_Document("network", network_config, read_network_config(network_config, network)))
+        values_of_network = read_network_config(network_config, network)
+        documents.append(_Document("network", FileOrUrl().show(network_config), values_of_network))
         found = {setting.name: _find(setting, flags, environment, documents) for setting in settings}
     values = {setting.attribute: found[setting.name][0] for setting in settings}
     origins = {name: origin for name, (_, origin) in found.items()}
@@ -75,7 +77,7 @@ class _Document:
     """Values by the names of settings, from a file."""
 
     layer: str
-    path: Path
+    path: str
     values: Mapping[str, object]
 
 
@@ -99,7 +101,7 @@ def _find(
             continue
         value = document.values[setting.name]
         try:
-            return setting.kind.read_toml(value), Origin(document.layer, str(document.path))
+            return setting.kind.read_toml(value), Origin(document.layer, document.path)
         except ValueError:
             raise _bad_value(setting, f"{setting.name} in {document.path}", value) from None
     return setting.default, Origin("default", "")
