@@ -415,6 +415,7 @@ class Node:
             data_directory=data.directory.path,
             known_tags=data.indexes.known_tags,
             mempool=self._mempool,
+            uploads=self._uploads,
             sync_status=self._sync_status,
         )
         host, port = settings.metrics_host, settings.metrics_port

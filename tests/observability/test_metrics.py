@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import http.client
+import re
 import signal
 import socket
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.rpc.sockets import Connection, call, post
 
 from fastnode.observability.metrics import buckets_of
 from fastnode.rpc.meters import BATCH_BOUNDS, CallMeters
 
+PROJECT = Path(__file__).parents[2]
 TIP = 106
+#: Metrics of what a node without upstreams and without snapshots does not have.
+SOMETIMES = {
+    "sync_degraded",
+    "sync_ready",
+    "sync_lag_blocks",
+    "snapshot_last_block",
+    "snapshot_last_timestamp_seconds",
+}
 
 
 def free_port() -> int:
@@ -100,6 +112,38 @@ def test_batches_and_refusals_are_counted(loaded: tuple[Any, int]) -> None:
     assert samples.get("fastnode_rpc_batch_calls_bucket", port="public", le="5.0") == 1
     assert samples.get("fastnode_rejected_total", port="public", limit="batch_size") == 1
     assert samples.get("fastnode_rejected_total", port="public", limit="body_size") == 1
+
+
+def test_what_is_kept_and_what_the_filter_knows_can_be_read(loaded: tuple[Any, int]) -> None:
+    node, port = loaded
+    with Connection(node.port) as connection:
+        for _ in range(5):
+            assert "result" in connection.ask(post(call("node_getBlockHeader", 7))).json
+    deadline = time.monotonic() + 30
+    while (samples := Samples(read(port))).get("fastnode_tag_filter_ready") == 0:
+        assert time.monotonic() < deadline
+    assert samples.get("fastnode_kept_result_lookups_total", port="public", outcome="hit") >= 4
+    assert samples.get("fastnode_kept_result_lookups_total", port="public", outcome="miss") >= 1
+    assert samples.get("fastnode_kept_result_bytes", port="public") > 1000
+    before = samples.get("fastnode_tag_filter_lookups_total", outcome="unknown")
+    node.call("node_getPrivateLogsByTags", [f"0x{number:064x}" for number in range(2000, 2010)])
+    after = Samples(read(port)).get("fastnode_tag_filter_lookups_total", outcome="unknown")
+    assert after - before >= 9  # one in thousands may pass the filter
+
+
+def test_the_table_of_the_docs_has_every_metric(loaded: tuple[Any, int]) -> None:
+    _, port = loaded
+    exported = {
+        family.name.removeprefix("fastnode_") + ("_total" if family.type == "counter" else "")
+        for family in text_string_to_metric_families(read(port))
+        if family.name.startswith("fastnode_")
+    }
+    page = (PROJECT / "docs" / "operations.md").read_text()
+    section = page.split("### Metrics")[1].split("\n### ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    documented = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert exported <= documented, "not in docs/operations.md"
+    assert documented - exported == SOMETIMES
 
 
 def test_names_of_methods_that_do_not_exist_make_no_labels(loaded: tuple[Any, int]) -> None:

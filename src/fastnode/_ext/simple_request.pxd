@@ -65,6 +65,8 @@ cdef class SimpleRequests:
         dict _numbers               # of blocks by hash
         Py_ssize_t _kept_bytes      # of the young results
         bint _is_kept               # the result that was had last
+        readonly int64_t hit_count
+        readonly int64_t miss_count
         dict _codings               # by Accept-Encoding
         dict _packed                # by result
         # the last head that was read: most clients send the same one again
@@ -103,6 +105,7 @@ cdef class SimpleRequests:
     cdef int _fill_table(self) except -1
     cdef Method _find(self, const char *name, Py_ssize_t length)
     cdef int _keep(self, Method method, bytes params, bytes result) except -1
+    cdef void _count_look_up(self, Method method, bint is_hit) noexcept
     cdef int _count_kept(self, Py_ssize_t size) except -1
     cdef Packed _pack(self, bytes result)
     cdef bytes _result_of(self, Call *call, Method method, object view)

@@ -93,6 +93,15 @@ class SimpleRequests:
     def keep(self, name: str, params: bytes | None, result: bytes) -> None:
         """A result of a call with params of this text (None: none given); empty: nothing was found."""
 
+    #: Calls of methods whose results are kept: those whose result was there, and the others.
+    @property
+    def hit_count(self) -> int: ...
+    @property
+    def miss_count(self) -> int: ...
+    @property
+    def kept_bytes(self) -> int:
+        """About what the results take that are kept by their params."""
+
     def begin(self) -> Any:
         """The view that the next burst is answered from."""
 

@@ -253,6 +253,16 @@ cdef class SimpleRequests:
                     method.young = {}
         return 0
 
+    cdef void _count_look_up(self, Method method, bint is_hit) noexcept:
+        if is_hit:
+            self.hit_count += 1
+        elif method.keeps:
+            self.miss_count += 1
+
+    @property
+    def kept_bytes(self):
+        return self._kept_bytes
+
     cdef Packed _pack(self, bytes result):
         cdef Packed packed = self._packed.get(result)
         if packed is None:
@@ -268,13 +278,16 @@ cdef class SimpleRequests:
         cdef tuple arguments
         self._is_kept = True
         if call.is_empty:
+            self._count_look_up(method, method.bare is not None)
             return method.bare
         if method.keeps and call.params_length <= KEY_BYTES_MAX:
             params = call.params[:call.params_length]
             found = method.young.get(params)
             if found is not None:
+                self.hit_count += 1
                 return <bytes>found
             found = method.old.get(params)
+            self._count_look_up(method, found is not None)
             if found is not None:
                 self._keep(method, params, <bytes>found)
                 return <bytes>found

@@ -18,3 +18,7 @@ cdef class TagFilter:
     cdef:
         uint64_t *words             # owned; zeroed, so pages that no key touched take no memory
         readonly uint64_t blocks    # of TAG_BLOCK_BYTES each
+        # tags that were asked for
+        readonly uint64_t unknown_count
+        readonly uint64_t found_count
+        readonly uint64_t missed_count

@@ -24,6 +24,14 @@ class TagFilter:
     def size(self) -> int:
         """Bytes."""
 
+    #: Tags that :func:`answer` was asked for: answered by the filter alone; found in the database; let through though
+    #: the database has no such page.
+    @property
+    def unknown_count(self) -> int: ...
+    @property
+    def found_count(self) -> int: ...
+    @property
+    def missed_count(self) -> int: ...
     def merge(self, data: bytes) -> None:
         """Add every key of a dumped filter; ValueError when it is of another size."""
 

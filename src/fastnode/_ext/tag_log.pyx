@@ -126,8 +126,16 @@ def answer(TagFilter tag_filter, bytes prefix not None, bytes owner not None, by
     cdef Py_ssize_t index
     for index in range(count):
         page_json = None
-        if tag_filter is None or tag_filter_has(tag_filter.words, tag_filter.blocks, state, tag):
+        if tag_filter is None:
             page_json = get(_page_key(head, tag, tail))
+        elif not tag_filter_has(tag_filter.words, tag_filter.blocks, state, tag):
+            tag_filter.unknown_count += 1
+        else:
+            page_json = get(_page_key(head, tag, tail))
+            if page_json is None:
+                tag_filter.missed_count += 1
+            else:
+                tag_filter.found_count += 1
         if page_json is None:
             page_json = b"[]"
         pages.append(page_json)

@@ -142,6 +142,7 @@ class SimpleRequests:
         self._add_batch: Callable[[int], object] | None = None
         self._tip = 0
         self._kept_bytes = 0
+        self.hit_count = self.miss_count = 0
         self._seen = -1
         self.is_open = True
         self.position = self.count = self.end = self.size = 0
@@ -203,6 +204,16 @@ class SimpleRequests:
             for each in self._methods.values():
                 each.old, each.young = each.young, {}
 
+    def _count_look_up(self, method: _Method, *, is_hit: bool) -> None:
+        if is_hit:
+            self.hit_count += 1
+        elif method.keeps:
+            self.miss_count += 1
+
+    @property
+    def kept_bytes(self) -> int:
+        return self._kept_bytes
+
     def _pack(self, result: bytes) -> Packed:
         packed = self._packed.get(result)
         if packed is None:
@@ -219,7 +230,10 @@ class SimpleRequests:
         if method is None:
             return name, None
         if _NO_PARAMS.fullmatch(params):
+            self._count_look_up(method, is_hit=method.bare is not None)
             return name, method.bare
+        if method.keeps and len(params) <= _KEY_BYTES_MAX:
+            self._count_look_up(method, is_hit=params in method.young or params in method.old)
         if params in method.young:
             return name, method.young[params]
         if params in method.old:

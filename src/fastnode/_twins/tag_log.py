@@ -30,6 +30,7 @@ class TagFilter:
             raise ValueError(f"a tag filter of {size} bytes")
         self.blocks = -(-size // BLOCK_BYTES)
         self._bits = bytearray(self.blocks * BLOCK_BYTES)
+        self.unknown_count = self.found_count = self.missed_count = 0
 
     @classmethod
     def load(cls, data: bytes) -> TagFilter:
@@ -47,6 +48,15 @@ class TagFilter:
         if len(data) != self.size:
             raise ValueError(f"{len(data)} bytes do not fit a filter of {self.size}")
         self._bits[:] = bytes(ours | theirs for ours, theirs in zip(self._bits, data, strict=True))
+
+    def count(self, *, is_known: bool, is_found: bool) -> None:
+        """Count a tag that was asked for."""
+        if not is_known:
+            self.unknown_count += 1
+        elif is_found:
+            self.found_count += 1
+        else:
+            self.missed_count += 1
 
     def add(self, key: bytes) -> bool:
         changed = False
@@ -133,5 +143,7 @@ def answer(
         stored = None
         if tag_filter is None or tag_filter.may_contain(key):
             stored = get(prefix + key + tail)
+        if tag_filter is not None:
+            tag_filter.count(is_known=tag_filter.may_contain(key), is_found=stored is not None)
         pages.append(b"[]" if stored is None else stored)
     return b"[" + b",".join(pages) + b"]"

@@ -27,6 +27,7 @@ from fastnode.mempool.service import Mempool
 from fastnode.rpc.meters import BATCH_BOUNDS, DURATION_BOUNDS_NS
 from fastnode.rpc.server import RpcServer
 from fastnode.rpc.view import View
+from fastnode.snapshots.service import SnapshotUploads
 
 __all__ = ["NodeCollector", "Sources", "duration_metrics", "registry_of", "render"]
 
@@ -35,6 +36,8 @@ OTHER: Final = "other"
 TIPS: Final = ("proposed", "checkpointed", "proven", "finalized")
 #: Databases, by their directories in the data directory.
 DATABASES: Final = {"archiver": "archiver", "world_state": "world_state", "pool": "p2p"}
+
+UPLOAD_OUTCOMES: Final = ("uploaded", "failed", "given_up")
 
 _NS_PER_S: Final = 1e9
 
@@ -49,6 +52,7 @@ class Sources:
     data_directory: Path
     known_tags: KnownTags
     mempool: Mempool | None = None
+    uploads: SnapshotUploads | None = None
     #: How the chain is followed; None when it is not.
     sync_status: Callable[[], dict[str, Any] | None] = lambda: None
 
@@ -84,11 +88,13 @@ class NodeCollector(Collector):
         yield _build_info()
         yield from _rpc(sources.servers)
         yield from _http(sources.servers)
+        yield from _kept_results(sources.servers)
         yield from _chain(sources.view(), sources.sync_status())
         yield from _ingestion(sources.progress)
         yield from _pool(sources.mempool)
         yield from _tags(sources.known_tags)
         yield from _databases(sources.data_directory)
+        yield from _snapshots(sources.uploads)
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:
@@ -208,6 +214,18 @@ def _http(servers: Mapping[str, RpcServer]) -> Iterator[Metric]:
     yield from (received, sent, is_open, accepted, rejected)
 
 
+def _kept_results(servers: Mapping[str, RpcServer]) -> Iterator[Metric]:
+    text = "Calls of methods whose results are kept while the chain does not change."
+    lookups = CounterMetricFamily("fastnode_kept_result_lookups", text, labels=("port", "outcome"))
+    sizes = GaugeMetricFamily("fastnode_kept_result_bytes", "Memory of results kept by params.", labels=("port",))
+    for port, server in servers.items():
+        kept = server.kept_results
+        lookups.add_metric((port, "hit"), kept.hit_count)
+        lookups.add_metric((port, "miss"), kept.miss_count)
+        sizes.add_metric((port,), kept.kept_bytes)
+    yield from (lookups, sizes)
+
+
 # ---- chain -------------------------------------------------------------------------------------------
 
 
@@ -264,7 +282,18 @@ def _pool(mempool: Mempool | None) -> Iterator[Metric]:
 def _tags(tags: KnownTags) -> Iterator[Metric]:
     yield _gauge("tag_filter_tags", "Log tags in the filter.", tags.tag_count)
     yield _gauge("tag_filter_bytes", "Memory of the filter of log tags.", tags.size)
-    yield _gauge("tag_filter_ready", "1 when the filter is complete.", tags.reader_filter is not None)
+    tag_filter = tags.reader_filter
+    yield _gauge("tag_filter_ready", "1 when the filter is complete.", tag_filter is not None)
+    lookups = CounterMetricFamily(
+        "fastnode_tag_filter_lookups",
+        "Tags that were asked for: unknown to the filter, found in the database, or missed there.",
+        labels=("outcome",),
+    )
+    if tag_filter is not None:
+        lookups.add_metric(("unknown",), tag_filter.unknown_count)
+        lookups.add_metric(("found",), tag_filter.found_count)
+        lookups.add_metric(("missed",), tag_filter.missed_count)
+    yield lookups
 
 
 def _databases(directory: Path) -> Iterator[Metric]:
@@ -272,6 +301,20 @@ def _databases(directory: Path) -> Iterator[Metric]:
     for name, folder in DATABASES.items():
         sizes.add_metric((name,), _bytes_below(directory / folder))
     yield sizes
+
+
+def _snapshots(uploads: SnapshotUploads | None) -> Iterator[Metric]:
+    if uploads is None:
+        return
+    yield _gauge("snapshot_uploading", "1 while a snapshot is copied and uploaded.", uploads.is_uploading)
+    ended = CounterMetricFamily("fastnode_snapshot_uploads", "Uploads that have ended.", labels=("outcome",))
+    for outcome in UPLOAD_OUTCOMES:
+        ended.add_metric((outcome,), uploads.outcomes[outcome])
+    yield ended
+    if uploads.last_block is not None and uploads.last_time is not None:
+        yield _gauge("snapshot_last_block", "Newest block of the last snapshot uploaded.", uploads.last_block)
+        text = "When the last snapshot was uploaded, in seconds since 1970."
+        yield _gauge("snapshot_last_timestamp_seconds", text, uploads.last_time)
 
 
 def _bytes_below(directory: Path) -> int:

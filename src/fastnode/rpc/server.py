@@ -11,6 +11,7 @@ from concurrent.futures import Executor
 from http import HTTPStatus
 from typing import Any, Final
 
+from fastnode.kernels import simple_request
 from fastnode.rpc.application import Pages, RpcApplication
 from fastnode.rpc.engine import Engine
 from fastnode.rpc.fast_path import FastConnection, FastPath
@@ -218,6 +219,11 @@ class RpcServer(HttpServer):
         if self._rpc.guard is not None:  # it asks for every header
             return super().make_connection(loop)
         return FastConnection(self, loop, self._fast_path)
+
+    @property
+    def kept_results(self) -> simple_request.SimpleRequests:
+        """The results that are kept, and how often they were of use."""
+        return self._fast_path.requests
 
     def set_headers(self, headers: Sequence[tuple[str, str]]) -> None:
         self._rpc.set_headers(headers)

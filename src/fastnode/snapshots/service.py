@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -37,6 +38,15 @@ class SnapshotUploads:
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
+        #: Uploads that have ended, by how: ``uploaded``, ``failed``, ``given_up`` (the node stops).
+        self.outcomes: Counter[str] = Counter()
+        #: The newest block of the last snapshot that was uploaded, and when that was done, in seconds since 1970.
+        self.last_block: int | None = None
+        self.last_time: float | None = None
+
+    @property
+    def is_uploading(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
 
     def start(self, location_text: str) -> None:
         """Begin to copy and upload; what goes wrong from now on is in the log.
@@ -45,7 +55,7 @@ class SnapshotUploads:
         """
         location = Location.to_write(location_text)
         with self._starting:
-            if self._thread is not None and self._thread.is_alive():
+            if self.is_uploading:
                 raise ServerError(
                     "Snapshot upload already in progress. Cannot start another one until complete.",
                     data={"code": "SNAPSHOT_IN_PROGRESS"},
@@ -64,7 +74,7 @@ class SnapshotUploads:
         """Whether the upload has ended in time."""
         if self._thread is not None:
             self._thread.join(timeout_s)
-        return self._thread is None or not self._thread.is_alive()
+        return not self.is_uploading
 
     def _run(self, location: Location) -> None:
         logger.info("snapshot begun", extra=fields(location=location.text))
@@ -73,11 +83,15 @@ class SnapshotUploads:
             made = create_snapshot(self._directory, location, self._rest(), on_progress=_Progress(self._stop))
         except Exception as error:
             if self._stop.is_set():
+                self.outcomes["given_up"] += 1
                 logger.warning("snapshot given up: the node stops")
                 return
+            self.outcomes["failed"] += 1
             expected = isinstance(error, FastnodeError | OSError)
             logger.error("snapshot failed", exc_info=not expected, extra=fields(reason=str(error)))
             return
+        self.outcomes["uploaded"] += 1
+        self.last_block, self.last_time = made.l2_block_number, time.time()
         facts = fields(
             location=location.text,
             block=made.l2_block_number,
