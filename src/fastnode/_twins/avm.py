@@ -10,8 +10,8 @@ from __future__ import annotations
 import time
 from typing import Final, NamedTuple, Protocol
 
-from fastnode._twins.avm_call import FIELD_BYTES, Call, End, NestedCall, to_bytes
-from fastnode._twins.avm_instructions import MODULUS, Instruction, decode
+from fastnode._twins.avm_call import Call, End, NestedCall, read_field, read_fields, to_bytes
+from fastnode._twins.avm_instructions import Instruction, decode
 from fastnode._twins.avm_memory import NO_DATA, Data, GivenData, Memory, MemoryData, PageAccount
 from fastnode._twins.avm_opcodes import run
 from fastnode.errors import CallHalted, ExecutionCancelled, ExecutionTimeExceeded
@@ -105,7 +105,7 @@ class Machine:
         deadline: float | None = None,
     ) -> None:
         self.host = host
-        self.chain_id, self.version = _read_field(chain_id, "chain_id"), _read_field(version, "version")
+        self.chain_id, self.version = read_field(chain_id, "chain_id"), read_field(version, "version")
         self.block_number = _check_unsigned(block_number, "block_number", 32)
         self.timestamp = _check_unsigned(timestamp, "timestamp", 64)
         self.fee_per_l2_gas = _check_unsigned(fee_per_l2_gas, "fee_per_l2_gas", 128)
@@ -139,15 +139,15 @@ class Machine:
         """Run one enqueued call."""
         if self._running:
             raise RuntimeError("the machine is running already")
-        self.transaction_fee = _read_field(transaction_fee, "transaction_fee")
+        self.transaction_fee = read_field(transaction_fee, "transaction_fee")
         first = NestedCall(
-            _read_field(address, "address"),
+            read_field(address, "address"),
             is_static,
-            GivenData(_read_fields(calldata, "calldata")),
+            GivenData(read_fields(calldata, "calldata")),
             _check_gas(l2_gas, "l2_gas"),
             _check_gas(da_gas, "da_gas"),
         )
-        caller = _read_field(sender, "sender")
+        caller = read_field(sender, "sender")
         limits = _check_gas(l2_gas_limit, "l2_gas_limit"), _check_gas(da_gas_limit, "da_gas_limit")
         self._running, self._account, self._calls = True, PageAccount(self._memory_limit), []
         try:
@@ -248,25 +248,6 @@ def _recorded(data: Data) -> bytes:
 
 
 # ---- checks -------------------------------------------------------------------------------------------
-
-
-def _read_fields(data: bytes, name: str) -> list[int]:
-    if not isinstance(data, bytes):
-        raise TypeError(f"{name} must be bytes, not {type(data).__name__}")
-    if len(data) % FIELD_BYTES:
-        raise ValueError(f"{name} must be a multiple of {FIELD_BYTES} bytes long, not {len(data)}")
-    values = [int.from_bytes(data[start : start + FIELD_BYTES], "big") for start in range(0, len(data), FIELD_BYTES)]
-    for index, value in enumerate(values):
-        if value >= MODULUS:
-            raise ValueError(f"element {index} of {name} is not below the field modulus")
-    return values
-
-
-def _read_field(data: bytes, name: str) -> int:
-    values = _read_fields(data, name)
-    if len(values) != 1:
-        raise ValueError(f"{name} must be {FIELD_BYTES} bytes long, not {len(data)}")
-    return values[0]
 
 
 def _check_unsigned(value: int, name: str, bits: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from fastnode._twins.avm_instructions import FF, TAG_NAMES, U32, Instruction
+from fastnode._twins.avm_instructions import FF, MODULUS, TAG_NAMES, U32, Instruction
 from fastnode._twins.avm_memory import MEMORY_CELLS, NO_DATA, Cell, Data, Memory, PageAccount
 from fastnode.errors import CallHalted
 
@@ -21,6 +21,25 @@ INTERNAL_CALLS_PER_PAGE: Final = 128
 
 def to_bytes(value: int) -> bytes:
     return value.to_bytes(FIELD_BYTES, "big")
+
+
+def read_fields(data: bytes, name: str) -> list[int]:
+    if not isinstance(data, bytes):
+        raise TypeError(f"{name} must be bytes, not {type(data).__name__}")
+    if len(data) % FIELD_BYTES:
+        raise ValueError(f"{name} must be a multiple of {FIELD_BYTES} bytes long, not {len(data)}")
+    values = [int.from_bytes(data[start : start + FIELD_BYTES], "big") for start in range(0, len(data), FIELD_BYTES)]
+    for index, value in enumerate(values):
+        if value >= MODULUS:
+            raise ValueError(f"element {index} of {name} is not below the field modulus")
+    return values
+
+
+def read_field(data: bytes, name: str) -> int:
+    values = read_fields(data, name)
+    if len(values) != 1:
+        raise ValueError(f"{name} must be {FIELD_BYTES} bytes long, not {len(data)}")
+    return values[0]
 
 
 class InternalCall(NamedTuple):

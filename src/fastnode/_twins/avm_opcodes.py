@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from fastnode._twins import poseidon2
-from fastnode._twins.avm_call import Call, End, NestedCall, to_bytes
+from fastnode._twins.avm_call import Call, End, NestedCall, read_field, to_bytes
 from fastnode._twins.avm_gadgets import (
     DIGIT_COUNTS,
     KECCAK_LANES,
@@ -321,7 +321,7 @@ def _getcontractinstance(call: Call, address_at: int, dst: int, member: int) -> 
         raise CallHalted(f"{prefix}Invalid member enum: {member}")
     value = call.machine.host.contract_instance_member(to_bytes(address), member)
     call.write(dst, U1, int(value is not None))
-    call.write_field(dst + 1, int.from_bytes(value or b"", "big"))
+    call.write_field(dst + 1, 0 if value is None else read_field(value, "instance"))
 
 
 # ---- world state --------------------------------------------------------------------------------------
@@ -335,7 +335,8 @@ _MESSAGE_LEAVES: Final = 1 << 36
 def _sload(call: Call, slot_at: int, address_at: int, dst: int) -> None:
     slot, address = call.take(slot_at, FF, 0), call.take(address_at, FF, 1)
     call.pay()
-    call.write_field(dst, int.from_bytes(call.machine.host.read_storage(to_bytes(address), to_bytes(slot)), "big"))
+    value = call.machine.host.read_storage(to_bytes(address), to_bytes(slot))
+    call.write_field(dst, read_field(value, "storage"))
 
 
 @_named("SSTORE")
