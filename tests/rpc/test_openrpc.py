@@ -19,9 +19,13 @@ from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT7
 from tests.rpc.conftest import ServedSets
 
+from fastnode.admin.configuration import KEYS, ConfigKey, ConfigPatch, NodeConfiguration
+from fastnode.config.allow_list import AllowedElement
+from fastnode.config.settings import Settings
 from fastnode.method_documentation import all_methods
 from fastnode.rpc.methods import METHOD_SETS
 from fastnode.rpc.openrpc import document
+from fastnode.rpc.parameters import Reject
 from fastnode.rpc.record_schemas import RECORDS
 from fastnode.rpc.schema_language import schema_of
 
@@ -243,3 +247,55 @@ def test_every_record_refuses_an_empty_object_or_has_only_optional_members(relea
     for name in RECORDS:
         schema = release.document["components"]["schemas"][name]
         assert schema["required"] or name == "AllowedElement", name
+
+
+# ---- the configuration ------------------------------------------------------------------------------------
+
+
+def shown_configuration(**values: Any) -> dict[str, Any]:
+    return NodeConfiguration(Settings(), values).describe()
+
+
+def test_a_shown_configuration_is_as_its_schema_says(release: Described) -> None:
+    element = AllowedElement(address=b"\1" * 32, selector=b"\2" * 4, calldata_length=3, only_self=True)
+    for values in (
+        {},
+        {"txPublicSetupAllowListExtend": (element,), "coinbase": "0x" + "0a" * 20, "nodeId": "a", "maxL2BlockGas": 5},
+        {"slashInactivityTargetPercentage": 1, "validatorAddresses": ("0x" + "0b" * 20,)},
+    ):
+        assert release.flaw_of_result("nodeAdmin_getConfig", shown_configuration(**values)) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"minTxsPerBlock": "1"},
+        {"slashUnknownPenalty": 10},
+        {"databaseUrl": "postgresql://user:password@host/name"},
+        {"unknown": 1},
+        {"slashInactivityTargetPercentage": 0},
+        {"validatorAddresses": ["0x" + "0B" * 20]},
+    ],
+)
+def test_what_no_node_shows_is_not_as_the_schema_says(release: Described, change: dict[str, Any]) -> None:
+    assert release.flaw_of_result("nodeAdmin_getConfig", shown_configuration() | change) is not None
+
+
+def test_a_configuration_lacks_no_key_that_has_a_value(release: Described) -> None:
+    for name in shown_configuration():
+        shown = shown_configuration()
+        del shown[name]
+        assert release.flaw_of_result("nodeAdmin_getConfig", shown) is not None, name
+
+
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)
+def test_whatever_set_config_takes_of_a_key_its_schema_takes_and_no_more(release: Described, key: ConfigKey) -> None:
+    (schema,) = release.parameters["nodeAdmin_setConfig"]
+    for value in (0, 1, -1, 0.5, 2**80, "1", "x", "", True, [], [1], ["0x" + "Ab" * 20], "0x" + "aB" * 20, None, {}):
+        try:
+            ConfigPatch().decode({key.name: value})
+        except Reject:
+            is_taken = False
+        else:
+            is_taken = True
+        assert schema.is_valid({key.name: value}) == is_taken, value

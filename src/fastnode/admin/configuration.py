@@ -26,7 +26,7 @@ from fastnode.errors import InvalidParams
 from fastnode.observability.logs import fields
 from fastnode.rpc.parameters import Reject, describe
 
-__all__ = ["KEYS", "ConfigKey", "ConfigPatch", "NodeConfiguration"]
+__all__ = ["KEYS", "AllowList", "ConfigKey", "ConfigPatch", "NodeConfiguration"]
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ _ALLOW_LIST_MAX: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class _AllowList:
+class AllowList:
     """AllowedElement[]; the setting has them as text."""
 
     metavar: str = "LIST"
@@ -78,7 +78,7 @@ def _to_json(kind: Kind, value: Any) -> Any:
         return str(value)
     if isinstance(value, Path):
         return str(value)
-    if isinstance(kind, _AllowList):
+    if isinstance(kind, AllowList):
         return [element.to_json() for element in value]
     return list(value) if isinstance(value, tuple) else value
 
@@ -142,7 +142,7 @@ KEYS: Final[tuple[ConfigKey, ...]] = (
     _of("feeRecipient", "fee_recipient"),
     _of("acvmWorkingDirectory", "acvm_working_directory"),
     _of("acvmBinaryPath", "acvm_binary_path"),
-    ConfigKey("txPublicSetupAllowListExtend", _AllowList(), None, _ROWS["tx_public_setup_allow_list_extend"]),
+    ConfigKey("txPublicSetupAllowListExtend", AllowList(), None, _ROWS["tx_public_setup_allow_list_extend"]),
     _of("governanceProposerPayload", "governance_proposer_payload"),
     _of("l1PublishingTime", "l1_publishing_time"),
     _of("enforceTimeTable", "enforce_time_table"),

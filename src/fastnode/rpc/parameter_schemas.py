@@ -100,7 +100,7 @@ _NAMED: Final[dict[str, Schema]] = {
     "CheckpointParameter": reference("CheckpointParameter"),
     "CheckpointsQuery": reference("CheckpointsQuery"),
     "Tx": reference("Tx"),
-    "Partial<AztecNodeAdminConfig>": reference("AztecNodeAdminConfig"),
+    "Partial<AztecNodeAdminConfig>": reference("PartialAztecNodeAdminConfig"),
     "string": {"type": "string"},
     "number": {"type": "number", "minimum": 1},
     "round": {"anyOf": [_NATURAL, {"enum": ["all", "current"]}]},

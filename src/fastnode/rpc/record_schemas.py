@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from fastnode.rpc.configuration_schemas import configuration_schema, patch_schema
 from fastnode.rpc.schema_language import Schema, schema_of
 
 __all__ = ["components"]
@@ -36,10 +37,8 @@ SCALARS: Final[dict[str, Schema]] = {
         **_BASE64,
         "description": "In base64: the leaf's index as 32 bytes big-endian, then 32 bytes for each level.",
     },
-    "AztecNodeAdminConfig": {
-        "type": "object",
-        "description": "The configuration, by the names of other nodes.",
-    },
+    "AztecNodeAdminConfig": configuration_schema(),
+    "PartialAztecNodeAdminConfig": patch_schema(),
     "ValidatorsByAddress": {"type": "object", "additionalProperties": {"$ref": "#/components/schemas/ValidatorStats"}},
 }
 
