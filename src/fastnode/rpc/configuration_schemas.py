@@ -22,7 +22,7 @@ def configuration_schema() -> Schema:
     return {
         "title": "AztecNodeAdminConfig",
         "type": "object",
-        "description": "The configuration, by the names of other nodes; what is not set and what is secret is left out.",
+        "description": "The configuration, by the names of other nodes, without what is not set and what is secret.",
         "properties": {key.name: _described(key, _shown(key.kind)) for key in shown},
         "required": [key.name for key in shown if key.default is not None or key.name == _NODE_ID],
     }
