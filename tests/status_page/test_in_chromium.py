@@ -237,6 +237,21 @@ def test_a_phone_shows_it_all_without_scrolling_sideways(open_site: Any, visit: 
     visit(scenario)
 
 
+def test_the_numbers_of_a_long_chain_fit_on_a_phone(long_site: Any, visit: Any) -> None:
+    async def scenario(page: Page) -> None:
+        await page.resize(*PHONE, is_phone=True)
+        await page.open(long_site.url)
+        await page.wait(IS_SHOWN)
+        assert await fits(page, PHONE[0])
+        # Nor does any table stick out of its card.
+        widest = (
+            "Math.max(...[...document.querySelectorAll('table')].map((item) => item.getBoundingClientRect().right))"
+        )
+        assert await page.evaluate(widest) <= PHONE[0] - 12
+
+    visit(scenario)
+
+
 def test_everything_can_be_reached_and_named_without_a_mouse(open_site: Any, visit: Any) -> None:
     async def scenario(page: Page) -> None:
         await page.open(open_site.url)

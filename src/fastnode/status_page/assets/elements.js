@@ -27,7 +27,7 @@ export function fillList(list, pairs) {
 export const whole = (value) => Math.round(value).toLocaleString("en");
 
 export function short(hash) {
-  return hash.length > 14 ? hash.slice(0, 8) + "…" + hash.slice(-4) : hash;
+  return hash.length > 11 ? hash.slice(0, 6) + "…" + hash.slice(-4) : hash;
 }
 
 export function duration(seconds) {

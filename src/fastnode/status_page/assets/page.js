@@ -177,7 +177,7 @@ function showBlocks({ chain, now }) {
   }
   for (const cell of byId("blocks").querySelectorAll(".age")) {
     const made = Number(cell.dataset.made);
-    cell.textContent = made ? ago(now - made) : "genesis";
+    cell.textContent = made ? duration(Math.max(0, now - made)) : "genesis";
   }
 }
 
