@@ -8,6 +8,10 @@ import orjson
 import pytest
 from tests.status_page.conftest import LAST_BLOCK
 
+from fastnode.rpc.methods import Method, MethodTable, Parameter, common
+from fastnode.rpc.parameters import FIELD, TX_HASH
+from fastnode.status_page.explorer import DOCUMENT_MAX, Explorer
+
 CLASS_REGISTRY = "0x" + "3".zfill(64)
 FEE_JUICE = "0x" + "5".zfill(64)
 
@@ -126,9 +130,35 @@ def test_bytes_that_are_no_text_are_no_query(site: Any) -> None:
     assert site.json("status-page/find?" + "&".join(f"a{number}=1" for number in range(50)))["found"] == []
 
 
-def test_a_node_without_a_chain_says_so() -> None:
-    from fastnode.rpc.methods import MethodTable
-    from fastnode.status_page.explorer import Explorer
+def test_a_transaction_of_the_pool_is_found_with_its_receipt(site: Any) -> None:
+    pending = bytes([7]) * 32
 
+    def method(name: str, answer: bytes) -> Method:
+        signature = common("Tx", Parameter("txHash", TX_HASH), may_be_absent=True)
+        handler = lambda _call, tx_hash: answer if tx_hash == pending else None  # noqa: E731
+        return Method(name=name, summary="", handler=handler, **signature)
+
+    table = MethodTable([method("node_getTxByHash", b'{"a":1}'), method("node_getTxReceipt", b'{"status":"pending"}')])
+    finding = only(orjson.loads(Explorer(table).find(site.node.view, "0x" + pending.hex())))
+    assert (finding["kind"], finding["title"]) == ("transaction", "Pending transaction")
+    assert [document["json"] for document in finding["documents"]] == ['{"status":"pending"}', '{"a":1}']
+
+
+def test_a_document_that_is_too_long_is_only_named(site: Any) -> None:
+    table = MethodTable(
+        [
+            Method(
+                name="node_getContractClass",
+                summary="",
+                handler=lambda _call, _id: b'"' + b"x" * DOCUMENT_MAX + b'"',
+                **common("string", Parameter("id", FIELD)),
+            )
+        ]
+    )
+    (document,) = only(orjson.loads(Explorer(table).find(site.node.view, "0x1234")))["documents"]
+    assert (document["json"], document["size"]) == (None, DOCUMENT_MAX + 2)
+
+
+def test_a_node_without_a_chain_says_so() -> None:
     answer = orjson.loads(Explorer(MethodTable([])).find(None, "1"))
     assert answer["message"] == "The node has not loaded its chain yet."
