@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 import click
 
 from fastnode.cli.options import SettingsCommand, with_settings
+from fastnode.config.kept import KEPT
 from fastnode.config.resolve import Resolved
 from fastnode.config.settings import START, Settings
 
 __all__ = ["start"]
+
+#: Layers in which somebody has given a value to this node.
+_GIVEN: Final = frozenset({"flag", "environment", "file"})
 
 
 @click.command(cls=SettingsCommand)
@@ -30,4 +35,7 @@ def start(resolved: Resolved[Settings], node: bool) -> None:
     logs.configure(level=settings.log_level, as_json=settings.log_json)
     for warning in resolved.warnings:
         logging.getLogger(__name__).warning(warning)
+    kept = sorted(name for name in KEPT if resolved.origins[name].layer in _GIVEN)
+    if kept:
+        logging.getLogger(__name__).info("settings without effect here", extra=logs.fields(names=" ".join(kept)))
     run(settings)

@@ -8,10 +8,11 @@ from __future__ import annotations
 import sys
 from itertools import groupby
 
-from fastnode.config.building_settings import BLOBS, BUILDING
+from fastnode.config.building_settings import BUILDING
+from fastnode.config.kept import KEPT
 from fastnode.config.renamed import RENAMED
 from fastnode.config.settings import Setting, Settings, rows
-from fastnode.config.validator_settings import AVAILABILITY, PROVER
+from fastnode.config.validator_settings import AVAILABILITY
 
 __all__ = ["render"]
 
@@ -44,6 +45,10 @@ rpc-max-body-size = "2mb"
 log-json = true
 ```
 
+A setting marked *No effect* is for a part that this node does not have: it builds no blocks, makes no proofs, signs
+nothing and keeps no blobs. It is read and checked all the same, so that the configuration of a network's node can be
+kept, shown by `nodeAdmin_getConfig`, and named in the log of a start that gives it.
+
 Sizes are bytes, or a number with `kb`, `mb` or `gb` (1 mb is 1,048,576 bytes). Switches are `1`, `true`, `0` or `false`
 in the environment, `--log-json` or `--no-log-json` as a flag, and a TOML boolean in the file.
 """
@@ -53,17 +58,15 @@ _TABLE_HEAD = """\
 |---|---|---|---|---|
 """
 
-_KEPT = (
-    "This node builds no blocks and makes no proofs. It reads and checks these settings so that the configuration of "
-    "a network's node can be kept, shows them in `nodeAdmin_getConfig`, and does nothing else with them"
-)
 #: What is said in front of a section's table.
 _SECTION_NOTES = {
-    BUILDING: f"{_KEPT}. From the gas limits it works out the budget of a block, which the start logs.",
-    BLOBS: f"{_KEPT}.",
-    PROVER: f"{_KEPT}.",
-    AVAILABILITY: f"{_KEPT}. `fastnode migrate-ha-db` prepares the database for nodes that sign.",
+    BUILDING: "From the gas limits the start works out the budget of a block, which it logs; no block is built.",
+    AVAILABILITY: "This node signs nothing itself: these settings are those of the locks (`fastnode.ha.duties`) that a "
+    "signer takes. `fastnode migrate-ha-db` prepares the database.",
 }
+
+#: Marks a setting in its table.
+_KEPT_MARK = " *No effect.*"
 
 _RENAMED_INTRODUCTION = """\
 ## Names of earlier releases
@@ -101,7 +104,7 @@ def _row(setting: Setting) -> str:
     cells = (
         flags,
         f"`{default}`" if default else "not set" if default is None else "empty",
-        setting.help,
+        setting.help + (_KEPT_MARK if setting.name in KEPT else ""),
         setting.kind.allowed,
         environment,
     )

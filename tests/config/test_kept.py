@@ -1,0 +1,58 @@
+"""The list of settings without effect says neither too much nor too little."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastnode.admin.configuration import KEYS
+from fastnode.config.kept import KEPT
+from fastnode.config.settings import Setting, Settings, rows
+
+PACKAGE = Path(__file__).parents[2] / "src" / "fastnode"
+#: Where settings are written down, and where they are only shown.
+TABLES = {"settings.py", "building_settings.py", "operator_settings.py", "observability_settings.py"}
+TABLES |= {"validator_settings.py", "configuration.py", "kept.py"}
+
+CODE = "\n".join(path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py")) if path.name not in TABLES)
+RESOLVING = (PACKAGE / "config" / "resolve.py").read_text(encoding="utf-8")
+#: The keys of nodeAdmin_getConfig behind which a setting stands.
+NAMES = {key.setting.name: key.name for key in KEYS if key.setting is not None}
+
+
+def is_used(row: Setting) -> bool:
+    name = NAMES.get(row.name)
+    by_attribute = re.search(rf"settings\.{row.attribute}\b", CODE) is not None
+    return by_attribute or f'"{row.name}"' in RESOLVING or (name is not None and f'"{name}"' in CODE)
+
+
+#: Settings without effect whose names are read all the same: whether proofs are asked for is the network's business, a
+#: keystore's coinbase is another one, and of the two percentages it is only seen to it that they are in order.
+NAMED_OTHERWISE = {
+    "prover-real-proofs",
+    "coinbase",
+    "fee-recipient",
+    "slash-min-penalty-percentage",
+    "slash-max-penalty-percentage",
+}
+
+
+@pytest.mark.parametrize("row", rows(Settings), ids=lambda row: row.name)
+def test_a_setting_is_used_or_listed_as_without_effect(row: Setting) -> None:
+    if row.name not in NAMED_OTHERWISE:
+        assert is_used(row) is (row.name not in KEPT)
+
+
+def test_the_list_names_settings() -> None:
+    assert {row.name for row in rows(Settings)} >= KEPT
+    assert NAMED_OTHERWISE <= KEPT
+
+
+def test_a_start_names_what_it_was_given_without_effect(start_node: Callable[..., Any], short_chain: Path) -> None:
+    node = start_node("--chain-file", short_chain, "--max-txs-per-block=5", COINBASE="0x" + "12" * 20)
+    node.wait_until_serving()
+    assert node.wait_for_line("settings without effect here")["names"] == "coinbase max-txs-per-block"
