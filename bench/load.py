@@ -1,41 +1,46 @@
-"""What a request costs the server: a whole node over sockets, beside a raw uvloop protocol with a canned reply.
+"""What requests cost the server: a whole node over sockets, beside a raw uvloop protocol with canned replies.
 
-    python bench/load.py [--connections 32] [--rounds 7] [--requests 4000] [--only NAME] [--json FILE]
+    python bench/load.py [--client wrk|own] [--connections 32] [--rounds 5] [--requests 4000] [--only NAME]
+                         [--json FILE] [--pictures FOLDER]
+    python bench/load.py --against URL [--against-pid PID]      the same traffic to another node, see bench/against.py
 
-Three processes: the node, the raw protocol, and this one, which asks.  For every call it learns the answer, then asks
-in rounds, the node and the raw protocol by turns, on the same number of keep-alive connections, one request at a time
-on each connection.  The raw protocol answers with as many bytes as the node and reads nothing of the request.
+Three processes: the node and the raw protocol on the first processor, whoever asks on the others (wrk where it is
+installed).  For every row the answers are learnt first; then the node and the raw protocol are asked by turns, on the
+same number of keep-alive connections, one request at a time on each.  The raw protocol reads nothing of a request and
+answers with as many bytes as the node, request for request.
 
 ``cpu`` is the processor time of the server's process per request, all its threads, least of the rounds: what the
-client does and what else the machine does hardly counts.  The ratio is that of the two.
+client does and what else the machine does hardly counts.  ``ratio`` is that of the two.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
-import select
-import socket
-import subprocess
-import sys
+import os
+import platform
+import resource
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import uvloop
+from load_client import WALLET_LINES, Client, Measured, ask_with_wrk, body_of, has_wrk, post, wallet_requests
+from load_servers import ServerProcess, leave_first_processor
+from pictures import chart
+from workload import SAMPLE, ask_over_http, fitted, learn_chain
 
-#: In the sample chain: a block of one ordinary transaction, 2 kB of JSON, and the newest block.
+#: In the sample chain: a block of one ordinary transaction, 2 kB of JSON.
 BLOCK = 29
-TIP = 106
 UNKNOWN_TAGS = [f"0x{number:064x}" for number in range(0x1000, 0x1064)]
+#: Calls of one method in the traffic that are asked one by one.
+CALLS_PER_METHOD = 300
 
 
 def call(method: str, *params: Any) -> bytes:
-    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": f"node_{method}", "params": params}).encode()
+    return body_of([(f"node_{method}", list(params))], is_batch=False)
 
 
 CALLS = {
@@ -51,220 +56,264 @@ CALLS = {
     "100 unknown private tags": call("getPrivateLogsByTags", UNKNOWN_TAGS),
     "batch of 100 scalars": b"[" + b",".join([call("getBlockNumber")] * 100) + b"]",
 }
+#: Most that a row may cost: times the raw protocol, or microseconds.
+LIMITS = {
+    "getBlockNumber": "1.18x",
+    "getL2Tips": "1.18x",
+    "getNodeInfo": "1.18x",
+    "getBlock by number": "1.3x",
+    "nullifier witness at the tip": "1.6x",
+    "public data witness at the tip": "1.6x",
+    "100 unknown private tags": "raw + 80 us",
+    "batch of 100 scalars": "100 us",
+}
 
 
-def post(body: bytes) -> bytes:
-    head = b"POST / HTTP/1.1\r\nHost: localhost:8080\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-    return head % len(body) + body
-
-
-# ---- servers -----------------------------------------------------------------------------------
-
-
-class ServerProcess:
-    """This file with a role: it says its port, and its processor time for every line it reads."""
-
-    def __init__(self, *arguments: str) -> None:
-        command = [sys.executable, __file__, "--serve", *arguments]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.port = int(self._read())
-
-    def _read(self) -> str:
-        assert self._process.stdout is not None
-        return self._process.stdout.readline()
-
-    def processor_seconds(self) -> float:
-        assert self._process.stdin is not None
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
-        return float(self._read())
-
-    def close(self) -> None:
-        self._process.communicate()  # the end of its input ends it
-
-
-class CannedProtocol(asyncio.Protocol):
-    def __init__(self, answer: bytes) -> None:
-        self._answer = answer
-        self._write: Callable[[bytes], None]
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._write = transport.write  # type: ignore[attr-defined]
-
-    def data_received(self, data: bytes) -> None:
-        self._write(self._answer)
-
-
-async def serve_canned(length: int) -> None:
-    answer = b"x" * length
-    listener = await asyncio.get_running_loop().create_server(lambda: CannedProtocol(answer), "127.0.0.1", 0)
-    await answer_questions(listener.sockets[0].getsockname()[1])
-
-
-async def serve_node(directory: str) -> None:
-    from fastnode.config.settings import Settings
-    from fastnode.node import Node
-
-    settings = Settings(data_directory=Path(directory), port=0, admin_port=0, disable_admin_api_key=True)
-    node = Node(settings)
-    await node.start()
-    try:
-        while node.view is None or node.view.chain.tip_number < TIP:
-            await asyncio.sleep(0.05)
-        await asyncio.sleep(0.5)
-        assert node.public is not None
-        await answer_questions(node.public.port)
-    finally:
-        await node.stop()
-
-
-async def answer_questions(port: int) -> None:
-    print(port, flush=True)
-    while await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline):
-        print(time.process_time(), flush=True)
-
-
-# ---- the client ----------------------------------------------------------------------------------
-
-
-class Client:
-    """Keep-alive connections, one request under way on each."""
-
-    def __init__(self, port: int, connections: int) -> None:
-        self._sockets: dict[int, socket.socket] = {}
-        self._poll = select.epoll()
-        for _ in range(connections):
-            connected = socket.create_connection(("127.0.0.1", port))
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._sockets[connected.fileno()] = connected
-            self._poll.register(connected, select.EPOLLIN)
-
-    def answer(self, request: bytes) -> bytes:
-        """One answer with its head."""
-        connected = next(iter(self._sockets.values()))
-        connected.sendall(request)
-        received = b""
-        while b"\r\n\r\n" not in received:
-            received += connected.recv(1 << 20)
-        head, _, body = received.partition(b"\r\n\r\n")
-        assert head.startswith(b"HTTP/1.1 200 "), head
-        [length] = [int(line[16:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length: ")]
-        while len(body) < length:
-            body += connected.recv(1 << 20)
-        return head + b"\r\n\r\n" + body
-
-    def ask(self, request: bytes, answer_bytes: int, count: int) -> list[float]:
-        """Seconds until each answer was there."""
-        waiting = dict.fromkeys(self._sockets, answer_bytes)
-        asked = dict.fromkeys(self._sockets, time.perf_counter())
-        times: list[float] = []
-        sent = len(self._sockets)
-        for connected in self._sockets.values():
-            connected.send(request)
-        while len(times) < count:
-            for descriptor, _ in self._poll.poll():
-                connected = self._sockets[descriptor]
-                waiting[descriptor] -= len(connected.recv(1 << 20))
-                if waiting[descriptor] > 0:
-                    continue
-                assert waiting[descriptor] == 0
-                now = time.perf_counter()
-                times.append(now - asked[descriptor])
-                if sent < count:
-                    sent += 1
-                    waiting[descriptor], asked[descriptor] = answer_bytes, now
-                    connected.send(request)
-        return times
-
-    def close(self) -> None:
-        self._poll.close()
-        for connected in self._sockets.values():
-            connected.close()
-
-
-class Figures(NamedTuple):
+@dataclass(frozen=True)
+class Figures:
     cpu_us: float
-    median_us: float
+    rate: float
+    p50_us: float
     p99_us: float
+    p999_us: float
 
 
 class Series:
     """The rounds of one server."""
 
-    def __init__(self, server: ServerProcess, client: Client) -> None:
+    def __init__(self, server: ServerProcess, requests: Sequence[bytes], options: argparse.Namespace) -> None:
         self._server = server
-        self._client = client
-        self._cpu: list[float] = []
-        self._times: list[float] = []
+        self._requests = requests
+        self._options = options
+        self._client = Client(server.port, options.connections)
+        kinds = len(requests)
+        # Whole cycles, so that both servers send the same.
+        self._count = max(1, round(options.requests / kinds)) * kinds
+        self._cpu_s: list[float] = []
+        self._measured: list[Measured] = []
 
-    def run(self, request: bytes, answer_bytes: int, count: int) -> None:
+    def run(self, *, is_warming: bool = False) -> None:
         before = self._server.processor_seconds()
-        self._times += self._client.ask(request, answer_bytes, count)
-        self._cpu.append((self._server.processor_seconds() - before) / count)
+        if self._options.client == "wrk":
+            url = f"http://127.0.0.1:{self._server.port}/"
+            measured = ask_with_wrk(url, self._requests, self._options.connections, 1)
+        else:
+            measured = self._client.ask(self._requests, self._count)
+        used = (self._server.processor_seconds() - before) / measured.requests
+        if not is_warming:
+            self._cpu_s.append(used)
+            self._measured.append(measured)
 
     def figures(self) -> Figures:
-        times = sorted(self._times)
-        return Figures(min(self._cpu) * 1e6, times[len(times) // 2] * 1e6, times[len(times) * 99 // 100] * 1e6)
+        """Processor time and rate of the best round; times to the answer of the round in the middle."""
+        middle = sorted(self._measured, key=lambda each: each.percentile(50))[len(self._measured) // 2]
+        return Figures(
+            cpu_us=min(self._cpu_s) * 1e6,
+            rate=max(each.rate for each in self._measured),
+            p50_us=middle.percentile(50) * 1e6,
+            p99_us=middle.percentile(99) * 1e6,
+            p999_us=middle.percentile(99.9) * 1e6,
+        )
+
+    def close(self) -> None:
+        self._client.close()
 
 
-def measure(node: ServerProcess, body: bytes, options: argparse.Namespace) -> tuple[int, Figures, Figures]:
-    """Bytes of the answer, and the figures of the node and of the raw protocol."""
-    request = post(body)
+@dataclass(frozen=True)
+class Row:
+    name: str
+    bytes: float
+    node: Figures
+    raw: Figures
+
+    @property
+    def ratio(self) -> float:
+        return self.node.cpu_us / self.raw.cpu_us
+
+
+def measure(name: str, node: ServerProcess, requests: Sequence[bytes], options: argparse.Namespace) -> Row:
+    """The node beside the raw protocol, which answers each request with as many bytes."""
     with ExitStack() as stack:
-        client = Client(node.port, options.connections)
-        stack.callback(client.close)
-        answer = client.answer(request)
-        assert b'"error":{' not in answer, answer
-        canned = ServerProcess("canned", str(len(answer)))
+        learner = Client(node.port, 1)
+        stack.callback(learner.close)
+        answers = [learner.answer(request) for request in requests]
+        for request, (answer, _) in zip(requests, answers, strict=True):
+            assert b'"error":{' not in answer, (request, answer[:500])
+        canned = ServerProcess("canned", *(f"{len(answer)}/{length}" for answer, length in answers))
         stack.callback(canned.close)
-        raw_client = Client(canned.port, options.connections)
-        stack.callback(raw_client.close)
-        series, raw = Series(node, client), Series(canned, raw_client)
-        count = max(options.connections, options.requests // (50 if body.startswith(b"[") else 1))
-        for each in (series, raw):
-            each.run(request, len(answer), count)  # to warm up
-        series._cpu.clear()
-        raw._cpu.clear()
-        for _ in range(options.rounds):
-            series.run(request, len(answer), count)
-            raw.run(request, len(answer), count)
-        return len(answer), series.figures(), raw.figures()
+        served, raw = Series(node, requests, options), Series(canned, requests, options)
+        stack.callback(served.close)
+        stack.callback(raw.close)
+        for number in range(options.rounds + 1):
+            served.run(is_warming=number == 0)
+            raw.run(is_warming=number == 0)
+        size = sum(len(answer) for answer, _ in answers) / len(answers)
+        return Row(name, size, served.figures(), raw.figures())
+
+
+# ---- tables ------------------------------------------------------------------------------------
+
+
+class Table:
+    """Rows as Markdown, as they come."""
+
+    COLUMNS = ("bytes", "cpu", "raw", "ratio", "requests/s", "raw", "p50", "p99", "p99.9")
+
+    def __init__(self, first: str, *, more: str = "") -> None:
+        columns = [first, *([more] if more else []), *self.COLUMNS]
+        print(f"\n| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
+
+    def add(self, row: Row, *, more: str | None = None) -> None:
+        node, raw = row.node, row.raw
+        cells = [row.name, *([] if more is None else [more]), f"{row.bytes:.0f}"]
+        cells += [
+            f"{node.cpu_us:.1f} us",
+            f"{raw.cpu_us:.1f} us",
+            f"{row.ratio:.2f}",
+            f"{node.rate:.0f}",
+            f"{raw.rate:.0f}",
+        ]
+        cells += [f"{each:.0f} us" for each in (node.p50_us, node.p99_us, node.p999_us)]
+        print(f"| {' | '.join(cells)} |", flush=True)
+
+
+def measure_calls(node: ServerProcess, options: argparse.Namespace) -> list[Row]:
+    table, rows = Table("call", more="limit"), []
+    for name, body in CALLS.items():
+        if options.only in name:
+            rows.append(measure(name, node, [post(body)], options))
+            table.add(rows[-1], more=LIMITS.get(name, ""))
+    return rows
+
+
+def measure_traffic(node: ServerProcess, options: argparse.Namespace) -> list[Row]:
+    """Requests as wallets send them, then every method of them by itself."""
+    traffic = list(fitted(SAMPLE, learn_chain(ask_over_http(f"http://127.0.0.1:{node.port}/"))))
+    by_method: dict[str, list[list[Any]]] = {}
+    for calls in traffic:
+        for method, params in calls:
+            by_method.setdefault(method.removeprefix("node_"), []).append(params)
+    call_count = sum(map(len, by_method.values()))
+    table, rows = Table("wallet traffic", more="share"), []
+    name = f"{len(traffic)} requests, {call_count} calls"
+    if options.only in "traffic":
+        rows.append(measure(name, node, wallet_requests(traffic), options))
+        table.add(rows[-1], more="")
+    for method, calls_of in sorted(by_method.items(), key=lambda each: -len(each[1])):
+        if options.only not in method:
+            continue
+        different = list({body_of([(f"node_{method}", params)]) for params in calls_of})[:CALLS_PER_METHOD]
+        rows.append(measure(method, node, [post(body, *WALLET_LINES) for body in sorted(different)], options))
+        table.add(rows[-1], more=f"{len(calls_of) / call_count:.1%}")
+    return rows
+
+
+# ---- pictures ----------------------------------------------------------------------------------
+
+
+def draw(node: ServerProcess, options: argparse.Namespace, folder: Path) -> list[Row]:
+    folder.mkdir(exist_ok=True)
+    calls = [
+        call("getBlockNumber"),
+        call("getBlockHeader", BLOCK),
+        *(call("getBlocks", 1, n) for n in (1, 2, 5, 12, 30, 50)),
+    ]
+    calls.append(b"[" + b",".join([call("getBlocks", 1, 50)] * 4) + b"]")
+    by_size = [measure("size", node, [post(body)], options) for body in calls]
+    _write(
+        folder / "by_size.svg",
+        "Answers of different sizes",
+        "bytes of the answer",
+        by_size,
+        [row.bytes for row in by_size],
+    )
+    counts = (1, 4, 16, 64, 256, 1024)
+    by_connections = []
+    for count in counts:
+        fewer = argparse.Namespace(
+            **{**vars(options), "connections": count, "requests": max(options.requests, 4 * count)}
+        )
+        by_connections.append(measure("connections", node, [post(call("getL2Tips"))], fewer))
+    _write(
+        folder / "by_connections.svg",
+        "getL2Tips on different numbers of connections",
+        "connections",
+        by_connections,
+        counts,
+    )
+    return by_size + by_connections
+
+
+def _write(path: Path, title: str, x_label: str, rows: Sequence[Row], xs: Sequence[float]) -> None:
+    lines = {
+        "fastnode": [(x, row.node.rate) for x, row in zip(xs, rows, strict=True)],
+        "raw uvloop protocol": [(x, row.raw.rate) for x, row in zip(xs, rows, strict=True)],
+    }
+    path.write_text(chart(title, x_label, "requests per second", lines))
+    print(
+        f"\n{path}: "
+        + ", ".join(f"{x:.0f}: {row.node.rate:.0f} ({row.raw.rate:.0f})" for x, row in zip(xs, rows, strict=True))
+    )
+
+
+# ---- the command -------------------------------------------------------------------------------
+
+
+def read_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--client", choices=("wrk", "own"), default="wrk" if has_wrk() else "own")
+    parser.add_argument("--connections", type=int, default=32)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--requests", type=int, default=4000, help="in each round of the own client; wrk asks for a second"
+    )
+    parser.add_argument("--only", default="", help="rows whose name contains this; 'traffic': the whole traffic")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="draw them instead of the tables")
+    parser.add_argument("--against", metavar="URL", help="another node, which a node started here follows")
+    parser.add_argument("--against-pid", type=int, metavar="PID", help="its process here, for its processor time")
+    parser.add_argument(
+        "--setting",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="of the node that is started; a comma at the end makes a list (genesis=FILE, l1_rpc_urls=URL,)",
+    )
+    return parser.parse_args()
+
+
+def describe_machine(options: argparse.Namespace) -> str:
+    load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
+    return (
+        f"{os.cpu_count()} processors of {platform.machine()}, Python {platform.python_version()}, "
+        f"client {options.client}, {options.connections} connections, {options.rounds} rounds; "
+        f"load average before: {load}"
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--connections", type=int, default=32)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--requests", type=int, default=4000, help="in each round")
-    parser.add_argument("--only", default="", help="calls whose name contains this")
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    found: dict[str, Any] = {}
-    print("| call | bytes | cpu | raw | ratio | median | p99 |\n|---|---|---|---|---|---|---|")
+    options = read_options()
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    print(describe_machine(options))
+    if options.against:
+        from against import compare
+
+        compare(options)
+        return
     with tempfile.TemporaryDirectory() as directory:
-        node = ServerProcess("node", directory)
+        node = ServerProcess("node", directory, *options.setting)
+        leave_first_processor()
         try:
-            for name, body in CALLS.items():
-                if options.only not in name:
-                    continue
-                size, served, raw = measure(node, body, options)
-                ratio = served.cpu_us / raw.cpu_us
-                found[name] = {"bytes": size, "node": served._asdict(), "raw": raw._asdict(), "ratio": ratio}
-                print(
-                    f"| {name} | {size} | {served.cpu_us:.1f} us | {raw.cpu_us:.1f} us | {ratio:.2f} "
-                    f"| {served.median_us:.0f} us | {served.p99_us:.0f} us |",
-                    flush=True,
-                )
+            if options.pictures is not None:
+                rows = draw(node, options, options.pictures)
+            else:
+                rows = measure_calls(node, options) + measure_traffic(node, options)
         finally:
             node.close()
     if options.json is not None:
-        options.json.write_text(json.dumps(found, indent=2))
+        options.json.write_text(json.dumps([asdict(row) | {"ratio": row.ratio} for row in rows], indent=2))
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--serve"]:
-        role, argument = sys.argv[2:]
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(serve_node(argument) if role == "node" else serve_canned(int(argument)))
-    else:
-        main()
+    main()

@@ -251,7 +251,17 @@ def test_test_and_bench_pass_their_arguments_to_pytest(project: Project) -> None
     project.run("test", "tests/config", "-q")
     assert project.calls()[-1] == "-m pytest tests/config -q"
     project.run("bench", "-k", "import")
-    assert project.calls()[-1] == "-m pytest bench --benchmark-only -k import"
+    assert project.calls()[-1] == "-m pytest bench --benchmark-only --benchmark-autosave -k import"
+    project.run("bench", "bench/bench_rpc.py")
+    assert project.calls()[-1] == "-m pytest --benchmark-only --benchmark-autosave bench/bench_rpc.py"
+
+
+def test_bench_puts_a_node_under_load(project: Project) -> None:
+    ready(project)
+    project.run("bench", "load", "--rounds", "1")
+    assert project.calls()[-1] == "bench/load.py --rounds 1"
+    project.run("bench", "--against", "http://node:8080")
+    assert project.calls()[-1] == "bench/load.py --against http://node:8080"
 
 
 def test_changed_metadata_reinstalls_and_does_not_rebuild(project: Project) -> None:

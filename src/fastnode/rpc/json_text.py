@@ -129,7 +129,7 @@ class IdTexts:
         if value is None:
             return b"null"
         kind = type(value)
-        if kind is int and value != 0:  # 0 may have been written -0
+        if kind is int and (value != 0 or b"-0" not in self._body):
             return str(value).encode()
         if kind is bool:
             return b"true" if value else b"false"
