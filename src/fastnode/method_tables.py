@@ -46,6 +46,8 @@ class Services:
     allow_list_extension: Callable[[], Sequence[AllowedElement]] = tuple
     #: None: the methods of transactions say that they are not ready.
     mempool: Mempool | None = None
+    #: Runs public calls; None: another node is asked to.
+    simulator: LocalSimulator | None = None
     #: Whether the chain is new enough to be served.
     is_ready: Callable[[], bool] = lambda: True
     #: How the chain is followed; None when it is not.
@@ -67,17 +69,10 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
         *log_methods(services.known_tags, tags_max=settings.rpc_max_tags, logs_max=settings.archiver_max_logs),
         *contract_methods(services.function_names, services.allow_list_extension),
         *tx_methods(services.mempool),
-        *simulation_methods(services.mempool, _local_simulator(settings, services.mempool)),
+        *simulation_methods(services.mempool, services.simulator),
         *upstream_methods(services.questions, services.sentinel),
         *fastnode_methods(services.sync_status),
     ]
-
-
-def _local_simulator(settings: Settings, mempool: Mempool | None) -> LocalSimulator | None:
-    """None: simulations are handed on, or there is nothing to simulate with yet."""
-    if mempool is None or settings.simulate_public_calls != "local":
-        return None
-    return LocalSimulator.of(settings, mempool)
 
 
 def admin_methods(

@@ -52,6 +52,7 @@ from fastnode.observability.health import health_of
 from fastnode.observability.logs import fields
 from fastnode.observability.metrics import Sources
 from fastnode.observability.metrics_port import metrics_server
+from fastnode.public_execution.simulation import LocalSimulator
 from fastnode.rpc.engine import Engine
 from fastnode.rpc.health import Health
 from fastnode.rpc.hold_off import HoldOff
@@ -362,6 +363,7 @@ class Node:
                 known_tags=data.indexes.known_tags,
                 allow_list_extension=lambda: configuration["txPublicSetupAllowListExtend"] or (),
                 mempool=self._mempool,
+                simulator=self._open_simulator(),
                 is_ready=self._is_ready,
                 sync_status=self._sync_status,
                 questions=None if self._following is None else self._following.relay,
@@ -403,6 +405,13 @@ class Node:
             knows_key=(lambda headers: True) if guard is None else guard.knows_key,
             executor=self._threads,
         )
+
+    def _open_simulator(self) -> LocalSimulator | None:
+        if self._mempool is None or self.settings.simulate_public_calls != "local":
+            return None
+        simulator = LocalSimulator.of(self.settings, self._mempool)
+        self._resources.callback(simulator.close)
+        return simulator
 
     async def _open_metrics_port(self, data: ChainData, ingestor: Ingestor) -> None:
         settings = self.settings

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import Any
 
 import orjson
+import pytest
 from tests.mempool.recorded import hashes, recorded_tx, recordings
+from tests.public_execution.made import ENDLESS_LOOP, tx_running
 from tests.public_execution.recorded_simulations import recorded_simulations
 
-from fastnode.errors import TxExecutionError
+from fastnode.errors import ExecutionCancelled, ServerError, TxExecutionError
 from fastnode.mempool.clock import SlotClock
 from fastnode.protocol.header import GasFees, GlobalVariables
 from fastnode.protocol.tx import Tx
+from fastnode.public_execution import simulation
 from fastnode.public_execution.answers import simulation_json
 from fastnode.public_execution.executor import BlockExecutor
+from fastnode.public_execution.results import ExecutionOptions
 from fastnode.public_execution.simulation import LocalSimulator, SimulationOptions
 from fastnode.public_execution.state import ViewState
 from fastnode.public_execution.transaction import ExecutableTx
@@ -82,3 +88,64 @@ def test_an_answer_has_its_fields_in_the_order_of_the_reference(view: View) -> N
         "gasUsed",
         "debugLogs",
     ]
+
+
+# ---- globals ------------------------------------------------------------------------------------
+
+
+def test_a_simulation_is_in_the_next_block_of_the_next_slot(view: View) -> None:
+    block = simulator(view).next_block(view)
+    info = view.chain.block_info(view.chain.tip_number)
+    assert info is not None
+    assert block.block_number == info.number + 1
+    assert (block.slot_number, block.timestamp) == (0xA04, RECORDED_TIMESTAMP)
+    assert block.gas_fees == RECORDED_FEES
+    assert not any(block.coinbase + block.fee_recipient)
+
+
+# ---- limits -------------------------------------------------------------------------------------
+
+
+def test_an_endless_program_is_given_up_after_the_time(view: View) -> None:
+    tx = tx_running(ENDLESS_LOOP, l2_gas=(1 << 32) - 1)
+    with pytest.raises(ServerError, match="takes longer than this node allows"):
+        simulator(view, timeout_s=0.2).simulate(tx, view, skip_fee_enforcement=True)
+
+
+def test_a_program_that_fills_memory_is_given_up(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        simulation, "ExecutionOptions", lambda **options: ExecutionOptions(memory_bytes_max=1 << 20, **options)
+    )
+    # CALLDATACOPY of 2^18 cells: SET_32 at 0 and 1, then the copy from cell 0 on.
+    program = bytes.fromhex("29000000" + "04" + "00040000" + "29000001" + "04" + "00000000" + "1f00000000010010")
+    with pytest.raises(ServerError, match="more than the 1048576 bytes of memory"):
+        simulator(view).simulate(tx_running(program), view, skip_fee_enforcement=True)
+
+
+def test_running_simulations_end_when_the_simulator_closes(view: View) -> None:
+    local = simulator(view)
+    tx = tx_running(ENDLESS_LOOP, l2_gas=(1 << 32) - 1)
+    future = local.threads.submit(local.simulate, tx, view, skip_fee_enforcement=True)
+    while not local._running:
+        time.sleep(0.01)
+    local.close()
+    with pytest.raises(ExecutionCancelled):
+        future.result()
+    with pytest.raises(ExecutionCancelled):
+        local.simulate(tx, view, skip_fee_enforcement=True)
+
+
+def test_more_simulations_than_may_wait_are_refused(view: View) -> None:
+    local = simulator(view)
+    release = threading.Event()
+    waiting = [local.threads.submit(release.wait) for _ in range(simulation.ADMITTED_MAX)]
+    try:
+        with pytest.raises(ServerError, match="256 public simulations are running or waiting") as refusal:
+            local.threads.submit(release.wait)
+        assert refusal.value.data == {"code": "BUSY"}
+    finally:
+        release.set()
+    for future in waiting:
+        assert future.result()
+    assert local.threads.submit(release.wait).result()
+    local.close()

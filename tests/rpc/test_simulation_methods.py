@@ -12,14 +12,10 @@ from tests.rpc.test_tx_methods import FRESH, Node
 from tests.rpc.test_tx_methods import make_node as make_node
 from tests.rpc.test_tx_methods import node as node
 
-from fastnode.config.settings import Settings
-from fastnode.logs.known_tags import KnownTags
 from fastnode.mempool.fee_sources import LatestFees
-from fastnode.method_tables import Services, public_methods
 from fastnode.protocol.header import GlobalVariables
 from fastnode.protocol.tx import Tx
 from fastnode.public_execution.simulation import LocalSimulator, SimulationOptions
-from fastnode.rpc.methods import MethodTable
 
 METHOD = "node_simulatePublicCalls"
 
@@ -140,15 +136,3 @@ def test_another_simulator_gets_what_holds_together(node: Node) -> None:
     error = node.call(METHOD, _json(with_calls) | {"publicFunctionCalldata": []})["error"]
     assert error["message"] == "Invalid tx: Wrong number of calldata for public calls"
     assert len(asked) == 3
-
-
-# ---- who answers ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("chosen", "is_local"), [("local", True), ("upstream", False)])
-def test_the_setting_says_who_answers(node: Node, chosen: str, is_local: bool) -> None:
-    settings = Settings(simulate_public_calls=chosen)
-    services = Services(known_tags=KnownTags(1024), mempool=node.mempool)
-    method = MethodTable(public_methods(settings, services)).get(METHOD)
-    assert method is not None
-    assert (method.handler.__self__._local is not None) is is_local  # type: ignore[attr-defined]

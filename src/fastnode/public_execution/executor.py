@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from fastnode.errors import DecodeError, ExecutionLimitExceeded, TxExecutionError
+from fastnode.errors import DecodeError, ExecutionCancelled, ExecutionLimitExceeded, TxExecutionError
 from fastnode.protocol.effects import PublicDataWrite, TxEffect
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.header import GlobalVariables
@@ -57,6 +57,15 @@ class BlockExecutor:
         self._block = block
         self._options = options
         self._programs = programs
+        self._phases: PublicPhases | None = None
+        self._is_cancelled = False
+
+    def cancel(self) -> None:
+        """Make the transaction that runs, and each later one, end with ExecutionCancelled soon; from any thread."""
+        self._is_cancelled = True
+        phases = self._phases
+        if phases is not None:
+            phases.cancel()
 
     def execute(
         self, tx: ExecutableTx, *, skip_fee_enforcement: bool = False, deadline: float | None = None
@@ -64,14 +73,13 @@ class BlockExecutor:
         """Run a transaction and keep what it changed.
 
         TxExecutionError when no block can include it, ExecutionLimitExceeded when it needs more than the options or
-        the ``deadline`` (a time of ``time.monotonic``) allow; nothing has changed then.
+        the ``deadline`` (a time of ``time.monotonic``) allow, or when it is cancelled; nothing has changed then.
         """
         journal = self._journal
         start = journal.mark()
         try:
             if tx.has_public_calls:
-                phases = PublicPhases(journal, self._block, tx, self._programs, self._options, deadline)
-                executed = phases.run(skip_fee_enforcement=skip_fee_enforcement)
+                executed = self._execute_public(tx, deadline, skip_fee_enforcement=skip_fee_enforcement)
             else:
                 executed = self._execute_private(tx)
         except BaseException:
@@ -79,6 +87,16 @@ class BlockExecutor:
             raise
         journal.close_tx()
         return executed
+
+    def _execute_public(self, tx: ExecutableTx, deadline: float | None, *, skip_fee_enforcement: bool) -> ExecutedTx:
+        self._phases = PublicPhases(self._journal, self._block, tx, self._programs, self._options, deadline)
+        try:
+            # Asked after the assignment: whoever cancels meanwhile finds the one or the other.
+            if self._is_cancelled:
+                raise ExecutionCancelled
+            return self._phases.run(skip_fee_enforcement=skip_fee_enforcement)
+        finally:
+            self._phases = None
 
     def _execute_private(self, tx: ExecutableTx) -> ExecutedTx:
         fees = effective_fees(self._block.gas_fees, tx.max_fees_per_gas, tx.max_priority_fees_per_gas)

@@ -85,6 +85,10 @@ class PublicPhases:
         #: What is paid for so far.  The private part has counted teardown's limit already.
         self._used = tx.gas_used
 
+    def cancel(self) -> None:
+        """From any thread."""
+        self._machine.cancel()
+
     def run(self, *, skip_fee_enforcement: bool) -> ExecutedTx:
         """TxExecutionError when no block can include the transaction."""
         tx, host = self._tx, self._host

@@ -11,11 +11,19 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from fastnode.errors import DecodeError, ExecutionLimitExceeded, InvalidParams, ServerError, TxExecutionError
+from fastnode.errors import (
+    DecodeError,
+    ExecutionCancelled,
+    ExecutionLimitExceeded,
+    InvalidParams,
+    ServerError,
+    TxExecutionError,
+)
 from fastnode.observability.logs import fields
 from fastnode.protocol.fields import ZERO_FIELD, hex_text
 from fastnode.protocol.header import GasFees, GlobalVariables
@@ -40,20 +48,41 @@ logger = logging.getLogger(__name__)
 
 #: Simulations that run at the same time: each may need much memory, and they hardly wait for anything but cores.
 RUNNING_MAX: Final = max(4, 2 * (os.cpu_count() or 1))
-#: Simulations that run or wait for their turn, each of them in a thread of the server.
-ADMITTED_MAX: Final = 16
+#: Simulations that run or wait for their turn.
+ADMITTED_MAX: Final = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationOptions:
-    """``timeout_s`` is for one simulation, its turn included."""
+    """``timeout_s`` is for one simulation, from its turn on."""
 
     debug_log_memory_reads_max: int = 125_000
     timeout_s: float = 30.0
 
 
+class SimulationThreads(ThreadPoolExecutor):
+    """Threads of simulations alone, so that they keep no other request waiting, with a bounded queue."""
+
+    def __init__(self) -> None:
+        super().__init__(RUNNING_MAX, thread_name_prefix="simulation")
+        self._places = threading.BoundedSemaphore(ADMITTED_MAX)
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """ServerError when too many wait already."""
+        if not self._places.acquire(blocking=False):
+            message = f"{ADMITTED_MAX} public simulations are running or waiting; try again later"
+            raise ServerError(message, data={"code": "BUSY"})
+        try:
+            future = super().submit(fn, *args, **kwargs)
+        except RuntimeError:  # the node is stopping
+            self._places.release()
+            raise
+        future.add_done_callback(lambda _: self._places.release())
+        return future
+
+
 class LocalSimulator:
-    """Usable from any thread, many at a time.
+    """Usable from any thread, many at a time; ``threads`` are meant for it.  ``close`` ends what is running.
 
     ``fees`` gives what a block built now would charge at least.
     """
@@ -66,8 +95,18 @@ class LocalSimulator:
         self._fees = fees
         self._timeout_s = options.timeout_s
         self._execution = ExecutionOptions(debug_log_memory_reads_max=options.debug_log_memory_reads_max)
-        self._admission = threading.BoundedSemaphore(ADMITTED_MAX)
-        self._turns = threading.BoundedSemaphore(RUNNING_MAX)
+        self.threads: Final = SimulationThreads()
+        self._running: set[BlockExecutor] = set()
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Simulations under way end with an error, and so does each later one."""
+        with self._lock:
+            self._is_closed = True
+            for executor in self._running:
+                executor.cancel()
+        self.threads.shutdown()
 
     @classmethod
     def of(cls, settings: Settings, mempool: Mempool) -> Self:
@@ -88,10 +127,10 @@ class LocalSimulator:
             executable = ExecutableTx.of(tx, accepts_overlong_logs=True)
         except DecodeError as error:
             raise InvalidParams(f"Invalid params: tx (parameter 1) is no transaction: {error}") from None
-        deadline = time.monotonic() + self._timeout_s
         block = self.next_block(view)
         executor = BlockExecutor(ViewState(view), block, options=self._execution)
-        with self._turn(deadline):
+        deadline = time.monotonic() + self._timeout_s
+        with self._counted(executor):
             try:
                 executed = executor.execute(executable, skip_fee_enforcement=skip_fee_enforcement, deadline=deadline)
             except TxExecutionError as error:
@@ -117,19 +156,14 @@ class LocalSimulator:
         )
 
     @contextmanager
-    def _turn(self, deadline: float) -> Iterator[None]:
-        """Waits until the simulation may run; ServerError when too many wait already."""
-        if not self._admission.acquire(blocking=False):
-            message = f"{ADMITTED_MAX} public simulations are running or waiting; try again later"
-            raise ServerError(message, data={"code": "BUSY"})
+    def _counted(self, executor: BlockExecutor) -> Iterator[None]:
+        """Where :meth:`close` finds it."""
+        with self._lock:
+            if self._is_closed:
+                raise ExecutionCancelled
+            self._running.add(executor)
         try:
-            if not self._turns.acquire(timeout=max(0.0, deadline - time.monotonic())):
-                raise ServerError(
-                    f"Other public simulations took all of the {self._timeout_s:g} s", data={"code": "BUSY"}
-                )
-            try:
-                yield
-            finally:
-                self._turns.release()
+            yield
         finally:
-            self._admission.release()
+            with self._lock:
+                self._running.discard(executor)

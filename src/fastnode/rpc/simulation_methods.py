@@ -62,6 +62,7 @@ def methods(mempool: Mempool | None, local: LocalSimulator | None = None) -> lis
             summary="Run the public part of a transaction on the newest state without including it.",
             handler=SimulationMethods(mempool, local).simulate,
             in_thread=True,
+            threads=None if local is None else local.threads,
             **common(
                 "PublicSimulationOutput", Parameter("tx", TX), Parameter("skipFeeEnforcement", BOOLEAN, optional=True)
             ),

@@ -1,0 +1,79 @@
+"""Transactions that publish a contract with any bytecode and call it.  Simulations take them: nothing is validated."""
+
+from __future__ import annotations
+
+from tests.mempool.recorded import made_up_proof, recordings
+
+from fastnode.kernels import encode
+from fastnode.protocol import tx_layout as layout
+from fastnode.protocol.constants import (
+    CONTRACT_CLASS_LOG_FIELDS,
+    CONTRACT_CLASS_PUBLISHED_MAGIC,
+    CONTRACT_CLASS_REGISTRY_ADDRESS,
+    CONTRACT_INSTANCE_REGISTRY_ADDRESS,
+)
+from fastnode.protocol.contracts import (
+    INSTANCE_PUBLISHED_TAG,
+    contract_class_id,
+    public_bytecode_chunks,
+    public_bytecode_commitment,
+)
+from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD, field_from_int
+from fastnode.protocol.siloing import silo_nullifier
+from fastnode.protocol.tx import PROOF_FIELDS, Calldata, Tx
+from fastnode.protocol.tx_data import TxData
+
+REGISTRY = field_from_int(CONTRACT_INSTANCE_REGISTRY_ADDRESS)
+ADDRESS = field_from_int(0xADD2E55)
+CALLDATA_HASH = field_from_int(1)
+
+#: JUMP_32 to itself.
+ENDLESS_LOOP = bytes((35, 0, 0, 0, 0))
+
+
+def tx_running(bytecode: bytes, *, l2_gas: int = 6_540_000, calls: int = 1, calldata: bytes = b"") -> Tx:
+    """A transaction whose app logic calls a contract with this bytecode so many times."""
+    class_log, class_id = _class_log(bytecode)
+    template = next(row["tx"]["data"] for row in recordings().values() if row["tx"]["publicFunctionCalldata"])
+    data = bytearray(encode.from_base64(template))
+    data[layout.NON_REVERTIBLE :] = bytes(layout.PUBLIC_DATA_BYTES - layout.NON_REVERTIBLE)
+    _put(data, layout.GAS_LIMITS, (786_432).to_bytes(4, "big") + l2_gas.to_bytes(4, "big"))
+    _put(data, layout.TEARDOWN_GAS_LIMITS, bytes(8))
+    _put(data, layout.MAX_FEES, ((1 << 128) - 1).to_bytes(16, "big") * 2)
+    _put(data, layout.MAX_PRIORITY_FEES, bytes(32))
+    _put(data, layout.GAS_USED, (96).to_bytes(4, "big") + (540_000).to_bytes(4, "big"))
+    part = layout.NON_REVERTIBLE
+    _put(data, part + layout.NULLIFIERS, field_from_int(0xF125700) + silo_nullifier(REGISTRY, ADDRESS))
+    _put(data, part + layout.PRIVATE_LOGS, _instance_log(class_id))
+    class_log_hash = ZERO_FIELD + (CONTRACT_CLASS_LOG_FIELDS).to_bytes(4, "big")
+    _put(data, part + layout.CLASS_LOG_HASHES, class_log_hash + field_from_int(CONTRACT_CLASS_REGISTRY_ADDRESS))
+    request = field_from_int(42) + ADDRESS + b"\0" + CALLDATA_HASH
+    _put(data, layout.REVERTIBLE + layout.CALL_REQUESTS, request * calls)
+    proof = encode.from_base64(made_up_proof("made"))[4:]
+    assert len(proof) == PROOF_FIELDS * FIELD_BYTES
+    return Tx(TxData.from_buffer(bytes(data)), proof, (class_log,), (Calldata(calldata, CALLDATA_HASH),))
+
+
+def _put(data: bytearray, offset: int, value: bytes) -> None:
+    data[offset : offset + len(value)] = value
+
+
+def _class_log(bytecode: bytes) -> tuple[bytes, bytes]:
+    """The joined fields of the log that publishes a class, and the class id."""
+    artifact, functions = field_from_int(7), field_from_int(8)
+    class_id = contract_class_id(artifact, functions, public_bytecode_commitment(bytecode))
+    head = (
+        field_from_int(CONTRACT_CLASS_PUBLISHED_MAGIC),
+        class_id,
+        field_from_int(1),
+        artifact,
+        functions,
+        field_from_int(len(bytecode)),
+    )
+    log = b"".join(head) + public_bytecode_chunks(bytecode)
+    return log.ljust(CONTRACT_CLASS_LOG_FIELDS * FIELD_BYTES, b"\0"), class_id
+
+
+def _instance_log(class_id: bytes) -> bytes:
+    head = INSTANCE_PUBLISHED_TAG + ADDRESS + field_from_int(1) + ZERO_FIELD + class_id
+    return head.ljust(16 * FIELD_BYTES, b"\0") + (15).to_bytes(4, "big")

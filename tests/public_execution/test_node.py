@@ -1,0 +1,79 @@
+"""Simulations in a running node: over HTTP, many at once, beside other requests, and when it stops."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from tests.mempool.recorded import hashes, recordings
+from tests.public_execution.made import ENDLESS_LOOP, tx_running
+
+METHOD = "node_simulatePublicCalls"
+#: Enough for minutes in the loop.
+ENDLESS_GAS = (1 << 32) - 1
+
+
+@pytest.fixture
+def node(start_node: Callable[..., Any], short_chain: Any) -> Any:
+    node = start_node("--chain-file", short_chain, "--rpc-simulate-timeout-ms", "3000").wait_until_serving()
+    node.wait_for_line("chain file loaded")
+    return node
+
+
+def endless() -> dict[str, Any]:
+    return tx_running(ENDLESS_LOOP, l2_gas=ENDLESS_GAS).to_json()
+
+
+def test_a_simulation_is_answered_over_http(node: Any) -> None:
+    tx = tx_running(bytes.fromhex("2700040039000000000000"))
+    result = node.call(METHOD, tx.to_json(), True)["result"]
+    assert result["globalVariables"]["blockNumber"] == node.call("node_getBlockNumber")["result"] + 1
+    assert result["txEffect"]["txHash"] == "0x" + tx.hash.hex()
+    assert result["txEffect"]["revertCode"] == 1
+    assert node.stop() == 0
+
+
+def test_other_requests_are_answered_while_endless_simulations_run(node: Any) -> None:
+    with ThreadPoolExecutor(12) as clients:
+        running = [clients.submit(node.call, METHOD, endless(), True) for _ in range(12)]
+        longest_s = 0.0
+        while not all(future.done() for future in running):
+            begun = time.monotonic()
+            assert node.call("node_getBlockNumber")["result"] > 0
+            fresh = recordings()[hashes("fresh")[0]]["tx"]
+            assert "result" in node.call("node_isValidTx", fresh)
+            longest_s = max(longest_s, time.monotonic() - begun)
+        errors = [future.result()["error"]["message"] for future in running]
+    assert set(errors) == {"Public execution takes longer than this node allows"}
+    assert longest_s < 2
+    assert node.stop() == 0
+
+
+def test_a_stop_does_not_wait_for_simulations(start_node: Callable[..., Any], short_chain: Any) -> None:
+    node = start_node("--chain-file", short_chain, "--rpc-simulate-timeout-ms", "60000", "--shutdown-grace-s", "1")
+    node.wait_until_serving()
+    node.wait_for_line("chain file loaded")
+    client = threading.Thread(target=lambda: _ignoring_errors(node.call, METHOD, endless(), True))
+    client.start()
+    time.sleep(1)
+    begun = time.monotonic()
+    assert node.stop() == 0
+    assert time.monotonic() - begun < 20
+    client.join()
+
+
+def _ignoring_errors(call: Callable[..., Any], *arguments: Any) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        call(*arguments)
+
+
+def test_simulations_can_be_handed_on_instead(start_node: Callable[..., Any], short_chain: Any) -> None:
+    node = start_node("--chain-file", short_chain, "--simulate-public-calls", "upstream").wait_until_serving()
+    fresh = recordings()[hashes("fresh")[0]]["tx"]
+    assert node.call(METHOD, fresh)["error"]["message"] == "no public simulator is configured"
+    assert node.stop() == 0
