@@ -264,6 +264,13 @@ def test_bench_puts_a_node_under_load(project: Project) -> None:
     assert project.calls()[-1] == "bench/load.py --against http://node:8080"
 
 
+@pytest.mark.parametrize("name", ["connections", "keep-alive", "memory"])
+def test_each_soak_is_a_script(project: Project, name: str) -> None:
+    ready(project)
+    project.run(f"soak-{name}", "--seconds", "1")
+    assert project.calls()[-1] == f"bench/soak.py {name} --seconds 1"
+
+
 def test_changed_metadata_reinstalls_and_does_not_rebuild(project: Project) -> None:
     ready(project)
     with (project.root / "pyproject.toml").open("a") as file:
