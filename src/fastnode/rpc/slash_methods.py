@@ -11,7 +11,7 @@ import orjson
 
 from fastnode.errors import ServerError
 from fastnode.observability.logs import fields
-from fastnode.rpc.methods import Call, Method, Parameter, common
+from fastnode.rpc.methods import Call, Method, Parameter, Signature, common
 from fastnode.rpc.parameters import Integer
 from fastnode.rpc.view import View
 from fastnode.sentinel.offenses import ALL, CURRENT, Offense, RoundSize
@@ -124,6 +124,6 @@ def methods(slashing: Slashing) -> list[Method]:
             summary="Payloads that are voted on: none here, as votes are tallied per validator.",
             handler=handlers.payloads,
             in_thread=True,
-            **common("SlashPayloadRound[]"),
+            release=Signature("SlashPayloadRound[]"),
         ),
     ]
