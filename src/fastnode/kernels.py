@@ -22,6 +22,7 @@ __all__ = [
     "encode",
     "fast_connection",
     "indexed_tree",
+    "kept_results",
     "packed",
     "poseidon2",
     "simple_request",
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         encode,
         fast_connection,
         indexed_tree,
+        kept_results,
         packed,
         poseidon2,
         simple_request,
@@ -63,6 +65,7 @@ else:
     encode = _load("encode")
     fast_connection = _load("fast_connection")
     indexed_tree = _load("indexed_tree")
+    kept_results = _load("kept_results")
     packed = _load("packed")
     poseidon2 = _load("poseidon2")
     simple_request = _load("simple_request")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import resource
 import signal
@@ -58,6 +59,7 @@ async def _run_until_stopped(node: Node) -> None:
         if await _first_of(asyncio.ensure_future(node.start()), stopping):
             if node.settings.rpc_limits is not None:
                 asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, node.reload_limits)
+            _settle_memory()
             notify(READY)
             try:
                 await _first_of(asyncio.ensure_future(node.wait_for_failure()), stopping)
@@ -67,6 +69,12 @@ async def _run_until_stopped(node: Node) -> None:
     finally:
         stopping.cancel()
     logger.info("stopped")
+
+
+def _settle_memory() -> None:
+    """What is there after the start stays: the collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 async def _first_of(work: asyncio.Future[None], stopping: asyncio.Future[Any]) -> bool:

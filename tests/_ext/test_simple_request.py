@@ -11,8 +11,10 @@ from tests.rpc.sockets import post
 from tests.rpc.two_paths import HTTP_ODDITIES, JSON_ODDITIES, random_pieces
 
 from fastnode._twins import call_meter as twin_meter
+from fastnode._twins import kept_results as twin_results
 from fastnode._twins import simple_request as twin
 from fastnode.kernels import call_meter as kernel_meter
+from fastnode.kernels import kept_results as kernel_results
 from fastnode.kernels import simple_request as kernel
 from fastnode.rpc.coded_answers import CodedAnswers
 
@@ -23,6 +25,12 @@ ASKED = b'{"jsonrpc":"2.0","id":1,"method":"node_getVersion"}'
 
 
 def make_reader(module: Any, **options: Any) -> Any:
+    results = (kernel_results if module is kernel else twin_results).KeptResults(
+        bytes_max=16_000,
+        result_bytes_max=4000,
+        find_block=lambda view, block_hash: BLOCKS.get(block_hash),
+        blocks_of=CodedAnswers().blocks_of,
+    )
     reader = module.SimpleRequests(
         **{
             "head_bytes_max": 600,
@@ -32,19 +40,17 @@ def make_reader(module: Any, **options: Any) -> Any:
             "batch_calls_max": 5,
             "response_bytes_max": 4000,
             "coded_bytes_min": 1024,
-            "kept_bytes_max": 16_000,
+            "results": results,
             "source": lambda: None,
             "renew": lambda view: None,
-            "find_block": lambda view, block_hash: BLOCKS.get(block_hash),
             "choose_coding": lambda accepted: "gzip" if b"gzip" in accepted else None,
-            "blocks_of": CodedAnswers().blocks_of,
             **options,
         }
     )
     reader.set_head(b"HEAD ", b"GZIP ", b" END ")
     for name, result in RESULTS.items():
-        reader.add_method(name, keeps=True, shape=None, handler=None, items_max=0)
-        reader.keep(name, None, result)
+        results.add_method(name, keeps=True, shape=None, handler=None, items_max=0)
+        results.keep(name, None, result)
     return reader
 
 

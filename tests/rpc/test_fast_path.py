@@ -9,8 +9,9 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.rpc.conftest import ServedSets
 from tests.rpc.sockets import post
-from tests.rpc.two_paths import HTTP_ODDITIES, JSON_ODDITIES, TwoPaths, random_pieces
+from tests.rpc.two_paths import HTTP_ODDITIES, JSON_ODDITIES, JSON_TEXTS, HotCalls, TwoPaths, random_pieces
 
 from fastnode.rpc.http_reader import RequestReader
 from fastnode.rpc.view import View
@@ -37,6 +38,27 @@ def test_both_paths_agree_on_random_streams(view: View, loop_runner: asyncio.Run
         loop_runner.run(compare(pair_seed))
 
 
+@pytest.mark.parametrize("method_set", ["both", "release", "development"])
+def test_both_paths_agree_on_random_calls_with_usual_parameters(
+    served: ServedSets, loop_runner: asyncio.Runner, method_set: str
+) -> None:
+    engine = served.client(method_set).engine
+    view = engine.view_source()
+    assert view is not None
+    assert view.state is not None
+
+    async def compare() -> None:
+        calls = HotCalls(view, engine.table)
+        paths = TwoPaths(view, lambda: engine.table)
+        for seed in range(RANDOM_INPUTS // 12):
+            rng = random.Random(seed)
+            if seed % 100 == 0:
+                paths.publish(rng.choice([view, view, View(view.chain, view.state), View(view.chain), None]))
+            await paths.compare([calls.request(rng)] * rng.choice([1, 1, 2]), is_slow=False)
+
+    loop_runner.run(compare())
+
+
 @given(
     stream=st.lists(st.sampled_from([*HTTP_ODDITIES, *map(post, JSON_ODDITIES)]), max_size=4),
     cut=st.integers(min_value=0, max_value=1000),
@@ -54,6 +76,41 @@ def test_both_paths_agree_on_oddities(
 @pytest.mark.parametrize("body", JSON_ODDITIES)
 def test_both_paths_agree_on_each_odd_body(paths: TwoPaths, loop_runner: asyncio.Runner, body: bytes) -> None:
     loop_runner.run(paths.compare([post(body) * 2], is_slow=False))
+
+
+#: Where a text of JSON may stand in a request.
+PLACES = [
+    b"%b",
+    b'{"method":"node_getVersion","id":1,"params":%b}',
+    b'{"method":"node_getBlock","id":1,"params":[%b]}',
+    b'{"method":"node_getBlockHeader","params":[%b,%b],"id":1}',
+    b'{"method":"node_getVersion","id":%b}',
+    b'{"jsonrpc":%b,"method":"node_getVersion","id":1}',
+    b'{"id":1,"method":%b}',
+    b'{"id":1,"method":"node_getVersion","extra":%b}',
+    b'[{"method":"node_getVersion","id":1,"params":%b}]',
+]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_both_paths_agree_on_every_text_of_json(paths: TwoPaths, loop_runner: asyncio.Runner, place: bytes) -> None:
+    async def compare() -> None:
+        for _, text in JSON_TEXTS:
+            await paths.compare([post(place.replace(b"%b", text))], is_slow=False)
+
+    loop_runner.run(compare())
+
+
+def test_what_is_json_is_what_the_standard_says(paths: TwoPaths, loop_runner: asyncio.Runner) -> None:
+    async def ask() -> list[tuple[str, bytes, bytes]]:
+        return [
+            (verdict, text, await paths.compare([post(text)], is_slow=False))
+            for verdict, text in JSON_TEXTS
+            if verdict != "i"
+        ]
+
+    for verdict, text, answer in loop_runner.run(ask()):
+        assert (b'"code":-32700' in answer) == (verdict == "n"), text
 
 
 @pytest.mark.parametrize("request_bytes", HTTP_ODDITIES)
@@ -145,5 +202,5 @@ def test_a_kept_result_is_made_once_for_each_view(view: View, loop_runner: async
         return bytes(paths.fast.wire.sent)
 
     assert loop_runner.run(ask()).count(b'"result":0}') == 3
-    paths.fast.view = None
+    paths.fast.views.publish(None)
     assert loop_runner.run(ask()).count(b'"result":') == 3

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
 
+from fastnode.kernels import simple_request
 from fastnode.rpc import chain_methods
 from fastnode.rpc.application import RpcApplication
 from fastnode.rpc.engine import Engine
@@ -30,13 +32,17 @@ LIMITS = Limits(
 
 
 def corpus(name: str) -> list[bytes]:
-    lines = (DATA / f"rpc_oddities_{name}.txt").read_text().splitlines()[1:]
-    return [line.encode("latin-1").decode("unicode_escape").encode("latin-1") for line in lines]
+    """The lines of a data file behind its comment."""
+    lines = (DATA / f"{name}.txt").read_text().splitlines()
+    texts = [line for line in lines if not line.startswith("# ")]
+    return [line.encode("latin-1").decode("unicode_escape").encode("latin-1") for line in texts]
 
 
 BODY = b'{"method":"node_getVersion","id":1,"x":"y"}'
-JSON_ODDITIES = corpus("json")
-HTTP_ODDITIES = [request.replace(b"@", BODY) for request in corpus("http")]
+JSON_ODDITIES = corpus("rpc_oddities_json")
+HTTP_ODDITIES = [request.replace(b"@", BODY) for request in (*corpus("rpc_oddities_http"), *corpus("http_requests"))]
+#: What RFC 8259 says of a text (y, n, i), and the text.
+JSON_TEXTS = [(line[:1].decode(), line[2:]) for line in corpus("json_texts")]
 
 
 # ---- what is served -----------------------------------------------------------------------------
@@ -150,12 +156,12 @@ class _Wire:
 class Side:
     """A server without a socket, of one of the paths."""
 
-    def __init__(self, view: View | None, writer: ResponseWriter, *, is_fast: bool) -> None:
+    def __init__(self, view: View | None, writer: ResponseWriter, table: MethodTable, *, is_fast: bool) -> None:
         self.limits = LIMITS
-        self.view = view
-        self.table = MethodTable(METHODS)
+        self.views = simple_request.Published(view)
+        self.table = table
         self.meters = CallMeters(method.name for method in self.table)
-        self.engine = Engine(self.table, lambda: self.view, limits=LIMITS, executor=_AtOnce(), meters=self.meters)
+        self.engine = Engine(self.table, self.views, limits=LIMITS, executor=_AtOnce(), meters=self.meters)
         self.traffic = self.engine.traffic
         self.application = RpcApplication(self.engine, headers=[("x-chain", "7")], error_status=400)
         self.application._executor = _AtOnce()
@@ -212,19 +218,23 @@ class Side:
             "batches": (self.meters.batch_counts, self.meters.batch_calls),
             "calls": {
                 name: (sum(self.meters.calls.histogram(name)[0]), self.meters.calls.errors(name))
-                for name in (None, *self._used_names)
+                for name in (None, *self.meters.names)
             },
             "faults": self.engine.internal_fault_count,
         }
 
-    _used_names = ("node_getVersion", "node_getBlockNumber", "node_getL2Tips", "node_getBlock", "test_fill")
-
 
 class TwoPaths:
-    def __init__(self, view: View | None) -> None:
-        writer = ResponseWriter(65.0)
-        self.fast = Side(view, writer, is_fast=True)
-        self.strict = Side(view, writer, is_fast=False)
+    """``table``: the methods of each side, of its own."""
+
+    def __init__(self, view: View | None, table: Callable[[], MethodTable] = lambda: MethodTable(METHODS)) -> None:
+        self.writer = ResponseWriter(65.0)
+        self.fast = Side(view, self.writer, table(), is_fast=True)
+        self.strict = Side(view, self.writer, table(), is_fast=False)
+
+    def publish(self, view: View | None) -> None:
+        self.fast.views.publish(view)
+        self.strict.views.publish(view)
 
     async def compare(self, pieces: Sequence[bytes], *, is_slow: bool) -> bytes:
         """Give both the pieces on new connections; AssertionError where they differ.  The answers."""
@@ -349,3 +359,52 @@ def random_pieces(rng: random.Random) -> list[bytes]:
         cuts = sorted(rng.randrange(len(stream) + 1) for _ in range(rng.choice([1, 1, 2, 5])))
         pieces = [stream[start:end] for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
     return [piece for piece in pieces if piece]
+
+
+# ---- random calls of methods with usual parameters ----------------------------------------------
+
+_ODD_VALUES = [
+    b"-1", b"1e2", b"1.0", b"007", b"1000000000", b"99999999999999999999", b"null", b"true", b"{}", b"[]", b'""',
+    b'"0x"', b'"0X1f"', b'"12"', b'"proven"', b'"proposed"', b'"finalized"', b'{"number":29}', b'{"tag":"latest"}',
+    b"[1]", b'"0xg"',
+    b'"\\u006catest"', b'"0x%b"' % (b"f" * 64), b'"0x%b"' % (b"0" * 65), b'"%b"' % (b"1" * 64), b'"latest "', b"nul",
+]  # fmt: skip
+_FIELD = re.compile(rb'"0x[0-9a-f]{64}"')
+
+
+class HotCalls:
+    """Random calls of the methods of a table that have a usual form, with values that the chain has."""
+
+    def __init__(self, view: View, table: MethodTable) -> None:
+        self._methods = [(method.name.encode(), method.usual.shape) for method in table if method.usual is not None]
+        self._hashes = [b'"0x%b"' % view.chain.block_id(number).hash.hex().encode() for number in range(1, 107)]
+        bodies = [view.chain.body_json(number) or b"" for number in range(1, 107)]
+        self._fields = [field for body in bodies for field in _FIELD.findall(body)]
+
+    def request(self, rng: random.Random) -> bytes:
+        name, shape = rng.choice(self._methods)
+        values = [self._value(rng, letter) for letter in shape.decode()]
+        if rng.random() < 0.05:
+            values.append(rng.choice(_ODD_VALUES))
+        if rng.random() < 0.05:
+            values.pop()
+        blank = rng.choice(_BLANKS)
+        params = b"[%b%b]" % (blank, (blank + b"," + rng.choice(_BLANKS)).join(values))
+        body = b'{"jsonrpc":"2.0","id":%b,"method":"%b","params":%b}' % (rng.choice(_IDS), name, params)
+        if rng.random() < 0.1:
+            body = b"[%b]" % b",".join([body] * rng.choice([1, 2, 3]))
+        coding = [b"Accept-Encoding: gzip"] if rng.random() < 0.2 else []
+        lines = [b"Host: a", b"Content-Length: %d" % len(body), *coding]
+        return b"POST / HTTP/1.1\r\n" + b"\r\n".join(lines) + b"\r\n\r\n" + body
+
+    def _value(self, rng: random.Random, letter: str) -> bytes:
+        if rng.random() < 0.15:
+            return rng.choice(_ODD_VALUES)
+        if letter == "b":
+            number = b"%d" % rng.choice([0, 1, rng.randrange(110), 106, 107, 400])
+            return rng.choice([b'"latest"', number, rng.choice(self._hashes), rng.choice(self._fields)])
+        if letter == "t":
+            tags = [self._value(rng, "h") for _ in range(rng.randrange(6))]
+            return b"[%b]" % rng.choice([b",", b" , "]).join(tags)
+        near = int(rng.choice(self._fields)[3:-1], 16) + rng.choice([-1, 1])
+        return rng.choice([*rng.sample(self._fields, 3), b'"0x%064x"' % near, b'"0x%x"' % rng.randrange(1 << 20)])

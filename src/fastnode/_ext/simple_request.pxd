@@ -1,6 +1,7 @@
 from libc.stdint cimport int64_t
 
 from fastnode._ext.call_meter cimport CallMeter
+from fastnode._ext.kept_results cimport KeptResults, Method
 from fastnode._ext.packed cimport Packed
 
 
@@ -23,21 +24,6 @@ cdef class Published:
         readonly int64_t version
 
 
-cdef class Method:
-    cdef:
-        str name
-        bytes text
-        Py_ssize_t row              # in the meter
-        bint keeps
-        bytes shape                 # of the usual params; None: there is no handler
-        object handler
-        Py_ssize_t items_max
-        # results, empty if nothing was found: without params, and by the text of the params
-        bytes bare
-        dict young
-        dict old
-
-
 cdef class SimpleRequests:
     cdef:
         # limits
@@ -48,27 +34,14 @@ cdef class SimpleRequests:
         Py_ssize_t _batch_calls_max
         Py_ssize_t _response_bytes_max
         Py_ssize_t _coded_bytes_min
-        Py_ssize_t _kept_bytes_max
         # where views come from
         Published _published        # None: _source is asked each time
         object _source
         object _renew
-        object _find_block
         object _choose_coding
-        object _blocks_of
         int64_t _seen               # version that was renewed for
-        # methods
-        dict _methods
-        void **_table               # Methods by the hash of their names, borrowed; owned
-        size_t _mask
-        object _tip
-        dict _numbers               # of blocks by hash
-        Py_ssize_t _kept_bytes      # of the young results
-        bint _is_kept               # the result that was had last
-        readonly int64_t hit_count
-        readonly int64_t miss_count
+        KeptResults _results
         dict _codings               # by Accept-Encoding
-        dict _packed                # by result
         # the last head that was read: most clients send the same one again
         bytes _known_head
         Py_ssize_t _known_length
@@ -102,14 +75,7 @@ cdef class SimpleRequests:
 
     cdef object begin_c(self)
     cdef object answer_c(self, bytes data, Py_ssize_t start, Py_ssize_t bytes_max, object view)
-    cdef int _fill_table(self) except -1
-    cdef Method _find(self, const char *name, Py_ssize_t length)
-    cdef int _keep(self, Method method, bytes params, bytes result) except -1
-    cdef void _count_look_up(self, Method method, bint is_hit) noexcept
-    cdef int _count_kept(self, Py_ssize_t size) except -1
-    cdef Packed _pack(self, bytes result)
     cdef bytes _result_of(self, Call *call, Method method, object view)
-    cdef tuple _with_number(self, tuple arguments)
     cdef const char *_read_head(self, const char *at, const char *end)
     cdef const char *_read_known_head(self, const char *at, const char *end)
     cdef const char *_read_header(self, const char *at, const char *end, int *seen)

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from fastnode._ext.call_meter import CallMeter
+from fastnode._ext.kept_results import KeptResults
 
 _T = TypeVar("_T")
 
@@ -37,14 +38,11 @@ class SimpleRequests:
     each other, counted generously), and batches above ``batch_calls_max`` calls or ``response_bytes_max`` bytes of
     results, are not simple.  A body of more than ``coded_bytes_min`` bytes for a client that names codings is sent
     in the one that ``choose_coding`` gives for them (None: plain): here if that is gzip and the result is kept, which
-    is packed once for all, with ``blocks_of`` it (see packed); by the caller otherwise.
+    is packed once for all; by the caller otherwise.
 
-    Results are kept until :meth:`forget`: those without parameters for good, the others by the text of their
-    parameters within ``kept_bytes_max``, where those go first that have not been asked for the longest time.
-
-    ``source`` gives what is answered from, the view: a :class:`Published`, or a callable.  ``renew`` is called with the
-    view before it is answered from, if it may be another one than before.  ``find_block`` gives the number of the block
-    of a view with a hash, or None.
+    ``results`` has the methods, and what is kept or made of them.  ``source`` gives what is answered from, the view:
+    a :class:`Published`, or a callable.  ``renew`` is called with the view before it is answered from, if it may be
+    another one than before.
     """
 
     def __init__(
@@ -57,12 +55,10 @@ class SimpleRequests:
         batch_calls_max: int,
         response_bytes_max: int,
         coded_bytes_min: int,
-        kept_bytes_max: int,
+        results: KeptResults,
         source: Callable[[], object],
         renew: Callable[..., None],
-        find_block: Callable[..., int | None],
         choose_coding: Callable[[bytes], str | None],
-        blocks_of: Callable[[bytes], bytes],
     ) -> None: ...
 
     #: False: whoever has the data should take it elsewhere.
@@ -72,35 +68,8 @@ class SimpleRequests:
         """The head of an answer, plain or in gzip, around the digits of its Content-Length."""
 
     def set_meters(self, calls: CallMeter | None, add_batch: Callable[[int], object] | None) -> None:
-        """Who counts: ``calls`` every call that is answered, ``add_batch`` the calls of a batch."""
-
-    def add_method(
-        self,
-        name: str,
-        *,
-        keeps: bool,
-        shape: bytes | None,
-        handler: Callable[..., bytes | None] | None,
-        items_max: int,
-    ) -> None:
-        """A method whose results are kept, or that ``handler(view, *values)`` answers when its parameters have the
-        form ``shape`` (see usual_params); a handler that raises is asked elsewhere again.  To be called before
-        :meth:`set_meters`."""
-
-    def forget(self, tip: int) -> None:
-        """Drop all results; ``tip`` is the newest block."""
-
-    def keep(self, name: str, params: bytes | None, result: bytes) -> None:
-        """A result of a call with params of this text (None: none given); empty: nothing was found."""
-
-    #: Calls of methods whose results are kept: those whose result was there, and the others.
-    @property
-    def hit_count(self) -> int: ...
-    @property
-    def miss_count(self) -> int: ...
-    @property
-    def kept_bytes(self) -> int:
-        """About what the results take that are kept by their params."""
+        """Who counts: ``calls`` every call that is answered, ``add_batch`` the calls of a batch.  To be called
+        again when methods have been added."""
 
     def begin(self) -> Any:
         """The view that the next burst is answered from."""

@@ -5,13 +5,14 @@
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeASCII
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcmp, memcpy
 
 from fastnode._ext.call_meter cimport CallMeter
+from fastnode._ext.kept_results cimport KeptResults, Method
 from fastnode._ext.packed cimport Packed
-from fastnode._ext.usual_params cimport read_params, skip_blanks
+from fastnode._ext.usual_params cimport skip_blanks
 
 cdef extern from "<time.h>" nogil:
     ctypedef long time_t
@@ -34,9 +35,6 @@ cdef enum:
     KEPT_CAPACITY_MAX = 1 << 20
     BATCH_CALLS_MAX = 1000      # a larger one is not simple
     COPIED_BYTES_MAX = 65536    # a larger result is sent from where it is
-    KEY_BYTES_MAX = 512         # results of longer params are not kept
-    KEPT_OVERHEAD = 200         # of a result beside its bytes
-    NUMBERS_MAX = 4096
     CODINGS_MAX = 256
     PACKED_BYTES_MAX = 65536    # a larger result is not packed on the event loop
     PACKED_ID_BYTES_MAX = 64
@@ -63,7 +61,6 @@ cdef enum:
     MEMBER_ID = 4
     MEMBER_PARAMS = 8
 
-cdef uint64_t HASH_FACTOR = 0x9e3779b97f4a7c15
 cdef const char *REQUEST_LINE = b"POST / HTTP/1.1\r\n"
 cdef const char *KEEP_ALIVE = b"keep-alive"
 cdef const char *BEFORE_ID = b'{"jsonrpc":"2.0","id":'
@@ -90,10 +87,6 @@ cdef class Published:
         return self.value
 
 
-cdef class Method:
-    """What is known of a method, and the results that are kept of it."""
-
-
 cdef class SimpleRequests:
     def __cinit__(
         self,
@@ -105,12 +98,10 @@ cdef class SimpleRequests:
         Py_ssize_t batch_calls_max,
         Py_ssize_t response_bytes_max,
         Py_ssize_t coded_bytes_min,
-        Py_ssize_t kept_bytes_max,
+        KeptResults results not None,
         source,
         renew,
-        find_block,
         choose_coding,
-        blocks_of,
     ):
         self._head_bytes_max = head_bytes_max
         self._headers_max = headers_max
@@ -119,29 +110,22 @@ cdef class SimpleRequests:
         self._batch_calls_max = min(batch_calls_max, BATCH_CALLS_MAX)
         self._response_bytes_max = response_bytes_max
         self._coded_bytes_min = coded_bytes_min
-        self._kept_bytes_max = kept_bytes_max
         self._published = source if type(source) is Published else None
+        self._results = results
         self._source = source
         self._renew = renew
-        self._find_block = find_block
         self._choose_coding = choose_coding
-        self._blocks_of = blocks_of
         self._codings = {}
-        self._packed = {}
         self._seen = -1
         self._calls = <Call *>calloc(self._batch_calls_max + 1, sizeof(Call))
         if self._calls == NULL:
             raise MemoryError
         self._known_head = self._head = self._packed_head = self._end = b""
-        self._methods = {}
-        self._numbers = {}
-        self._tip = 0
         self.is_open = True
 
     def __dealloc__(self):
         free(self._buffer)
         free(self._calls)
-        free(self._table)
 
     def set_head(
         self, bytes before_length not None, bytes before_packed_length not None, bytes behind_length not None
@@ -151,181 +135,9 @@ cdef class SimpleRequests:
         self._end = behind_length
 
     def set_meters(self, CallMeter calls, add_batch):
-        cdef Method method
         self._meter = calls
         self._add_batch = add_batch
-        for method in self._methods.values():
-            method.row = 0 if calls is None else calls._row(method.name)
-
-    # ---- methods and their results ---------------------------------------------------------
-
-    def add_method(self, str name not None, *, bint keeps, bytes shape, handler, Py_ssize_t items_max):
-        cdef Method method = Method()
-        method.name = name
-        method.text = name.encode("ascii")
-        method.keeps = keeps
-        method.shape = shape
-        method.handler = handler
-        method.items_max = items_max
-        method.young = {}
-        method.old = {}
-        self._methods[name] = method
-        self._fill_table()
-
-    cdef int _fill_table(self) except -1:
-        cdef size_t size = 64
-        cdef size_t place
-        cdef Method method
-        while size < 4 * <size_t>len(self._methods):
-            size *= 2
-        free(self._table)
-        self._table = <void **>calloc(size, sizeof(void *))
-        if self._table == NULL:
-            raise MemoryError
-        self._mask = size - 1
-        for method in self._methods.values():
-            place = _hash(PyBytes_AS_STRING(method.text), PyBytes_GET_SIZE(method.text)) & self._mask
-            while self._table[place] != NULL:
-                place = (place + 1) & self._mask
-            self._table[place] = <void *>method
-        return 0
-
-    cdef Method _find(self, const char *name, Py_ssize_t length):
-        cdef size_t place
-        cdef void *found
-        if self._table == NULL:
-            return None
-        place = _hash(name, length) & self._mask
-        while True:
-            found = self._table[place]
-            if found == NULL:
-                return None
-            if (
-                PyBytes_GET_SIZE((<Method>found).text) == length
-                and memcmp(PyBytes_AS_STRING((<Method>found).text), name, length) == 0
-            ):
-                return <Method>found
-            place = (place + 1) & self._mask
-
-    def forget(self, tip):
-        cdef Method method
-        self._tip = tip
-        self._numbers = {}
-        self._packed = {}
-        self._kept_bytes = 0
-        for method in self._methods.values():
-            method.bare = None
-            if method.keeps:
-                method.young = {}
-                method.old = {}
-
-    def keep(self, str name not None, bytes params, bytes result not None):
-        cdef Method method = self._methods.get(name)
-        cdef const char *text
-        if method is None or not method.keeps:
-            return
-        if params is not None:
-            text = PyBytes_AS_STRING(params)
-            if skip_blanks(text + 1, text + len(params)) != text + len(params) - 1:
-                self._keep(method, params, result)
-                return
-        method.bare = result
-
-    cdef int _keep(self, Method method, bytes params, bytes result) except -1:
-        cdef Py_ssize_t size = PyBytes_GET_SIZE(params) + PyBytes_GET_SIZE(result) + KEPT_OVERHEAD
-        if PyBytes_GET_SIZE(params) > KEY_BYTES_MAX or size > self._kept_bytes_max // 16:
-            return 0
-        self._count_kept(size)
-        method.young[params] = result
-        self._is_kept = True
-        return 0
-
-    cdef int _count_kept(self, Py_ssize_t size) except -1:
-        """Two generations: what was asked for since the last change of them outlives the next one."""
-        cdef Method method
-        self._kept_bytes += size
-        if self._kept_bytes > self._kept_bytes_max // 2:
-            self._kept_bytes = size
-            self._packed = {}
-            for method in self._methods.values():
-                if method.keeps:
-                    method.old = method.young
-                    method.young = {}
-        return 0
-
-    cdef void _count_look_up(self, Method method, bint is_hit) noexcept:
-        if is_hit:
-            self.hit_count += 1
-        elif method.keeps:
-            self.miss_count += 1
-
-    @property
-    def kept_bytes(self):
-        return self._kept_bytes
-
-    cdef Packed _pack(self, bytes result):
-        cdef Packed packed = self._packed.get(result)
-        if packed is None:
-            packed = Packed(result, self._blocks_of(result))
-            self._count_kept(PyBytes_GET_SIZE(packed.blocks) + KEPT_OVERHEAD)
-            self._packed[result] = packed
-        return packed
-
-    cdef bytes _result_of(self, Call *call, Method method, object view):
-        """The result of a call, empty if nothing is found; None if it has to be made elsewhere."""
-        cdef bytes params = None
-        cdef object found
-        cdef tuple arguments
-        self._is_kept = True
-        if call.is_empty:
-            self._count_look_up(method, method.bare is not None)
-            return method.bare
-        if method.keeps and call.params_length <= KEY_BYTES_MAX:
-            params = call.params[:call.params_length]
-            found = method.young.get(params)
-            if found is not None:
-                self.hit_count += 1
-                return <bytes>found
-            found = method.old.get(params)
-            self._count_look_up(method, found is not None)
-            if found is not None:
-                self._keep(method, params, <bytes>found)
-                return <bytes>found
-        if method.handler is None or view is None:
-            return None
-        arguments = read_params(
-            method.shape, call.params, call.params + call.params_length, view, self._tip, method.items_max
-        )
-        if arguments is None:
-            return None
-        try:
-            if PyBytes_AS_STRING(method.shape)[0] == c"b" and type(arguments[1]) is bytes:
-                arguments = self._with_number(arguments)
-                if arguments is None:
-                    return None
-            found = method.handler(*arguments)
-        except Exception:  # the strict path meets it again, and answers with the error
-            return None
-        if found is None:
-            found = b""
-        elif len(found) > self._response_bytes_max:
-            return None
-        self._is_kept = False
-        if params is not None:
-            self._keep(method, params, <bytes>found)
-        return <bytes>found
-
-    cdef tuple _with_number(self, tuple arguments):
-        """The number of the block in place of its hash; None if there is no such block."""
-        number = self._numbers.get(arguments[1])
-        if number is None:
-            number = self._find_block(arguments[0], arguments[1])
-            if number is None:
-                return None
-            if len(self._numbers) >= NUMBERS_MAX:
-                self._numbers.clear()
-            self._numbers[arguments[1]] = number
-        return (arguments[0], number) + arguments[2:]
+        self._results.set_rows(calls)
 
     # ---- a burst ---------------------------------------------------------------------------
 
@@ -386,7 +198,7 @@ cdef class SimpleRequests:
                 rest = self._read_call(body, end_of_body, self._depth_max - 1, &call)
                 if rest == NULL or skip_blanks(rest, end_of_body) != end_of_body:
                     break
-                method = self._find(call.name, call.name_length)
+                method = self._results.find(call.name, call.name_length)
                 result = None if method is None else self._result_of(&call, method, view)
                 if result is not None and self._meter is not None:
                     self._finish(method, &started)
@@ -403,6 +215,11 @@ cdef class SimpleRequests:
                 break
         self.position = at - first
         return self._take()
+
+    cdef inline bytes _result_of(self, Call *call, Method method, object view):
+        if call.is_empty:
+            return self._results.bare_of(method)
+        return self._results.result_of(method, call.params, call.params_length, view)
 
     cdef void _finish(self, Method method, int64_t *started) noexcept:
         """Count a call; the next one begins now."""
@@ -439,11 +256,11 @@ cdef class SimpleRequests:
             self._add_call(call, result)
         elif (
             coding == GZIP
-            and self._is_kept
+            and self._results.is_kept
             and call.id_length <= PACKED_ID_BYTES_MAX
             and 0 < PyBytes_GET_SIZE(result) <= PACKED_BYTES_MAX
         ):
-            self._add_packed(call, self._pack(result))
+            self._add_packed(call, self._results.pack(result))
         else:
             self.body = _body(call, result)
             return False
@@ -486,7 +303,7 @@ cdef class SimpleRequests:
         cdef bytes result
         for index in range(count):
             call = &self._calls[index]
-            method = self._find(call.name, call.name_length)
+            method = self._results.find(call.name, call.name_length)
             result = None if method is None else self._result_of(call, method, view)
             if result is None:
                 return False
@@ -755,14 +572,6 @@ cdef bytes _body(Call *call, bytes result):
     if not result:
         return b'{"jsonrpc":"2.0","id":%b}' % call.id[:call.id_length]
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (call.id[:call.id_length], result)
-
-
-cdef inline size_t _hash(const char *name, Py_ssize_t length) noexcept nogil:
-    """Names differ in their length or in their last eight characters, nearly always."""
-    cdef uint64_t word = 0
-    if length >= 8:
-        memcpy(&word, name + length - 8, 8)
-    return <size_t>(((word ^ <uint64_t>length) * HASH_FACTOR) >> 40)
 
 
 # ---- heads ------------------------------------------------------------------------------------

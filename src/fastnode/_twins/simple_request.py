@@ -10,11 +10,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
-from fastnode._twins import usual_params
-from fastnode._twins.packed import Packed
-
 if TYPE_CHECKING:
     from fastnode._twins.call_meter import CallMeter
+    from fastnode._twins.kept_results import KeptResults
 
 __all__ = ["Published", "SimpleRequests"]
 
@@ -51,13 +49,9 @@ _BATCH_CALLS_MAX: Final = 1000
 
 #: A larger result is sent from where it is.
 _COPIED_BYTES_MAX: Final = 65536
-#: Results of longer params are not kept.
-_KEY_BYTES_MAX: Final = 512
 #: A larger result, or one to a longer id, is not packed here.
 _PACKED_BYTES_MAX: Final = 65536
 _PACKED_ID_BYTES_MAX: Final = 64
-#: Of a kept result beside its bytes.
-_KEPT_OVERHEAD: Final = 200
 
 
 _T = TypeVar("_T")
@@ -82,28 +76,6 @@ class _Head(NamedTuple):
     accepted: bytes | None
 
 
-class _Method:
-    """What is known of a method, and the results that are kept of it."""
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        keeps: bool,
-        shape: bytes | None,
-        handler: Callable[..., bytes | None] | None,
-        items_max: int,
-    ) -> None:
-        self.name = name
-        self.keeps = keeps
-        self.shape = shape
-        self.handler = handler
-        self.items_max = items_max
-        self.bare: bytes | None = None
-        self.young: dict[bytes, bytes] = {}
-        self.old: dict[bytes, bytes] = {}
-
-
 class SimpleRequests:
     def __init__(
         self,
@@ -115,12 +87,10 @@ class SimpleRequests:
         batch_calls_max: int,
         response_bytes_max: int,
         coded_bytes_min: int,
-        kept_bytes_max: int,
+        results: KeptResults,
         source: Callable[[], Any],
         renew: Callable[..., None],
-        find_block: Callable[..., int | None],
         choose_coding: Callable[[bytes], str | None],
-        blocks_of: Callable[[bytes], bytes],
     ) -> None:
         self._head_bytes_max = head_bytes_max
         self._headers_max = headers_max
@@ -129,20 +99,13 @@ class SimpleRequests:
         self._batch_calls_max = min(batch_calls_max, _BATCH_CALLS_MAX)
         self._response_bytes_max = response_bytes_max
         self._coded_bytes_min = coded_bytes_min
-        self._kept_bytes_max = kept_bytes_max
+        self._results = results
         self._source = source
         self._renew = renew
-        self._find_block = find_block
         self._choose_coding = choose_coding
-        self._blocks_of = blocks_of
-        self._packed: dict[bytes, Packed] = {}
         self._head = self._packed_head = self._end = b""
-        self._methods: dict[str, _Method] = {}
         self._calls: CallMeter | None = None
         self._add_batch: Callable[[int], object] | None = None
-        self._tip = 0
-        self._kept_bytes = 0
-        self.hit_count = self.miss_count = 0
         self._seen = -1
         self.is_open = True
         self.position = self.count = self.end = self.size = 0
@@ -151,7 +114,6 @@ class SimpleRequests:
         self.id_text = b""
         self.accepted: bytes | None = None
         self.body: bytes | None = None
-        self._is_kept = False
 
     def set_head(self, before_length: bytes, before_packed_length: bytes, behind_length: bytes) -> None:
         self._head, self._packed_head, self._end = before_length, before_packed_length, behind_length
@@ -159,110 +121,10 @@ class SimpleRequests:
     def set_meters(self, calls: CallMeter | None, add_batch: Callable[[int], object] | None) -> None:
         self._calls, self._add_batch = calls, add_batch
 
-    # ---- methods and their results ---------------------------------------------------------
-
-    def add_method(
-        self,
-        name: str,
-        *,
-        keeps: bool,
-        shape: bytes | None,
-        handler: Callable[..., bytes | None] | None,
-        items_max: int,
-    ) -> None:
-        self._methods[name] = _Method(name, keeps=keeps, shape=shape, handler=handler, items_max=items_max)
-
-    def forget(self, tip: int) -> None:
-        self._tip = tip
-        self._kept_bytes = 0
-        self._packed = {}
-        for method in self._methods.values():
-            method.bare, method.young, method.old = None, {}, {}
-
-    def keep(self, name: str, params: bytes | None, result: bytes) -> None:
-        method = self._methods.get(name)
-        if method is None or not method.keeps:
-            return
-        if params is None or _NO_PARAMS.fullmatch(params):
-            method.bare = result
-        else:
-            self._keep(method, params, result)
-
-    def _keep(self, method: _Method, params: bytes, result: bytes) -> None:
-        size = len(params) + len(result) + _KEPT_OVERHEAD
-        if len(params) > _KEY_BYTES_MAX or size > self._kept_bytes_max // 16:
-            return
-        self._count_kept(size)
-        method.young[params] = result
-        self._is_kept = True
-
-    def _count_kept(self, size: int) -> None:
-        self._kept_bytes += size
-        if self._kept_bytes > self._kept_bytes_max // 2:
-            self._kept_bytes = size
-            self._packed = {}
-            for each in self._methods.values():
-                each.old, each.young = each.young, {}
-
-    def _count_look_up(self, method: _Method, *, is_hit: bool) -> None:
-        if is_hit:
-            self.hit_count += 1
-        elif method.keeps:
-            self.miss_count += 1
-
-    @property
-    def kept_bytes(self) -> int:
-        return self._kept_bytes
-
-    def _pack(self, result: bytes) -> Packed:
-        packed = self._packed.get(result)
-        if packed is None:
-            packed = Packed(result, self._blocks_of(result))
-            self._count_kept(len(packed.blocks) + _KEPT_OVERHEAD)
-            self._packed[result] = packed
-        return packed
-
     def _result_of(self, members: dict[bytes, bytes], view: Any) -> tuple[str, bytes | None]:
         """The method of a call, and its result: empty if nothing is found, None if it has to be made elsewhere."""
-        self._is_kept = True
-        name, params = members[b"method"][1:-1].decode(), members.get(b"params", b"[]")
-        method = self._methods.get(name)
-        if method is None:
-            return name, None
-        if _NO_PARAMS.fullmatch(params):
-            self._count_look_up(method, is_hit=method.bare is not None)
-            return name, method.bare
-        if method.keeps and len(params) <= _KEY_BYTES_MAX:
-            self._count_look_up(method, is_hit=params in method.young or params in method.old)
-        if params in method.young:
-            return name, method.young[params]
-        if params in method.old:
-            self._keep(method, params, method.old[params])
-            return name, method.old[params]
-        if method.handler is None or method.shape is None or view is None:
-            return name, None
-        result = self._make(method, params, view)
-        self._is_kept = False
-        if result is not None and method.keeps:
-            self._keep(method, params, result)
-        return name, result
-
-    def _make(self, method: _Method, params: bytes, view: Any) -> bytes | None:
-        assert method.shape is not None
-        assert method.handler is not None
-        values = usual_params.read(method.shape, params, self._tip, method.items_max)
-        if values is None:
-            return None
-        try:
-            if method.shape[0] == ord("b") and isinstance(values[0], bytes):
-                number = self._find_block(view, values[0])
-                if number is None:
-                    return None
-                values = (number, *values[1:])
-            result = method.handler(view, *values) or b""
-        except Exception:  # noqa: BLE001 - the strict path meets it again, and answers with the error
-            return None
-        return result if len(result) <= self._response_bytes_max else None
+        name = members[b"method"][1:-1].decode()
+        return name, self._results.result(name, members.get(b"params"), view)
 
     # ---- a burst ---------------------------------------------------------------------------
 
@@ -324,10 +186,10 @@ class SimpleRequests:
         if coding is None:
             return [b"%b%d%b" % (self._head, _length(chunks), self._end), *chunks]
         is_packable = len(id_text) <= _PACKED_ID_BYTES_MAX and 0 < len(result) <= _PACKED_BYTES_MAX
-        if coding != "gzip" or not self._is_kept or not is_packable:
+        if coding != "gzip" or not self._results.is_kept or not is_packable:
             self.body = b"".join(chunks)
             return None
-        packed = self._pack(result).join(b"".join(chunks[:2]), chunks[-1])
+        packed = self._results.pack(result).join(b"".join(chunks[:2]), chunks[-1])
         return [b"%b%d%b" % (self._packed_head, len(packed), self._end), packed]
 
     def _answer_batch(self, body: bytes, accepted: bytes | None, view: Any) -> list[bytes] | None:

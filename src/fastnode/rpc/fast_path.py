@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import orjson
 
-from fastnode.kernels import fast_connection, simple_request
+from fastnode.kernels import fast_connection, kept_results, simple_request
 from fastnode.rpc import http
 from fastnode.rpc.application import COMPRESSED_BYTES_MIN, RpcApplication
 from fastnode.rpc.content_coding import choose_coding
@@ -48,6 +48,12 @@ class FastPath:
 
     def __init__(self, engine: Engine, application: RpcApplication, writer: ResponseWriter) -> None:
         limits = engine.limits
+        self.results = kept_results.KeptResults(
+            bytes_max=KEPT_BYTES_MAX,
+            result_bytes_max=limits.response_bytes_max,
+            find_block=_find_block,
+            blocks_of=application.coded.blocks_of,
+        )
         self.requests = simple_request.SimpleRequests(
             head_bytes_max=limits.head_bytes_max,
             headers_max=limits.headers_max,
@@ -56,12 +62,10 @@ class FastPath:
             batch_calls_max=limits.batch_calls_max,
             response_bytes_max=limits.response_bytes_max,
             coded_bytes_min=COMPRESSED_BYTES_MIN,
-            kept_bytes_max=KEPT_BYTES_MAX,
+            results=self.results,
             source=engine.view_source,
             renew=self._renew,
-            find_block=_find_block,
             choose_coding=choose_coding,
-            blocks_of=application.coded.blocks_of,
         )
         self._engine = engine
         self.application = application
@@ -70,7 +74,7 @@ class FastPath:
         self._view_key: object = self  # of no view
         for method in engine.table:
             usual = method.usual
-            self.requests.add_method(
+            self.results.add_method(
                 method.name,
                 keeps=method.is_kept,
                 shape=None if usual is None else usual.shape,
@@ -87,7 +91,7 @@ class FastPath:
         key = None if view is None else view.key
         if key is not self._view_key:
             self._view_key = key
-            self.requests.forget(0 if view is None else view.chain.tip_number)
+            self.results.forget(0 if view is None else view.chain.tip_number)
 
     def _renew_meters(self) -> None:
         meters = self._engine.meters
@@ -121,7 +125,7 @@ class FastPath:
     def _keep(self, method: str, text: bytes | None, reply: Reply, id_text: bytes) -> None:
         if reply.error_code is None and reply.body is not None:
             head = len(RESULT_HEAD) + len(id_text)
-            self.requests.keep(method, text, reply.body[head + len(RESULT_NAME) : -1])
+            self.results.keep(method, text, reply.body[head + len(RESULT_NAME) : -1])
 
 
 def _find_block(view: View, block_hash: bytes) -> int | None:

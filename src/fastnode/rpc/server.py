@@ -11,7 +11,7 @@ from concurrent.futures import Executor
 from http import HTTPStatus
 from typing import Any, Final
 
-from fastnode.kernels import simple_request
+from fastnode.kernels import kept_results
 from fastnode.rpc.application import Pages, RpcApplication
 from fastnode.rpc.engine import Engine
 from fastnode.rpc.fast_path import FastConnection, FastPath
@@ -221,9 +221,9 @@ class RpcServer(HttpServer):
         return FastConnection(self, loop, self._fast_path)
 
     @property
-    def kept_results(self) -> simple_request.SimpleRequests:
+    def kept_results(self) -> kept_results.KeptResults:
         """The results that are kept, and how often they were of use."""
-        return self._fast_path.requests
+        return self._fast_path.results
 
     def set_headers(self, headers: Sequence[tuple[str, str]]) -> None:
         self._rpc.set_headers(headers)

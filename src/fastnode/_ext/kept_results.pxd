@@ -1,0 +1,48 @@
+from libc.stdint cimport int64_t
+
+from fastnode._ext.call_meter cimport CallMeter
+from fastnode._ext.packed cimport Packed
+
+
+cdef class Method:
+    cdef:
+        str name
+        bytes text
+        Py_ssize_t row              # in the meter
+        bint keeps
+        bytes shape                 # of the usual params; None: there is no handler
+        object handler
+        Py_ssize_t items_max
+        # results, empty if nothing was found: without params, and by the text of the params
+        bytes bare
+        dict young
+        dict old
+
+
+cdef class KeptResults:
+    cdef:
+        Py_ssize_t _bytes_max
+        Py_ssize_t _result_bytes_max
+        object _find_block
+        object _blocks_of
+        dict _methods
+        void **_table               # Methods by the hash of their names, borrowed; owned
+        size_t _mask
+        object _tip
+        dict _numbers               # of blocks by hash
+        dict _packed                # by result
+        Py_ssize_t _kept_bytes      # of the young results
+        readonly bint is_kept       # the result that was had last
+        readonly int64_t hit_count
+        readonly int64_t miss_count
+
+    cdef int set_rows(self, CallMeter calls) except -1
+    cdef int _fill_table(self) except -1
+    cdef Method find(self, const char *name, Py_ssize_t length)
+    cdef int _keep(self, Method method, bytes params, bytes result) except -1
+    cdef void _count_look_up(self, Method method, bint is_hit) noexcept
+    cdef int _count_kept(self, Py_ssize_t size) except -1
+    cdef Packed pack(self, bytes result)
+    cdef bytes bare_of(self, Method method)
+    cdef bytes result_of(self, Method method, const char *text, Py_ssize_t length, object view)
+    cdef tuple _with_number(self, tuple arguments)

@@ -1,0 +1,62 @@
+"""Results of calls: kept until the chain changes, or made at once by a direct handler.
+
+The readable form of everything here is ``fastnode/_twins/kept_results.py``.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+class KeptResults:
+    """The methods of a server by name.
+
+    Results are kept until :meth:`forget`: those without parameters for good, the others by the text of their
+    parameters within ``bytes_max``, where those go first that have not been asked for the longest time.  A result of
+    more than ``result_bytes_max`` bytes is not given.
+
+    ``find_block`` gives the number of the block of a view with a hash, or None; ``blocks_of`` compresses a result (see
+    packed).
+    """
+
+    def __init__(
+        self,
+        *,
+        bytes_max: int,
+        result_bytes_max: int,
+        find_block: Callable[..., int | None],
+        blocks_of: Callable[[bytes], bytes],
+    ) -> None: ...
+    def add_method(
+        self,
+        name: str,
+        *,
+        keeps: bool,
+        shape: bytes | None,
+        handler: Callable[..., bytes | None] | None,
+        items_max: int,
+    ) -> None:
+        """A method whose results are kept, or that ``handler(view, *values)`` answers when its parameters have the
+        form ``shape`` (see usual_params)."""
+
+    def forget(self, tip: int) -> None:
+        """Drop all results; ``tip`` is the newest block."""
+
+    def keep(self, name: str, params: bytes | None, result: bytes) -> None:
+        """A result of a call with params of this text, an array (None: none given); empty: nothing was found."""
+
+    def result(self, name: str, params: bytes | None, view: Any) -> bytes | None:
+        """The result of a call, empty if nothing was found; None if it has to be made elsewhere.
+
+        Without a view only kept results are given.  What a handler raises is for elsewhere to meet again.
+        """
+
+    #: The result that was had last is kept.
+    @property
+    def is_kept(self) -> bool: ...
+    #: Calls of methods whose results are kept: those whose result was there, and the others.
+    @property
+    def hit_count(self) -> int: ...
+    @property
+    def miss_count(self) -> int: ...
+    @property
+    def kept_bytes(self) -> int:
+        """About what the results take that are kept by their params."""

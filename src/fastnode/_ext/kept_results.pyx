@@ -1,0 +1,236 @@
+# Results of calls, kept or made.  The stub (kept_results.pyi) says what everything does.
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcmp, memcpy
+
+from fastnode._ext.usual_params cimport read_params, skip_blanks
+
+cdef enum:
+    KEY_BYTES_MAX = 512         # results of longer params are not kept
+    KEPT_OVERHEAD = 200         # of a result beside its bytes
+    SHARES = 16                 # no result takes more than this share of the memory
+    NUMBERS_MAX = 4096
+    TABLE_SIZE_MIN = 64
+
+cdef uint64_t HASH_FACTOR = 0x9e3779b97f4a7c15
+
+
+cdef class Method:
+    """What is known of a method, and the results that are kept of it."""
+
+
+cdef class KeptResults:
+    def __cinit__(self, *, Py_ssize_t bytes_max, Py_ssize_t result_bytes_max, find_block, blocks_of):
+        self._bytes_max = bytes_max
+        self._result_bytes_max = result_bytes_max
+        self._find_block = find_block
+        self._blocks_of = blocks_of
+        self._methods = {}
+        self._numbers = {}
+        self._packed = {}
+        self._tip = 0
+
+    def __dealloc__(self):
+        free(self._table)
+
+    # ---- methods ---------------------------------------------------------------------------
+
+    def add_method(self, str name not None, *, bint keeps, bytes shape, handler, Py_ssize_t items_max):
+        cdef Method method = Method()
+        method.name = name
+        method.text = name.encode("ascii")
+        method.keeps = keeps
+        method.shape = shape
+        method.handler = handler
+        method.items_max = items_max
+        method.young = {}
+        method.old = {}
+        self._methods[name] = method
+        self._fill_table()
+
+    cdef int set_rows(self, CallMeter calls) except -1:
+        """Where the calls of each method are counted."""
+        cdef Method method
+        for method in self._methods.values():
+            method.row = 0 if calls is None else calls._row(method.name)
+        return 0
+
+    cdef int _fill_table(self) except -1:
+        cdef size_t size = TABLE_SIZE_MIN
+        cdef size_t place
+        cdef Method method
+        while size < 4 * <size_t>len(self._methods):
+            size *= 2
+        free(self._table)
+        self._table = <void **>calloc(size, sizeof(void *))
+        if self._table == NULL:
+            raise MemoryError
+        self._mask = size - 1
+        for method in self._methods.values():
+            place = _hash(PyBytes_AS_STRING(method.text), PyBytes_GET_SIZE(method.text)) & self._mask
+            while self._table[place] != NULL:
+                place = (place + 1) & self._mask
+            self._table[place] = <void *>method
+        return 0
+
+    cdef Method find(self, const char *name, Py_ssize_t length):
+        cdef size_t place
+        cdef void *found
+        if self._table == NULL:
+            return None
+        place = _hash(name, length) & self._mask
+        while True:
+            found = self._table[place]
+            if found == NULL:
+                return None
+            if (
+                PyBytes_GET_SIZE((<Method>found).text) == length
+                and memcmp(PyBytes_AS_STRING((<Method>found).text), name, length) == 0
+            ):
+                return <Method>found
+            place = (place + 1) & self._mask
+
+    # ---- results ---------------------------------------------------------------------------
+
+    def forget(self, tip):
+        cdef Method method
+        self._tip = tip
+        self._numbers = {}
+        self._packed = {}
+        self._kept_bytes = 0
+        for method in self._methods.values():
+            method.bare = None
+            if method.keeps:
+                method.young = {}
+                method.old = {}
+
+    def keep(self, str name not None, bytes params, bytes result not None):
+        cdef Method method = self._methods.get(name)
+        if method is None or not method.keeps:
+            return
+        if params is None or _is_empty(params):
+            method.bare = result
+        else:
+            self._keep(method, params, result)
+
+    cdef int _keep(self, Method method, bytes params, bytes result) except -1:
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(params) + PyBytes_GET_SIZE(result) + KEPT_OVERHEAD
+        if PyBytes_GET_SIZE(params) > KEY_BYTES_MAX or size > self._bytes_max // SHARES:
+            return 0
+        self._count_kept(size)
+        method.young[params] = result
+        self.is_kept = True
+        return 0
+
+    cdef int _count_kept(self, Py_ssize_t size) except -1:
+        """Two generations: what was asked for since the last change of them outlives the next one."""
+        cdef Method method
+        self._kept_bytes += size
+        if self._kept_bytes > self._bytes_max // 2:
+            self._kept_bytes = size
+            self._packed = {}
+            for method in self._methods.values():
+                if method.keeps:
+                    method.old = method.young
+                    method.young = {}
+        return 0
+
+    cdef void _count_look_up(self, Method method, bint is_hit) noexcept:
+        if is_hit:
+            self.hit_count += 1
+        elif method.keeps:
+            self.miss_count += 1
+
+    @property
+    def kept_bytes(self):
+        return self._kept_bytes
+
+    cdef Packed pack(self, bytes result):
+        cdef Packed packed = self._packed.get(result)
+        if packed is None:
+            packed = Packed(result, self._blocks_of(result))
+            self._count_kept(PyBytes_GET_SIZE(packed.blocks) + KEPT_OVERHEAD)
+            self._packed[result] = packed
+        return packed
+
+    def result(self, str name not None, bytes params, view):
+        cdef Method method = self._methods.get(name)
+        if method is None:
+            return None
+        if params is None or _is_empty(params):
+            return self.bare_of(method)
+        return self.result_of(method, PyBytes_AS_STRING(params), PyBytes_GET_SIZE(params), view)
+
+    cdef bytes bare_of(self, Method method):
+        """The result of a call without params."""
+        self.is_kept = True
+        self._count_look_up(method, method.bare is not None)
+        return method.bare
+
+    cdef bytes result_of(self, Method method, const char *text, Py_ssize_t length, object view):
+        """The result of a call with params."""
+        cdef bytes params = None
+        cdef object found
+        cdef tuple arguments
+        self.is_kept = True
+        if method.keeps and length <= KEY_BYTES_MAX:
+            params = PyBytes_FromStringAndSize(text, length)
+            found = method.young.get(params)
+            if found is not None:
+                self.hit_count += 1
+                return <bytes>found
+            found = method.old.get(params)
+            self._count_look_up(method, found is not None)
+            if found is not None:
+                self._keep(method, params, <bytes>found)
+                return <bytes>found
+        if method.handler is None or view is None:
+            return None
+        arguments = read_params(method.shape, text, text + length, view, self._tip, method.items_max)
+        if arguments is None:
+            return None
+        try:
+            if PyBytes_AS_STRING(method.shape)[0] == c"b" and type(arguments[1]) is bytes:
+                arguments = self._with_number(arguments)
+                if arguments is None:
+                    return None
+            found = method.handler(*arguments)
+        except Exception:  # the strict path meets it again, and answers with the error
+            return None
+        if found is None:
+            found = b""
+        elif len(found) > self._result_bytes_max:
+            return None
+        self.is_kept = False
+        if params is not None:
+            self._keep(method, params, <bytes>found)
+        return <bytes>found
+
+    cdef tuple _with_number(self, tuple arguments):
+        """The number of the block in place of its hash; None if there is no such block."""
+        number = self._numbers.get(arguments[1])
+        if number is None:
+            number = self._find_block(arguments[0], arguments[1])
+            if number is None:
+                return None
+            if len(self._numbers) >= NUMBERS_MAX:
+                self._numbers.clear()
+            self._numbers[arguments[1]] = number
+        return (arguments[0], number) + arguments[2:]
+
+
+cdef bint _is_empty(bytes params) except -1:
+    """Whether an array has nothing in it."""
+    cdef const char *text = PyBytes_AS_STRING(params)
+    cdef const char *end = text + PyBytes_GET_SIZE(params)
+    return skip_blanks(text + 1, end) == end - 1
+
+
+cdef inline size_t _hash(const char *name, Py_ssize_t length) noexcept nogil:
+    """Names differ in their length or in their last eight characters, nearly always."""
+    cdef uint64_t word = 0
+    if length >= 8:
+        memcpy(&word, name + length - 8, 8)
+    return <size_t>(((word ^ <uint64_t>length) * HASH_FACTOR) >> 40)

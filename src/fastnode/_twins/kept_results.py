@@ -1,0 +1,163 @@
+"""Results of calls, kept or made, in plain Python: the readable form of the kept_results kernel.
+
+The stub ``fastnode/_ext/kept_results.pyi`` says what everything does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from fastnode._twins import usual_params
+from fastnode._twins.packed import Packed
+
+__all__ = ["KeptResults"]
+
+_NO_PARAMS: Final = re.compile(rb"\[[ \t\n\r]*\]")
+#: Results of longer params are not kept.
+_KEY_BYTES_MAX: Final = 512
+#: Of a kept result beside its bytes.
+_KEPT_OVERHEAD: Final = 200
+#: No result takes more than this share of the memory.
+_SHARES: Final = 16
+
+
+class _Method:
+    """What is known of a method, and the results that are kept of it."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        keeps: bool,
+        shape: bytes | None,
+        handler: Callable[..., bytes | None] | None,
+        items_max: int,
+    ) -> None:
+        self.name = name
+        self.keeps = keeps
+        self.shape = shape
+        self.handler = handler
+        self.items_max = items_max
+        self.bare: bytes | None = None
+        self.young: dict[bytes, bytes] = {}
+        self.old: dict[bytes, bytes] = {}
+
+
+class KeptResults:
+    def __init__(
+        self,
+        *,
+        bytes_max: int,
+        result_bytes_max: int,
+        find_block: Callable[..., int | None],
+        blocks_of: Callable[[bytes], bytes],
+    ) -> None:
+        self._bytes_max = bytes_max
+        self._result_bytes_max = result_bytes_max
+        self._find_block = find_block
+        self._blocks_of = blocks_of
+        self._methods: dict[str, _Method] = {}
+        self._packed: dict[bytes, Packed] = {}
+        self._tip = 0
+        self.kept_bytes = 0
+        self.is_kept = False
+        self.hit_count = self.miss_count = 0
+
+    def add_method(
+        self,
+        name: str,
+        *,
+        keeps: bool,
+        shape: bytes | None,
+        handler: Callable[..., bytes | None] | None,
+        items_max: int,
+    ) -> None:
+        self._methods[name] = _Method(name, keeps=keeps, shape=shape, handler=handler, items_max=items_max)
+
+    def forget(self, tip: int) -> None:
+        self._tip = tip
+        self.kept_bytes = 0
+        self._packed = {}
+        for method in self._methods.values():
+            method.bare, method.young, method.old = None, {}, {}
+
+    def keep(self, name: str, params: bytes | None, result: bytes) -> None:
+        method = self._methods.get(name)
+        if method is None or not method.keeps:
+            return
+        if params is None or _NO_PARAMS.fullmatch(params):
+            method.bare = result
+        else:
+            self._keep(method, params, result)
+
+    def _keep(self, method: _Method, params: bytes, result: bytes) -> None:
+        size = len(params) + len(result) + _KEPT_OVERHEAD
+        if len(params) > _KEY_BYTES_MAX or size > self._bytes_max // _SHARES:
+            return
+        self._count_kept(size)
+        method.young[params] = result
+        self.is_kept = True
+
+    def _count_kept(self, size: int) -> None:
+        self.kept_bytes += size
+        if self.kept_bytes > self._bytes_max // 2:
+            self.kept_bytes = size
+            self._packed = {}
+            for each in self._methods.values():
+                each.old, each.young = each.young, {}
+
+    def _count_look_up(self, method: _Method, *, is_hit: bool) -> None:
+        if is_hit:
+            self.hit_count += 1
+        elif method.keeps:
+            self.miss_count += 1
+
+    def pack(self, result: bytes) -> Packed:
+        packed = self._packed.get(result)
+        if packed is None:
+            packed = Packed(result, self._blocks_of(result))
+            self._count_kept(len(packed.blocks) + _KEPT_OVERHEAD)
+            self._packed[result] = packed
+        return packed
+
+    def result(self, name: str, params: bytes | None, view: Any) -> bytes | None:
+        self.is_kept = True
+        method = self._methods.get(name)
+        if method is None:
+            return None
+        if params is None or _NO_PARAMS.fullmatch(params):
+            self._count_look_up(method, is_hit=method.bare is not None)
+            return method.bare
+        if method.keeps and len(params) <= _KEY_BYTES_MAX:
+            self._count_look_up(method, is_hit=params in method.young or params in method.old)
+        if params in method.young:
+            return method.young[params]
+        if params in method.old:
+            result = method.old[params]
+            self._keep(method, params, result)
+            return result
+        return self._make(method, params, view)
+
+    def _make(self, method: _Method, params: bytes, view: Any) -> bytes | None:
+        if method.handler is None or method.shape is None or view is None:
+            return None
+        values = usual_params.read(method.shape, params, self._tip, method.items_max)
+        if values is None:
+            return None
+        try:
+            if method.shape[0] == ord("b") and isinstance(values[0], bytes):
+                number = self._find_block(view, values[0])
+                if number is None:
+                    return None
+                values = (number, *values[1:])
+            result = method.handler(view, *values) or b""
+        except Exception:  # noqa: BLE001 - the strict path meets it again, and answers with the error
+            return None
+        if len(result) > self._result_bytes_max:
+            return None
+        self.is_kept = False
+        if method.keeps:
+            self._keep(method, params, result)
+        return result

@@ -1,0 +1,153 @@
+"""Results of calls: what is kept, for how long, and what is made at once."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from fastnode._twins import kept_results as twin
+from fastnode.kernels import kept_results as kernel
+
+MODULES = [kernel, twin]
+VIEW = "the view"
+HASH = bytes(31) + b"\x07"
+HASH_TEXT = b'"0x%064x"' % 7
+
+
+class Handlers:
+    """What direct handlers were asked, and what they say."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+
+    def double(self, view: Any, number: int) -> bytes | None:
+        self.asked.append((view, number))
+        if number == 13:
+            raise RuntimeError("not this one")
+        return None if number == 0 else b"%d" % (2 * number)
+
+    def fill(self, view: Any, number: int) -> bytes:
+        return b"x" * number
+
+
+def make(module: Any, handlers: Handlers, *, bytes_max: int = 1 << 20) -> Any:
+    results = module.KeptResults(
+        bytes_max=bytes_max,
+        result_bytes_max=5000,
+        find_block=lambda view, block_hash: 7 if block_hash == HASH else None,
+        blocks_of=lambda result: result,
+    )
+    results.add_method("node_double", keeps=True, shape=b"b", handler=handlers.double, items_max=0)
+    results.add_method("node_redouble", keeps=False, shape=b"b", handler=handlers.double, items_max=0)
+    results.add_method("node_fill", keeps=True, shape=b"b", handler=handlers.fill, items_max=0)
+    results.add_method("node_given", keeps=True, shape=None, handler=None, items_max=0)
+    results.forget(106)
+    return results
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_result_is_made_once_and_kept(module: Any) -> None:
+    handlers = Handlers()
+    results = make(module, handlers)
+    for _ in range(3):
+        assert results.result("node_double", b"[21]", VIEW) == b"42"
+        assert results.is_kept
+    assert handlers.asked == [(VIEW, 21)]
+    assert (results.hit_count, results.miss_count) == (2, 1)
+    results.forget(107)
+    assert results.result("node_double", b"[21]", None) is None
+    assert results.result("node_double", b'["latest"]', VIEW) == b"214"
+    assert results.kept_bytes > 0
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_result_that_is_not_kept_is_made_each_time(module: Any) -> None:
+    handlers = Handlers()
+    results = make(module, handlers)
+    for _ in range(3):
+        assert results.result("node_redouble", b"[21]", VIEW) == b"42"
+        assert not results.is_kept
+    assert len(handlers.asked) == 3
+    results.keep("node_redouble", b"[21]", b"43")
+    assert results.result("node_redouble", b"[21]", VIEW) == b"42"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_what_is_not_found_is_an_empty_result(module: Any) -> None:
+    results = make(module, Handlers())
+    assert results.result("node_double", b"[0]", VIEW) == b""
+    assert results.result("node_double", b"[0]", None) == b""
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_block_is_asked_for_by_its_number(module: Any) -> None:
+    handlers = Handlers()
+    results = make(module, handlers)
+    assert results.result("node_double", b"[%b]" % HASH_TEXT, VIEW) == b"14"
+    assert results.result("node_double", b'["0x%064x"]' % 8, VIEW) is None
+    assert handlers.asked == [(VIEW, 7)]
+
+
+@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("node_unknown", b"[1]"), ("node_double", b"[13]"), ("node_double", b'["proven"]'), ("node_double", b"[]"),
+        ("node_double", None), ("node_given", b"[1]"), ("node_fill", b"[5001]"), ("", b"[1]"), ("node_doubl", b"[1]"),
+    ],
+)  # fmt: skip
+def test_the_rest_is_left_to_others(module: Any, name: str, params: bytes | None) -> None:
+    assert make(module, Handlers()).result(name, params, VIEW) is None
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_results_of_others_are_kept_by_the_text_of_their_params(module: Any) -> None:
+    results = make(module, Handlers())
+    results.keep("node_given", None, b"bare")
+    results.keep("node_given", b'["proven"]', b"1")
+    results.keep("node_unknown", None, b"?")
+    assert results.result("node_given", b"[ ]", None) == b"bare"
+    assert results.result("node_given", None, None) == b"bare"
+    assert results.result("node_given", b'["proven"]', None) == b"1"
+    assert results.result("node_given", b'[ "proven"]', None) is None
+    results.keep("node_given", b"[\n]", b"barer")
+    assert results.result("node_given", b"[]", None) == b"barer"
+    long = b'["%b"]' % (b"x" * 600)
+    results.keep("node_given", long, b"1")
+    assert results.result("node_given", long, None) is None
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_what_is_asked_for_again_outlives_what_is_not(module: Any) -> None:
+    results = make(module, Handlers(), bytes_max=40_000)
+    results.keep("node_given", b"[1]", b"wanted")
+    results.keep("node_given", b"[2]", b"unwanted")
+    for number in range(1000, 1200):
+        assert results.result("node_fill", b"[%d]" % number, VIEW) is not None
+        assert results.result("node_given", b"[1]", None) == b"wanted"
+        assert results.kept_bytes <= 20_000
+    assert results.result("node_given", b"[2]", None) is None
+    assert results.result("node_fill", b"[1000]", None) is None
+    results.keep("node_given", b"[3]", b"x" * 3000)  # more than its share
+    assert results.result("node_given", b"[3]", None) is None
+
+
+def test_kernel_and_twin_keep_the_same() -> None:
+    rng = random.Random(7)
+    first, second = (make(module, Handlers(), bytes_max=30_000) for module in MODULES)
+    for step in range(20_000):
+        name = rng.choice(["node_double", "node_redouble", "node_fill", "node_given"])
+        number = rng.choice([rng.randrange(20), rng.randrange(1000, 1100)])
+        params = b"[%d]" % number if rng.random() < 0.95 else None
+        if rng.random() < 0.05:
+            for results in (first, second):
+                results.keep(name, params, b"kept %d" % step)
+        elif rng.random() < 0.001:
+            first.forget(step)
+            second.forget(step)
+        view = rng.choice([VIEW, None])
+        assert first.result(name, params, view) == second.result(name, params, view)
+        assert (first.is_kept, first.kept_bytes) == (second.is_kept, second.kept_bytes)
+        assert (first.hit_count, first.miss_count) == (second.hit_count, second.miss_count)
