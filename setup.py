@@ -23,6 +23,7 @@ C_SOURCES: dict[str, list[str]] = {
         "avm_gadget_operations.c",
         "avm_gadgets.c",
         "avm_host_operations.c",
+        "avm_inverse.c",
         "avm_memory.c",
         "avm_program.c",
         "avm_run.c",

@@ -1,32 +1,5 @@
 #include "avm_gadgets.h"
 
-/* ---- field ----------------------------------------------------------------------------------- */
-
-#define WINDOW_BITS 4
-#define WINDOW_POWERS (1 << WINDOW_BITS)
-#define WINDOWS (256 / WINDOW_BITS)
-
-/* The power p - 2, four bits of the exponent at a time. */
-element field_inverse(element a)
-{
-    /* In Montgomery form; bounds are kept by square() and multiply(): below 1.3 p. */
-    element power[WINDOW_POWERS];
-    power[1] = multiply(a, P64_R_SQUARED);
-    for (int i = 2; i < WINDOW_POWERS; i++)
-        power[i] = multiply(power[i - 1], power[1].limb);
-    element exponent = subtract(modulus(), (element){{2, 0, 0, 0}});
-    element result = power[exponent.limb[LIMBS - 1] >> (64 - WINDOW_BITS)]; /* not zero */
-    for (int window = WINDOWS - 2; window >= 0; window--) {
-        unsigned digit = exponent.limb[window * WINDOW_BITS / 64] >> window * WINDOW_BITS % 64 & (WINDOW_POWERS - 1);
-        for (int i = 0; i < WINDOW_BITS; i++)
-            result = square(result);
-        if (digit)
-            result = multiply(result, power[digit].limb);
-    }
-    static const uint64_t one[LIMBS] = {1, 0, 0, 0};
-    return less_modulus(multiply(result, one));
-}
-
 /* ---- SHA-256 --------------------------------------------------------------------------------- */
 
 #define SHA_ROUNDS 64
