@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import json
 import logging
 import re
 import socket
@@ -516,3 +517,40 @@ def test_a_second_node_that_swallows_requests_does_not_hold_up_the_chain(
                 chain.propose()
             node.wait_for(chain)
         assert time.monotonic() - begun < 8, "the deadline of one request is 10 s"
+
+
+# ---- what others may learn of it ---------------------------------------------------------------------------
+
+
+def test_nobody_learns_from_the_status_where_an_upstream_is(
+    tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
+) -> None:
+    address = upstream.url.removeprefix("http://")
+
+    def page_with_its_address(handler: Any, _body: bytes) -> bool:
+        handler.reply(f"<html>nginx at http://{address}/ is closed</html>".encode())
+        return True
+
+    def refusal_with_its_address(handler: Any, body: bytes) -> bool:
+        calls = json.loads(body)
+        error = {"code": -32000, "message": f"ask http://{address}/ later"}
+        answers = [{"jsonrpc": "2.0", "id": call["id"], "error": error} for call in as_list(calls)]
+        handler.reply(json.dumps(answers if isinstance(calls, list) else answers[0]).encode())
+        return True
+
+    with caught_up(tmp_path, chain, upstream) as node:
+        for disturbance, trace in ((page_with_its_address, "nginx at"), (refusal_with_its_address, "ask http://(its")):
+            with upstream.lock:
+                upstream.disturb = disturbance
+                chain.propose()
+            node.wait(lambda wanted=trace: wanted in json.dumps(node.follower.describe()))  # type: ignore[misc]
+            shown = json.dumps(node.follower.describe())
+            assert address not in shown
+            assert "127.0.0.1" not in shown
+            with upstream.lock:
+                upstream.disturb = lambda _handler, _body: False
+            node.wait_for(chain)
+
+
+def as_list(calls: Any) -> list[Any]:
+    return calls if isinstance(calls, list) else [calls]

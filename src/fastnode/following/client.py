@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
+from urllib.parse import urlsplit
 
 import aiohttp
 import orjson
@@ -31,6 +33,7 @@ _MIB: Final = 1 << 20
 _READ_BYTES: Final = 256 * 1024
 _ERROR_TEXT_MAX: Final = 2000
 _QUOTED_BYTES: Final = 40
+_QUOTED_TEXT_MAX: Final = 80
 #: Statuses by which a server says: not now.
 _BUSY: Final = frozenset(
     {
@@ -78,6 +81,7 @@ class RpcClient:
         headers: Mapping[str, str] | None = None,
     ) -> None:
         self._url = url
+        self._address = _address_of(url)
         self._headers = {"Content-Type": "application/json", **(headers or {})}
         self._network = network
         self._limits = limits or ClientLimits()
@@ -98,8 +102,9 @@ class RpcClient:
             answer = None
         if not isinstance(answer, dict | list):
             what = "its answer is not JSON" if status == HTTPStatus.OK else f"HTTP status {status}"
-            raise UpstreamFault(f"{what}: {body[:_QUOTED_BYTES]!r}")
-        return Reply(_in_order(answer, calls), len(body))
+            quoted = repr(body[: _QUOTED_BYTES + len(self._address)])
+            raise UpstreamFault(f"{what}: {_anonymous(quoted, self._address)[:_QUOTED_TEXT_MAX]}")
+        return Reply(_in_order(answer, calls, self._address), len(body))
 
     async def _post(self, body: bytes) -> tuple[int, float | None, bytes]:
         limits = self._limits
@@ -130,6 +135,16 @@ class RpcClient:
             return response.status, _retry_after(response.headers.get("Retry-After")), bytes(chunks)
 
 
+def _address_of(url: str) -> str:
+    """Host of a URL; empty if there is none."""
+    return urlsplit(url).hostname or ""
+
+
+def _anonymous(text: str, address: str) -> str:
+    """Without the address: the text may be seen by clients."""
+    return re.sub(re.escape(address) + r"(:[0-9]+)?", "(its address)", text, flags=re.IGNORECASE) if address else text
+
+
 def _encode(calls: Sequence[RpcCall]) -> bytes:
     requests = [
         {"jsonrpc": "2.0", "id": index, "method": method, "params": parameters}
@@ -138,10 +153,10 @@ def _encode(calls: Sequence[RpcCall]) -> bytes:
     return orjson.dumps(requests[0] if len(requests) == 1 else requests)
 
 
-def _in_order(answer: dict[str, Any] | list[Any], calls: Sequence[RpcCall]) -> list[Any]:
+def _in_order(answer: dict[str, Any] | list[Any], calls: Sequence[RpcCall], address: str) -> list[Any]:
     if isinstance(answer, dict):
         if "error" in answer and len(calls) > 1:
-            raise _rejection(answer["error"])
+            raise _rejection(answer["error"], address)
         answer = [answer]
     by_id: dict[Any, dict[str, Any]] = {}
     for entry in answer:
@@ -153,14 +168,15 @@ def _in_order(answer: dict[str, Any] | list[Any], calls: Sequence[RpcCall]) -> l
         if index not in by_id:
             raise UpstreamFault(f"it left {method} without an answer")
         entry = by_id[index]
-        answers.append(_rejection(entry["error"]) if "error" in entry else entry.get("result"))
+        answers.append(_rejection(entry["error"], address) if "error" in entry else entry.get("result"))
     return answers
 
 
-def _rejection(error: Any) -> UpstreamRejection:
+def _rejection(error: Any, address: str) -> UpstreamRejection:
     if not isinstance(error, dict) or not isinstance(error.get("code"), int):
         raise UpstreamFault("its answer is no JSON-RPC answer")
-    return UpstreamRejection(error["code"], str(error.get("message", ""))[:_ERROR_TEXT_MAX], error.get("data"))
+    message = _anonymous(str(error.get("message", ""))[:_ERROR_TEXT_MAX], address)
+    return UpstreamRejection(error["code"], message, error.get("data"))
 
 
 def _retry_after(value: str | None) -> float | None:
