@@ -135,8 +135,7 @@ class ScriptedL1:
                     number=number,
                     hash=digest,
                     parent_hash=head.hash,
-                    timestamp=max(head.timestamp, int(time.time())),
-                    **({"logs": ()} | changes),
+                    **({"logs": (), "timestamp": max(head.timestamp, int(time.time()))} | changes),
                 )
             )
             changes = {}

@@ -180,6 +180,8 @@ class L1Reader:
 
         Asked a second time L1 is looked at anew: what was said before did not fit, so it may have changed.
         """
+        if self._looks_done == 0:
+            self._look_again()
         inbox = self._inbox
         if inbox is None:
             return None

@@ -335,8 +335,15 @@ class UpstreamSource:
                 page = pending.popleft().result()
                 self._adapt(page)
                 yield from page.records
-                if page.failure is not None:
-                    raise page.failure
+                failure = page.failure
+                # What this frame holds, an exception's traceback holds: none of it may lead back to the exception, or
+                # the views that callers look at would stay until the garbage collector finds the circle.
+                del page
+                if failure is not None:
+                    try:
+                        raise failure
+                    finally:
+                        del failure
         finally:
             for future in pending:
                 future.cancel()
