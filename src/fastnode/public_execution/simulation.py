@@ -31,7 +31,7 @@ from fastnode.protocol.tx import Tx
 from fastnode.public_execution.answers import simulation_json
 from fastnode.public_execution.executor import BlockExecutor
 from fastnode.public_execution.results import ExecutionOptions
-from fastnode.public_execution.state import ViewState
+from fastnode.public_execution.state import BaseState, ViewState
 from fastnode.public_execution.transaction import ExecutableTx
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class LocalSimulator:
         except DecodeError as error:
             raise InvalidParams(f"Invalid params: tx (parameter 1) is no transaction: {error}") from None
         block = self.next_block(view)
-        executor = BlockExecutor(ViewState(view), block, options=self._execution)
+        executor = BlockExecutor(self._base_state(tx, view), block, options=self._execution)
         deadline = time.monotonic() + self._timeout_s
         with self._counted(executor):
             try:
@@ -154,6 +154,9 @@ class LocalSimulator:
             fee_recipient=ZERO_FIELD,
             gas_fees=self._fees(view),
         )
+
+    def _base_state(self, _tx: Tx, view: View) -> BaseState:
+        return ViewState(view)
 
     @contextmanager
     def _counted(self, executor: BlockExecutor) -> Iterator[None]:
