@@ -23,6 +23,7 @@ from typing import Any, Final, cast
 from fastnode.admin.api_key import ApiKeyGuard, introduce
 from fastnode.admin.configuration import NodeConfiguration
 from fastnode.admin.effects import configuration_of, connect_mempool, connect_polling
+from fastnode.admin.same_origin import SameOriginGuard
 from fastnode.admin.validators import Validators
 from fastnode.archiver.chain_import import adopt_chain_file
 from fastnode.archiver.ingest import Ingestor
@@ -355,6 +356,7 @@ class Node:
             self._hold_off = HoldOff(settings.rpc_holdoff_ms / 1000)
         configuration = self._open_configuration(data)
         validators = await asyncio.to_thread(Validators, settings.key_store_directory, configuration)
+        self._resources.callback(validators.close)
         self._resources.callback(self._watching.close)
         await asyncio.to_thread(self._watching.open, data.directory.path, data.store.chain, configuration)
         methods = public_methods(
@@ -380,7 +382,7 @@ class Node:
         self.admin = self._server(operator_methods, settings.admin_host, settings.admin_port, headers)
         key = admin_key_of(settings)
         guard = ApiKeyGuard.of(key, open_paths(settings.api_prefix))
-        self.admin.set_guard(guard)
+        self.admin.set_guard(guard or SameOriginGuard())
         self.admin.set_pages(self._status_page(self.public, self.admin, ingestor, guard))
         await _listen(self.admin, settings.admin_port, "--admin-port")
         introduce(key)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.admin.signers import remote_signer
 from tests.admin.test_keystore import (
     ADDRESS_0,
     ADDRESS_1,
@@ -17,7 +18,6 @@ from tests.admin.test_keystore import (
     KEY_1,
     MNEMONIC,
     REMOTE,
-    URL,
     store,
     validator,
 )
@@ -37,7 +37,7 @@ class Keys:
         self.file = file
         self.write(document)
         self.configuration = NodeConfiguration(settings or Settings())
-        self.validators = Validators(file, self.configuration)
+        self.validators = Validators(file, self.configuration, probe_pauses_s=())
 
     def write(self, document: Any) -> None:
         self.file.write_text(json.dumps(document))
@@ -90,10 +90,13 @@ def test_attesters_are_added_removed_and_replaced(keys: Keys) -> None:
 
 
 def test_coinbase_fee_recipient_and_publishers_are_taken_over(tmp_path: Path) -> None:
-    keys = Keys(tmp_path / "keystore.json", store(validator(KEY_0, publisher=[KEY_1, REMOTE]), remoteSigner=URL))
-    recipient = "0x" + "0d" * 32
-    changed = validator(KEY_0, publisher=REMOTE, coinbase=COINBASE, feeRecipient=recipient)
-    keys.reload(store(changed, remoteSigner=URL))
+    with remote_signer(REMOTE) as signer:
+        old = store(validator(KEY_0, publisher=[KEY_1, REMOTE]), remoteSigner=signer.url)
+        keys = Keys(tmp_path / "keystore.json", old)
+        recipient = "0x" + "0d" * 32
+        changed = validator(KEY_0, publisher=REMOTE, coinbase=COINBASE, feeRecipient=recipient)
+        keys.reload(store(changed, remoteSigner=signer.url))
+        keys.validators.close()
     found = keys.validators.of(ADDRESS_0)
     assert found is not None
     assert (found.coinbase, found.fee_recipient) == (COINBASE.lower(), recipient)

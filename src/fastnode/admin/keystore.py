@@ -96,6 +96,14 @@ class Keystore:
         return tuple(validator.address for validator in self.validators)
 
     @property
+    def remote_signers(self) -> frozenset[RemoteSigner]:
+        """Everybody else who is to sign for it."""
+        signers: list[Signer] = [*self.slashers, *(() if self.prover is None else self.prover.publishers)]
+        for validator in self.validators:
+            signers += (validator.attester, *validator.publishers)
+        return frozenset(signer for signer in signers if isinstance(signer, RemoteSigner))
+
+    @property
     def publishers(self) -> frozenset[str]:
         """Addresses of everybody who publishes for a validator."""
         return frozenset(signer.address for validator in self.validators for signer in validator.publishers)

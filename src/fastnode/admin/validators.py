@@ -5,7 +5,9 @@ What a reload takes over and what it does not (service specification, nodeAdmin_
     taken over      attester keys, added, removed or replaced; coinbase, fee recipient and publishers of each validator
     not taken over  the L1 publishers themselves, the prover's keys, the connections to the signing database
 
-So a validator may only name publishers that were there at the start.  One that names none publishes with its
+Before anything is taken over, remote signers must answer and hold the addresses that name them.
+
+A validator may only name publishers that were there at the start.  One that names none publishes with its
 attester key, a new one too: the specification says so, where release 4.1.2 refuses it.
 """
 
@@ -13,10 +15,12 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 from fastnode.admin.configuration import NodeConfiguration
 from fastnode.admin.keystore import Keystore, ValidatorKeys, load_keystore
+from fastnode.admin.remote_signers import PAUSES_S, probe_signers
 from fastnode.errors import KeystoreError, ServerError
 from fastnode.observability.logs import fields
 
@@ -37,8 +41,17 @@ class Validators:
     The keys of a moment are one immutable :class:`Keystore`, replaced as a whole.
     """
 
-    def __init__(self, path: Path | None, configuration: NodeConfiguration) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        configuration: NodeConfiguration,
+        *,
+        probe_pauses_s: Sequence[float] = PAUSES_S,
+    ) -> None:
         self._path = path
+        self._probe_pauses_s = probe_pauses_s
+        self._stop = threading.Event()
+        self._probing: threading.Thread | None = None
         self._configuration = configuration
         self._lock = threading.Lock()
         self.keystore: Keystore | None = None
@@ -49,6 +62,27 @@ class Validators:
             self._publishers = keystore.publishers
             self._take_over(keystore)
             logger.info("keystore", extra=fields(path=path, validators=len(keystore.validators)))
+            self._probe_later(keystore)
+
+    def close(self) -> None:
+        """Nobody waits for a remote signer any longer.  May be called more than once."""
+        self._stop.set()
+        if self._probing is not None:
+            self._probing.join()
+
+    def _probe_later(self, keystore: Keystore) -> None:
+        """The node reads the chain without them: at the start a remote signer that is away is worth a line."""
+
+        def probe() -> None:
+            try:
+                probe_signers(keystore.remote_signers, self._stop, pauses_s=self._probe_pauses_s)
+            except KeystoreError as error:
+                if not self._stop.is_set():
+                    logger.warning("a remote signer is of no use", extra=fields(reason=str(error)))
+
+        if keystore.remote_signers:
+            self._probing = threading.Thread(target=probe, name="fastnode-signers")
+            self._probing.start()
 
     @property
     def _is_enabled(self) -> bool:
@@ -74,6 +108,10 @@ class Validators:
                 raise ServerError(str(error)) from None
             for validator in keystore.validators:
                 self._require_known_publishers(validator)
+            try:
+                probe_signers(keystore.remote_signers, self._stop, pauses_s=self._probe_pauses_s)
+            except KeystoreError as error:
+                raise ServerError(f"Cannot reload keystore: {error}") from None
             before = set(self.keystore.addresses) if self.keystore is not None else set()
             self._take_over(keystore)
         after = set(keystore.addresses)
