@@ -14,12 +14,13 @@ from fastnode.admin.api_key import HASH_FILE
 from fastnode.admin.validators import NO_KEYSTORE
 
 
-def ask(node: Any, method: str, *params: object, key: str | None = None) -> tuple[int, Any]:
+def ask(node: Any, method: str, *params: object, key: str | None = None, origin: str | None = None) -> tuple[int, Any]:
     """HTTP status and JSON of an answer of the admin port."""
     connection = http.client.HTTPConnection("127.0.0.1", node.admin_port, timeout=30)
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
     try:
-        connection.request("POST", "/", body, {} if key is None else {"x-api-key": key})
+        headers = {"x-api-key": key, "Origin": origin}
+        connection.request("POST", "/", body, {name: value for name, value in headers.items() if value is not None})
         response = connection.getresponse()
         return response.status, json.loads(response.read())
     finally:
@@ -51,6 +52,15 @@ def test_a_key_that_is_shown_once_opens_the_admin_port_after_every_start(
     node = start_node(*arguments, "--disable-admin-api-key").wait_until_serving()
     assert ask(node, "node_nothing")[0] == 200
     assert (tmp_path / "data" / HASH_FILE).exists()
+    assert node.stop() == 0
+
+
+def test_without_a_key_the_pages_of_other_sites_are_refused(start_node: Callable[..., Any], short_chain: Path) -> None:
+    node = start_node("--chain-file", short_chain, "--disable-admin-api-key").wait_until_serving()
+    status, answer = ask(node, "nodeAdmin_getConfig", origin="https://evil.example")
+    assert status == 403
+    assert "pages of other sites" in answer["error"]["message"]
+    assert ask(node, "nodeAdmin_getConfig", origin=f"http://127.0.0.1:{node.admin_port}")[0] == 200
     assert node.stop() == 0
 
 
