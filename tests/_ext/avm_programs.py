@@ -95,26 +95,52 @@ assert set(WANTED) == set(FORMS)
 #: Ends of the program, and what costs most of the gas of a short one.
 RARE = ("RETURN", "REVERT", "INTERNALRETURN", "KECCAKF1600", "SHA256COMPRESSION", "DEBUGLOG")
 NAMES = tuple(WANTED)
-WEIGHTS = tuple(1 if name in RARE else 4 for name in NAMES)
+OFTEN = ("CALL", "STATICCALL", "TORADIXBE", "SHL", "SHR")
+WEIGHTS = tuple(1 if name in RARE else 8 if name in OFTEN else 4 for name in NAMES)
 
 #: Those that halt on field elements.
 NO_FIELDS = ("DIV", "AND", "OR", "XOR", "NOT", "SHL", "SHR")
 
 EDGES = {
     FF: (0, 1, 2, MODULUS - 1, MODULUS - 2, 1 << 128, (1 << 160) - 1, 1 << 160, *CONTRACTS, *LEAVES),
-    U32: (*range(1, 17), 2, 2, 3, 3, 4, 0, 40, 256, 1000, 30_000, 60_000, 70_000, (1 << 32) - 1, (1 << 32) - 4),
-    U8: (*range(8), 9, 255),
+    U32: (
+        *range(1, 17),
+        2,
+        2,
+        3,
+        3,
+        4,
+        0,
+        40,
+        32,
+        64,
+        161,
+        253,
+        254,
+        256,
+        1000,
+        30_000,
+        60_000,
+        70_000,
+        (1 << 32) - 1,
+        (1 << 32) - 4,
+    ),
+    U8: (*range(8), 8, 9, 255),
+    U16: (0, 1, 15, 16, 17, 65_535),
+    U128: (0, 1, 127, 128, 129, 1 << 64, (1 << 128) - 1),
     U64: (0, 1, 2, 127, 128, 129, (1 << 36) - 1, 1 << 36, (1 << 42) - 1, 1 << 42, (1 << 64) - 1),
 }
 
 
 #: Cells of addresses that can be called.
 CALLABLE = {7: CONTRACTS[1], 8: CONTRACTS[2]}
+#: Cells of gas that lets a call come to something.
+CALL_GAS = {23: 30_000, 24: 200_000}
 #: Cells of points of the curve, and the points: the generator, its double, its negative.
 POINTS = ((1, 2), (3, 4), (1, 6))
 GENERATOR_Y = 17631683881184975370165255887551781615748388533673675138860
 DOUBLE = add_points((1, GENERATOR_Y, 0), (1, GENERATOR_Y, 0))
-FIXED_VALUES = CALLABLE | {1: 1, 2: GENERATOR_Y, 3: DOUBLE[0], 4: DOUBLE[1], 6: MODULUS - GENERATOR_Y}
+FIXED_VALUES = CALLABLE | CALL_GAS | {1: 1, 2: GENERATOR_Y, 3: DOUBLE[0], 4: DOUBLE[1], 6: MODULUS - GENERATOR_Y}
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +236,7 @@ def _instruction(source: random.Random) -> tuple[str, list[int], int, int]:
     if name == "ECADD" and source.random() < 0.9:
         operands[0:2], operands[3:5] = source.choice(POINTS), source.choice(POINTS)
     if name in ("CALL", "STATICCALL") and source.random() < 0.8:
-        operands[2] = source.choice(list(CALLABLE))
+        operands[:3] = *source.choices(list(CALL_GAS), k=2), source.choice(list(CALLABLE))
     mode = 0
     if source.random() < 0.2:
         mode = source.randrange(1 << 8 * layout.mode_width) & source.randrange(1 << 8 * layout.mode_width)

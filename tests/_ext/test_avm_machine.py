@@ -161,6 +161,13 @@ def test_internal_calls_count_as_memory(avm: ModuleType) -> None:
 
 
 @every
+def test_internal_calls_of_a_call_that_has_ended_are_given_back(avm: ModuleType) -> None:
+    callee = assemble("INTERNALCALL", 5) + returning(0, 0)
+    repeated = 30 * calling(OTHER, l2_gas=1000) + returning(5, 1)
+    assert values(run(avm, repeated, callee, options={"memory_limit": 44 * 1024})) == [0]
+
+
+@every
 def test_a_machine_starts_each_execution_with_empty_memory(avm: ModuleType) -> None:
     program = assemble("MOV", 2000, 3000) + put(2000, U8, 7) + returning(3000, 1)
     machine = machine_for(avm, world_of(avm, program), memory_limit=23 * 1024)
