@@ -408,6 +408,27 @@ def test_many_threads_run_one_program_that_none_has_decoded(avm: ModuleType) -> 
         assert results == [[50]] * 4
 
 
+@every
+def test_other_threads_go_on_while_a_program_runs(avm: ModuleType) -> None:
+    machine = machine_for(avm, world_of(avm, endless()), deadline=time.monotonic() + 30)
+    ended: list[Exception] = []
+
+    def work() -> None:
+        try:
+            execute(machine, l2_gas=END - 1)
+        except ExecutionCancelled as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    for _ in range(10):
+        time.sleep(0.001)
+    assert thread.is_alive()
+    machine.cancel()
+    thread.join()
+    assert ended
+
+
 # ---- gadgets against other implementations ------------------------------------------------------------
 
 SHA_START = (0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19)
