@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 from collections.abc import Callable, Iterator
@@ -208,28 +209,65 @@ def test_a_stranger_is_not_found(view: ChainView) -> None:
     assert sentinel(view).validator_stats(view, bytes(20)) is None
 
 
-def test_proven_epochs_count_for_all_time(view: ChainView, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Proven:
-        """The view with its proven tip at the newest checkpoint."""
+class Proven:
+    """A view with its proven tip at the newest checkpoint."""
 
-        def __getattr__(self, name: str) -> Any:
-            return getattr(view, name)
+    def __init__(self, view: ChainView) -> None:
+        self._view = view
 
-        @property
-        def tips(self) -> Any:
-            import dataclasses
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._view, name)
 
-            return dataclasses.replace(view.tips, proven=view.tips.checkpointed)
+    @property
+    def tips(self) -> Any:
+        return dataclasses.replace(self._view.tips, proven=self._view.tips.checkpointed)
 
+
+def test_proven_epochs_count_for_all_time(view: ChainView) -> None:
+    proven: Any = Proven(view)
     watcher = sentinel(view, slots_later=20)
-    answer = watcher.validator_stats(Proven(), ADDRESSES[2])  # type: ignore[arg-type]
+    answer = watcher.validator_stats(proven, ADDRESSES[2])
     assert answer is not None
     performance = answer["allTimeProvenPerformance"]
     duration = view.chain.epoch_duration
     assert [item["epoch"] for item in performance] == sorted({slot // duration for slot in slots_of(view)})
     assert sum(item["total"] for item in performance) == CHECKPOINTS
     assert sum(item["missed"] for item in performance) == 3
-    assert sorted(watcher.proven_performance(Proven())) == [item["epoch"] for item in performance]  # type: ignore[arg-type]
+    assert sorted(watcher.proven_performance(proven)) == [item["epoch"] for item in performance]
+
+
+# ---- what L1 tells --------------------------------------------------------------------------------------------
+
+
+def test_who_l1_draws_is_judged_though_no_checkpoint_names_him(view: ChainView) -> None:
+    stranger = bytes(19) + b"\x05"
+    watcher = sentinel(view)
+    watcher.learn_from(lambda _epoch: (*ADDRESSES, stranger), lambda slot: ADDRESSES[slot % 2])
+    absent_one = watcher.validator_stats(view, stranger)
+    assert absent_one is not None
+    missed = absent_one["validator"]["missedAttestations"]
+    assert missed["count"] == missed["total"] == CHECKPOINTS
+    first = watcher.validator_stats(view, ADDRESSES[0])
+    assert first is not None
+    statuses = {item["slot"]: item["status"] for item in first["validator"]["history"]}
+    assert {statuses[slot] for slot in slots_of(view) if slot % 2 == 0} == {"checkpoint-mined"}
+    assert {statuses[slot] for slot in slots_of(view) if slot % 2} == {"attestation-sent"}
+
+
+def test_an_epoch_that_l1_says_has_no_committee_has_no_statistics(view: ChainView) -> None:
+    watcher = sentinel(view)
+    watcher.learn_from(lambda _epoch: (), lambda _slot: None)
+    assert watcher.validators_stats(view)["stats"] == {}
+
+
+def test_a_proven_epoch_is_not_counted_before_l1_has_told_its_committee(view: ChainView) -> None:
+    proven: Any = Proven(view)
+    known: list[int] = []
+    watcher = sentinel(view, slots_later=20)
+    watcher.learn_from(lambda epoch: ADDRESSES if epoch in known else None, lambda _slot: None)
+    assert watcher.proven_performance(proven) == {}
+    known += range(1000)
+    assert len(watcher.proven_performance(proven)) > 1
 
 
 # ---- the arithmetic --------------------------------------------------------------------------------------------

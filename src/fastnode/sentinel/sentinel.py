@@ -199,6 +199,8 @@ class Sentinel:
         for epoch in range(-(-oldest_slot // duration), end):
             if epoch in self._proven:
                 continue
+            if self.knows_l1 and self.committee_of(epoch) is None:
+                return  # L1 has not been asked for it yet; what is counted stays
             histories = self._histories(view, look, epoch * duration, (epoch + 1) * duration - 1)
             if histories:
                 self._proven[epoch] = {address: count_missed(history) for address, history in histories.items()}
