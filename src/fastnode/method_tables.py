@@ -22,6 +22,7 @@ from fastnode.rpc.contract_methods import methods as contract_methods
 from fastnode.rpc.fastnode_methods import methods as fastnode_methods
 from fastnode.rpc.log_methods import methods as log_methods
 from fastnode.rpc.methods import Method
+from fastnode.rpc.outbox_witness import OutboxRoot
 from fastnode.rpc.simulation_methods import methods as simulation_methods
 from fastnode.rpc.slash_methods import Slashing
 from fastnode.rpc.slash_methods import methods as slash_methods
@@ -56,6 +57,8 @@ class Services:
     questions: Questions | None = None
     #: Watches validators; None when that is not wanted.
     sentinel: Sentinel | None = None
+    #: Root of an epoch's messages on L1; None when L1 is not read.
+    outbox_root: OutboxRoot | None = None
 
     def is_pending_tx(self, tx_hash: bytes) -> bool:
         return self.mempool is not None and self.mempool.pool.is_waiting(tx_hash)
@@ -64,7 +67,9 @@ class Services:
 def public_methods(settings: Settings, services: Services) -> list[Method]:
     """Every method of the public port, of both method sets."""
     return [
-        *chain_methods(is_pending_tx=services.is_pending_tx, is_ready=services.is_ready),
+        *chain_methods(
+            is_pending_tx=services.is_pending_tx, is_ready=services.is_ready, outbox_root=services.outbox_root
+        ),
         *state_methods.METHODS,
         *log_methods(services.known_tags, tags_max=settings.rpc_max_tags, logs_max=settings.archiver_max_logs),
         *contract_methods(services.function_names, services.allow_list_extension),

@@ -39,6 +39,7 @@ from fastnode.following.service import Following
 from fastnode.following.sync_control import SyncControl
 from fastnode.ingestion import IngestionThread
 from fastnode.kernels import simple_request
+from fastnode.l1.service import L1Reader
 from fastnode.mempool.service import Mempool, MempoolOptions
 from fastnode.method_tables import Services, admin_methods, public_methods
 from fastnode.node_settings import (
@@ -264,6 +265,8 @@ class Node:
 
     def _open_following(self, store: ArchiverStore) -> Following | None:
         if self.settings.upstream_url is None:
+            if self.settings.l1_rpc_urls is not None:
+                logger.warning("L1 is not read: no node is followed (--upstream-url)")
             return None
         following = Following(self.settings, lambda: store.chain if store.has_chain else None)
         self._resources.callback(following.close)
@@ -344,6 +347,11 @@ class Node:
 
     # ---- RPC -------------------------------------------------------------------------------
 
+    @property
+    def _l1(self) -> L1Reader | None:
+        """None when L1 is not read."""
+        return None if self._following is None else self._following.l1
+
     async def _open_ports(self, data: ChainData, ingestor: Ingestor) -> None:
         settings = self.settings
         network = None if self._mempool is None else self._mempool.validator.rules.network
@@ -357,6 +365,9 @@ class Node:
         configuration = self._open_configuration(data)
         validators = await asyncio.to_thread(Validators, settings.key_store_directory, configuration)
         self._resources.callback(validators.close)
+        if self._l1 is not None:
+            committees = self._l1.committees
+            self._watching.learn_from(committees.committee_of, committees.proposer_of)
         self._resources.callback(self._watching.close)
         await asyncio.to_thread(self._watching.open, data.directory.path, data.store.chain, configuration)
         methods = public_methods(
@@ -370,6 +381,7 @@ class Node:
                 sync_status=self._sync_status,
                 questions=None if self._following is None else self._following.relay,
                 sentinel=self._watching.sentinel,
+                outbox_root=None if self._l1 is None else self._l1.outbox_root,
             ),
         )
         self.public = self._server(methods, settings.host, settings.port, headers)

@@ -51,6 +51,8 @@ MESSAGE_WAIT_S: Final = 5.0
 #: Asked again for the same messages within this time, the first answer was of no use.
 DOUBT_S: Final = 30.0
 _DOUBTS_MAX: Final = 256
+#: Outbox roots that are kept until the next L1 block.
+ROOTS_MAX: Final = 256
 #: Messages come into the Inbox this many checkpoints before their own is proposed, at most.
 INBOX_LEAD: Final = 3
 
@@ -107,6 +109,7 @@ class L1Reader:
         self._reason: str | None = "L1 has not been asked yet"
         self._reason_since = time.monotonic()
         self._refusal: str | None = None
+        self._roots: dict[int, tuple[bytes, bytes]] = {}  # by epoch: L1 block, root
         self._asked: OrderedDict[int, float] = OrderedDict()
         self.committees = Committees(options.committee_epochs)
         self.fees: FeeSource = L1FeeSource(self._newest_fees, lambda: self._slot_duration)
@@ -214,10 +217,20 @@ class L1Reader:
 
     def outbox_root(self, epoch: int) -> bytes:
         """Root of an epoch's messages to L1, zero if there is none yet.  UpstreamUnavailable."""
-        facts = self._facts
-        if facts is None:
+        facts, state = self._facts, self._state
+        if facts is None or state is None:
             raise UpstreamUnavailable("L1 has not answered yet")
-        return self._client.run(lambda endpoint: outbox_root(endpoint, facts, epoch))
+        with self._changed:
+            kept = self._roots.get(epoch)
+        # Clients must not be able to spend what a provider grants.
+        if kept is not None and kept[0] == state.head.hash:
+            return kept[1]
+        root = self._client.run(lambda endpoint: outbox_root(endpoint, facts, epoch))
+        with self._changed:
+            if len(self._roots) >= ROOTS_MAX:
+                self._roots.clear()
+            self._roots[epoch] = (state.head.hash, root)
+        return root
 
     @property
     def trouble(self) -> str | None:

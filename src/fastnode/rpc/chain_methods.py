@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from fastnode.errors import ServerError
 from fastnode.kernels import encode
-from fastnode.protocol.out_hash import l2_to_l1_witness
 from fastnode.rpc import chain_records as records
 from fastnode.rpc.chain_parameters import (
     BLOCK_INCLUDE_OPTIONS,
@@ -31,6 +29,7 @@ from fastnode.rpc.chain_parameters import (
 )
 from fastnode.rpc.lookups import block_of_tip, checkpoint_of_tip, find_block, find_checkpoint
 from fastnode.rpc.methods import Call, Method, Parameter, Signature, Usual, common
+from fastnode.rpc.outbox_witness import OutboxRoot, witness_method
 from fastnode.rpc.parameters import BLOCK_HASH, FIELD, TX_HASH, Integer
 
 if TYPE_CHECKING:
@@ -311,57 +310,6 @@ def _get_l2_to_l1_messages(call: Call, epoch: int) -> bytes:
     return call.view.chain.l2_to_l1_messages_json(epoch)
 
 
-def _get_l2_to_l1_membership_witness(
-    call: Call, tx_hash: bytes, message: bytes, message_index: int | None = None
-) -> bytes | None:
-    """L2ToL1MembershipWitness against the root that the epoch's last proven checkpoint put on L1."""
-    chain = call.view.chain
-    location = chain.tx_location(tx_hash)
-    block = None if location is None else chain.block_info(location.block_number)
-    if location is None or block is None:
-        return None
-    epoch = block.slot_number // chain.chain.epoch_duration
-    proven = checkpoint_of_tip(chain, "proven")
-    covered = [number for number in chain.checkpoint_numbers_of_epoch(epoch) if number <= proven]
-    if block.checkpoint_number not in covered:
-        return None
-    messages = [_messages_of_checkpoint(chain, checkpoint) for checkpoint in _stored_checkpoints(chain, covered)]
-    position = (covered.index(block.checkpoint_number), block.index_within_checkpoint, location.index_in_block)
-    of_tx = messages[position[0]][position[1]][position[2]]
-    witness = l2_to_l1_witness(messages, *position, _place_in_tx(of_tx, message, message_index))
-    return b'{"epochNumber":%d,"numCheckpointsInEpoch":%d,"root":"%b","leafIndex":"%d","siblingPath":"%b"}' % (
-        epoch,
-        len(covered),
-        encode.to_hex(witness.root),
-        witness.leaf_index,
-        encode.to_base64(witness.sibling_path_buffer()),
-    )
-
-
-def _messages_of_checkpoint(chain: ChainView, checkpoint: StoredCheckpoint) -> list[list[list[bytes]]]:
-    blocks = range(checkpoint.start_block, checkpoint.last_block + 1)
-    return [chain.l2_to_l1_messages_of_block(number) or [] for number in blocks]
-
-
-def _place_in_tx(messages: list[bytes], message: bytes, index: int | None) -> int:
-    """The place of ``message`` among those of its transaction, which must be without doubt."""
-    text = encode.to_hex(message).decode()
-    if index is not None:
-        if index >= len(messages) or messages[index] != message:
-            raise ServerError(f"Message at index {index} in tx does not match the expected message {text}")
-        return index
-    places = [place for place, candidate in enumerate(messages) if candidate == message]
-    if not places:
-        raise ServerError("The L2ToL1Message you are trying to prove inclusion of does not exist")
-    if len(places) > 1:
-        listed = ", ".join(map(str, places))
-        raise ServerError(
-            f"Multiple messages with the same value {text} found in tx (indices: {listed}). "
-            "Provide messageIndexInTx to disambiguate."
-        )
-    return places[0]
-
-
 # ---- the node -------------------------------------------------------------------------------
 
 
@@ -418,7 +366,6 @@ def _is_long_range(arguments: Sequence[Any]) -> bool:
 _FROM: Final = Integer(name="number", minimum=1, accepts_text=True)
 _LIMIT: Final = Integer(name="number", minimum=1, maximum=RANGE_LENGTH_MAX)
 _EPOCH: Final = Integer(name="number", minimum=0, accepts_text=True)
-_INDEX: Final = Integer(name="number", minimum=0)
 _TIP: Final = Parameter("tip", CHAIN_TIP, optional=True)
 
 
@@ -426,11 +373,12 @@ def methods(
     *,
     is_pending_tx: Callable[[bytes], bool] = lambda tx_hash: False,
     is_ready: Callable[[], bool] = lambda: True,
+    outbox_root: OutboxRoot | None = None,
 ) -> list[Method]:
     """All methods of this module.
 
     ``is_pending_tx`` says whether the pool holds a transaction (by its 32-byte hash); ``is_ready`` whether
-    the node considers itself able to serve.
+    the node considers itself able to serve; ``outbox_root`` is L1's word, None if L1 is not read.
     """
     receipts = _Receipts(is_pending_tx)
 
@@ -457,6 +405,7 @@ def methods(
             **common("IndexedTxEffect", Parameter("txHash", TX_HASH), may_be_absent=True),
         ),
         *_MESSAGE_METHODS,
+        witness_method(outbox_root),
         *_NODE_METHODS,
         Method(
             name="node_isReady",
@@ -662,21 +611,6 @@ _MESSAGE_METHODS: Final = [
         handler=_get_l2_to_l1_messages,
         in_thread=True,
         **common("Fr[][][][]", Parameter("epoch", _EPOCH)),
-    ),
-    Method(
-        name="node_getL2ToL1MembershipWitness",
-        summary="What L1 needs to consume an L2-to-L1 message; absent until its epoch is proven that far.",
-        handler=_get_l2_to_l1_membership_witness,
-        in_thread=True,
-        development=Signature(
-            "L2ToL1MembershipWitness",
-            (
-                Parameter("txHash", TX_HASH),
-                Parameter("message", FIELD),
-                Parameter("messageIndexInTx", _INDEX, optional=True),
-            ),
-            may_be_absent=True,
-        ),
     ),
 ]
 
