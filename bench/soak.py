@@ -183,7 +183,7 @@ def soak_keep_alive(node: ServerProcess, options: argparse.Namespace) -> list[Fo
             continue
         jitter = random.uniform(-REUSE_JITTER_S, REUSE_JITTER_S)
         heapq.heappush(due, (time.perf_counter() + announced + jitter, next(order), connected))
-    print(f"{reused} reuses {announced:g} s after the last answer, 1 ms more or less; {latest * 1e3:.1f} ms late at most")
+    print(f"{reused} reuses {announced:g} s after the last answer, 1 ms more or less; up to {latest * 1e3:.1f} ms late")
     return [Found(f"{lost} connections were lost", lost == 0 and reused == options.connections * options.cycles)]
 
 

@@ -48,6 +48,10 @@ class Workshop:
         self.filled += 1
         return b'"%b"' % (b"field " * (size // 6))
 
+    def hold_up(self, call: Call, milliseconds: int) -> bytes:
+        time.sleep(milliseconds / 1000)
+        return b"%d" % milliseconds
+
     def methods(self) -> list[Method]:
         number = Parameter("number", Integer(minimum=0))
         return [
@@ -55,6 +59,7 @@ class Workshop:
             Method(name="test_doubleInThread", summary="", handler=self.double, in_thread=True, **common("n", number)),
             Method(name="test_wait", summary="", handler=self.wait, in_thread=True, **common("number", number)),
             Method(name="test_fill", summary="", handler=self.fill, **common("string", number)),
+            Method(name="test_holdUp", summary="", handler=self.hold_up, **common("number", number)),
         ]
 
 

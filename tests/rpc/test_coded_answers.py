@@ -64,7 +64,10 @@ def test_a_result_is_compressed_once_for_all_ids_codings_and_batches(monkeypatch
     assert deflated == [RESULT]
 
 
-def test_what_is_kept_stays_within_its_bound_and_the_oldest_goes() -> None:
+def test_what_is_kept_stays_within_its_bound_and_the_oldest_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    deflated: list[bytes] = []
+    deflate = coded_answers._deflated
+    monkeypatch.setattr(coded_answers, "_deflated", lambda data: deflated.append(data) or deflate(data))
     coder = CodedAnswers(20_000)
     results = [orjson.dumps([f"{number:x}{'.' * 400}"] * 3) for number in range(500)]
     for number, result in enumerate(results):
@@ -73,9 +76,9 @@ def test_what_is_kept_stays_within_its_bound_and_the_oldest_goes() -> None:
         coder.encode(answer(number, results[0]), "gzip")
     assert coder.kept_bytes > 15_000
     assert coder.kept_bytes == sum(len(blocks) + coded_answers.ENTRY_BYTES for blocks in coder._kept.values())
-    kept = len(coder._kept)
-    coder.encode(answer(1, results[0]), "gzip")
-    assert len(coder._kept) == kept, "asked for again and again, so still kept"
+    assert deflated.count(results[0]) == 1, "asked for again and again, so still kept"
+    coder.encode(answer(1, results[1]), "gzip")
+    assert deflated.count(results[1]) == 2, "gone with time"
 
 
 def test_one_large_result_does_not_push_out_all_others() -> None:
