@@ -28,6 +28,7 @@ __all__ = [
     "simple_request",
     "tag_log",
     "usual_params",
+    "witness_text",
 ]
 
 #: True when this process runs on the pure-Python twins.
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
         simple_request,
         tag_log,
         usual_params,
+        witness_text,
     )
 else:
     append_tree = _load("append_tree")
@@ -71,3 +73,4 @@ else:
     simple_request = _load("simple_request")
     tag_log = _load("tag_log")
     usual_params = _load("usual_params")
+    witness_text = _load("witness_text")

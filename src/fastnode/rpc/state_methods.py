@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias, TypedDict
 
 from fastnode.errors import ServerError, UnknownBlock
-from fastnode.kernels import encode
+from fastnode.kernels import encode, witness_text
 from fastnode.protocol.fields import hex_text, int_from_field
 from fastnode.rpc.chain_parameters import MERKLE_TREE_ID, RELEASE_BLOCK, BlockReference, BlockReferenceKind
 from fastnode.rpc.lookups import find_block
@@ -24,10 +24,8 @@ from fastnode.rpc.view import View
 from fastnode.world_state.view import WorldStateView
 from fastnode.world_state.witnesses import (
     IndexedWitness,
-    membership_json,
     message_json,
     nullifier_json,
-    public_data_json,
 )
 
 __all__ = ["LEAVES_MAX", "METHODS", "reference_block"]
@@ -120,8 +118,7 @@ def public_storage_at(state: WorldStateView, block: int, contract: bytes, slot: 
 
 
 def nullifier_witness(state: WorldStateView, block: int, nullifier: bytes) -> bytes | None:
-    witness = state.nullifier_witness(nullifier, block)
-    return None if witness is None else nullifier_json(witness)
+    return state.nullifier_witness_json(nullifier, block)
 
 
 def get_low_nullifier_witness(call: Call, reference: BlockReference, nullifier: bytes) -> bytes:
@@ -137,7 +134,7 @@ def get_low_nullifier_witness(call: Call, reference: BlockReference, nullifier: 
 
 def _low_nullifier_witness(view: View, block: int, nullifier: bytes) -> bytes:
     """For a block in a form that the release set knows too."""
-    return nullifier_json(_state(view).low_nullifier_witness(nullifier, block))
+    return _state(view).low_nullifier_witness_json(nullifier, block)
 
 
 def _low_nullifier_witness_or_refusal(view: View, block: int, nullifier: bytes) -> bytes:
@@ -155,12 +152,12 @@ def _require_absent(witness: IndexedWitness, nullifier: bytes) -> None:
 
 def public_data_witness(state: WorldStateView, block: int, leaf_slot: bytes) -> bytes:
     """The leaf of a tree slot, or the leaf below it when nothing was ever written there."""
-    return public_data_json(state.public_data_witness(leaf_slot, block))
+    return state.public_data_witness_json(leaf_slot, block)
 
 
 def note_hash_witness(state: WorldStateView, block: int, note_hash: bytes) -> bytes | None:
     witness = state.note_hash_witness(note_hash, block)
-    return None if witness is None else membership_json(witness)
+    return None if witness is None else witness_text.membership(witness.index, witness.path)
 
 
 def message_witness(state: WorldStateView, block: int, message: bytes) -> bytes | None:
@@ -171,7 +168,7 @@ def message_witness(state: WorldStateView, block: int, message: bytes) -> bytes 
 def block_hash_witness(state: WorldStateView, block: int, block_hash: bytes) -> bytes | None:
     """A block before the reference block, in the archive that the reference block's header names."""
     witness = state.block_hash_witness(block_hash, block)
-    return None if witness is None else membership_json(witness)
+    return None if witness is None else witness_text.membership(witness.index, witness.path)
 
 
 # ---- status ---------------------------------------------------------------------------------

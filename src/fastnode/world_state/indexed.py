@@ -107,10 +107,19 @@ class IndexedTree:
         return record
 
     def _newest_low(self, snapshot: Snapshot, key: bytes) -> LeafRecord:
-        found = snapshot.first(self._leaf_prefix + inverted(key), self._leaf_prefix)
+        return LeafRecord.unpack(*self.newest_low_entry(snapshot, key))
+
+    def newest_low_entry(self, snapshot: Snapshot, key: bytes) -> tuple[bytes, bytes]:
+        """Key and stored record of the leaf with the greatest key <= ``key``, whenever it was inserted."""
+        prefix = self._leaf_prefix
+        found = snapshot.first(prefix + inverted(key), prefix)
         if found is None:
             raise DatabaseError(f"{self.tree.name}: no leaf at or below 0x{key.hex()}")
-        return LeafRecord.unpack(inverted(found[0][len(self._leaf_prefix) :]), found[1])
+        return inverted(found[0][len(prefix) :]), found[1]
+
+    def entry(self, snapshot: Snapshot, key: bytes) -> bytes | None:
+        """The stored record of the leaf with this key, whenever it was inserted."""
+        return snapshot.get(self._leaf_prefix + inverted(key))
 
     def state(self, snapshot: Snapshot, record: LeafRecord, block: int) -> LeafState:
         """The leaf's content after ``block``, at or after its insertion."""

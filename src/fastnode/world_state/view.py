@@ -14,6 +14,7 @@ from typing import Final
 
 from fastnode.archiver.database import SharedDatabase
 from fastnode.errors import DatabaseError, ServerError
+from fastnode.kernels import witness_text
 from fastnode.protocol.siloing import public_leaf_slot
 from fastnode.world_state.append_only import AppendOnlyTree
 from fastnode.world_state.forest import Forest
@@ -21,7 +22,7 @@ from fastnode.world_state.indexed import IndexedTree
 from fastnode.world_state.layout import BLOCK, BlockRecord, LeafRecord, u32
 from fastnode.world_state.snapshot import Snapshot
 from fastnode.world_state.trees import TREES
-from fastnode.world_state.witnesses import IndexedWitness, Witness
+from fastnode.world_state.witnesses import IndexedWitness, Witness, nullifier_json, public_data_json
 
 __all__ = ["WorldStateView"]
 
@@ -169,6 +170,36 @@ class WorldStateView:
     def _low_witness(self, tree: IndexedTree, key: bytes, block: int) -> IndexedWitness:
         size = self.record(block).sizes[tree.tree.id]
         return self._indexed_witness(tree, tree.low(self.snapshot, key, block), block, size)
+
+    # As JSON.  A leaf that has not changed since the block is rendered from its record as it is stored.
+
+    def nullifier_witness_json(self, nullifier: bytes, block: int) -> bytes | None:
+        """NullifierMembershipWitness of a nullifier that is in the tree after ``block``."""
+        record = self._forest.nullifiers.entry(self.snapshot, nullifier)
+        if record is not None and (witness := self._unchanged_json(self._forest.nullifiers, nullifier, record, block)):
+            return witness
+        older = self.nullifier_witness(nullifier, block)
+        return None if older is None else nullifier_json(older)
+
+    def low_nullifier_witness_json(self, nullifier: bytes, block: int) -> bytes:
+        """NullifierMembershipWitness of :meth:`low_nullifier_witness`."""
+        key, record = self._forest.nullifiers.newest_low_entry(self.snapshot, nullifier)
+        witness = self._unchanged_json(self._forest.nullifiers, key, record, block)
+        return witness or nullifier_json(self.low_nullifier_witness(nullifier, block))
+
+    def public_data_witness_json(self, leaf_slot: bytes, block: int) -> bytes:
+        """PublicDataWitness of :meth:`public_data_witness`."""
+        key, record = self._forest.public_data.newest_low_entry(self.snapshot, leaf_slot)
+        witness = self._unchanged_json(self._forest.public_data, key, record, block)
+        return witness or public_data_json(self.public_data_witness(leaf_slot, block))
+
+    def _unchanged_json(self, tree: IndexedTree, key: bytes, record: bytes, block: int) -> bytes | None:
+        """The witness of a leaf; None if it was inserted or has changed after ``block``."""
+        size = self.record(block).sizes[tree.tree.id]
+        index, inserted, changed = witness_text.leaf_place(record)
+        if inserted > block or changed > block:
+            return None
+        return witness_text.indexed(key, record, self._indexed_path(tree, index, block, size))
 
     def _indexed_witness(self, tree: IndexedTree, record: LeafRecord, block: int, size: int) -> IndexedWitness:
         state = tree.state(self.snapshot, record, block)

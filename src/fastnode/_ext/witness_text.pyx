@@ -1,0 +1,139 @@
+# Witnesses as JSON.  The stub (witness_text.pyi) says what everything does.
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport uint8_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from fastnode._ext.append_tree cimport HASH_BYTES
+from fastnode._ext.encode cimport text_base64_length, text_write_base64, text_write_hex
+
+cdef enum:
+    # A leaf record, as world_state/layout.py draws it.
+    CHANGED = 0
+    NEXT_INDEX = 4
+    NEXT_KEY = 10
+    VALUE = 42                  # HASH_BYTES in the public data tree, nothing in the nullifier tree
+    RECORD_INDEX = 0            # from here on behind the value
+    RECORD_INSERTED = 6
+    TAIL_BYTES = 42
+    INDEX_BYTES = 6
+    # Text around the values of a witness, with room to spare.
+    TEXT_BYTES_MAX = 512
+    PATH_BYTES_MAX = 64 * 32
+
+cdef const char *BEFORE_INDEX = b'{"index":"'
+cdef const char *BEFORE_NULLIFIER = b'","leafPreimage":{"leaf":{"nullifier":"0x'
+cdef const char *BEFORE_SLOT = b'","leafPreimage":{"leaf":{"slot":"0x'
+cdef const char *BEFORE_VALUE = b'","value":"0x'
+cdef const char *BEFORE_NEXT_KEY = b'"},"nextKey":"0x'
+cdef const char *BEFORE_NEXT_INDEX = b'","nextIndex":"'
+cdef const char *BEFORE_PATH = b'"},"siblingPath":"'
+cdef const char *BEHIND_PATH = b'"}'
+
+
+def leaf_place(bytes record not None):
+    cdef const uint8_t *data = <const uint8_t *>PyBytes_AS_STRING(record)
+    cdef const uint8_t *tail = data + _value_bytes(record) + VALUE
+    return _number(tail + RECORD_INDEX, INDEX_BYTES), _number(tail + RECORD_INSERTED, 4), _number(data + CHANGED, 4)
+
+
+def indexed(bytes key not None, bytes record not None, bytes path not None):
+    cdef Py_ssize_t value_bytes = _value_bytes(record)
+    cdef const uint8_t *data = <const uint8_t *>PyBytes_AS_STRING(record)
+    cdef uint8_t[4 + PATH_BYTES_MAX] counted
+    cdef Py_ssize_t path_bytes = PyBytes_GET_SIZE(path)
+    cdef bytes text
+    cdef uint8_t *start
+    cdef uint8_t *at
+    if PyBytes_GET_SIZE(key) != HASH_BYTES:
+        raise ValueError(f"a key of {PyBytes_GET_SIZE(key)} bytes")
+    _require_path(path)
+    text = PyBytes_FromStringAndSize(NULL, TEXT_BYTES_MAX + text_base64_length(4 + path_bytes))
+    start = <uint8_t *>PyBytes_AS_STRING(text)
+    at = _write_text(start, BEFORE_INDEX, 10)
+    at = _write_decimal(at, _number(data + VALUE + value_bytes + RECORD_INDEX, INDEX_BYTES))
+    if value_bytes == 0:
+        at = _write_text(at, BEFORE_NULLIFIER, 41)
+        at = _write_field(at, <const uint8_t *>PyBytes_AS_STRING(key))
+    else:
+        at = _write_text(at, BEFORE_SLOT, 36)
+        at = _write_field(at, <const uint8_t *>PyBytes_AS_STRING(key))
+        at = _write_text(at, BEFORE_VALUE, 13)
+        at = _write_field(at, data + VALUE)
+    at = _write_text(at, BEFORE_NEXT_KEY, 16)
+    at = _write_field(at, data + NEXT_KEY)
+    at = _write_text(at, BEFORE_NEXT_INDEX, 15)
+    at = _write_decimal(at, _number(data + NEXT_INDEX, INDEX_BYTES))
+    at = _write_text(at, BEFORE_PATH, 18)
+    memset(counted, 0, 3)
+    counted[3] = <uint8_t>(path_bytes // HASH_BYTES)
+    memcpy(counted + 4, PyBytes_AS_STRING(path), path_bytes)
+    text_write_base64(counted, 4 + path_bytes, at)
+    at += text_base64_length(4 + path_bytes)
+    at = _write_text(at, BEHIND_PATH, 2)
+    return PyBytes_FromStringAndSize(<const char *>start, at - start)
+
+
+def membership(uint64_t index, bytes path not None):
+    cdef uint8_t[HASH_BYTES + PATH_BYTES_MAX] indexed_path
+    cdef Py_ssize_t path_bytes = PyBytes_GET_SIZE(path)
+    cdef Py_ssize_t length
+    cdef bytes text
+    cdef uint8_t *out
+    cdef int place
+    _require_path(path)
+    memset(indexed_path, 0, HASH_BYTES)
+    for place in range(8):
+        indexed_path[HASH_BYTES - 1 - place] = <uint8_t>(index >> (8 * place))
+    memcpy(indexed_path + HASH_BYTES, PyBytes_AS_STRING(path), path_bytes)
+    length = text_base64_length(HASH_BYTES + path_bytes)
+    text = PyBytes_FromStringAndSize(NULL, length + 2)
+    out = <uint8_t *>PyBytes_AS_STRING(text)
+    out[0] = out[length + 1] = c'"'
+    text_write_base64(indexed_path, HASH_BYTES + path_bytes, out + 1)
+    return text
+
+
+cdef Py_ssize_t _value_bytes(bytes record) except -1:
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(record) - VALUE - TAIL_BYTES
+    if size != 0 and size != HASH_BYTES:
+        raise ValueError(f"a leaf record of {PyBytes_GET_SIZE(record)} bytes")
+    return size
+
+
+cdef int _require_path(bytes path) except -1:
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(path)
+    if size % HASH_BYTES or size > PATH_BYTES_MAX:
+        raise ValueError(f"a sibling path of {size} bytes")
+    return 0
+
+
+cdef inline uint64_t _number(const uint8_t *data, int size) noexcept nogil:
+    cdef uint64_t number = 0
+    cdef int place
+    for place in range(size):
+        number = number << 8 | data[place]
+    return number
+
+
+cdef inline uint8_t *_write_text(uint8_t *target, const char *text, Py_ssize_t length) noexcept nogil:
+    memcpy(target, text, length)
+    return target + length
+
+
+cdef inline uint8_t *_write_field(uint8_t *target, const uint8_t *field) noexcept nogil:
+    text_write_hex(field, HASH_BYTES, target)
+    return target + 2 * HASH_BYTES
+
+
+cdef inline uint8_t *_write_decimal(uint8_t *target, uint64_t number) noexcept nogil:
+    cdef uint8_t[20] digits
+    cdef int place = 20
+    while True:
+        place -= 1
+        digits[place] = <uint8_t>(48 + number % 10)
+        number = number // 10
+        if number == 0:
+            break
+    memcpy(target, digits + place, 20 - place)
+    return target + 20 - place
