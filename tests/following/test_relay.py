@@ -143,6 +143,7 @@ def test_a_node_relays_fees_statistics_and_waits_for_blocks(
     from fastnode.node import Node
 
     upstream.answers["node_getValidatorsStats"] = lambda _: {"stats": {}, "slotWindow": 7}
+    upstream.answers["node_getEncodedEnr"] = lambda _: "enr:-abc"
 
     async def ask(node: Node, method: str, *parameters: Any) -> Any:
         assert node.public is not None
@@ -175,6 +176,7 @@ def test_a_node_relays_fees_statistics_and_waits_for_blocks(
             await until(node, "node_getCurrentMinFees", {"feePerDaGas": "0", "feePerL2Gas": "12345"})
             await until(node, "node_isReady", True)
             assert (await ask(node, "node_getValidatorsStats"))["result"]["slotWindow"] == 7
+            assert (await ask(node, "node_getEncodedEnr"))["result"] == "enr:-abc"
             await wait_for_a_block(node)
         finally:
             await node.stop()

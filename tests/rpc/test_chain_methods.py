@@ -359,7 +359,6 @@ def test_the_parts_of_the_node_info_are_told_one_by_one(both: Any) -> None:
     assert both.result("node_getChainId") == info["l1ChainId"]
     assert both.result("node_getL1ContractAddresses") == info["l1ContractAddresses"]
     assert both.result("node_getProtocolContractAddresses") == info["protocolContractAddresses"]
-    assert both.call("node_getEncodedEnr") == {"jsonrpc": "2.0", "id": 1}
 
 
 # ---- limits -----------------------------------------------------------------------------------

@@ -7,10 +7,14 @@ import json
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.conftest import PATIENCE_S, NodeProcess
+
+from fastnode.errors import ServerError
+from fastnode.rpc.upstream_methods import methods
 
 KEY = "5e1ec7ed" * 8
 KEY_HASH = hashlib.sha256(KEY.encode()).hexdigest()
@@ -71,3 +75,39 @@ def test_a_node_that_watches_looks_for_offenses_too(start_node: Start, short_cha
     for wanted in ("all", "current", 7):
         assert admin(node, "nodeAdmin_getSlashOffenses", wanted)["result"] == []
     assert admin(node, "nodeAdmin_getSlashPayloads")["result"] == []
+
+
+# ---- the network record ------------------------------------------------------------------------------------
+
+
+class Questioned:
+    """Answers of the followed node; an error stands for nobody who answers."""
+
+    def __init__(self, answer: object) -> None:
+        self._answer = answer
+        self.asked: list[tuple[str, float]] = []
+
+    def ask_cached(self, method: str, _parameters: object, max_age_s: float) -> Any:
+        self.asked.append((method, max_age_s))
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+
+def record(stored: str | None, questions: Questioned | None) -> bytes | None:
+    handler: Any = next(method.handler for method in methods(questions) if method.name == "node_getEncodedEnr")
+    node_info = {} if stored is None else {"enr": stored}
+    chain = SimpleNamespace(node_info=node_info)
+    found: bytes | None = handler(SimpleNamespace(view=SimpleNamespace(chain=SimpleNamespace(chain=chain))))
+    return found
+
+
+def test_the_network_record_is_that_of_the_followed_node_or_the_stored_one() -> None:
+    assert record(None, None) is None
+    assert record("enr:-old", None) == b'"enr:-old"'
+    asked = Questioned("enr:-new")
+    assert record("enr:-old", asked) == b'"enr:-new"'
+    assert asked.asked == [("node_getEncodedEnr", 60.0)]
+    assert record("enr:-old", Questioned(None)) is None
+    assert record("enr:-old", Questioned(ServerError("No upstream answers"))) == b'"enr:-old"'
+    assert record(None, Questioned({"no": "text"})) is None

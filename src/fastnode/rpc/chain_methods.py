@@ -337,11 +337,6 @@ def _get_protocol_contract_addresses(call: Call) -> bytes:
     return orjson.dumps(call.view.chain.chain.node_info["protocolContractAddresses"])
 
 
-def _get_encoded_enr(call: Call) -> bytes | None:
-    enr = call.view.chain.chain.node_info.get("enr")
-    return None if enr is None else orjson.dumps(enr)
-
-
 # ---- helpers --------------------------------------------------------------------------------
 
 
@@ -656,12 +651,6 @@ _NODE_METHODS: Final = [
         handler=_get_protocol_contract_addresses,
         is_kept=True,
         **common("ProtocolContractAddresses"),
-    ),
-    Method(
-        name="node_getEncodedEnr",
-        summary="The node's network record, absent without a peer-to-peer network.",
-        handler=_get_encoded_enr,
-        **common("string", may_be_absent=True),
     ),
 ]
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import orjson
 
+from fastnode.errors import ServerError
 from fastnode.rpc.methods import Call, Method, Parameter, common
 from fastnode.rpc.parameters import Integer, reject_type
 from fastnode.sentinel.sentinel import Sentinel
@@ -17,6 +19,8 @@ __all__ = ["Questions", "methods"]
 
 #: Statistics change once per slot.
 STATISTICS_AGE_MAX_S: Final = 5.0
+#: A network record changes with the node's address, which hardly ever happens.
+RECORD_AGE_MAX_S: Final = 60.0
 #: What a node says that does not watch validators.
 _NO_STATISTICS: Final = b'{"stats":{},"slotWindow":0}'
 
@@ -48,6 +52,14 @@ class _UpstreamMethods:
         self._questions = questions
         self._sentinel = sentinel
 
+    def encoded_enr(self, call: Call) -> bytes | None:
+        """This node has none: that of the followed one, as it is now or else as it was when the chain was learned."""
+        enr = call.view.chain.chain.node_info.get("enr")
+        if self._questions is not None:
+            with suppress(ServerError):  # nobody answers: what is stored has to do
+                enr = self._questions.ask_cached("node_getEncodedEnr", [], RECORD_AGE_MAX_S)
+        return orjson.dumps(enr) if isinstance(enr, str) else None
+
     def validators_stats(self, call: Call) -> bytes:
         if self._sentinel is not None:
             return orjson.dumps(self._sentinel.validators_stats(call.view.chain))
@@ -73,6 +85,13 @@ def methods(questions: Questions | None, sentinel: Sentinel | None = None) -> li
     does not watch validators."""
     handlers = _UpstreamMethods(questions, sentinel)
     return [
+        Method(
+            name="node_getEncodedEnr",
+            summary="The network record of the followed node, absent without a peer-to-peer network.",
+            handler=handlers.encoded_enr,
+            in_thread=True,
+            **common("string", may_be_absent=True),
+        ),
         Method(
             name="node_getValidatorsStats",
             summary="What each validator did in the last slots.",
