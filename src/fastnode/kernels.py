@@ -18,6 +18,7 @@ __all__ = [
     "USING_TWINS",
     "append_tree",
     "avm",
+    "block_text",
     "call_meter",
     "encode",
     "fast_connection",
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from fastnode._ext import (
         append_tree,
         avm,
+        block_text,
         call_meter,
         encode,
         fast_connection,
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
 else:
     append_tree = _load("append_tree")
     avm = _load("avm")
+    block_text = _load("block_text")
     call_meter = _load("call_meter")
     encode = _load("encode")
     fast_connection = _load("fast_connection")

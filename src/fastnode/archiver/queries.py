@@ -30,7 +30,7 @@ from fastnode.archiver.records import (
 )
 from fastnode.archiver.rendering import DETAILED_EXECUTION_RESULTS, EXECUTION_RESULTS
 from fastnode.errors import DatabaseError
-from fastnode.kernels import encode
+from fastnode.kernels import block_text, encode
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.genesis import genesis_tips
 from fastnode.protocol.tips import BlockId, CheckpointId, L2Tips, TipId
@@ -215,8 +215,18 @@ class ChainView:
 
     def header_json(self, number: int) -> bytes | None:
         """BlockHeader."""
-        block = self.block(number)
-        return None if block is None else block.header_json
+        if not 0 <= number <= self._tip:
+            return None
+        return block_text.header(self._required(layout.block_key(number)))
+
+    def block_json(self, number: int, form: int) -> bytes | None:
+        """A block in a form of the kernel ``block_text``, spliced from what is stored.
+
+        LookupError if the database lacks a transaction.
+        """
+        if not 0 <= number <= self._tip:
+            return None
+        return block_text.block(form, number, self._required(layout.block_key(number)), self._get)
 
     def archive_json(self, number: int) -> bytes | None:
         """AppendOnlyTreeSnapshot of the archive after this block; block 0: the genesis root and size 1."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from fastnode.kernels import encode
+from fastnode.kernels import block_text, encode
 from fastnode.rpc import chain_records as records
 from fastnode.rpc.chain_parameters import (
     BLOCK_INCLUDE_OPTIONS,
@@ -28,7 +28,7 @@ from fastnode.rpc.chain_parameters import (
     EpochQuery,
 )
 from fastnode.rpc.lookups import block_of_tip, checkpoint_of_tip, find_block, find_checkpoint
-from fastnode.rpc.methods import Call, Method, Parameter, Signature, Usual, common
+from fastnode.rpc.methods import Call, DirectHandler, Method, Parameter, Signature, Usual, common
 from fastnode.rpc.outbox_witness import OutboxRoot, witness_method
 from fastnode.rpc.parameters import BLOCK_HASH, FIELD, TX_HASH, Integer
 
@@ -111,18 +111,9 @@ def _render_block(
     return records.development_block(chain, block, include, checkpoint)
 
 
-def _release_block_at(view: View, number: int) -> bytes | None:
-    return _release_block(view.chain, number)
-
-
-def _joint_block_at(view: View, number: int) -> bytes | None:
-    block = view.chain.block(number)
-    return None if block is None else records.joint_block(view.chain, block)
-
-
-def _development_block_at(view: View, number: int) -> bytes | None:
-    block = view.chain.block(number)
-    return None if block is None else records.development_block(view.chain, block, _NO_OPTIONS, None)
+def _block_at(form: int) -> DirectHandler:
+    """A block that is named by its number and asked for without options."""
+    return lambda view, number: view.chain.block_json(number, form)
 
 
 def _find_stored_block(chain: ChainView, reference: BlockReference) -> StoredBlock | None:
@@ -149,11 +140,6 @@ def _release_block(chain: ChainView, number: int | None) -> bytes | None:
 
 def _get_block_data(call: Call, reference: BlockReference) -> bytes | None:
     block = _find_stored_block(call.view.chain, reference)
-    return None if block is None else records.block_data(block)
-
-
-def _block_data_at(view: View, number: int) -> bytes | None:
-    block = view.chain.block(number)
     return None if block is None else records.block_data(block)
 
 
@@ -465,7 +451,12 @@ _BLOCK_METHODS: Final = [
         handler=_get_block,
         is_kept=True,
         usual=Usual(
-            b"b", {"both": _joint_block_at, "release": _release_block_at, "development": _development_block_at}
+            b"b",
+            {
+                "both": _block_at(block_text.JOINT),
+                "release": _block_at(block_text.RELEASE),
+                "development": _block_at(block_text.DEVELOPMENT),
+            },
         ),
         release=Signature("L2Block", (Parameter("blockParameter", RELEASE_BLOCK),), may_be_absent=True),
         development=Signature(
@@ -493,7 +484,7 @@ _BLOCK_METHODS: Final = [
         summary="A block without its transactions.",
         handler=_get_block_data,
         is_kept=True,
-        usual=Usual(b"b", _block_data_at),
+        usual=Usual(b"b", _block_at(block_text.DATA)),
         development=Signature("BlockData", (Parameter("param", DEVELOPMENT_BLOCK),), may_be_absent=True),
     ),
     Method(

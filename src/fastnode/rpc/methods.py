@@ -28,6 +28,7 @@ __all__ = [
     "METHOD_SETS",
     "BoundMethod",
     "Call",
+    "DirectHandler",
     "Handler",
     "Method",
     "MethodSet",

@@ -1,0 +1,1 @@
+# Called from Python alone.

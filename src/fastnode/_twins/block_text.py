@@ -1,0 +1,64 @@
+"""Blocks as JSON, in plain Python: the readable form of the block_text kernel.
+
+The stub ``fastnode/_ext/block_text.pyi`` says what everything does.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Final
+
+__all__ = ["DATA", "DEVELOPMENT", "EMPTY_ARCHIVE", "JOINT", "RELEASE", "block", "header"]
+
+RELEASE: Final = 0
+JOINT: Final = 1
+DEVELOPMENT: Final = 2
+DATA: Final = 3
+
+EMPTY_ARCHIVE: Final = b'{"root":"0x' + b"0" * 64 + b'","nextAvailableLeafIndex":0}'
+
+#: Hash, archive root, checkpoint, index in it, slot, timestamp, transactions, length of the header.
+_HEAD: Final = struct.Struct(">32s32sIIIQII")
+_EFFECT_KEY: Final = struct.Struct(">cII")
+
+
+def header(record: bytes) -> bytes:
+    return _parts(record)[0]
+
+
+def block(form: int, number: int, record: bytes, get: Callable[[bytes], bytes | None]) -> bytes:
+    header_json, archive_json = _parts(record)
+    block_hash, _, checkpoint, index, _, _, tx_count, _ = _HEAD.unpack_from(record)
+    hash_text = block_hash.hex().encode()
+    place = b'"checkpointNumber":%d,"indexWithinCheckpoint":%d' % (checkpoint, index)
+    if form in (RELEASE, JOINT):
+        body = b",".join(_effect(number, tx, get) for tx in range(tx_count))
+        text = b'{"archive":%b,"header":%b,"body":{"txEffects":[%b]},%b' % (
+            archive_json if number else EMPTY_ARCHIVE, header_json, body, place,
+        )  # fmt: skip
+        return text + b"}" if form == RELEASE else text + b',"hash":"0x%b","number":%d}' % (hash_text, number)
+    if form == DEVELOPMENT:
+        known = b'"hash":"0x%b",%b,"number":%d' % (hash_text, place, number)
+    elif form == DATA:
+        known = b'"blockHash":"0x%b",%b' % (hash_text, place)
+    else:
+        raise ValueError(f"form {form} of a block")
+    return b'{"header":%b,"archive":%b,%b}' % (header_json, archive_json, known)
+
+
+def _parts(record: bytes) -> tuple[bytes, bytes]:
+    if len(record) < _HEAD.size:
+        raise ValueError(f"a block record of {len(record)} bytes")
+    length = _HEAD.unpack_from(record)[-1]
+    end = _HEAD.size + length
+    if end > len(record):
+        raise ValueError(f"a block record of {len(record)} bytes with a header of {length}")
+    return record[_HEAD.size : end], record[end:]
+
+
+def _effect(number: int, index: int, get: Callable[[bytes], bytes | None]) -> bytes:
+    effect = get(_EFFECT_KEY.pack(b"e", number, index))
+    if effect is None:
+        raise LookupError(f"no effect {index} of block {number}")
+    return effect

@@ -1,0 +1,64 @@
+"""Blocks as JSON: the kernel, its twin, and the records that are put together from values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fastnode._twins import block_text as twin
+from fastnode.archiver.layout import effect_key
+from fastnode.archiver.records import BlockInfo, StoredBlock
+from fastnode.kernels import block_text as kernel
+from fastnode.rpc import chain_records as records
+
+MODULES = [kernel, twin]
+hashes = st.binary(min_size=32, max_size=32)
+numbers = st.integers(0, 2**32 - 1)
+texts = st.binary(max_size=400)
+
+
+class Chain:
+    """What the records ask of a view."""
+
+    def __init__(self, number: int, effects: list[bytes]) -> None:
+        self.values: dict[bytes, bytes] = {effect_key(number, index): effect for index, effect in enumerate(effects)}
+        self._effects = effects
+
+    def body_of(self, info: BlockInfo) -> bytes:
+        return b'{"txEffects":[' + b",".join(self._effects) + b"]}"
+
+
+@given(numbers, hashes, hashes, numbers, numbers, numbers, st.integers(0, 2**64 - 1), texts, texts, st.lists(texts))
+def test_a_block_is_the_one_of_its_values(
+    number: int, block_hash: bytes, root: bytes, checkpoint: int, index: int, slot: int, timestamp: int, header: bytes,
+    archive: bytes, effects: list[bytes],
+) -> None:  # fmt: skip
+    info = BlockInfo(number, block_hash, root, checkpoint, index, slot, timestamp, len(effects))
+    block = StoredBlock(info, header, archive)
+    chain: Any = Chain(number, effects)
+    record = block.encode()
+    for module in MODULES:
+        assert module.header(record) == header
+        assert module.block(module.RELEASE, number, record, chain.values.get) == records.release_block(chain, block)
+        assert module.block(module.JOINT, number, record, chain.values.get) == records.joint_block(chain, block)
+        development = records.development_block(chain, block, frozenset(), None)
+        assert module.block(module.DEVELOPMENT, number, record, chain.values.get) == development
+        assert module.block(module.DATA, number, record, chain.values.get) == records.block_data(block)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_what_does_not_fit_is_refused(module: Any) -> None:
+    info = BlockInfo(7, bytes(32), bytes(32), 1, 2, 3, 4, 1)
+    record = StoredBlock(info, b"header", b"").encode()
+    for damaged in (b"", record[:91], record[:-1]):
+        with pytest.raises(ValueError, match="block record"):
+            module.header(damaged)
+        with pytest.raises(ValueError, match="block record"):
+            module.block(module.RELEASE, 7, damaged, {}.get)
+    with pytest.raises(ValueError, match="form"):
+        module.block(4, 7, record, {}.get)
+    with pytest.raises(LookupError, match="effect 0 of block 7"):
+        module.block(module.RELEASE, 7, record, {}.get)
