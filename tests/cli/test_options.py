@@ -77,9 +77,28 @@ def test_every_setting_is_taken_by_a_command() -> None:
 
 #: The flags and environment names of the service specification, with the settings that they are.
 SPECIFIED = {
-    "port": ("--port",),
-    "admin-port": ("--admin-port",),
-    "data-directory": ("--data-directory",),
+    "port": ("--port", "SVC_PORT"),
+    "admin-port": ("--admin-port", "SVC_ADMIN_PORT"),
+    "api-prefix": ("--api-prefix", "API_PREFIX"),
+    "rpc-max-batch-size": ("--rpcMaxBatchSize", "RPC_MAX_BATCH_SIZE"),
+    "rpc-max-body-size": ("--rpcMaxBodySize", "RPC_MAX_BODY_SIZE"),
+    "rpc-simulate-public-max-gas-limit": ("RPC_SIMULATE_PUBLIC_MAX_GAS_LIMIT",),
+    "rpc-simulate-public-max-debug-log-memory-reads": ("RPC_SIMULATE_PUBLIC_MAX_DEBUG_LOG_MEMORY_READS",),
+    "world-state-checkpoint-history": (
+        "--world-state-checkpoint-history",
+        "WS_NUM_HISTORIC_CHECKPOINTS",
+        "WS_NUM_HISTORIC_BLOCKS",
+    ),
+    "archiver-max-logs": ("--archiver.maxLogs", "ARCHIVER_MAX_LOGS"),
+    "p2p-enabled": ("P2P_ENABLED",),
+    "p2p-max-pending-tx-count": ("--p2p.maxPendingTxCount", "P2P_MAX_PENDING_TX_COUNT"),
+    "p2p-min-tx-pool-age-ms": ("P2P_MIN_TX_POOL_AGE_MS",),
+    "sentinel-enabled": ("SENTINEL_ENABLED",),
+    "sentinel-history-length-in-epochs": ("SENTINEL_HISTORY_LENGTH_IN_EPOCHS",),
+    "sentinel-historic-proven-performance-length-in-epochs": ("SENTINEL_HISTORIC_PROVEN_PERFORMANCE_LENGTH_IN_EPOCHS",),
+    "slashing-round-size-in-epochs": ("SVC_SLASHING_ROUND_SIZE_IN_EPOCHS",),
+    "slashing-offset-in-rounds": ("SVC_SLASHING_OFFSET_IN_ROUNDS",),
+    "data-directory": ("--data-directory", "DATA_DIRECTORY"),
     "admin-api-key-hash": ("--admin-api-key-hash", "SVC_ADMIN_API_KEY_HASH"),
     "disable-admin-api-key": ("--disable-admin-api-key", "SVC_DISABLE_ADMIN_API_KEY"),
     "reset-admin-api-key": ("--reset-admin-api-key", "SVC_RESET_ADMIN_API_KEY"),
@@ -126,6 +145,10 @@ def test_the_defaults_are_those_of_the_service_specification() -> None:
     assert values.per_block_allocation_multiplier == 2
     assert values.p2p_rpc_price_bump_percentage == 10
     assert (values.slash_duplicate_proposal_penalty, values.slash_duplicate_attestation_penalty) == (0, 0)
+    assert (values.slashing_round_size_in_epochs, values.slashing_offset_in_rounds) == (4, 2)
+    assert values.rpc_simulate_public_max_gas_limit == 10_000_000_000
+    assert values.rpc_simulate_public_max_debug_log_memory_reads == 125_000
+    assert (values.sentinel_history_length_in_epochs, values.p2p_min_tx_pool_age_ms) == (24, 2000)
     unset = ("max_l2_block_gas", "max_da_block_gas", "max_txs_per_checkpoint", "validate_max_l2_block_gas")
     assert all(getattr(values, name) is None for name in (*unset, "validate_max_txs_per_checkpoint"))
 
