@@ -66,7 +66,6 @@ from fastnode.rpc.provider_rules import read_provider_rules
 from fastnode.rpc.server import HttpServer, RpcServer, describe_bind_error
 from fastnode.rpc.version_headers import version_headers
 from fastnode.rpc.view import View
-from fastnode.sentinel.service import Watching
 from fastnode.snapshots.index import Network
 from fastnode.snapshots.service import SnapshotUploads
 from fastnode.snapshots.startup import start_from_snapshot
@@ -74,6 +73,7 @@ from fastnode.status_page.explorer import Explorer
 from fastnode.status_page.log_tail import LogTail
 from fastnode.status_page.overview import NodeSources, Overview
 from fastnode.status_page.pages import StatusPage, open_paths
+from fastnode.watching import Watching
 
 __all__ = ["Node"]
 
