@@ -172,6 +172,10 @@ def test_the_method_table_of_the_readme_is_that_of_the_tables() -> None:
     assert listed == {method.name for method in method_documentation.all_methods()}
 
 
+def test_states_are_those_of_methods_that_exist() -> None:
+    assert set(method_documentation.STATES) <= {method.name for method in method_documentation.all_methods()}
+
+
 def test_a_page_of_methods_without_marks_is_refused() -> None:
     with pytest.raises(ValueError, match="lacks the marks"):
         method_documentation.render_readme("# fastnode\n")
@@ -206,7 +210,10 @@ def test_every_flag_that_a_page_names_exists() -> None:
             collect(sub)
 
     collect(root)
-    for name in ("README.md", "docs/operations.md"):
+    for name in (
+        "README.md",
+        *(f"docs/{page}.md" for page in ("getting-started", "operations", "performance", "security")),
+    ):
         for flag in re.findall(r"(?<![\w-])--[a-z][\w-]*", (PROJECT / name).read_text()):
             assert flag in known, f"{name} names {flag}"
 

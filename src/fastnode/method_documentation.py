@@ -22,6 +22,17 @@ __all__ = ["all_methods", "render_readme"]
 TABLE_START: Final = "<!-- methods: made by scripts/make-docs -->\n"
 TABLE_END: Final = "<!-- end of methods -->\n"
 
+#: What a method does not do, or needs; those that are not named are complete.
+STATES: Final = {
+    "node_getEncodedEnr": "always absent: no peer-to-peer network",
+    "node_sendTx": "with real proofs: needs `--proof-verifier-command`",
+    "node_getValidatorsStats": "with `--sentinel-enabled`, or from the followed node",
+    "node_getValidatorStats": "with `--sentinel-enabled`, or from the followed node",
+    "nodeAdmin_setConfig": "keys of parts that are not there are kept and shown only",
+    "nodeAdmin_getSlashOffenses": "with `--sentinel-enabled`",
+    "nodeAdmin_getSlashPayloads": "with `--sentinel-enabled`",
+}
+
 #: The smallest filter that there is: a table of methods has no tags to know.
 _FILTER_BYTES: Final = 1 << 10
 
@@ -44,11 +55,12 @@ def render_readme(text: str) -> str:
 
 
 def _table(methods: Iterable[Method]) -> str:
-    lines = ["| method | sets | what it answers |", "|---|---|---|"]
+    lines = ["| method | sets | what it answers | state |", "|---|---|---|---|"]
     for method in methods:
         sets = [name for name in ("release", "development") if method.signature(name) is not None]
         summary = method.summary.replace("|", "\\|")
-        lines.append(f"| `{method.name}` | {'both' if len(sets) == 2 else sets[0]} | {summary} |")
+        which, state = "both" if len(sets) == 2 else sets[0], STATES.get(method.name, "")
+        lines.append(f"| `{method.name}` | {which} | {summary} | {state} |")
     return "\n".join(lines) + "\n"
 
 

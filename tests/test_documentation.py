@@ -1,0 +1,96 @@
+"""Every command of the pages is run, in order, as a reader would; what cannot be says why."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from tests.doc_runner import PROJECT, PageRun, blocks_of, matches, reason_against_running
+
+PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
+PAGES_WITH_COMMANDS = [page for page in PAGES if any(block.is_run for block in blocks_of(page))]
+#: Blocks that are not run, on all pages together.
+NOT_RUN_MAX = 8
+#: From the first command of the README to a witness, with what has to be built on the way.
+FIRST_WITNESS_S = 300.0
+
+
+@pytest.fixture
+def can_run() -> None:
+    reason = reason_against_running()
+    if reason is not None:
+        pytest.skip(reason)
+
+
+@pytest.mark.parametrize("page", PAGES_WITH_COMMANDS, ids=lambda page: page.name)
+def test_the_commands_of_a_page_do_what_it_says(page: Path, tmp_path: Path, can_run: None) -> None:
+    begun = time.monotonic()
+    PageRun(page, tmp_path)
+    if page.name == "README.md":
+        assert "siblingPath" in "".join(output.read_text() for output in tmp_path.glob("*.out"))
+        assert time.monotonic() - begun < FIRST_WITNESS_S
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_is_good_shell(page: Path) -> None:
+    for block in blocks_of(page):
+        assert block.commands.strip(), f"{page.name}:{block.line} has no command"
+        checked = subprocess.run(["bash", "-n"], input=block.commands, capture_output=True, text=True)
+        assert checked.returncode == 0, f"{page.name}:{block.line}: {checked.stderr}"
+
+
+def test_few_commands_are_not_run_and_each_says_why() -> None:
+    not_run = [
+        f"{page.name}:{block.line}: {block.mark}" for page in PAGES for block in blocks_of(page) if not block.is_run
+    ]
+    assert len(not_run) <= NOT_RUN_MAX, "\n".join(not_run)
+
+
+def test_pages_have_no_commands_in_other_blocks() -> None:
+    for page in PAGES:
+        for number, line in enumerate(page.read_text().splitlines(), 1):
+            assert not line.startswith(("```bash", "```shell", "    $ ")), f"{page.name}:{number}"
+
+
+# ---- the runner itself ---------------------------------------------------------------------------------
+
+
+def run_text(text: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    (tmp_path / "scratch").mkdir()
+    PageRun(page, tmp_path / "scratch")
+
+
+def test_blocks_share_a_shell(tmp_path: Path, can_run: None) -> None:
+    run_text(
+        "```sh\nNUMBER=7\n```\n\n```console\n$ echo $NUMBER\n7\n$ printf '%s and\\nmore\\n' a\na ...\nmore\n```\n",
+        tmp_path,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("```sh\ntrue\n```\n\n```sh\nfalse\n```\n", "page.md:6: exit 1"),
+        ("```console\n$ echo 5\n6\n```\n", "page.md:2: it printed something else"),
+        ("```sh\necho '{\"error\":{}}'\n```\n", "page.md:2: an answer is an error"),
+        ("<!-- runs in the background -->\n```sh\nexit 3\n```\n", "page.md:3: exit 70"),
+    ],
+)
+def test_a_block_that_fails_is_named(text: str, words: str, tmp_path: Path, can_run: None) -> None:
+    with pytest.raises(AssertionError) as caught:
+        run_text(text, tmp_path)
+    assert words in str(caught.value)
+
+
+def test_a_block_that_is_not_run_does_nothing(tmp_path: Path, can_run: None) -> None:
+    run_text("<!-- not run: it fails -->\n```sh\nfalse\n```\n\n```sh\ntrue\n```\n", tmp_path)
+
+
+def test_three_dots_stand_for_anything() -> None:
+    assert matches('{\n  "a": ...,\n...\n}\n', '{\n  "a": 5,\n  "b": 6\n}\n')
+    assert not matches("a...c", "a b")
+    assert not matches("5", "55")
