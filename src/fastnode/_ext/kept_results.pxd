@@ -19,6 +19,10 @@ cdef class Method:
         dict old
 
 
+cdef enum:
+    ASKED_COUNT = 4096
+
+
 cdef class KeptResults:
     cdef:
         Py_ssize_t _bytes_max
@@ -32,6 +36,7 @@ cdef class KeptResults:
         dict _numbers               # of blocks by hash
         dict _packed                # by result
         Py_ssize_t _kept_bytes      # of the young results
+        Py_hash_t[ASKED_COUNT] _asked   # of params, each at the place of its last bits
         readonly bint is_kept       # the result that was had last
         readonly int64_t hit_count
         readonly int64_t miss_count
@@ -45,4 +50,5 @@ cdef class KeptResults:
     cdef Packed pack(self, bytes result)
     cdef bytes bare_of(self, Method method)
     cdef bytes result_of(self, Method method, const char *text, Py_ssize_t length, object view)
+    cdef bint _is_asked_again(self, Py_hash_t params_hash) noexcept
     cdef tuple _with_number(self, tuple arguments)

@@ -10,8 +10,9 @@ class KeptResults:
     """The methods of a server by name.
 
     Results are kept until :meth:`forget`: those without parameters for good, the others by the text of their
-    parameters within ``bytes_max``, where those go first that have not been asked for the longest time.  A result of
-    more than ``result_bytes_max`` bytes is not given.
+    parameters within ``bytes_max``, where those go first that have not been asked for the longest time.  What a
+    handler makes is kept when it is asked for a second time.  A result of more than ``result_bytes_max`` bytes is not
+    given.
 
     ``find_block`` gives the number of the block of a view with a hash, or None; ``blocks_of`` compresses a result (see
     packed).

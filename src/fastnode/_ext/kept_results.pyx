@@ -204,9 +204,20 @@ cdef class KeptResults:
         elif len(found) > self._result_bytes_max:
             return None
         self.is_kept = False
-        if params is not None:
+        if params is not None and self._is_asked_again(hash(params)):
             self._keep(method, params, <bytes>found)
         return <bytes>found
+
+    cdef bint _is_asked_again(self, Py_hash_t params_hash) noexcept:
+        """Whether params were asked for not long ago, as far as is remembered.
+
+        Most results are asked for once, such as the witnesses of a wallet's own notes: to keep them would only cost.
+        """
+        cdef Py_hash_t *place = &self._asked[params_hash & (ASKED_COUNT - 1)]
+        if place[0] == params_hash:
+            return True
+        place[0] = params_hash
+        return False
 
     cdef tuple _with_number(self, tuple arguments):
         """The number of the block in place of its hash; None if there is no such block."""

@@ -19,6 +19,8 @@ _NO_PARAMS: Final = re.compile(rb"\[[ \t\n\r]*\]")
 _KEY_BYTES_MAX: Final = 512
 #: Of a kept result beside its bytes.
 _KEPT_OVERHEAD: Final = 200
+#: Params that are remembered to have been asked for, each at the place of the last bits of its hash.
+_ASKED_COUNT: Final = 4096
 #: No result takes more than this share of the memory.
 _SHARES: Final = 16
 
@@ -59,6 +61,7 @@ class KeptResults:
         self._find_block = find_block
         self._blocks_of = blocks_of
         self._methods: dict[str, _Method] = {}
+        self._asked = [0] * _ASKED_COUNT
         self._packed: dict[bytes, Packed] = {}
         self._tip = 0
         self.kept_bytes = 0
@@ -158,6 +161,13 @@ class KeptResults:
         if len(result) > self._result_bytes_max:
             return None
         self.is_kept = False
-        if method.keeps:
+        if method.keeps and len(params) <= _KEY_BYTES_MAX and self._is_asked_again(hash(params)):
             self._keep(method, params, result)
         return result
+
+    def _is_asked_again(self, params_hash: int) -> bool:
+        """Whether params were asked for not long ago, as far as is remembered."""
+        place = params_hash % _ASKED_COUNT
+        is_again = self._asked[place] == params_hash
+        self._asked[place] = params_hash
+        return is_again
