@@ -60,8 +60,9 @@ def test_an_empty_directory_becomes_what_the_snapshot_was_made_of(snapshot: Path
 
 
 def test_an_old_chain_and_what_belongs_to_it_give_way(snapshot: Path, old: Path) -> None:
-    (old / "p2p").mkdir()
-    (old / "p2p" / "CURRENT").touch()
+    for database in ("p2p", "offenses"):
+        (old / database).mkdir()
+        (old / database / "CURRENT").touch()
     (old / "tag_filter").touch()
     (old / "admin").mkdir()
     restore(old, snapshot)
