@@ -175,7 +175,7 @@ def test_all_gas_of_a_transaction(benchmark: BenchmarkFixture, workload: Workloa
     assert outcome.l2_gas_left == 0
     if benchmark.stats is None:  # --benchmark-disable
         return
-    seconds = benchmark.stats.stats.median
+    seconds = benchmark.stats.stats.min  # of long loops: what is longer was interrupted
     faster = twin_seconds_per_gas(workload) * GAS / seconds
     benchmark.extra_info["times_faster"] = round(faster, 1)
     rate = ""

@@ -35,24 +35,24 @@ void pool_clear(page_pool *pool)
     pool->used = 0;
 }
 
+/* A page of zeros. */
 static cell *pool_page(page_pool *pool)
 {
     cell *page = pool->free_pages;
     if (page) {
         memcpy(&pool->free_pages, page, sizeof pool->free_pages);
-    } else {
-        if (!pool->chunk_left) {
-            struct chunk *chunk = malloc(sizeof *chunk);
-            if (!chunk)
-                return NULL;
-            chunk->next = pool->chunks;
-            pool->chunks = chunk;
-            pool->chunk_left = CHUNK_PAGES;
-        }
-        page = pool->chunks->pages[--pool->chunk_left];
+        memset(page, 0, PAGE_BYTES);
+        return page;
     }
-    memset(page, 0, PAGE_BYTES);
-    return page;
+    if (!pool->chunk_left) {
+        struct chunk *chunk = calloc(1, sizeof *chunk);
+        if (!chunk)
+            return NULL;
+        chunk->next = pool->chunks;
+        pool->chunks = chunk;
+        pool->chunk_left = CHUNK_PAGES;
+    }
+    return pool->chunks->pages[--pool->chunk_left];
 }
 
 static void pool_keep(page_pool *pool, cell *page)
