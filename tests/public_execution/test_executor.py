@@ -1,0 +1,154 @@
+"""Blocks: transactions one after the other, and those that are left out."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from tests.mempool.recorded import hashes, recorded_tx, recordings
+from tests.public_execution.made import ENDLESS_LOOP, tx_running
+from tests.public_execution.memory_state import MemoryState
+from tests.public_execution.test_simulation import RECORDED_FEES, RECORDED_TIMESTAMP
+
+from fastnode.errors import DecodeError, ExecutionCancelled, TxExecutionError
+from fastnode.kernels import avm
+from fastnode.protocol import tx_layout as layout
+from fastnode.protocol.header import GlobalVariables
+from fastnode.protocol.tx import Tx
+from fastnode.protocol.tx_data import Gas, TxData
+from fastnode.public_execution.contracts import ProgramCache
+from fastnode.public_execution.executor import BlockExecutor, execute_block
+from fastnode.public_execution.state import ViewState
+from fastnode.public_execution.transaction import ExecutableTx
+from fastnode.rpc.view import View
+
+BLOCK = GlobalVariables(31337, 3658137161, 107, 0xA04, RECORDED_TIMESTAMP, bytes(20), bytes(32), RECORDED_FEES)
+
+
+def labelled(*labels: str) -> list[Tx]:
+    by_label = {recordings()[tx_hash]["label"]: tx_hash for tx_hash in hashes("fresh")}
+    return [recorded_tx(by_label[label]) for label in labels]
+
+
+TRANSFER, LOGS, REVERTS = labelled("token public transfer", "public logs", "assertion_failure")
+(CHEAP,) = labelled("min fee cap 1")
+
+
+# ---- blocks -------------------------------------------------------------------------------------
+
+
+def test_a_block_has_the_effects_of_its_txs_in_order(view: View) -> None:
+    outcome = execute_block(view, BLOCK, [TRANSFER, REVERTS, LOGS])
+    assert [tx for tx, _ in outcome.included] == [TRANSFER, REVERTS, LOGS]
+    assert [executed.effect.tx_hash for _, executed in outcome.included] == [TRANSFER.hash, REVERTS.hash, LOGS.hash]
+    assert [executed.effect.revert_code for _, executed in outcome.included] == [0, 1, 0]
+    assert outcome.left_out == []
+    assert outcome.total_mana_used == sum(executed.gas.billed.l2_gas for _, executed in outcome.included)
+    assert outcome.total_fees == outcome.total_mana_used * RECORDED_FEES.fee_per_l2_gas
+
+
+def test_a_tx_sees_what_those_before_it_did(view: View) -> None:
+    outcome = execute_block(view, BLOCK, [TRANSFER, TRANSFER, LOGS])
+    assert [tx for tx, _ in outcome.included] == [TRANSFER, LOGS]
+    (left_out,) = outcome.left_out
+    assert left_out.tx is TRANSFER
+    assert left_out.is_final
+    assert "Attempted to emit duplicate siloed nullifier" in left_out.reason
+
+
+def test_a_tx_that_is_left_out_changes_nothing_for_those_after_it(view: View) -> None:
+    alone = execute_block(view, BLOCK, [LOGS]).included
+    after = execute_block(view, BLOCK, [CHEAP, tx_running(b"\xff"), LOGS])
+    assert [left_out.reason[:30] for left_out in after.left_out] == [
+        "maxFeesPerGas.feePerL2Gas must",
+        "C++ simulation failed: AVM sim",
+    ]
+    assert after.included == alone
+
+
+def test_a_tx_that_asks_for_more_gas_than_is_left_is_kept_for_another_block(view: View) -> None:
+    limits = TRANSFER.data.gas_limits
+    outcome = execute_block(view, BLOCK, [TRANSFER, LOGS], gas_limit=limits)
+    assert [tx for tx, _ in outcome.included] == [TRANSFER]
+    (left_out,) = outcome.left_out
+    assert (left_out.tx, left_out.is_final) == (LOGS, False)
+    assert execute_block(view, BLOCK, [LOGS], gas_limit=Gas(limits.da_gas, 0)).included == []
+
+
+def test_no_tx_is_begun_when_the_time_is_over(view: View) -> None:
+    outcome = execute_block(view, BLOCK, [TRANSFER], deadline=time.monotonic())
+    assert outcome.included == []
+    assert outcome.left_out[0].is_final is False
+
+
+def test_a_tx_that_takes_too_long_is_no_reason_to_drop_it(view: View) -> None:
+    endless = tx_running(ENDLESS_LOOP, l2_gas=(1 << 32) - 1)
+    outcome = execute_block(view, BLOCK, [TRANSFER, endless], deadline=time.monotonic() + 0.3)
+    assert [tx for tx, _ in outcome.included] == [TRANSFER]
+    (left_out,) = outcome.left_out
+    assert "takes longer" in left_out.reason
+    assert not left_out.is_final
+
+
+# ---- one transaction ----------------------------------------------------------------------------
+
+
+def test_a_failed_tx_leaves_the_state_as_it_was(view: View) -> None:
+    executor = BlockExecutor(ViewState(view), BLOCK)
+    with pytest.raises(TxExecutionError, match="Not enough balance"):
+        executor.execute(ExecutableTx.of(tx_running(ENDLESS_LOOP, l2_gas=600_000)))
+    with pytest.raises(TxExecutionError, match="Not enough balance"):
+        executor.execute(ExecutableTx.of(tx_running(ENDLESS_LOOP, l2_gas=600_000)))
+    executed = executor.execute(ExecutableTx.of(tx_running(ENDLESS_LOOP, l2_gas=600_000)), skip_fee_enforcement=True)
+    assert executed.effect.revert_code == 1
+    assert executed.failure is not None
+    assert executed.failure[-1].message.startswith("Out of gas: total L2 used 600")
+
+
+def test_a_cancelled_executor_runs_nothing_more(view: View) -> None:
+    executor = BlockExecutor(ViewState(view), BLOCK)
+    executor.cancel()
+    with pytest.raises(ExecutionCancelled):
+        executor.execute(ExecutableTx.of(TRANSFER))
+
+
+def test_a_contract_whose_class_nobody_published_is_an_error() -> None:
+    tx = ExecutableTx.of(tx_running(ENDLESS_LOOP))
+    setup = tx.setup._replace(class_logs=())
+    unpublished = ExecutableTx(
+        **{name: getattr(tx, name) for name in ExecutableTx.__slots__ if name != "setup"}, setup=setup
+    )
+    with pytest.raises(TxExecutionError, match=r"Contract class 0x[0-9a-f]{64} is not published"):
+        BlockExecutor(MemoryState(), BLOCK, programs=ProgramCache()).execute(unpublished, skip_fee_enforcement=True)
+
+
+def test_a_class_that_is_not_what_its_id_says_is_an_error() -> None:
+    tx = tx_running(ENDLESS_LOOP)
+    (log,) = tx.class_logs
+    forged = log[:32] + (9).to_bytes(32, "big") + log[64:]
+    wrong = Tx(tx.data, tx.proof, (forged,), tx.calldata)
+    with pytest.raises(TxExecutionError, match="Invalid contract class id: computed 0x"):
+        BlockExecutor(MemoryState(), BLOCK).execute(ExecutableTx.of(wrong), skip_fee_enforcement=True)
+
+
+def test_a_log_longer_than_a_log_is_only_simulated(view: View) -> None:
+    tx = tx_running(ENDLESS_LOOP)
+    buffer = bytearray(tx.data.buffer)
+    end = layout.NON_REVERTIBLE + layout.PRIVATE_LOGS + layout.PRIVATE_LOG_BYTES
+    buffer[end - 1] = 17
+    overlong = Tx(TxData.from_buffer(bytes(buffer)), tx.proof, tx.class_logs, tx.calldata)
+    with pytest.raises(DecodeError, match="emitted length 17, at most 16"):
+        ExecutableTx.of(overlong)
+    assert ExecutableTx.of(overlong, accepts_overlong_logs=True).setup.private_logs[0].emitted_length == 17
+    assert execute_block(view, BLOCK, [overlong]).left_out[0].is_final
+
+
+def test_the_cache_of_programs_lets_go_of_those_not_used_for_longest() -> None:
+    cache = ProgramCache(bytecode_bytes_max=250)
+    programs = [avm.Program(bytes([number]) * 100) for number in range(3)]
+    keys = [bytes([number]) for number in range(3)]
+    for key, program in zip(keys[:2], programs[:2], strict=True):
+        cache.put(key, program)
+    assert cache.get(keys[0]) is programs[0]
+    cache.put(keys[2], programs[2])
+    assert [cache.get(key) for key in keys] == [programs[0], None, programs[2]]
