@@ -1,6 +1,7 @@
 """The same traffic to another node: does it answer the same, and how many times as long does it take?
 
 A node started here follows the other one, so that both have the same chain; the sample of traffic is fitted to it.
+It serves the methods of the release unless --setting method_set says something else.
 First every request of the sample is put to both, uncompressed, and the answers are compared as JSON.  Then both are put
 under the same load by turns.  The node here has the first processor alone; the other one may use what it finds.
 """
@@ -35,7 +36,7 @@ IGNORED = {"_cachedHash"}
 def compare(options: argparse.Namespace) -> None:
     url = options.against
     with tempfile.TemporaryDirectory() as directory:
-        node = ServerProcess("node", directory, f"upstream_url={url},", *options.setting)
+        node = ServerProcess("node", directory, "method_set=release", f"upstream_url={url},", *options.setting)
         leave_first_processor()
         try:
             here = f"http://127.0.0.1:{node.port}/"

@@ -25,7 +25,13 @@ def answer(identifier: object, result: bytes) -> bytes:
     return b'{"jsonrpc":"2.0","id":' + orjson.dumps(identifier) + b',"result":' + result + b"}"
 
 
-RESULTS = st.sampled_from([RESULT, RESULT + RESULT, b"7", b"{}", b'"' + b"x" * 300 + b'"', b'"\\"result\\":"'])
+LARGE = orjson.dumps([f"0x{number * 0x9E3779B97F4A7C15 % (1 << 64):064x}" for number in range(1_000)])
+#: Begins like the other one, to the byte before its end.
+LONGER = LARGE[:-1] + b',"more"]'
+
+RESULTS = st.sampled_from(
+    [LARGE, LONGER, RESULT, RESULT + RESULT, b"7", b"{}", b'"' + b"x" * 300 + b'"', b'"\\"result\\":"']
+)
 IDENTIFIERS = st.integers(-(1 << 63), (1 << 63) - 1) | st.text(max_size=5) | st.sampled_from(['"result":', "},{", None])
 
 
@@ -75,10 +81,66 @@ def test_what_is_kept_stays_within_its_bound_and_the_oldest_goes(monkeypatch: py
         assert coder.kept_bytes <= 20_000
         coder.encode(answer(number, results[0]), "gzip")
     assert coder.kept_bytes > 15_000
-    assert coder.kept_bytes == sum(len(blocks) + coded_answers.ENTRY_BYTES for blocks in coder._kept.values())
+    assert coder.kept_bytes == memory_of(coder)
     assert deflated.count(results[0]) == 1, "asked for again and again, so still kept"
     coder.encode(answer(1, results[1]), "gzip")
     assert deflated.count(results[1]) == 2, "gone with time"
+
+
+def test_large_results_are_found_by_comparing_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    coder = CodedAnswers()
+    assert coder.encode_kept(answer(1, LARGE), "gzip") is None
+    coder.encode(answer(1, LARGE), "gzip")
+    coder.encode(b"[" + answer(1, LONGER) + b"]", "gzip")
+    monkeypatch.setattr(coded_answers, "_deflated", None)
+    monkeypatch.setattr(coded_answers, "sha256", None)
+    for result in (LARGE, LONGER):
+        for body in (
+            answer(7, result),
+            b"[" + answer(8, result) + b"]",
+            b"[" + answer(9, result) + b"," + answer(10, LARGE) + b"]",
+        ):
+            packed = coder.encode_kept(body, "gzip")
+            assert packed is not None
+            assert gzip.decompress(packed) == body
+            assert zlib.decompress(coder.encode_kept(body, "deflate") or b"") == body
+            assert coder.encode(body, "gzip") == packed
+        assert gzip.decompress(b"".join((GZIP_HEAD, coder.blocks_of(result), LAST, trailer(result)))) == result
+
+
+GZIP_HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"
+LAST = b"\x01\x00\x00\xff\xff"
+
+
+def trailer(content: bytes) -> bytes:
+    return zlib.crc32(content).to_bytes(4, "little") + len(content).to_bytes(4, "little")
+
+
+def test_of_large_results_with_one_beginning_the_newest_are_kept() -> None:
+    coder = CodedAnswers(8 << 20)
+    results = [LARGE[:-1] + b",%d]" % number for number in range(7)]
+    for result in results:
+        coder.encode(answer(1, result), "gzip")
+    kept = [coder.encode_kept(answer(1, result), "gzip") is not None for result in results]
+    assert kept == [False] * 3 + [True] * 4
+    assert coder.kept_bytes == memory_of(coder)
+
+
+def memory_of(coder: CodedAnswers) -> int:
+    return sum(map(coded_answers._memory_of, coder._kept.values()))
+
+
+@given(first=st.binary(max_size=300), second=st.binary(max_size=300))
+def test_the_crc_of_two_parts_follows_from_those_of_each(first: bytes, second: bytes) -> None:
+    joint = coded_answers.joint_crc(zlib.crc32(first), zlib.crc32(second), len(second))
+    assert joint == zlib.crc32(first + second)
+
+
+def test_the_crc_of_long_parts_follows_too() -> None:
+    for length in (1 << 16, 1_000_003):
+        second = bytes(range(256)) * (length // 256) + b"end"
+        joint = coded_answers.joint_crc(zlib.crc32(b"first"), zlib.crc32(second), len(second))
+        assert joint == zlib.crc32(b"first" + second)
 
 
 def test_one_large_result_does_not_push_out_all_others() -> None:
@@ -105,7 +167,7 @@ def test_threads_may_share_it() -> None:
     for thread in threads:
         thread.join()
     assert not failures
-    assert coder.kept_bytes == sum(len(blocks) + coded_answers.ENTRY_BYTES for blocks in coder._kept.values())
+    assert coder.kept_bytes == memory_of(coder)
 
 
 @pytest.mark.skipif(which("gzip") is None, reason="no gzip program")

@@ -264,6 +264,8 @@ class RpcApplication:
         if coding is None:
             return Response(status, self._json_fields, body)
         if len(body) > COMPRESSED_ON_LOOP_BYTES_MAX:
+            if (kept := self.coded.encode_kept(body, coding)) is not None:
+                return Response(status, self._coded_fields[coding], kept)
             return self._compress_in_thread(status, coding, body)
         return Response(status, self._coded_fields[coding], self.coded.encode(body, coding))
 
