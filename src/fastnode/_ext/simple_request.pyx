@@ -7,7 +7,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.unicode cimport PyUnicode_DecodeASCII
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport calloc, free, realloc
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memchr, memcmp, memcpy
 
 from fastnode._ext.call_meter cimport CallMeter
 from fastnode._ext.kept_results cimport KeptResults, Method
@@ -639,6 +639,22 @@ cdef const char *_skip_plain_id(const char *at, const char *end) noexcept nogil:
     return at
 
 
+cdef const char *_skip_escaped_text(const char *at, const char *end) noexcept nogil:
+    """At the quotation mark that ends a text; NULL if none does."""
+    cdef const char *quote = NULL
+    cdef const char *escape
+    while at < end:
+        if quote < at:  # also behind an escaped one; each byte is looked at once for either character
+            quote = <const char *>memchr(at, c'"', end - at)
+            if quote == NULL:
+                return NULL
+        escape = <const char *>memchr(at, c"\\", quote - at)
+        if escape == NULL:
+            return quote
+        at = escape + 2
+    return NULL
+
+
 cdef const char *_skip_array(const char *at, const char *end, Py_ssize_t *depth_left) noexcept nogil:
     """Behind an array whose brackets pair up; whether it is JSON inside is for a parser to say."""
     cdef Py_ssize_t depth = 0
@@ -646,10 +662,8 @@ cdef const char *_skip_array(const char *at, const char *end, Py_ssize_t *depth_
         return NULL
     while at < end:
         if at[0] == c'"':
-            at += 1
-            while at < end and at[0] != c'"':
-                at += 2 if at[0] == c"\\" else 1
-            if at >= end:
+            at = _skip_escaped_text(at + 1, end)
+            if at == NULL:
                 return NULL
         elif at[0] == c"[" or at[0] == c"{":
             depth += 1
