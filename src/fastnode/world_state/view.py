@@ -10,6 +10,7 @@ below its block meanwhile.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from fastnode.archiver.database import SharedDatabase
@@ -28,6 +29,12 @@ __all__ = ["WorldStateView"]
 
 ZERO_FIELD: Final = bytes(32)
 _RECORDS_KEPT: Final = 4096
+#: Tree slots of storage slots that were asked for; about 6 MB.
+LEAF_SLOTS_KEPT: Final = 16_384
+
+
+#: Clients read the same slots again and again; the hash takes longer than everything else.
+_known_leaf_slot = lru_cache(maxsize=LEAF_SLOTS_KEPT)(public_leaf_slot)
 
 
 class WorldStateView:
@@ -215,7 +222,7 @@ class WorldStateView:
 
     def public_storage(self, contract: bytes, slot: bytes, block: int) -> bytes:
         """Value of a contract's storage slot; zero when it was never written."""
-        return self.public_data_value(public_leaf_slot(contract, slot), block)
+        return self.public_data_value(_known_leaf_slot(contract, slot), block)
 
     def public_data_value(self, leaf_slot: bytes, block: int) -> bytes:
         """Value at a tree slot; zero when it was never written."""
