@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import string
 from types import ModuleType
 from typing import Any
 
@@ -229,3 +230,19 @@ def test_only_the_standard_alphabet_is_base64(encode: ModuleType) -> None:
     for character in range(256):
         accepted = isinstance(outcome(encode.from_base64, b"AAA" + bytes([character])), bytes)
         assert accepted == (chr(character) in base64.b64encode(bytes(range(256))).decode() + "+/="), character
+
+
+def test_a_character_that_is_no_digit_is_found_wherever_it_stands(encode: ModuleType) -> None:
+    digits = base64.b64encode(bytes(range(90)))
+    for position in range(len(digits)):
+        for character in b"!*,-.:;@[]^_`{|}~\0\x7f\x80\xff =":
+            broken = digits[:position] + bytes([character]) + digits[position + 1 :]
+            is_padding = character == ord("=") and position == len(digits) - 1
+            assert isinstance(outcome(encode.from_base64, broken), bytes) == is_padding, (position, character)
+
+
+def test_every_digit_is_read_at_every_place(encode: ModuleType) -> None:
+    alphabet = (string.ascii_uppercase + string.ascii_lowercase + string.digits + "+/").encode()
+    for shift in range(len(alphabet)):
+        text = (alphabet[shift:] + alphabet[:shift]) * 2
+        assert encode.from_base64(text) == base64.b64decode(text)
