@@ -39,3 +39,11 @@ def test_a_degraded_node_says_why_and_stays_ready() -> None:
 
 def test_a_node_that_stops_is_not_ready() -> None:
     assert health_of(COMPLETE, None, is_ready=True, is_stopping=True).not_ready == "the node is stopping"
+
+
+def test_a_node_that_does_not_read_its_l1_says_so_and_stays_ready() -> None:
+    for reason in (None, "L1 node 1: cannot connect"):
+        health = health_of(COMPLETE, FOLLOWING | {"l1": {"reason": reason}}, is_ready=True, is_stopping=False)
+        assert health.failing == ({} if reason is None else {"l1": reason})
+        assert "l1" in health.components
+        assert health.not_ready is None

@@ -27,6 +27,9 @@ SOMETIMES = {
     "sync_degraded",
     "sync_ready",
     "sync_lag_blocks",
+    "l1_degraded",
+    "l1_block",
+    "l1_messages",
     "snapshot_last_block",
     "snapshot_last_timestamp_seconds",
 }

@@ -246,6 +246,16 @@ def _chain(view: View | None, sync: dict[str, Any] | None) -> Iterator[Metric]:
         yield _gauge("sync_ready", "1 while the chain is new enough to be served.", bool(sync["isReady"]))
         if sync["lagBlocks"] is not None:
             yield _gauge("sync_lag_blocks", "Blocks behind the followed node.", sync["lagBlocks"])
+        yield from _l1(sync.get("l1"))
+
+
+def _l1(l1: dict[str, Any] | None) -> Iterator[Metric]:
+    if l1 is None:
+        return
+    yield _gauge("l1_degraded", "1 while L1 is not read, or contradicts the stored chain.", l1["reason"] is not None)
+    if l1["block"] is not None:
+        yield _gauge("l1_block", "Newest L1 block that was read.", l1["block"])
+        yield _gauge("l1_messages", "Messages that were ever sent from L1.", l1["messages"])
 
 
 def tip_numbers(view: View) -> dict[str, int]:
