@@ -226,6 +226,22 @@ def test_every_folder_and_module_of_the_package_is_in_the_architecture() -> None
         assert f"`{room}`" in page, f"docs/architecture.md does not say what {room} is"
 
 
+#: What a distribution is imported as, where that is another name.
+IMPORTED_AS = {"pycryptodome": "Crypto", "prometheus-client": "prometheus_client"}
+
+
+def test_the_package_imports_only_what_it_depends_on() -> None:
+    import sys
+    import tomllib
+
+    metadata = tomllib.loads((PROJECT / "pyproject.toml").read_text())
+    names = {re.split(r"[\[<>=]", text)[0] for text in metadata["project"]["dependencies"]}
+    known = {IMPORTED_AS.get(name, name) for name in names} | set(sys.stdlib_module_names) | {"fastnode"}
+    for path in PACKAGE.rglob("*.py"):
+        imported = re.findall(r"^(?:from|import) (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+        assert set(imported) <= known, f"{path.name} imports {set(imported) - known}"
+
+
 def test_the_dependencies_of_the_readme_are_those_of_the_package() -> None:
     import tomllib
 

@@ -24,7 +24,7 @@ TABLE_END: Final = "<!-- end of methods -->\n"
 
 #: What a method does not do, or needs; those that are not named are complete.
 STATES: Final = {
-    "node_getEncodedEnr": "always absent: no peer-to-peer network",
+    "node_getEncodedEnr": "that of the followed node; this one has none",
     "node_sendTx": "with real proofs: needs `--proof-verifier-command`",
     "node_getValidatorsStats": "with `--sentinel-enabled`, or from the followed node",
     "node_getValidatorStats": "with `--sentinel-enabled`, or from the followed node",
