@@ -48,6 +48,9 @@ logger = logging.getLogger(__name__)
 
 #: Simulations that run at the same time: each may need much memory, and they hardly wait for anything but cores.
 RUNNING_MAX: Final = max(4, 2 * (os.cpu_count() or 1))
+#: Simulations in threads: more than run, because transactions that are decoded at the same time share the work of
+#: their hashes, which takes longer than to run them.
+THREADS: Final = max(16, RUNNING_MAX)
 #: Simulations that run or wait for their turn.
 ADMITTED_MAX: Final = 256
 
@@ -64,7 +67,7 @@ class SimulationThreads(ThreadPoolExecutor):
     """Threads of simulations alone, so that they keep no other request waiting, with a bounded queue."""
 
     def __init__(self) -> None:
-        super().__init__(RUNNING_MAX, thread_name_prefix="simulation")
+        super().__init__(THREADS, thread_name_prefix="simulation")
         self._places = threading.BoundedSemaphore(ADMITTED_MAX)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -96,6 +99,7 @@ class LocalSimulator:
         self._timeout_s = options.timeout_s
         self._execution = ExecutionOptions(debug_log_memory_reads_max=options.debug_log_memory_reads_max)
         self.threads: Final = SimulationThreads()
+        self._turns = threading.BoundedSemaphore(RUNNING_MAX)
         self._running: set[BlockExecutor] = set()
         self._lock = threading.Lock()
         self._is_closed = False
@@ -129,8 +133,8 @@ class LocalSimulator:
             raise InvalidParams(f"Invalid params: tx (parameter 1) is no transaction: {error}") from None
         block = self.next_block(view)
         executor = BlockExecutor(self._base_state(tx, view), block, options=self._execution)
-        deadline = time.monotonic() + self._timeout_s
-        with self._counted(executor):
+        with self._turns, self._counted(executor):
+            deadline = time.monotonic() + self._timeout_s
             try:
                 executed = executor.execute(executable, skip_fee_enforcement=skip_fee_enforcement, deadline=deadline)
             except TxExecutionError as error:
