@@ -94,6 +94,9 @@ cdef class IndexedNodes:
         StoredRow[LEVELS_MAX] rows
         PastNodes past
 
+    cdef int write_path(
+        self, uint64_t index, uint32_t block, uint64_t size, bytes tile, uint8_t *target, list missing, bint use_memory
+    ) except -1
     cdef int _set(self, int level, uint64_t index, const StoredNode *node) except -1
     cdef int _change(
         self, NodeUpdate update, int level, uint64_t index, const uint8_t *value, OpenTile *tile, object fetch,

@@ -536,12 +536,18 @@ cdef class IndexedNodes:
         self, uint64_t index, uint32_t block, uint64_t size, bytes tile not None, list missing not None, *,
         bint use_memory=True,
     ):
+        cdef bytes path = PyBytes_FromStringAndSize(NULL, HASH_BYTES * self.height)
+        self.write_path(index, block, size, tile, <uint8_t *>PyBytes_AS_STRING(path), missing, use_memory)
+        return path
+
+    cdef int write_path(
+        self, uint64_t index, uint32_t block, uint64_t size, bytes tile, uint8_t *target, list missing, bint use_memory
+    ) except -1:
+        """A path to ``target``, which has room for HASH_BYTES of each level."""
         if index >= size or size > <uint64_t>1 << self.height:
             raise ValueError(f"leaf {index} is not in a tree of {size} leaves")
         cdef uint64_t bitmap, bit, sibling
         cdef const uint8_t *nodes = tile_nodes(tile, &bitmap)
-        cdef bytes path = PyBytes_FromStringAndSize(NULL, HASH_BYTES * self.height)
-        cdef uint8_t *target = <uint8_t *>PyBytes_AS_STRING(path)
         cdef const uint8_t *node
         cdef const StoredNode *stored
         cdef int level
@@ -572,7 +578,7 @@ cdef class IndexedNodes:
             else:
                 memcpy(target, node, HASH_BYTES)
             target += HASH_BYTES
-        return path
+        return 0
 
 
 # ---- between Python and the arrays ----------------------------------------------------------------

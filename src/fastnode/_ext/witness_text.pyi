@@ -1,18 +1,35 @@
-"""Witnesses as JSON, straight from a leaf record and a sibling path.
+"""Witnesses as JSON, straight from leaf records and sibling paths.
 
 The readable form of everything here is ``fastnode/_twins/witness_text.py``; records are drawn in world_state/layout.py.
 """
 
-def leaf_place(record: bytes) -> tuple[int, int, int]:
-    """Of a leaf record: its index, the block that inserted it, and the block that changed it last.
+from collections import deque
+from collections.abc import Callable
+from typing import Any
 
-    ValueError for a length that no record has.
+from fastnode._ext.indexed_tree import IndexedNodes
+
+def low_entry(
+    iterators: deque[Any], make_iterator: Callable[[], Any], prefix: bytes, key: bytes
+) -> tuple[bytes, bytes] | None:
+    """Key and record of the stored leaf with the greatest key <= ``key``; None if there is none behind ``prefix``.
+
+    One of ``iterators`` over the database is used, or a new one, and kept there; each is used by one thread at a time.
     """
 
-def indexed(key: bytes, record: bytes, path: bytes) -> bytes:
-    """NullifierMembershipWitness, or PublicDataWitness if the record has a value, of the leaf's newest state.
+def unchanged(
+    nodes: IndexedNodes,
+    key: bytes,
+    record: bytes,
+    block: int,
+    size: int,
+    tile_prefix: bytes,
+    get: Callable[[bytes], bytes | None],
+) -> bytes | None:
+    """NullifierMembershipWitness, or PublicDataWitness if the record has a value, of a leaf after ``block``.
 
-    ``path`` has up to 64 nodes of 32 bytes, lowest first.  ValueError for lengths that do not fit.
+    ``size`` is that of the tree after ``block``; ``get`` reads the tile of the leaf.  None if the leaf was inserted or
+    has changed after the block, or if a node of the path is not in memory.  ValueError for lengths that do not fit.
     """
 
 def membership(index: int, path: bytes) -> bytes:

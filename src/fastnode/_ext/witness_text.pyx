@@ -1,11 +1,12 @@
 # Witnesses as JSON.  The stub (witness_text.pyi) says what everything does.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport uint8_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy, memset
 
 from fastnode._ext.append_tree cimport HASH_BYTES
 from fastnode._ext.encode cimport text_base64_length, text_write_base64, text_write_hex
+from fastnode._ext.indexed_tree cimport IndexedNodes
 
 cdef enum:
     # A leaf record, as world_state/layout.py draws it.
@@ -20,6 +21,7 @@ cdef enum:
     # Text around the values of a witness, with room to spare.
     TEXT_BYTES_MAX = 512
     PATH_BYTES_MAX = 64 * 32
+    TILE_LEVELS = 5
 
 cdef const char *BEFORE_INDEX = b'{"index":"'
 cdef const char *BEFORE_NULLIFIER = b'","leafPreimage":{"leaf":{"nullifier":"0x'
@@ -31,27 +33,48 @@ cdef const char *BEFORE_PATH = b'"},"siblingPath":"'
 cdef const char *BEHIND_PATH = b'"}'
 
 
-def leaf_place(bytes record not None):
-    cdef const uint8_t *data = <const uint8_t *>PyBytes_AS_STRING(record)
-    cdef const uint8_t *tail = data + _value_bytes(record) + VALUE
-    return _number(tail + RECORD_INDEX, INDEX_BYTES), _number(tail + RECORD_INSERTED, 4), _number(data + CHANGED, 4)
+def low_entry(iterators, make_iterator, bytes prefix not None, bytes key not None):
+    cdef Py_ssize_t prefix_length = PyBytes_GET_SIZE(prefix)
+    cdef object iterator = iterators.pop() if iterators else make_iterator()
+    cdef bytes found
+    cdef tuple entry = None
+    iterator.seek(_joined(prefix, key))
+    if iterator.valid():
+        found = iterator.key()
+        if PyBytes_GET_SIZE(found) == prefix_length + HASH_BYTES and _starts_with(found, prefix):
+            entry = (_inverted(PyBytes_AS_STRING(found) + prefix_length, HASH_BYTES), iterator.value())
+    iterators.append(iterator)
+    return entry
 
 
-def indexed(bytes key not None, bytes record not None, bytes path not None):
+def unchanged(
+    IndexedNodes nodes not None, bytes key not None, bytes record not None, uint32_t block, uint64_t size,
+    bytes tile_prefix not None, get,
+):
+    cdef uint8_t[4 + PATH_BYTES_MAX] counted
     cdef Py_ssize_t value_bytes = _value_bytes(record)
     cdef const uint8_t *data = <const uint8_t *>PyBytes_AS_STRING(record)
-    cdef uint8_t[4 + PATH_BYTES_MAX] counted
-    cdef Py_ssize_t path_bytes = PyBytes_GET_SIZE(path)
-    cdef bytes text
-    cdef uint8_t *start
-    cdef uint8_t *at
-    if PyBytes_GET_SIZE(key) != HASH_BYTES:
-        raise ValueError(f"a key of {PyBytes_GET_SIZE(key)} bytes")
-    _require_path(path)
-    text = PyBytes_FromStringAndSize(NULL, TEXT_BYTES_MAX + text_base64_length(4 + path_bytes))
-    start = <uint8_t *>PyBytes_AS_STRING(text)
-    at = _write_text(start, BEFORE_INDEX, 10)
-    at = _write_decimal(at, _number(data + VALUE + value_bytes + RECORD_INDEX, INDEX_BYTES))
+    cdef const uint8_t *tail = data + VALUE + value_bytes
+    cdef uint64_t index = _number(tail + RECORD_INDEX, INDEX_BYTES)
+    cdef list missing = []
+    cdef object tile
+    _require_key(key)
+    if _number(tail + RECORD_INSERTED, 4) > block or _number(data + CHANGED, 4) > block:
+        return None
+    tile = get(_tile_key(tile_prefix, index >> TILE_LEVELS))
+    nodes.write_path(index, block, size, b"" if tile is None else tile, counted + 4, missing, True)
+    return None if missing else _indexed(key, data, value_bytes, index, counted, nodes.height)
+
+
+cdef bytes _indexed(
+    bytes key, const uint8_t *data, Py_ssize_t value_bytes, uint64_t index, uint8_t *counted, int height
+):
+    """The witness of a record; ``counted`` has room for a number in front of the path."""
+    cdef Py_ssize_t path_bytes = 4 + height * HASH_BYTES
+    cdef bytes text = PyBytes_FromStringAndSize(NULL, TEXT_BYTES_MAX + text_base64_length(path_bytes))
+    cdef uint8_t *start = <uint8_t *>PyBytes_AS_STRING(text)
+    cdef uint8_t *at = _write_text(start, BEFORE_INDEX, 10)
+    at = _write_decimal(at, index)
     if value_bytes == 0:
         at = _write_text(at, BEFORE_NULLIFIER, 41)
         at = _write_field(at, <const uint8_t *>PyBytes_AS_STRING(key))
@@ -65,12 +88,10 @@ def indexed(bytes key not None, bytes record not None, bytes path not None):
     at = _write_text(at, BEFORE_NEXT_INDEX, 15)
     at = _write_decimal(at, _number(data + NEXT_INDEX, INDEX_BYTES))
     at = _write_text(at, BEFORE_PATH, 18)
-    memset(counted, 0, 3)
-    counted[3] = <uint8_t>(path_bytes // HASH_BYTES)
-    memcpy(counted + 4, PyBytes_AS_STRING(path), path_bytes)
-    text_write_base64(counted, 4 + path_bytes, at)
-    at += text_base64_length(4 + path_bytes)
-    at = _write_text(at, BEHIND_PATH, 2)
+    counted[0] = counted[1] = counted[2] = 0
+    counted[3] = <uint8_t>height
+    text_write_base64(counted, path_bytes, at)
+    at = _write_text(at + text_base64_length(path_bytes), BEHIND_PATH, 2)
     return PyBytes_FromStringAndSize(<const char *>start, at - start)
 
 
@@ -99,6 +120,49 @@ cdef Py_ssize_t _value_bytes(bytes record) except -1:
     if size != 0 and size != HASH_BYTES:
         raise ValueError(f"a leaf record of {PyBytes_GET_SIZE(record)} bytes")
     return size
+
+
+cdef int _require_key(bytes key) except -1:
+    if PyBytes_GET_SIZE(key) != HASH_BYTES:
+        raise ValueError(f"a key of {PyBytes_GET_SIZE(key)} bytes")
+    return 0
+
+
+cdef bytes _inverted(const char *data, Py_ssize_t length):
+    cdef bytes inverted = PyBytes_FromStringAndSize(NULL, length)
+    cdef char *target = PyBytes_AS_STRING(inverted)
+    cdef Py_ssize_t place
+    for place in range(length):
+        target[place] = ~data[place]
+    return inverted
+
+
+cdef bytes _joined(bytes prefix, bytes key):
+    """The key of a leaf: they are stored from the greatest to the smallest."""
+    cdef Py_ssize_t prefix_length = PyBytes_GET_SIZE(prefix)
+    cdef bytes joined = PyBytes_FromStringAndSize(NULL, prefix_length + PyBytes_GET_SIZE(key))
+    cdef char *target = PyBytes_AS_STRING(joined)
+    cdef const char *source = PyBytes_AS_STRING(key)
+    cdef Py_ssize_t place
+    memcpy(target, PyBytes_AS_STRING(prefix), prefix_length)
+    for place in range(PyBytes_GET_SIZE(key)):
+        target[prefix_length + place] = ~source[place]
+    return joined
+
+
+cdef bint _starts_with(bytes text, bytes prefix) noexcept:
+    return memcmp(PyBytes_AS_STRING(text), PyBytes_AS_STRING(prefix), PyBytes_GET_SIZE(prefix)) == 0
+
+
+cdef bytes _tile_key(bytes prefix, uint64_t tile_index):
+    cdef Py_ssize_t prefix_length = PyBytes_GET_SIZE(prefix)
+    cdef bytes key = PyBytes_FromStringAndSize(NULL, prefix_length + INDEX_BYTES)
+    cdef uint8_t *target = <uint8_t *>PyBytes_AS_STRING(key)
+    cdef int place
+    memcpy(target, PyBytes_AS_STRING(prefix), prefix_length)
+    for place in range(INDEX_BYTES):
+        target[prefix_length + place] = <uint8_t>(tile_index >> (8 * (INDEX_BYTES - 1 - place)))
+    return key
 
 
 cdef int _require_path(bytes path) except -1:

@@ -7,9 +7,16 @@ from __future__ import annotations
 
 import struct
 from base64 import b64encode
-from typing import Final
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
-__all__ = ["indexed", "leaf_place", "membership"]
+from fastnode._twins.indexed_tree import TILE_LEVELS
+
+if TYPE_CHECKING:
+    from fastnode._twins.indexed_tree import IndexedNodes
+
+__all__ = ["low_entry", "membership", "unchanged"]
 
 _HASH_BYTES: Final = 32
 _STATE_HEAD: Final = struct.Struct(">I6s32s")  # changed, next index, next key
@@ -17,25 +24,56 @@ _RECORD_TAIL: Final = struct.Struct(">6sI32s")  # index, inserted, predecessor k
 _PATH_NODES_MAX: Final = 64
 
 
-def leaf_place(record: bytes) -> tuple[int, int, int]:
-    index, inserted, _ = _RECORD_TAIL.unpack_from(record, _tail_of(record))
-    changed, _, _ = _STATE_HEAD.unpack_from(record)
-    return int.from_bytes(index, "big"), inserted, changed
+def low_entry(
+    iterators: deque[Any], make_iterator: Callable[[], Any], prefix: bytes, key: bytes
+) -> tuple[bytes, bytes] | None:
+    try:
+        iterator = iterators.pop()
+    except IndexError:
+        iterator = make_iterator()
+    iterator.seek(prefix + _inverted(key))
+    entry = None
+    if iterator.valid():
+        found = iterator.key()
+        if found.startswith(prefix) and len(found) == len(prefix) + _HASH_BYTES:
+            entry = _inverted(found[len(prefix) :]), iterator.value()
+    iterators.append(iterator)
+    return entry
 
 
-def indexed(key: bytes, record: bytes, path: bytes) -> bytes:
+def unchanged(
+    nodes: IndexedNodes,
+    key: bytes,
+    record: bytes,
+    block: int,
+    size: int,
+    tile_prefix: bytes,
+    get: Callable[[bytes], bytes | None],
+) -> bytes | None:
     tail = _tail_of(record)
     if len(key) != _HASH_BYTES:
         raise ValueError(f"a key of {len(key)} bytes")
-    _require_path(path)
-    _, next_index, next_key = _STATE_HEAD.unpack_from(record)
+    index_bytes, inserted, _ = _RECORD_TAIL.unpack_from(record, tail)
+    changed, next_index, next_key = _STATE_HEAD.unpack_from(record)
+    if inserted > block or changed > block:
+        return None
+    index = int.from_bytes(index_bytes, "big")
+    tile = get(tile_prefix + (index >> TILE_LEVELS).to_bytes(len(index_bytes), "big")) or b""
+    missing: list[int] = []
+    path = nodes.path(index, block, size, tile, missing)
+    if missing:
+        return None
     value = record[_STATE_HEAD.size : tail]
     leaf = f'"slot":"0x{key.hex()}","value":"0x{value.hex()}"' if value else f'"nullifier":"0x{key.hex()}"'
     counted = (len(path) // _HASH_BYTES).to_bytes(4, "big") + path
     return (
-        f'{{"index":"{leaf_place(record)[0]}","leafPreimage":{{"leaf":{{{leaf}}},"nextKey":"0x{next_key.hex()}",'
+        f'{{"index":"{index}","leafPreimage":{{"leaf":{{{leaf}}},"nextKey":"0x{next_key.hex()}",'
         f'"nextIndex":"{int.from_bytes(next_index, "big")}"}},"siblingPath":"{b64encode(counted).decode()}"}}'
     ).encode()
+
+
+def _inverted(key: bytes) -> bytes:
+    return bytes(byte ^ 0xFF for byte in key)
 
 
 def membership(index: int, path: bytes) -> bytes:

@@ -8,7 +8,7 @@ from itertools import islice, pairwise
 from typing import Final
 
 from fastnode.errors import BlockRejected, DatabaseError
-from fastnode.kernels import append_tree, indexed_tree, poseidon2
+from fastnode.kernels import append_tree, indexed_tree, poseidon2, witness_text
 from fastnode.world_state.append_only import Change, filled
 from fastnode.world_state.layout import (
     HASH_BYTES,
@@ -111,15 +111,18 @@ class IndexedTree:
 
     def newest_low_entry(self, snapshot: Snapshot, key: bytes) -> tuple[bytes, bytes]:
         """Key and stored record of the leaf with the greatest key <= ``key``, whenever it was inserted."""
-        prefix = self._leaf_prefix
-        found = snapshot.first(prefix + inverted(key), prefix)
+        found = witness_text.low_entry(snapshot.iterators, snapshot.make_iterator, self._leaf_prefix, key)
         if found is None:
             raise DatabaseError(f"{self.tree.name}: no leaf at or below 0x{key.hex()}")
-        return inverted(found[0][len(prefix) :]), found[1]
+        return found
 
     def entry(self, snapshot: Snapshot, key: bytes) -> bytes | None:
         """The stored record of the leaf with this key, whenever it was inserted."""
         return snapshot.get(self._leaf_prefix + inverted(key))
+
+    def unchanged_json(self, snapshot: Snapshot, key: bytes, record: bytes, block: int, size: int) -> bytes | None:
+        """The witness of a leaf after ``block``, when the tree had ``size`` leaves; None if that takes its history."""
+        return witness_text.unchanged(self.nodes, key, record, block, size, self._tile_prefix, snapshot.get)
 
     def state(self, snapshot: Snapshot, record: LeafRecord, block: int) -> LeafState:
         """The leaf's content after ``block``, at or after its insertion."""

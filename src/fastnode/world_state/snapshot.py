@@ -22,7 +22,7 @@ class Snapshot:
     one thread at a time.
     """
 
-    __slots__ = ("_database", "_iterators", "_often", "_snapshot", "get")
+    __slots__ = ("_database", "_often", "_snapshot", "get", "iterators", "make_iterator")
 
     def __init__(self, database: SharedDatabase) -> None:
         self._snapshot: Any = None
@@ -30,7 +30,9 @@ class Snapshot:
         self._snapshot = database.snapshot()
         #: Value of a key, or None.
         self.get: Callable[[bytes], bytes | None] = self._snapshot.get
-        self._iterators: deque[Any] = deque()
+        self.make_iterator: Callable[[], Any] = self._snapshot.raw_iterator
+        #: Those that rest.
+        self.iterators: deque[Any] = deque()
         self._often: dict[bytes, bytes] = {}
 
     def get_often(self, key: bytes) -> bytes:
@@ -49,16 +51,16 @@ class Snapshot:
     def first(self, start: bytes, prefix: bytes) -> tuple[bytes, bytes] | None:
         """The first entry at or after ``start`` whose key begins with ``prefix``: (key, value)."""
         try:
-            iterator = self._iterators.pop()
+            iterator = self.iterators.pop()
         except IndexError:
-            iterator = self._snapshot.raw_iterator()
+            iterator = self.make_iterator()
         iterator.seek(start)
         found = None
         if iterator.valid():
             key = iterator.key()
             if key.startswith(prefix):
                 found = key, iterator.value()
-        self._iterators.append(iterator)
+        self.iterators.append(iterator)
         return found
 
     def scan(self, prefix: bytes) -> Any:
@@ -73,10 +75,11 @@ class Snapshot:
         """Release the snapshot; more than once is allowed."""
         if self._snapshot is None:
             return
-        for iterator in self._iterators:
+        for iterator in self.iterators:
             iterator.close()
-        self._iterators.clear()
+        self.iterators.clear()
         snapshot, self._snapshot, self.get = self._snapshot, None, _closed
+        self.make_iterator = _no_iterator
         snapshot.close()
         self._database.release()
 
@@ -86,3 +89,7 @@ class Snapshot:
 
 def _closed(_key: bytes) -> bytes | None:
     raise DatabaseError("this view of the world state is closed")
+
+
+def _no_iterator() -> Any:
+    _closed(b"")

@@ -15,7 +15,6 @@ from typing import Final
 
 from fastnode.archiver.database import SharedDatabase
 from fastnode.errors import DatabaseError, ServerError
-from fastnode.kernels import witness_text
 from fastnode.protocol.siloing import public_leaf_slot
 from fastnode.world_state.append_only import AppendOnlyTree
 from fastnode.world_state.forest import Forest
@@ -182,31 +181,32 @@ class WorldStateView:
 
     def nullifier_witness_json(self, nullifier: bytes, block: int) -> bytes | None:
         """NullifierMembershipWitness of a nullifier that is in the tree after ``block``."""
-        record = self._forest.nullifiers.entry(self.snapshot, nullifier)
-        if record is not None and (witness := self._unchanged_json(self._forest.nullifiers, nullifier, record, block)):
+        tree = self._forest.nullifiers
+        record = tree.entry(self.snapshot, nullifier)
+        if record is not None and (witness := self._unchanged_json(tree, nullifier, record, block)) is not None:
             return witness
         older = self.nullifier_witness(nullifier, block)
         return None if older is None else nullifier_json(older)
 
     def low_nullifier_witness_json(self, nullifier: bytes, block: int) -> bytes:
         """NullifierMembershipWitness of :meth:`low_nullifier_witness`."""
-        key, record = self._forest.nullifiers.newest_low_entry(self.snapshot, nullifier)
-        witness = self._unchanged_json(self._forest.nullifiers, key, record, block)
-        return witness or nullifier_json(self.low_nullifier_witness(nullifier, block))
+        tree = self._forest.nullifiers
+        witness = self._unchanged_json(tree, *tree.newest_low_entry(self.snapshot, nullifier), block)
+        return nullifier_json(self.low_nullifier_witness(nullifier, block)) if witness is None else witness
 
     def public_data_witness_json(self, leaf_slot: bytes, block: int) -> bytes:
         """PublicDataWitness of :meth:`public_data_witness`."""
-        key, record = self._forest.public_data.newest_low_entry(self.snapshot, leaf_slot)
-        witness = self._unchanged_json(self._forest.public_data, key, record, block)
-        return witness or public_data_json(self.public_data_witness(leaf_slot, block))
+        tree = self._forest.public_data
+        witness = self._unchanged_json(tree, *tree.newest_low_entry(self.snapshot, leaf_slot), block)
+        return public_data_json(self.public_data_witness(leaf_slot, block)) if witness is None else witness
 
     def _unchanged_json(self, tree: IndexedTree, key: bytes, record: bytes, block: int) -> bytes | None:
-        """The witness of a leaf; None if it was inserted or has changed after ``block``."""
-        size = self.record(block).sizes[tree.tree.id]
-        index, inserted, changed = witness_text.leaf_place(record)
-        if inserted > block or changed > block:
+        """The witness of a leaf; None if it takes its history, or what is not in memory."""
+        if block > self.memory_limit:
             return None
-        return witness_text.indexed(key, record, self._indexed_path(tree, index, block, size))
+        size = self.record(block).sizes[tree.tree.id]
+        witness = tree.unchanged_json(self.snapshot, key, record, block, size)
+        return witness if block <= self.memory_limit else None  # an undo may have begun meanwhile
 
     def _indexed_witness(self, tree: IndexedTree, record: LeafRecord, block: int, size: int) -> IndexedWitness:
         state = tree.state(self.snapshot, record, block)
