@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -11,6 +13,7 @@ from dataclasses import replace
 import pytest
 from tests.rpc.sockets import QUICK, RIGHT, SMALL, Connection, RunningServer, call, chunked, post
 
+from fastnode.rpc import server as server_module
 from fastnode.rpc.http import HttpConnection
 from fastnode.rpc.limits import Limits
 from fastnode.rpc.server import HttpServer, RpcServer
@@ -167,6 +170,37 @@ def test_a_request_that_arrived_while_the_server_was_held_up_is_answered(start: 
             connection.send(post(call()))  # in time, but the loop sees the end of the idle time first
             assert connection.read().json == RIGHT
             assert other.read().json["result"] == 800
+
+
+class LateConnection:
+    """Only its deadline, and when it was told."""
+
+    deadline = 0.0
+
+    def __init__(self, turns: list[int]) -> None:
+        self._turns = turns
+        self.told_at: int | None = None
+
+    def on_deadline(self) -> None:
+        self.told_at = self._turns[0]
+        self.deadline = float("inf")
+
+
+def test_many_connections_whose_time_is_over_do_not_keep_requests_waiting(running: RunningServer) -> None:
+    turns = [0]
+    late = [LateConnection(turns) for _ in range(300)]
+
+    async def take_turns() -> None:
+        running.server._connections.update(late)  # type: ignore[arg-type]
+        while any(each.told_at is None for each in late):
+            turns[0] += 1
+            await asyncio.sleep(0)
+        running.server._connections.difference_update(late)  # type: ignore[arg-type]
+
+    asyncio.run_coroutine_threadsafe(take_turns(), running._loop).result(10)
+    told = Counter(each.told_at for each in late)
+    assert max(told.values()) <= server_module.DEADLINES_PER_TURN
+    assert told.total() == 300
 
 
 # ---- clients that do not read -----------------------------------------------------------------------
