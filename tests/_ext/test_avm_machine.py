@@ -24,6 +24,7 @@ from fastnode.errors import (
     ExecutionTimeExceeded,
     TxExecutionError,
 )
+from fastnode.kernels import USING_TWINS
 from fastnode.kernels import avm as kernel
 from fastnode.protocol import grumpkin
 
@@ -108,6 +109,17 @@ def test_an_execution_past_its_deadline_is_given_up(avm: ModuleType) -> None:
     with pytest.raises(ExecutionTimeExceeded):
         run(avm, endless(), options={"deadline": started + 0.05}, l2_gas=END - 1)
     assert 0.05 <= time.monotonic() - started < 5
+
+
+@pytest.mark.skipif(USING_TWINS, reason="the twin looks at the time between instructions only")
+def test_large_copies_count_as_the_work_they_are() -> None:
+    """A thousand of them would take half a minute."""
+    setup = put(1, U32, 4_000_000) + put(2, U32, 0)
+    copies = assemble("CALLDATACOPY", 1, 2, 3) + assemble("JUMP", len(setup))
+    started = time.monotonic()
+    with pytest.raises(ExecutionTimeExceeded):
+        run(kernel, setup + copies, options={"deadline": started + 0.05}, l2_gas=END - 1)
+    assert time.monotonic() - started < 5
 
 
 @every

@@ -31,10 +31,13 @@ MEMBER_INITIALIZATION_HASH: int
 class Program:
     """Public bytecode, with its decoded instructions (decoded when first run, kept as long as this object).
 
-    Make one for each contract class; any number of machines on any threads may run it at the same time.
+    Make one for each contract class; any number of machines on any threads may run it at the same time.  It takes
+    36 bytes for each byte of bytecode, of which the system provides those pages whose instructions are run.
     """
 
-    def __init__(self, bytecode: bytes) -> None: ...
+    def __init__(self, bytecode: bytes) -> None:
+        """ValueError for 4 GiB and more."""
+
     @property
     def bytecode(self) -> bytes: ...
 
@@ -114,7 +117,8 @@ class Machine:
     32 neighbouring memory cells of which one was written, 20 KiB for every open call (and for one that has
     ended while its return data can be read), 1024 bytes for every 128 internal calls.
 
-    ``deadline`` is a time of :func:`time.monotonic`.
+    ``deadline`` is a time of :func:`time.monotonic`; it is looked at after some hundred instructions, or one that is as
+    much work.
     """
 
     def __init__(

@@ -143,6 +143,7 @@ static avm_event to_radix(avm_machine *m, avm_call *call)
     if (count > limbs)
         return halt(m, PREFIX "Truncation error");
     int tag = bits.limb[0] ? TAG_U1 : TAG_U8;
+    count_work(m, limbs);
     for (uint64_t i = 0; i < limbs; i++) {
         uint64_t place = limbs - 1 - i; /* of the digit, from the least significant one */
         TRY(write_cell(call, destination + i, cell_integer(tag, place < count ? digits[place] : 0)));

@@ -129,7 +129,7 @@ typedef struct {
     avm_opening opening;
     instruction current;
     uint32_t address[OPERANDS_MAX]; /* its resolved operands */
-    uint32_t steps;
+    uint64_t work; /* since limits of time were looked at, in instructions */
 } avm_machine;
 
 enum {
@@ -220,6 +220,12 @@ INLINE avm_event pay(avm_machine *m, avm_call *call, int64_t more_l2, int64_t mo
     call->l2_gas -= l2;
     call->da_gas -= da;
     return AVM_GO_ON;
+}
+
+/* Many cells are as much work as some instructions. */
+INLINE void count_work(avm_machine *m, uint64_t cells)
+{
+    m->work += cells / PAGE_CELLS;
 }
 
 /* The cell of the `index`-th input, which must have this tag. */

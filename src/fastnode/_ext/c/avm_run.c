@@ -6,8 +6,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Limits of time are looked at once in so many instructions. */
-#define INSTRUCTIONS_PER_TICK 1024
+/* Limits of time are looked at after the work of so many instructions. */
+#define WORK_PER_TICK 1024
 
 const char *const TAG_NAMES[] = {"FIELD", "U1", "U8", "U16", "U32", "U64", "U128"};
 
@@ -382,6 +382,7 @@ static avm_event copy_data(avm_machine *m, avm_call *call, const avm_data *data,
         return halt(m, "%s copy failed: Attempting to access out of bounds memory: read_addr_upper_bound = %llu "
                        "write_addr_upper_bound = %llu",
                     prefix, (unsigned long long)read_end, (unsigned long long)write_end);
+    count_work(m, size);
     for (uint64_t i = 0; i < size; i++) {
         cell value = start + i < end ? datum(data, start + i) : (cell){{0, 0, 0, 0}};
         TRY(write_cell(call, destination + i, value));
@@ -458,6 +459,7 @@ INLINE avm_event execute(avm_machine *m, avm_call *call)
 
 static avm_event check_time(avm_machine *m)
 {
+    m->work = 0;
     if (atomic_load_explicit(&m->cancelled, memory_order_relaxed))
         return AVM_CANCELLED;
     return m->has_deadline && avm_now() >= m->deadline_ns ? AVM_TIME_LIMIT : AVM_GO_ON;
@@ -465,7 +467,7 @@ static avm_event check_time(avm_machine *m)
 
 INLINE avm_event step(avm_machine *m, avm_call *call)
 {
-    if (__builtin_expect(++m->steps % INSTRUCTIONS_PER_TICK == 0, 0))
+    if (__builtin_expect(++m->work >= WORK_PER_TICK, 0))
         TRY(check_time(m));
     TRY(fetch(m, call));
     call->next_pc = call->pc + m->current.size;
