@@ -16,8 +16,9 @@ from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.header import GlobalVariables
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_data import Gas, TxData
+from fastnode.public_execution.block import BlockLimits, execute_block
 from fastnode.public_execution.contracts import ProgramCache
-from fastnode.public_execution.executor import BlockExecutor, execute_block
+from fastnode.public_execution.executor import BlockExecutor
 from fastnode.public_execution.state import ViewState
 from fastnode.public_execution.transaction import ExecutableTx
 from fastnode.rpc.view import View
@@ -63,27 +64,41 @@ def test_a_tx_that_is_left_out_changes_nothing_for_those_after_it(view: View) ->
         "maxFeesPerGas.feePerL2Gas must",
         "C++ simulation failed: AVM sim",
     ]
+    assert [left_out.is_final for left_out in after.left_out] == [False, True], "prices fall again, debts do not"
     assert after.included == alone
 
 
 def test_a_tx_that_asks_for_more_gas_than_is_left_is_kept_for_another_block(view: View) -> None:
     limits = TRANSFER.data.gas_limits
-    outcome = execute_block(view, BLOCK, [TRANSFER, LOGS], gas_limit=limits)
+    outcome = execute_block(view, BLOCK, [TRANSFER, LOGS], limits=BlockLimits(gas=limits))
     assert [tx for tx, _ in outcome.included] == [TRANSFER]
     (left_out,) = outcome.left_out
     assert (left_out.tx, left_out.is_final) == (LOGS, False)
-    assert execute_block(view, BLOCK, [LOGS], gas_limit=Gas(limits.da_gas, 0)).included == []
+    assert execute_block(view, BLOCK, [LOGS], limits=BlockLimits(gas=Gas(limits.da_gas, 0))).included == []
+
+
+def test_a_tx_whose_effect_has_no_room_in_the_blobs_leaves_it_to_the_next(view: View) -> None:
+    alone = [execute_block(view, BLOCK, [tx]) for tx in (LOGS, TRANSFER)]
+    assert alone[0].blob_fields > alone[1].blob_fields > 0
+    limits = BlockLimits(blob_fields=alone[0].blob_fields - 1)
+    outcome = execute_block(view, BLOCK, [LOGS, TRANSFER], limits=limits)
+    assert outcome.included == alone[1].included
+    assert outcome.blob_fields == alone[1].blob_fields
+    (left_out,) = outcome.left_out
+    assert (left_out.tx, left_out.is_final) == (LOGS, False)
+    exact = BlockLimits(blob_fields=alone[0].blob_fields + alone[1].blob_fields)
+    assert execute_block(view, BLOCK, [LOGS, TRANSFER], limits=exact).left_out == []
 
 
 def test_no_tx_is_begun_when_the_time_is_over(view: View) -> None:
-    outcome = execute_block(view, BLOCK, [TRANSFER], deadline=time.monotonic())
+    outcome = execute_block(view, BLOCK, [TRANSFER], limits=BlockLimits(deadline=time.monotonic()))
     assert outcome.included == []
     assert outcome.left_out[0].is_final is False
 
 
 def test_a_tx_that_takes_too_long_is_no_reason_to_drop_it(view: View) -> None:
     endless = tx_running(ENDLESS_LOOP, l2_gas=(1 << 32) - 1)
-    outcome = execute_block(view, BLOCK, [TRANSFER, endless], deadline=time.monotonic() + 0.3)
+    outcome = execute_block(view, BLOCK, [TRANSFER, endless], limits=BlockLimits(deadline=time.monotonic() + 0.3))
     assert [tx for tx, _ in outcome.included] == [TRANSFER]
     (left_out,) = outcome.left_out
     assert "takes longer" in left_out.reason

@@ -3,40 +3,36 @@
     executor = BlockExecutor(ViewState(view), globals)
     executed = executor.execute(ExecutableTx.of(tx))       # TxExecutionError: cannot be included; nothing changed
 
-    outcome = execute_block(view, globals, txs)            # effects, gas, and what was left out with the reason
-
 A transaction sees what those before it changed, contracts that they published included.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final
 
-from fastnode.errors import DecodeError, ExecutionCancelled, ExecutionLimitExceeded, TxExecutionError
+from fastnode.errors import ExecutionCancelled, FastnodeError, TxExecutionError
 from fastnode.protocol.effects import PublicDataWrite, TxEffect
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.header import GlobalVariables
-from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_data import Gas
 from fastnode.public_execution.contracts import ProgramCache, publish
 from fastnode.public_execution.fees import effective_fees, pay_private_fee, price_of
 from fastnode.public_execution.phases import PublicPhases, message_hashes
 from fastnode.public_execution.results import ExecutedTx, ExecutionOptions, GasReport
-from fastnode.public_execution.state import BaseState, StateJournal, ViewState
+from fastnode.public_execution.state import BaseState, StateJournal
 from fastnode.public_execution.transaction import ExecutableTx, PrivateEffects
 
-if TYPE_CHECKING:
-    from fastnode.rpc.view import View
-
-__all__ = ["BlockExecutor", "BlockOutcome", "LeftOut", "execute_block"]
+__all__ = ["BlockExecutor", "DoesNotFitError"]
 
 _NO_GAS: Final = Gas(0, 0)
 _DEFAULTS: Final = ExecutionOptions()
 #: Programs stay decoded from block to block.
 _PROGRAMS: Final = ProgramCache()
+
+
+class DoesNotFitError(FastnodeError):
+    """A transaction was executed and is not wanted in this block."""
 
 
 class BlockExecutor:
@@ -68,9 +64,14 @@ class BlockExecutor:
             phases.cancel()
 
     def execute(
-        self, tx: ExecutableTx, *, skip_fee_enforcement: bool = False, deadline: float | None = None
+        self,
+        tx: ExecutableTx,
+        *,
+        skip_fee_enforcement: bool = False,
+        deadline: float | None = None,
+        fits: Callable[[ExecutedTx], bool] | None = None,
     ) -> ExecutedTx:
-        """Run a transaction and keep what it changed.
+        """Run a transaction and keep what it changed, unless ``fits`` says that it has no room: DoesNotFitError.
 
         TxExecutionError when no block can include it, ExecutionLimitExceeded when it needs more than the options or
         the ``deadline`` (a time of ``time.monotonic``) allow, or when it is cancelled; nothing has changed then.
@@ -82,6 +83,8 @@ class BlockExecutor:
                 executed = self._execute_public(tx, deadline, skip_fee_enforcement=skip_fee_enforcement)
             else:
                 executed = self._execute_private(tx)
+            if fits is not None and not fits(executed):
+                raise DoesNotFitError
         except BaseException:
             journal.rollback(start)
             raise
@@ -138,72 +141,3 @@ def _joined(first: PrivateEffects, second: PrivateEffects) -> PrivateEffects:
         first.private_logs + second.private_logs,
         first.class_logs + second.class_logs,
     )
-
-
-# ---- blocks -------------------------------------------------------------------------------------
-
-
-class LeftOut(NamedTuple):
-    """A transaction that is not in the block.  ``is_final``: no later block on this state can include it either."""
-
-    tx: Tx
-    reason: str
-    is_final: bool
-
-
-@dataclass(slots=True)
-class BlockOutcome:
-    """The transactions of a block in order, with what they did, and those that were left out."""
-
-    included: list[tuple[Tx, ExecutedTx]] = field(default_factory=list)
-    left_out: list[LeftOut] = field(default_factory=list)
-
-    @property
-    def total_fees(self) -> int:
-        return sum(executed.effect.transaction_fee for _, executed in self.included)
-
-    @property
-    def total_mana_used(self) -> int:
-        """What the block's header says: the L2 gas that was paid for."""
-        return sum(executed.gas.billed.l2_gas for _, executed in self.included)
-
-
-def execute_block(
-    view: View,
-    block: GlobalVariables,
-    txs: Iterable[Tx],
-    *,
-    l1_to_l2_messages: Sequence[bytes] = (),
-    gas_limit: Gas | None = None,
-    deadline: float | None = None,
-    options: ExecutionOptions = _DEFAULTS,
-) -> BlockOutcome:
-    """Execute ``txs`` in order on the state of ``view``, as a block with the globals ``block``.
-
-    ``gas_limit`` is what the limits of all transactions together may ask for: one that does not fit any more is
-    left out for a later block.  After ``deadline``, a time of ``time.monotonic``, no further one is begun.
-    """
-    executor = BlockExecutor(ViewState(view), block, l1_to_l2_messages=l1_to_l2_messages, options=options)
-    outcome = BlockOutcome()
-    left = gas_limit
-    for tx in txs:
-        if deadline is not None and time.monotonic() >= deadline:
-            outcome.left_out.append(LeftOut(tx, "The block's time is over", is_final=False))
-            continue
-        wanted = tx.data.gas_limits
-        if left is not None and (wanted.l2_gas > left.l2_gas or wanted.da_gas > left.da_gas):
-            outcome.left_out.append(LeftOut(tx, "The block has not enough gas left", is_final=False))
-            continue
-        try:
-            executed = executor.execute(ExecutableTx.of(tx), deadline=deadline)
-        except (TxExecutionError, DecodeError) as error:
-            outcome.left_out.append(LeftOut(tx, str(error), is_final=True))
-            continue
-        except ExecutionLimitExceeded as error:
-            outcome.left_out.append(LeftOut(tx, error.message, is_final=False))
-            continue
-        outcome.included.append((tx, executed))
-        if left is not None:
-            used = executed.gas.billed
-            left = Gas(left.da_gas - used.da_gas, left.l2_gas - used.l2_gas)
-    return outcome

@@ -11,7 +11,11 @@ from fastnode.protocol.header import GasFees
 from fastnode.protocol.tx_data import Gas
 from fastnode.public_execution.state import StateJournal
 
-__all__ = ["FeeWrite", "effective_fees", "pay_fee", "pay_private_fee", "price_of"]
+__all__ = ["FeeTooLowError", "FeeWrite", "effective_fees", "pay_fee", "pay_private_fee", "price_of"]
+
+
+class FeeTooLowError(TxExecutionError):
+    """A transaction offers less than the block charges."""
 
 
 class FeeWrite(NamedTuple):
@@ -24,7 +28,7 @@ class FeeWrite(NamedTuple):
 def effective_fees(block: GasFees, maximum: GasFees, priority: GasFees) -> GasFees:
     """Price of each dimension: the block's, and the priority as far as the maximum leaves room for it.
 
-    TxExecutionError when the maximum is below the block's price.
+    FeeTooLowError when the maximum is below the block's price.
     """
     return GasFees(
         _effective("Da", block.fee_per_da_gas, maximum.fee_per_da_gas, priority.fee_per_da_gas),
@@ -35,7 +39,7 @@ def effective_fees(block: GasFees, maximum: GasFees, priority: GasFees) -> GasFe
 def _effective(dimension: str, base: int, maximum: int, priority: int) -> int:
     if maximum < base:
         paid, asked = f"maxFeesPerGas.feePer{dimension}Gas", f"gasFees.feePer{dimension}Gas"
-        raise TxExecutionError(
+        raise FeeTooLowError(
             f"{paid} must be greater than or equal to {asked}, but got {paid}={maximum} and {asked}={base}"
         )
     return base + min(priority, maximum - base)

@@ -1,0 +1,149 @@
+"""Executing the transactions of a block that is being built.
+
+outcome = execute_block(view, globals, txs)            # effects, gas, and what was left out with the reason
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from fastnode.errors import DecodeError, ExecutionLimitExceeded, TxExecutionError
+from fastnode.protocol.blobs import tx_blob_fields
+from fastnode.protocol.fields import FIELD_BYTES
+from fastnode.protocol.header import GlobalVariables
+from fastnode.protocol.tx import Tx
+from fastnode.protocol.tx_data import Gas
+from fastnode.public_execution.executor import BlockExecutor, DoesNotFitError
+from fastnode.public_execution.fees import FeeTooLowError
+from fastnode.public_execution.results import ExecutedTx, ExecutionOptions
+from fastnode.public_execution.state import ViewState
+from fastnode.public_execution.transaction import ExecutableTx
+
+if TYPE_CHECKING:
+    from fastnode.rpc.view import View
+
+__all__ = ["BlockLimits", "BlockOutcome", "LeftOut", "execute_block"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockLimits:
+    """What the transactions of a block may take together; None: any amount.
+
+    The gas limits of a transaction must fit in what those before it have left of ``gas``, and its effect in what is
+    left of ``blob_fields``.  After ``deadline``, a time of ``time.monotonic``, no transaction is begun and none goes on.
+    """
+
+    gas: Gas | None = None
+    blob_fields: int | None = None
+    deadline: float | None = None
+
+
+class LeftOut(NamedTuple):
+    """A transaction that is not in the block.  ``is_final``: no later block on this state can include it either."""
+
+    tx: Tx
+    reason: str
+    is_final: bool
+
+
+@dataclass(slots=True)
+class BlockOutcome:
+    """The transactions of a block in order, with what they did, and those that were left out."""
+
+    included: list[tuple[Tx, ExecutedTx]] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    #: Fields that the effects take in the blobs.
+    blob_fields: int = 0
+
+    @property
+    def total_fees(self) -> int:
+        return sum(executed.effect.transaction_fee for _, executed in self.included)
+
+    @property
+    def total_mana_used(self) -> int:
+        """What the block's header says: the L2 gas that was paid for."""
+        return sum(executed.gas.billed.l2_gas for _, executed in self.included)
+
+    @property
+    def total_da_gas(self) -> int:
+        """DA gas that was paid for."""
+        return sum(executed.gas.billed.da_gas for _, executed in self.included)
+
+
+def execute_block(
+    view: View,
+    block: GlobalVariables,
+    txs: Iterable[Tx],
+    *,
+    l1_to_l2_messages: Sequence[bytes] = (),
+    limits: BlockLimits | None = None,
+    options: ExecutionOptions | None = None,
+) -> BlockOutcome:
+    """Execute ``txs`` in order on the state of ``view``, as a block with the globals ``block``.
+
+    ``l1_to_l2_messages``: what the block's checkpoint adds to their tree, if the block is its first.
+    """
+    executor = BlockExecutor(
+        ViewState(view), block, l1_to_l2_messages=l1_to_l2_messages, options=options or ExecutionOptions()
+    )
+    building = _Building(executor, limits or BlockLimits())
+    for tx in txs:
+        building.add(tx)
+    return building.outcome
+
+
+class _Building:
+    """A block that grows."""
+
+    def __init__(self, executor: BlockExecutor, limits: BlockLimits) -> None:
+        self.outcome = BlockOutcome()
+        self._executor = executor
+        self._limits = limits
+
+    def add(self, tx: Tx) -> None:
+        """Include ``tx``, or note why not."""
+        obstacle = self._obstacle(tx)
+        if obstacle is not None:
+            self._leave_out(tx, obstacle, is_final=False)
+            return
+        try:
+            executed = self._executor.execute(ExecutableTx.of(tx), deadline=self._limits.deadline, fits=self._fits)
+        except FeeTooLowError as error:  # prices fall again
+            self._leave_out(tx, str(error), is_final=False)
+        except (TxExecutionError, DecodeError) as error:
+            self._leave_out(tx, str(error), is_final=True)
+        except ExecutionLimitExceeded as error:
+            self._leave_out(tx, error.message, is_final=False)
+        except DoesNotFitError:
+            self._leave_out(tx, "The block has not enough blob fields left", is_final=False)
+        else:
+            self.outcome.included.append((tx, executed))
+            self.outcome.blob_fields += _blob_fields(executed)
+
+    def _leave_out(self, tx: Tx, reason: str, *, is_final: bool) -> None:
+        self.outcome.left_out.append(LeftOut(tx, reason, is_final))
+
+    def _obstacle(self, tx: Tx) -> str | None:
+        """Why ``tx`` is not even tried."""
+        deadline, gas = self._limits.deadline, self._limits.gas
+        if deadline is not None and time.monotonic() >= deadline:
+            return "The block's time is over"
+        if gas is not None:
+            wanted, outcome = tx.data.gas_limits, self.outcome
+            if (
+                outcome.total_mana_used + wanted.l2_gas > gas.l2_gas
+                or outcome.total_da_gas + wanted.da_gas > gas.da_gas
+            ):
+                return "The block has not enough gas left"
+        return None
+
+    def _fits(self, executed: ExecutedTx) -> bool:
+        limit = self._limits.blob_fields
+        return limit is None or self.outcome.blob_fields + _blob_fields(executed) <= limit
+
+
+def _blob_fields(executed: ExecutedTx) -> int:
+    return len(tx_blob_fields(executed.effect)) // FIELD_BYTES
