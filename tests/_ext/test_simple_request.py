@@ -25,12 +25,7 @@ ASKED = b'{"jsonrpc":"2.0","id":1,"method":"node_getVersion"}'
 
 
 def make_reader(module: Any, **options: Any) -> Any:
-    results = (kernel_results if module is kernel else twin_results).KeptResults(
-        bytes_max=16_000,
-        result_bytes_max=4000,
-        find_block=lambda view, block_hash: BLOCKS.get(block_hash),
-        blocks_of=CodedAnswers().blocks_of,
-    )
+    results = options.setdefault("results", results_of(module))
     reader = module.SimpleRequests(
         **{
             "head_bytes_max": 600,
@@ -40,7 +35,6 @@ def make_reader(module: Any, **options: Any) -> Any:
             "batch_calls_max": 5,
             "response_bytes_max": 4000,
             "coded_bytes_min": 1024,
-            "results": results,
             "source": lambda: None,
             "renew": lambda view: None,
             "choose_coding": lambda accepted: "gzip" if b"gzip" in accepted else None,
@@ -52,6 +46,15 @@ def make_reader(module: Any, **options: Any) -> Any:
         results.add_method(name, keeps=True, shape=None, handler=None, items_max=0)
         results.keep(name, None, result)
     return reader
+
+
+def results_of(module: Any) -> Any:
+    return (kernel_results if module is kernel else twin_results).KeptResults(
+        bytes_max=16_000,
+        result_bytes_max=4000,
+        find_block=lambda view, block_hash: BLOCKS.get(block_hash),
+        blocks_of=CodedAnswers().blocks_of,
+    )
 
 
 def everything_read(reader: Any, data: bytes, start: int = 0, bytes_max: int = 5000) -> tuple[Any, ...]:

@@ -1,0 +1,163 @@
+"""The receiver of a connection and its twin: what it answers by itself, and what it hands on."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from tests._ext.test_simple_request import ASKED, make_reader, results_of
+from tests.rpc.sockets import post
+
+from fastnode._twins import call_meter as twin_meter
+from fastnode._twins import fast_connection as twin
+from fastnode._twins import simple_request as twin_requests
+from fastnode.kernels import call_meter, fast_connection, simple_request
+
+KERNELS = [(fast_connection, simple_request, call_meter), (twin, twin_requests, twin_meter)]
+ANSWER = b'HEAD 35 END {"jsonrpc":"2.0","id":1,"result":7}'
+BYTES_MAX = 5000
+
+
+class Wire:
+    """A transport that may fill up."""
+
+    def __init__(self) -> None:
+        self.receiver: Any = None
+        self.written: list[bytes | list[bytes]] = []
+        self.is_full = False
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+        if self.is_full:
+            self.receiver.is_resting = False
+
+    def writelines(self, chunks: Sequence[bytes]) -> None:
+        self.written.append(list(chunks))
+
+
+class Connection:
+    def __init__(self, modules: Any, **options: Any) -> None:
+        kernel, requests, meters = modules
+        self.requests = make_reader(requests, **options)
+        self.traffic = meters.ByteCounts()
+        clock = itertools.count(100)
+        self.wire = Wire()
+        self.handed_on: list[Any] = []
+        self.receiver = kernel.Receiver(self.requests, self.traffic, lambda: float(next(clock)), BYTES_MAX)
+        self.wire.receiver = self.receiver
+        self.receiver.open(self, self.wire)
+        self.receiver.is_resting = True
+
+    def receive_unusual(self, data: bytes) -> None:
+        self.handed_on.append(data)
+
+    def receive_rest(self, data: bytes, answers: Any, view: Any) -> None:
+        self.handed_on.append((data, answers, view))
+
+    def settle(self) -> None:
+        self.handed_on.append("settle")
+
+
+@pytest.mark.parametrize("modules", KERNELS)
+def test_a_burst_of_usual_requests_is_answered_with_one_write(modules: Any) -> None:
+    connection = Connection(modules)
+    receiver, burst = connection.receiver, post(ASKED) * 3
+    receiver.receive(burst)
+    assert connection.wire.written == [ANSWER * 3]
+    assert (receiver.begun, receiver.unsent_bytes, receiver.active_at) == (3, 3 * len(ANSWER), 100.0)
+    assert (connection.traffic.received_bytes, connection.traffic.sent_bytes) == (len(burst), 3 * len(ANSWER))
+    receiver.receive(post(ASKED))
+    assert (receiver.begun, receiver.active_at, receiver.is_resting) == (4, 101.0, True)
+    assert connection.handed_on == []
+
+
+@pytest.mark.parametrize("modules", KERNELS)
+def test_what_is_not_answered_to_its_end_is_handed_on(modules: Any) -> None:
+    connection = Connection(modules, source=lambda: "the view")
+    for data, answers in (
+        (post(ASKED)[:-1], None),
+        (post(ASKED) + b"G", ANSWER),
+        (b"", None),
+        (post(b'{"method":"other","id":1}'), None),
+        (post(ASKED) * 200, ANSWER * (BYTES_MAX // len(ANSWER) + 1)),
+    ):
+        connection.receiver.receive(data)
+        assert connection.handed_on.pop() == (data, answers, "the view")
+    assert connection.wire.written == []
+    assert (connection.receiver.begun, connection.traffic.received_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize("modules", KERNELS)
+def test_data_goes_elsewhere_while_the_connection_does_not_rest(modules: Any) -> None:
+    connection = Connection(modules)
+    connection.receiver.is_resting = False
+    connection.receiver.receive(b"1")
+    connection.receiver.is_resting = True
+    connection.requests.is_open = False
+    connection.receiver.receive(b"2")
+    assert connection.handed_on == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("modules", KERNELS)
+def test_a_write_that_ends_the_rest_is_followed_up(modules: Any) -> None:
+    connection = Connection(modules)
+    connection.wire.is_full = True
+    connection.receiver.receive(post(ASKED))
+    assert connection.wire.written == [ANSWER]
+    assert connection.handed_on == ["settle"]
+
+
+@pytest.mark.parametrize("modules", KERNELS)
+def test_a_large_result_is_written_as_it_is(modules: Any) -> None:
+    results = results_of(modules[1])
+    connection = Connection(modules, results=results)
+    large = b'"%b"' % (b"x" * 70_000)
+    results.keep("node_getNodeInfo", None, large)
+    connection.receiver.receive(post(ASKED) + post(b'{"id":2,"method":"node_getNodeInfo"}') + post(ASKED))
+    # What does not fit into one burst is the connection's: the large answer ended it.
+    [(_, answers, _)] = connection.handed_on
+    assert [len(chunk) for chunk in answers][1] == len(large)
+    assert answers[1] is large
+    assert b"".join(answers) == ANSWER + b'HEAD %d END {"jsonrpc":"2.0","id":2,"result":%b}' % (len(large) + 34, large)
+    connection.receiver.receive(post(b'{"id":2,"method":"node_getNodeInfo"}'))
+    assert connection.wire.written[0][1] is large
+
+
+@pytest.mark.parametrize("modules", KERNELS)
+def test_a_closed_receiver_lets_go_of_its_connection(modules: Any) -> None:
+    connection = Connection(modules)
+    receiver, gone = connection.receiver, weakref.ref(connection)
+    receiver.close()
+    receiver.receive(post(ASKED))
+    assert not receiver.is_resting
+    gc.disable()
+    try:
+        del connection
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("modules", KERNELS)
+def test_what_is_published_has_a_version(modules: Any) -> None:
+    published = modules[1].Published("first")
+    assert (published(), published.value, published.version) == ("first", "first", 0)
+    published.publish("second")
+    assert (published(), published.value, published.version) == ("second", "second", 1)
+
+
+@pytest.mark.parametrize("modules", KERNELS)
+def test_a_view_is_renewed_once_for_each_version(modules: Any) -> None:
+    published = modules[1].Published("first")
+    renewed: list[str] = []
+    connection = Connection(modules, source=published, renew=renewed.append)
+    for _ in range(2):
+        connection.receiver.receive(post(ASKED))
+    published.publish("second")
+    for _ in range(2):
+        connection.receiver.receive(post(ASKED))
+    assert renewed == ["first", "second"]
