@@ -33,7 +33,8 @@ class BlockLimits:
     """What the transactions of a block may take together; None: any amount.
 
     The gas limits of a transaction must fit in what those before it have left of ``gas``, and its effect in what is
-    left of ``blob_fields``.  After ``deadline``, a time of ``time.monotonic``, no transaction is begun and none goes on.
+    left of ``blob_fields``.  ``deadline`` is a time of ``time.monotonic``: after it no transaction is begun, and none
+    goes on.
     """
 
     gas: Gas | None = None
