@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
+from collections import Counter
 from typing import Any
 
 import orjson
@@ -12,11 +14,13 @@ from tests.mempool.recorded import hashes, recorded_tx, recordings
 from tests.public_execution.made import ENDLESS_LOOP, tx_running
 from tests.public_execution.recorded_simulations import recorded_simulations
 
-from fastnode.errors import ExecutionCancelled, ServerError, TxExecutionError
+from fastnode.errors import DecodeError, ExecutionCancelled, RpcError, ServerError, TxExecutionError
 from fastnode.kernels import USING_TWINS
 from fastnode.mempool.clock import SlotClock
+from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.header import GasFees, GlobalVariables
 from fastnode.protocol.tx import Tx
+from fastnode.protocol.tx_data import TxData
 from fastnode.public_execution import simulation
 from fastnode.public_execution.answers import simulation_json
 from fastnode.public_execution.executor import BlockExecutor
@@ -152,3 +156,36 @@ def test_more_simulations_than_may_wait_are_refused(view: View) -> None:
         assert future.result()
     assert local.threads.submit(release.wait).result()
     local.close()
+
+
+# ---- anything at all ----------------------------------------------------------------------------
+
+
+def _damaged(tx: Tx, rng: random.Random) -> Tx:
+    """The transaction with bits flipped and parts of its data in other places; DecodeError when that is none."""
+    buffer = bytearray(tx.data.buffer)
+    for _ in range(rng.randrange(5)):
+        source, target = (rng.randrange(layout.ACCUMULATED, len(buffer) - 516) for _ in range(2))
+        length = rng.choice([layout.MESSAGE_BYTES, layout.CALL_REQUEST_BYTES, layout.PRIVATE_LOG_BYTES, 32])
+        if rng.random() < 0.5:
+            buffer[target : target + length] = buffer[source : source + length]
+        else:
+            buffer[target] ^= 1 << rng.randrange(8)
+    calldata = tx.calldata[: rng.randrange(3)]
+    return Tx(TxData.from_buffer(bytes(buffer)), tx.proof, tx.class_logs[: rng.randrange(3)], calldata)
+
+
+def test_whatever_is_simulated_gives_an_answer_or_an_error_for_the_client(view: View) -> None:
+    rng = random.Random(20261121)
+    local = simulator(view, timeout_s=1)
+    recorded = [recorded_tx(tx_hash) for tx_hash in hashes("fresh")[::STRIDE]]
+    outcomes: Counter[str] = Counter()
+    for _ in range(240 // STRIDE):
+        program = bytes(rng.choices(range(70), k=rng.randrange(1, 100)))
+        tx = rng.choice([rng.choice(recorded), tx_running(program, l2_gas=700_000, calls=rng.randrange(1, 4))])
+        try:
+            local.simulate(_damaged(tx, rng), view, skip_fee_enforcement=rng.random() < 0.7)
+            outcomes["answer"] += 1
+        except (RpcError, DecodeError) as error:
+            outcomes[type(error).__name__] += 1
+    assert set(outcomes) == {"answer", "ServerError", "InvalidParams", "DecodeError"} or STRIDE > 1
