@@ -423,6 +423,8 @@ class Node:
     def _open_simulator(self) -> LocalSimulator | None:
         if self._mempool is None or self.settings.simulate_public_calls != "local":
             return None
+        if self.settings.public_simulator_url is not None:
+            logger.warning("--public-simulator-url is not asked without --simulate-public-calls upstream")
         simulator = LocalSimulator.of(self.settings, self._mempool)
         self._resources.callback(simulator.close)
         return simulator

@@ -72,6 +72,12 @@ def _ignoring_errors(call: Callable[..., Any], *arguments: Any) -> None:
         call(*arguments)
 
 
+def test_a_simulator_that_is_not_asked_is_named_in_the_log(start_node: Callable[..., Any], short_chain: Any) -> None:
+    node = start_node("--chain-file", short_chain, "--public-simulator-url", "http://127.0.0.1:1").wait_until_serving()
+    assert node.wait_for_line("--public-simulator-url is not asked")
+    assert node.stop() == 0
+
+
 def test_simulations_can_be_handed_on_instead(start_node: Callable[..., Any], short_chain: Any) -> None:
     node = start_node("--chain-file", short_chain, "--simulate-public-calls", "upstream").wait_until_serving()
     fresh = recordings()[hashes("fresh")[0]]["tx"]
