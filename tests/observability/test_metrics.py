@@ -120,7 +120,7 @@ def test_batches_and_refusals_are_counted(loaded: tuple[Any, int]) -> None:
 def test_what_is_kept_and_what_the_filter_knows_can_be_read(loaded: tuple[Any, int]) -> None:
     node, port = loaded
     with Connection(node.port) as connection:
-        for _ in range(5):
+        for _ in range(10):
             assert "result" in connection.ask(post(call("node_getBlockHeader", 7))).json
     deadline = time.monotonic() + 30
     while (samples := Samples(read(port))).get("fastnode_tag_filter_ready") == 0:

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from tests.rpc.sockets import post
-from tests.rpc.two_paths import Side, random_pieces
+from tests.rpc.two_paths import METHODS, Side, random_pieces
 
 from fastnode.rpc import application, provider_gate
 from fastnode.rpc.http import HttpConnection
 from fastnode.rpc.http_messages import ResponseWriter
+from fastnode.rpc.methods import MethodTable
 from fastnode.rpc.provider_gate import LimitedConnection, ProviderGate
 from fastnode.rpc.provider_limits import Client, ProviderLimits
 from fastnode.rpc.provider_rules import ProviderRules, read_provider_rules
@@ -58,7 +59,7 @@ class LimitedSide(Side):
     """A server without a socket whose clients have budgets; ``prepays`` False: the strict path for everything."""
 
     def __init__(self, view: View | None, rules: ProviderRules, *, prepays: bool) -> None:
-        super().__init__(view, ResponseWriter(65.0), is_fast=True)
+        super().__init__(view, ResponseWriter(65.0), MethodTable(METHODS), is_fast=True)
         self.budget = ProviderLimits(rules, clock=self.clock.time)
         self.gate = ProviderGate(self.application, self.budget)
         self.answered_fast = 0
@@ -126,12 +127,11 @@ class LimitedPaths:
 
 
 @pytest.fixture
-def rules(tmp_path: Path, view: View, monkeypatch: pytest.MonkeyPatch) -> ProviderRules:
+def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProviderRules:
     monkeypatch.setattr(application, "REFUSAL_DELAY_S", 0)
     monkeypatch.setattr(provider_gate, "REFUSAL_DELAY_S", 0)
     (tmp_path / "limits.toml").write_text(RULES)
-    names = [method.name for method in Side(view, ResponseWriter(65.0), is_fast=False).table]
-    return read_provider_rules(tmp_path / "limits.toml", names)
+    return read_provider_rules(tmp_path / "limits.toml", [method.name for method in METHODS])
 
 
 def with_senders(rng: random.Random, pieces: list[bytes]) -> list[bytes]:
