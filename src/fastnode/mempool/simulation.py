@@ -1,7 +1,6 @@
-"""Running the public part of a transaction without including it: somebody else's work so far.
+"""Handing simulations of transactions to another node, where an operator wants that.
 
-:class:`UpstreamSimulator` hands the question to a node that can.  A simulator of fastnode's own has the
-same face.
+fastnode's own simulator is in ``public_execution/``.
 """
 
 from __future__ import annotations
