@@ -33,6 +33,7 @@ QUICK = Patience(
     retry_after_max_s=1.0,
     blocked_s=0.02,
     shortening_s=0.03,
+    l1_grace_s=0.05,
 )
 
 

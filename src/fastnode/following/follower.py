@@ -56,6 +56,8 @@ class FollowerOptions:
     shortening_s: float = 12.0
     #: Pause after a pass that ended at something nobody can give.
     blocked_pause_s: float = 2.0
+    #: For how long L1 may be behind an upstream before that is trouble.
+    l1_grace_s: float = 5.0
     #: How often other upstreams are asked whether they have the same blocks.
     comparison_interval_s: float = 5.0
 
@@ -66,6 +68,7 @@ class _Outcome(enum.Enum):
     COMPLETE = enum.auto()
     REFUSED = enum.auto()  # something was wrong
     BLOCKED = enum.auto()  # nothing was wrong, but something is missing
+    EARLY = enum.auto()  # it gives what is not on L1 yet
     UNAVAILABLE = enum.auto()
 
 
@@ -118,6 +121,7 @@ class Follower:
         self._progress = CatchUpProgress()
         self._executor = executor
         self._next_comparison_at = 0.0
+        self._early_since: float | None = None
         self._disagreements = dict.fromkeys(upstreams.all, 0)
         self._is_comparing = threading.Lock()
         #: Why the chain does not advance; None while it does.
@@ -196,7 +200,7 @@ class Follower:
 
     def _pause_after(self, outcomes: set[_Outcome]) -> float:
         interval = self._options.poll_interval_s
-        if _Outcome.COMPLETE in outcomes or _Outcome.REFUSED in outcomes:
+        if outcomes & {_Outcome.COMPLETE, _Outcome.REFUSED, _Outcome.EARLY}:
             return interval
         if _Outcome.BLOCKED in outcomes:
             return max(interval, self._options.blocked_pause_s)
@@ -209,15 +213,19 @@ class Follower:
             self._pass(source)
         except UpstreamUnavailable:
             return _Outcome.UNAVAILABLE  # its health keeps the reason
-        except (MessagesUnavailable, NotOnL1) as error:
+        except MessagesUnavailable as error:
             self._set_trouble(str(error))
             return _Outcome.BLOCKED
+        except NotOnL1 as error:
+            self._on_early(str(error))
+            return _Outcome.EARLY
         except (BlockRejected, DecodeError, UpstreamError) as error:
             self._on_bad_answer(upstream, str(error))
             return _Outcome.REFUSED
         finally:
             self._note_tip(upstream, source)
         self._bad_passes[upstream] = 0
+        self._early_since = None
         self.last_pass_at = time.time()
         if not source.is_behind:
             self._end_trouble()
@@ -242,6 +250,14 @@ class Follower:
             upstream.put_aside(reason)
         else:
             logger.warning("answer refused", extra=fields(upstream=upstream.name, reason=reason))
+
+    def _on_early(self, reason: str) -> None:
+        """The upstream's L1 node may be a moment ahead of ours."""
+        now = time.monotonic()
+        if self._early_since is None:
+            self._early_since = now
+        if now - self._early_since >= self._options.l1_grace_s:
+            self._set_trouble(reason)
 
     def _set_trouble(self, reason: str) -> None:
         if reason != self.trouble:

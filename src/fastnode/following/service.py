@@ -179,6 +179,7 @@ class Following:
                 poll_interval_s=settings.archiver_polling_interval_ms / 1000,
                 ready_max_lag_blocks=settings.ready_max_lag_blocks,
                 blocked_pause_s=self._patience.blocked_s,
+                l1_grace_s=self._patience.l1_grace_s,
                 shortening_s=self._patience.shortening_s,
             ),
             on_pass=self._on_pass,

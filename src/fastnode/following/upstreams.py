@@ -53,7 +53,7 @@ class Patience:
     shortening_s: float = 12.0
     #: When the answers are right but of no use, such as a checkpoint whose messages nobody has.
     blocked_s: float = 2.0
-    #: For how long L1 may be silent before the status says so.
+    #: For how long L1 may be silent, or behind an upstream, before the status says so.
     l1_grace_s: float = 5.0
     aside_s: float = 30.0
     aside_max_s: float = 600.0
