@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import re
 import signal
@@ -24,6 +25,10 @@ PROJECT = Path(__file__).parents[2]
 TIP = 106
 #: Metrics of what a node without upstreams and without snapshots does not have.
 SOMETIMES = {
+    "client_calls_total",
+    "client_cost_total",
+    "client_refused_calls_total",
+    "client_addresses",
     "sync_degraded",
     "sync_ready",
     "sync_lag_blocks",
@@ -132,6 +137,24 @@ def test_what_is_kept_and_what_the_filter_knows_can_be_read(loaded: tuple[Any, i
     node.call("node_getPrivateLogsByTags", [f"0x{number:064x}" for number in range(2000, 2010)])
     after = Samples(read(port)).get("fastnode_tag_filter_lookups_total", outcome="unknown")
     assert after - before >= 9  # one in thousands may pass the filter
+
+
+def test_what_clients_used_of_their_budgets_can_be_read(start_node: Callable[..., Any], tmp_path: Path) -> None:
+    port, file = free_port(), tmp_path / "limits.toml"
+    digest = hashlib.sha256(b"secret").hexdigest()
+    file.write_text(f'[address]\nrate = 0.001\nburst = 50\n[keys.partner]\nsha256 = "{digest}"\n')
+    node = start_node(f"--metrics-port={port}", "--rpc-limits", file).wait_until_serving()
+    body = b'{"jsonrpc":"2.0","id":1,"method":"node_getBlocks","params":[1,1]}'
+    with Connection(node.port) as connection:
+        statuses = [connection.ask(post(body)).status for _ in range(6)]
+        assert connection.ask(post(body, "x-api-key: secret")).status == 200
+    assert statuses == [200, 200, 200, 200, 200, 429]
+    samples = Samples(read(port))
+    assert samples.get("fastnode_client_calls_total", key="(address)") == 5
+    assert samples.get("fastnode_client_cost_total", key="(address)") == 50
+    assert samples.get("fastnode_client_refused_calls_total", key="(address)") == 1
+    assert samples.get("fastnode_client_calls_total", key="partner") == 1
+    assert samples.get("fastnode_client_addresses") == 1
 
 
 def test_the_table_of_the_docs_has_every_metric(loaded: tuple[Any, int]) -> None:

@@ -95,8 +95,11 @@ class LimitedSide(Side):
                 left[client.name] = round(client._bucket.tokens, 6)
         return left
 
+    def used(self) -> dict[str, tuple[int, float, int]]:
+        return {key: (usage.calls, usage.cost, usage.refused) for key, usage in self.budget.usage.items()}
+
     def all_seen(self) -> dict[str, Any]:
-        return self.seen() | {"left": self.left()}
+        return self.seen() | {"left": self.left(), "used": self.used()}
 
 
 class LimitedPaths:

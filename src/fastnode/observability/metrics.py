@@ -89,6 +89,7 @@ class NodeCollector(Collector):
         yield from _rpc(sources.servers)
         yield from _http(sources.servers)
         yield from _kept_results(sources.servers)
+        yield from _budgets(sources.servers)
         yield from _chain(sources.view(), sources.sync_status())
         yield from _ingestion(sources.progress)
         yield from _pool(sources.mempool)
@@ -224,6 +225,21 @@ def _kept_results(servers: Mapping[str, RpcServer]) -> Iterator[Metric]:
         lookups.add_metric((port, "miss"), kept.miss_count)
         sizes.add_metric((port,), kept.kept_bytes)
     yield from (lookups, sizes)
+
+
+def _budgets(servers: Mapping[str, RpcServer]) -> Iterator[Metric]:
+    limits = next((server.provider_limits for server in servers.values() if server.provider_limits), None)
+    if limits is None:
+        return
+    calls = CounterMetricFamily("fastnode_client_calls", "Calls by API key.", labels=("key",))
+    cost = CounterMetricFamily("fastnode_client_cost", "What the calls cost of their budgets.", labels=("key",))
+    refused = CounterMetricFamily("fastnode_client_refused_calls", "Calls over the budget.", labels=("key",))
+    for key, usage in limits.usage.items():
+        calls.add_metric((key,), usage.calls)
+        cost.add_metric((key,), usage.cost)
+        refused.add_metric((key,), usage.refused)
+    yield from (calls, cost, refused)
+    yield _gauge("client_addresses", "Addresses without a key whose budgets are remembered.", limits.address_count)
 
 
 # ---- chain -------------------------------------------------------------------------------------------

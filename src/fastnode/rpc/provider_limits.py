@@ -24,12 +24,15 @@ from typing import Final
 from fastnode.errors import MethodNotFound, RateLimited, RpcError
 from fastnode.rpc.provider_rules import KeyRule, ProviderRules, Rate
 
-__all__ = ["Bucket", "Client", "ProviderLimits"]
+__all__ = ["ADDRESSES", "Bucket", "Client", "ProviderLimits", "Usage"]
 
 #: A refused request is held back this long: whoever does not heed Retry-After is slowed, and costs others nothing.
 REFUSAL_DELAY_S: Final = 0.1
 #: A longer body is not read for a client whose bucket is empty.
 UNREAD_BYTES_MIN: Final = 1024
+
+#: Stands for all clients without a key; no key has such a name.
+ADDRESSES: Final = "(address)"
 
 _BEARER: Final = re.compile(rb"bearer +(.*)", re.IGNORECASE | re.DOTALL)
 #: A subscriber to IPv6 has at least this prefix.
@@ -58,10 +61,20 @@ class Bucket:
         return 0.0
 
 
+class Usage:
+    """What was asked for so far by one key, or by all addresses together."""
+
+    __slots__ = ("calls", "cost", "refused")
+
+    def __init__(self) -> None:
+        self.calls = self.refused = 0
+        self.cost = 0.0
+
+
 class Client:
     """Somebody who asks.  ``name`` is the key's, or the address."""
 
-    __slots__ = ("_bucket", "_clock", "_prices", "_rules", "name")
+    __slots__ = ("_bucket", "_clock", "_prices", "_rules", "name", "usage")
 
     def __init__(
         self,
@@ -70,8 +83,10 @@ class Client:
         prices: Mapping[str, float],
         rate: Rate | None,
         clock: Callable[[], float],
+        usage: Usage,
     ) -> None:
         self.name = name
+        self.usage = usage
         self._rules = rules
         self._prices = prices
         self._clock = clock
@@ -85,7 +100,9 @@ class Client:
         if bucket is not None:
             wait_s = bucket.take(cost, self._clock())
             if wait_s:
+                self.usage.refused += 1
                 return _over_budget(method, cost, wait_s)
+        self._count(cost, 1)
         if price is None and method is not None and method in self._rules.methods:
             return MethodNotFound(f"Method not available: {method} is not offered to this client")
         return None
@@ -95,10 +112,16 @@ class Client:
         price = self._prices.get(method)
         if price is None or (self._bucket is not None and self._bucket.take(price, self._clock())):
             return None
+        self._count(price, 1)
         return price
+
+    def _count(self, cost: float, calls: int) -> None:
+        self.usage.calls += calls
+        self.usage.cost += cost
 
     def refund(self, cost: float) -> None:
         """Take back what was prepaid."""
+        self._count(-cost, -1)
         if self._bucket is not None:
             self._bucket.tokens += cost
 
@@ -127,12 +150,16 @@ class ProviderLimits:
     def __init__(self, rules: ProviderRules, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.rules = rules
         self._clock = clock
+        #: By key, and without one under :data:`ADDRESSES`.
+        self.usage = {ADDRESSES: Usage()}
         self._keys = {key.digest: (key.digest, self._client_of_key(key)) for key in rules.keys}
         #: By falling time since they were seen; an address that is forgotten begins with a full bucket.
         self._addresses: OrderedDict[str, Client] = OrderedDict()
+        self._by_address = self.usage[ADDRESSES]
 
     def _client_of_key(self, key: KeyRule) -> Client:
-        return Client(key.name, self.rules, key.prices, key.rate, self._clock)
+        usage = self.usage[key.name] = Usage()
+        return Client(key.name, self.rules, key.prices, key.rate, self._clock, usage)
 
     @property
     def address_count(self) -> int:
@@ -166,7 +193,7 @@ class ProviderLimits:
         if client is not None:
             clients.move_to_end(address)
             return client
-        client = Client(address, self.rules, self.rules.prices, self.rules.address_rate, self._clock)
+        client = Client(address, self.rules, self.rules.prices, self.rules.address_rate, self._clock, self._by_address)
         clients[address] = client
         if len(clients) > self.rules.addresses_max:
             clients.popitem(last=False)

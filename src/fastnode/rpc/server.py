@@ -241,6 +241,11 @@ class RpcServer(HttpServer):
         else:
             self._gate.limits = limits
 
+    @property
+    def provider_limits(self) -> ProviderLimits | None:
+        """The budgets of clients; None: there are none."""
+        return None if self._gate is None else self._gate.limits
+
     def set_guard(self, guard: RequestGuard | None) -> None:
         """Who is admitted from the next connection on; None: everybody."""
         self._rpc.guard = guard
