@@ -42,6 +42,7 @@ def make(module: Any, handlers: Handlers, *, bytes_max: int = 1 << 20) -> Any:
     results.add_method("node_double", keeps=True, shape=b"b", handler=handlers.double, items_max=0)
     results.add_method("node_redouble", keeps=False, shape=b"b", handler=handlers.double, items_max=0)
     results.add_method("node_fill", keeps=True, shape=b"b", handler=handlers.fill, items_max=0)
+    results.add_method("node_bare", keeps=False, shape=b"", handler=lambda view: b"made", items_max=0)
     results.add_method("node_given", keeps=True, shape=None, handler=None, items_max=0)
     results.forget(106)
     return results
@@ -73,6 +74,16 @@ def test_a_result_that_is_not_kept_is_made_each_time(module: Any) -> None:
     assert len(handlers.asked) == 3
     results.keep("node_redouble", b"[21]", b"43")
     assert results.result("node_redouble", b"[21]", VIEW) == b"42"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_method_may_have_a_handler_for_calls_without_params(module: Any) -> None:
+    results = make(module, Handlers())
+    for params in (None, b"[]", b"[ ]"):
+        assert results.result("node_bare", params, VIEW) == b"made"
+        assert not results.is_kept
+    assert results.result("node_bare", None, None) is None
+    assert results.result("node_bare", b"[1]", VIEW) is None
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -15,7 +15,7 @@ from fastnode.kernels import usual_params as kernel
 from fastnode.protocol.fields import MODULUS
 from fastnode.rpc.chain_parameters import DEVELOPMENT_BLOCK, BlockReference, BlockReferenceKind
 from fastnode.rpc.log_methods import TagList
-from fastnode.rpc.parameters import ADDRESS, FIELD, TX_HASH, ParameterType
+from fastnode.rpc.parameters import ADDRESS, FIELD, TX_HASH, Integer, ParameterType
 
 MODULES = [kernel, twin]
 TIP = 106
@@ -43,11 +43,13 @@ odd_texts = st.sampled_from(
 texts = st.one_of(full_hashes, hex_digits.map(lambda digits: "0x" + digits), odd_texts)
 blocks = st.one_of(st.integers(-2, 10**10), texts, st.sampled_from([1.0, 1e3, None, True, {}]))
 tags = st.one_of(st.lists(st.one_of(full_hashes, texts), max_size=4), texts, st.none())
-VALUES = {"b": blocks, "f": texts, "h": texts, "t": tags}
+numbers = st.one_of(st.integers(-1, 10**10), st.sampled_from([1.0, "1", None]))
+VALUES = {"b": blocks, "f": texts, "h": texts, "n": numbers, "t": tags}
 TYPES: dict[str, tuple[ParameterType, ...]] = {
     "b": (DEVELOPMENT_BLOCK,),
     "f": (FIELD,),
     "h": (TX_HASH, ADDRESS),
+    "n": (Integer(minimum=0),),
     "t": (TagList("tags", ITEMS_MAX),),
 }
 
@@ -55,8 +57,12 @@ TYPES: dict[str, tuple[ParameterType, ...]] = {
 @st.composite
 def calls(draw: Any) -> tuple[str, str]:
     """A shape, and a text of params that hardly ever has it by chance."""
-    shape = draw(st.text("bfht", min_size=1, max_size=3))
+    shape = draw(st.text("bfhnt", min_size=1, max_size=3))
     values = [draw(VALUES[letter]) for letter in shape]
+    optional = draw(st.integers(0, len(shape) - 1))
+    if optional:
+        shape = shape[:-optional] + "|" + shape[-optional:]
+        values = values[: len(values) - draw(st.integers(0, optional))]
     if draw(st.integers(0, 9)) == 0:
         values.append(draw(texts))
     blank = draw(st.sampled_from(["", "", " ", "\t\n", "\r"]))
@@ -82,7 +88,11 @@ def test_what_is_read_is_what_the_parameter_types_read(call: tuple[str, str]) ->
     values = kernel.read(shape.encode(), text.encode(), TIP, ITEMS_MAX)
     if values is None:
         return
-    for letter, value, given_value in zip(shape, values, orjson.loads(text), strict=True):
+    given_values = orjson.loads(text)
+    letters = shape.replace("|", "")
+    assert shape.find("|") in (-1, *range(len(given_values) + 1))
+    assert values[len(given_values) :] == (None,) * (len(letters) - len(given_values))
+    for letter, value, given_value in zip(letters, values, given_values, strict=False):
         for kind in TYPES[letter]:
             decoded = kind.decode(given_value)
             assert value == (decoded if not isinstance(decoded, BlockReference) else number_or_hash(decoded))
@@ -121,4 +131,13 @@ def test_unusual_forms_are_left_alone(module: Any, text: str) -> None:
 def test_more_items_than_allowed_are_left_alone(module: Any) -> None:
     tag = f'"0x{7:064x}"'
     assert module.read(b"t", f"[[{tag},{tag}]]".encode(), TIP, 1) is None
-    assert module.read(b"t", b"[[]]", TIP, 1) is None
+    assert module.read(b"t", b"[ [ ] ]", TIP, 1) == (b"",)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_what_is_optional_may_be_left_out_from_the_end_on(module: Any) -> None:
+    assert module.read(b"n|nn", b"[1]", TIP, 0) == (1, None, None)
+    assert module.read(b"n|nn", b"[1,2]", TIP, 0) == (1, 2, None)
+    assert module.read(b"n|nn", b"[1,2 , 3]", TIP, 0) == (1, 2, 3)
+    for text in (b"[1,]", b"[1,null]", b"[1,2,3,4]", b"[]"):
+        assert module.read(b"n|nn", text, TIP, 0) is None

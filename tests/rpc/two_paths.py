@@ -383,10 +383,12 @@ class HotCalls:
 
     def request(self, rng: random.Random) -> bytes:
         name, shape = rng.choice(self._methods)
-        values = [self._value(rng, letter) for letter in shape.decode()]
+        required, _, optional = shape.decode().partition("|")
+        letters = required + optional[: rng.randrange(len(optional) + 1)]
+        values = [self._value(rng, letter) for letter in letters]
         if rng.random() < 0.05:
             values.append(rng.choice(_ODD_VALUES))
-        if rng.random() < 0.05:
+        if values and rng.random() < 0.05:
             values.pop()
         blank = rng.choice(_BLANKS)
         params = b"[%b%b]" % (blank, (blank + b"," + rng.choice(_BLANKS)).join(values))
@@ -403,6 +405,8 @@ class HotCalls:
         if letter == "b":
             number = b"%d" % rng.choice([0, 1, rng.randrange(110), 106, 107, 400])
             return rng.choice([b'"latest"', number, rng.choice(self._hashes), rng.choice(self._fields)])
+        if letter == "n":
+            return b"%d" % rng.randrange(7)
         if letter == "t":
             tags = [self._value(rng, "h") for _ in range(rng.randrange(6))]
             return b"[%b]" % rng.choice([b",", b" , "]).join(tags)

@@ -48,7 +48,8 @@ cdef class KeptResults:
     cdef void _count_look_up(self, Method method, bint is_hit) noexcept
     cdef int _count_kept(self, Py_ssize_t size) except -1
     cdef Packed pack(self, bytes result)
-    cdef bytes bare_of(self, Method method)
+    cdef bytes bare_of(self, Method method, object view)
     cdef bytes result_of(self, Method method, const char *text, Py_ssize_t length, object view)
+    cdef bytes _made(self, Method method, tuple arguments)
     cdef bint _is_asked_again(self, Py_hash_t params_hash) noexcept
     cdef tuple _with_number(self, tuple arguments)

@@ -36,7 +36,7 @@ class KeptResults:
         items_max: int,
     ) -> None:
         """A method whose results are kept, or that ``handler(view, *values)`` answers when its parameters have the
-        form ``shape`` (see usual_params)."""
+        form ``shape`` (see usual_params); an empty shape is for calls without parameters."""
 
     def forget(self, tip: int) -> None:
         """Drop all results; ``tip`` is the newest block."""

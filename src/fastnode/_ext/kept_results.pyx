@@ -160,14 +160,16 @@ cdef class KeptResults:
         if method is None:
             return None
         if params is None or _is_empty(params):
-            return self.bare_of(method)
+            return self.bare_of(method, view)
         return self.result_of(method, PyBytes_AS_STRING(params), PyBytes_GET_SIZE(params), view)
 
-    cdef bytes bare_of(self, Method method):
+    cdef bytes bare_of(self, Method method, object view):
         """The result of a call without params."""
         self.is_kept = True
         self._count_look_up(method, method.bare is not None)
-        return method.bare
+        if method.bare is not None or method.handler is None or view is None or PyBytes_GET_SIZE(method.shape):
+            return method.bare
+        return self._made(method, (view,))
 
     cdef bytes result_of(self, Method method, const char *text, Py_ssize_t length, object view):
         """The result of a call with params."""
@@ -191,6 +193,15 @@ cdef class KeptResults:
         arguments = read_params(method.shape, text, text + length, view, self._tip, method.items_max)
         if arguments is None:
             return None
+        found = self._made(method, arguments)
+        if found is not None and params is not None and self._is_asked_again(hash(params)):
+            self._keep(method, params, <bytes>found)
+        return <bytes>found
+
+    cdef bytes _made(self, Method method, tuple arguments):
+        """What the handler says."""
+        cdef object found
+        self.is_kept = False
         try:
             if PyBytes_AS_STRING(method.shape)[0] == c"b" and type(arguments[1]) is bytes:
                 arguments = self._with_number(arguments)
@@ -200,13 +211,8 @@ cdef class KeptResults:
         except Exception:  # the strict path meets it again, and answers with the error
             return None
         if found is None:
-            found = b""
-        elif len(found) > self._result_bytes_max:
-            return None
-        self.is_kept = False
-        if params is not None and self._is_asked_again(hash(params)):
-            self._keep(method, params, <bytes>found)
-        return <bytes>found
+            return b""
+        return <bytes>found if len(found) <= self._result_bytes_max else None
 
     cdef bint _is_asked_again(self, Py_hash_t params_hash) noexcept:
         """Whether params were asked for not long ago, as far as is remembered.

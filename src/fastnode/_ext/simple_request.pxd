@@ -83,7 +83,8 @@ cdef class SimpleRequests:
     cdef const char *_read_call(self, const char *at, const char *end, Py_ssize_t depth_left, Call *call) noexcept nogil
     cdef bint _answer_call(self, Call *call, bytes result) except -1
     cdef int _coding(self) except -1
-    cdef int _add_packed(self, Call *call, Packed packed) except -1
+    cdef bint _is_packable(self, Call *call, bytes result) noexcept
+    cdef int _add_packed(self, Call *call, Packed packed, bint is_batch) except -1
     cdef bint _answer_batch(self, const char *at, const char *end, object view, int64_t *started) except -1
     cdef Py_ssize_t _read_batch(self, const char *at, const char *end) noexcept nogil
     cdef void _finish(self, Method method, int64_t *started) noexcept

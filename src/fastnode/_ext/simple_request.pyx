@@ -218,7 +218,7 @@ cdef class SimpleRequests:
 
     cdef inline bytes _result_of(self, Call *call, Method method, object view):
         if call.is_empty:
-            return self._results.bare_of(method)
+            return self._results.bare_of(method, view)
         return self._results.result_of(method, call.params, call.params_length, view)
 
     cdef void _finish(self, Method method, int64_t *started) noexcept:
@@ -254,13 +254,8 @@ cdef class SimpleRequests:
         if coding == PLAIN:
             self._begin_answer(self._head, length)
             self._add_call(call, result)
-        elif (
-            coding == GZIP
-            and self._results.is_kept
-            and call.id_length <= PACKED_ID_BYTES_MAX
-            and 0 < PyBytes_GET_SIZE(result) <= PACKED_BYTES_MAX
-        ):
-            self._add_packed(call, self._results.pack(result))
+        elif coding == GZIP and self._is_packable(call, result):
+            self._add_packed(call, self._results.pack(result), False)
         else:
             self.body = _body(call, result)
             return False
@@ -277,16 +272,32 @@ cdef class SimpleRequests:
             self._codings[self._accepted] = coding
         return coding
 
-    cdef int _add_packed(self, Call *call, Packed packed) except -1:
-        cdef uint8_t[PACKED_ID_BYTES_MAX + BEFORE_ID_BYTES + BEFORE_RESULT_BYTES] before
-        cdef Py_ssize_t before_length = BEFORE_ID_BYTES + call.id_length + BEFORE_RESULT_BYTES
-        cdef Py_ssize_t length = packed.joined_length(before_length, 1)
-        memcpy(before, BEFORE_ID, BEFORE_ID_BYTES)
-        memcpy(before + BEFORE_ID_BYTES, call.id, call.id_length)
-        memcpy(before + BEFORE_ID_BYTES + call.id_length, BEFORE_RESULT, BEFORE_RESULT_BYTES)
+    cdef bint _is_packable(self, Call *call, bytes result) noexcept:
+        """Of the result that was had last."""
+        return (
+            self._results.is_kept
+            and call.id_length <= PACKED_ID_BYTES_MAX
+            and 0 < PyBytes_GET_SIZE(result) <= PACKED_BYTES_MAX
+        )
+
+    cdef int _add_packed(self, Call *call, Packed packed, bint is_batch) except -1:
+        """An answer to one call, alone or as a batch of one."""
+        cdef uint8_t[1 + PACKED_ID_BYTES_MAX + BEFORE_ID_BYTES + BEFORE_RESULT_BYTES] before
+        cdef Py_ssize_t before_length = is_batch
+        cdef Py_ssize_t length
+        before[0] = c"["
+        memcpy(before + before_length, BEFORE_ID, BEFORE_ID_BYTES)
+        before_length += BEFORE_ID_BYTES
+        memcpy(before + before_length, call.id, call.id_length)
+        before_length += call.id_length
+        memcpy(before + before_length, BEFORE_RESULT, BEFORE_RESULT_BYTES)
+        before_length += BEFORE_RESULT_BYTES
+        length = packed.joined_length(before_length, 1 + is_batch)
         self._begin_answer(self._packed_head, length)
         self._reserve(length)
-        packed.write(<uint8_t *>self._buffer + self._used, before, before_length, <const uint8_t *>b"}", 1)
+        packed.write(
+            <uint8_t *>self._buffer + self._used, before, before_length, <const uint8_t *>b"}]", 1 + is_batch
+        )
         self._used += length
         return 0
 
@@ -323,6 +334,10 @@ cdef class SimpleRequests:
                 call = &self._calls[index]
                 self._meter.add((<Method>methods[index]).row, call.ended - call.began)
         if self._accepted is not None and length > self._coded_bytes_min and self._coding() != PLAIN:
+            result = <bytes>results[count - 1]
+            if count == 1 and self._coding() == GZIP and self._is_packable(&self._calls[0], result):
+                self._add_packed(&self._calls[0], self._results.pack(result), True)
+                return True
             self.body = b"[%b]" % b",".join([_body(&self._calls[index], results[index]) for index in range(count)])
             return False
         self._begin_answer(self._head, length)

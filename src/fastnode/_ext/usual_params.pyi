@@ -3,14 +3,15 @@
 The readable form of everything here is ``fastnode/_twins/usual_params.py``.
 """
 
-def read(shape: bytes, text: bytes, tip: int, items_max: int) -> tuple[int | bytes, ...] | None:
+def read(shape: bytes, text: bytes, tip: int, items_max: int) -> tuple[int | bytes | None, ...] | None:
     """The values of the JSON array ``text``, one for each letter of ``shape``; None if one has an unusual form.
 
     What is None here may be right all the same: then the parameter types of the method table read it, and for
-    everything else they give the same value.
+    everything else they give the same value.  Those behind a ``|`` may be left out, and are None then.
 
         b   a block: an integer of up to 9 digits, ``"latest"`` for ``tip``, or a hash as with h
         f   a field element: ``0x`` and 1 to 64 hex digits; 32 bytes
         h   a hash or an address: ``0x`` and 64 hex digits, below the field modulus; 32 bytes
-        t   an array of 1 to ``items_max`` field elements with all their 64 digits; 32 bytes each, joined
+        n   an integer of up to 9 digits, not negative
+        t   an array of up to ``items_max`` field elements with all their 64 digits; 32 bytes each, joined
     """

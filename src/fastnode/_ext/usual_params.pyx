@@ -30,9 +30,15 @@ cdef tuple read_params(
 ):
     cdef const char *letters = PyBytes_AS_STRING(shape)
     cdef Py_ssize_t count = PyBytes_GET_SIZE(shape)
+    cdef Py_ssize_t required = count
+    cdef Py_ssize_t index
     cdef tuple values
     cdef object value
-    cdef Py_ssize_t index
+    for index in range(count):
+        if letters[index] == c"|":
+            required = index
+    if required < count:
+        count -= 1
     at = skip_blanks(at, end)
     if at == end or at[0] != c"[":
         return None
@@ -41,30 +47,38 @@ cdef tuple read_params(
     PyTuple_SET_ITEM(values, 0, first)
     for index in range(count):
         at = skip_blanks(at + 1, end)
-        value = None
-        if at < end:
-            if letters[index] == c"b":
-                value = _read_block(&at, end, tip)
-            elif letters[index] == c"f":
-                value = _read_field(&at, end)
-            elif letters[index] == c"h":
-                value = _read_hash(&at, end)
-            elif letters[index] == c"t":
-                value = _read_fields(&at, end, items_max)
+        value = None if at == end else _read_value(letters[index + (index >= required)], &at, end, tip, items_max)
         Py_INCREF(value)
         PyTuple_SET_ITEM(values, index + 1, value)
-        if value is None:
+        at = skip_blanks(at, end)
+        if value is None or at == end:
             _fill(values, index + 2, count + 1)
             return None
-        at = skip_blanks(at, end)
-        if at == end or at[0] != (c"," if index + 1 < count else c"]"):
+        if at[0] == c"]" and index + 1 >= required:
+            _fill(values, index + 2, count + 1)
+            break
+        if at[0] != c"," or index + 1 == count:
             _fill(values, index + 2, count + 1)
             return None
     return values if skip_blanks(at + 1, end) == end else None
 
 
+cdef object _read_value(char letter, const char **place, const char *end, object tip, Py_ssize_t items_max):
+    if letter == c"b":
+        return _read_block(place, end, tip)
+    if letter == c"f":
+        return _read_field(place, end)
+    if letter == c"h":
+        return _read_hash(place, end)
+    if letter == c"n":
+        return _read_number(place, end)
+    if letter == c"t":
+        return _read_fields(place, end, items_max)
+    return None
+
+
 cdef _fill(tuple values, Py_ssize_t start, Py_ssize_t end):
-    """A tuple that is given up must be whole."""
+    """Nothing for the rest; a tuple that is given up must be whole too."""
     cdef Py_ssize_t index
     for index in range(start, end):
         Py_INCREF(None)
@@ -73,13 +87,18 @@ cdef _fill(tuple values, Py_ssize_t start, Py_ssize_t end):
 
 cdef object _read_block(const char **place, const char *end, object tip):
     cdef const char *at = place[0]
-    cdef const char *first = at
-    cdef long number = 0
     if at[0] == c'"':
         if end - at >= LATEST_BYTES and memcmp(at, LATEST, LATEST_BYTES) == 0:
             place[0] = at + LATEST_BYTES
             return tip
         return _read_hash(place, end)
+    return _read_number(place, end)
+
+
+cdef object _read_number(const char **place, const char *end):
+    cdef const char *at = place[0]
+    cdef const char *first = at
+    cdef long number = 0
     while at < end and c"0" <= at[0] <= c"9":
         number = number * 10 + (at[0] - c"0")
         at += 1
@@ -131,11 +150,16 @@ cdef object _read_field(const char **place, const char *end):
 cdef object _read_fields(const char **place, const char *end, Py_ssize_t items_max):
     """An array of fields with all their digits, joined."""
     cdef const char *at = place[0]
+    cdef const char *first
     cdef bytes fields
     cdef uint8_t *field
     cdef Py_ssize_t count = 0
     if at[0] != c"[":
         return None
+    first = skip_blanks(at + 1, end)
+    if first < end and first[0] == c"]":
+        place[0] = first + 1
+        return b""
     # No more than these fit into the text, so that a long list of few does not take memory.
     items_max = min(items_max, (end - at) // HASH_TEXT_BYTES)
     fields = PyBytes_FromStringAndSize(NULL, items_max * TEXT_FIELD_BYTES)

@@ -132,7 +132,9 @@ class KeptResults:
             return None
         if params is None or _NO_PARAMS.fullmatch(params):
             self._count_look_up(method, is_hit=method.bare is not None)
-            return method.bare
+            if method.bare is not None or method.handler is None or view is None or method.shape:
+                return method.bare
+            return self._made(method, (view,))
         if method.keeps and len(params) <= _KEY_BYTES_MAX:
             self._count_look_up(method, is_hit=params in method.young or params in method.old)
         if params in method.young:
@@ -149,21 +151,25 @@ class KeptResults:
         values = usual_params.read(method.shape, params, self._tip, method.items_max)
         if values is None:
             return None
-        try:
-            if method.shape[0] == ord("b") and isinstance(values[0], bytes):
-                number = self._find_block(view, values[0])
-                if number is None:
-                    return None
-                values = (number, *values[1:])
-            result = method.handler(view, *values) or b""
-        except Exception:  # noqa: BLE001 - the strict path meets it again, and answers with the error
-            return None
-        if len(result) > self._result_bytes_max:
-            return None
-        self.is_kept = False
-        if method.keeps and len(params) <= _KEY_BYTES_MAX and self._is_asked_again(hash(params)):
+        result = self._made(method, (view, *values))
+        if result is not None and method.keeps and len(params) <= _KEY_BYTES_MAX and self._is_asked_again(hash(params)):
             self._keep(method, params, result)
         return result
+
+    def _made(self, method: _Method, arguments: tuple[Any, ...]) -> bytes | None:
+        """What the handler says."""
+        assert method.handler is not None
+        self.is_kept = False
+        try:
+            if method.shape is not None and method.shape.startswith(b"b") and isinstance(arguments[1], bytes):
+                number = self._find_block(arguments[0], arguments[1])
+                if number is None:
+                    return None
+                arguments = (arguments[0], number, *arguments[2:])
+            result = method.handler(*arguments) or b""
+        except Exception:  # noqa: BLE001 - the strict path meets it again, and answers with the error
+            return None
+        return result if len(result) <= self._result_bytes_max else None
 
     def _is_asked_again(self, params_hash: int) -> bool:
         """Whether params were asked for not long ago, as far as is remembered."""

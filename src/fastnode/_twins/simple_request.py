@@ -185,11 +185,17 @@ class SimpleRequests:
             coding = self._choose_coding(accepted)
         if coding is None:
             return [b"%b%d%b" % (self._head, _length(chunks), self._end), *chunks]
-        is_packable = len(id_text) <= _PACKED_ID_BYTES_MAX and 0 < len(result) <= _PACKED_BYTES_MAX
-        if coding != "gzip" or not self._results.is_kept or not is_packable:
+        if coding != "gzip" or not self._is_packable(id_text, result):
             self.body = b"".join(chunks)
             return None
-        packed = self._results.pack(result).join(b"".join(chunks[:2]), chunks[-1])
+        return self._packed(result, b"".join(chunks[:2]), chunks[-1])
+
+    def _is_packable(self, id_text: bytes, result: bytes) -> bool:
+        """Of the result that was had last."""
+        return self._results.is_kept and len(id_text) <= _PACKED_ID_BYTES_MAX and 0 < len(result) <= _PACKED_BYTES_MAX
+
+    def _packed(self, result: bytes, before: bytes, behind: bytes) -> list[bytes]:
+        packed = self._results.pack(result).join(before, behind)
         return [b"%b%d%b" % (self._packed_head, len(packed), self._end), packed]
 
     def _answer_batch(self, body: bytes, accepted: bytes | None, view: Any) -> list[bytes] | None:
@@ -212,8 +218,12 @@ class SimpleRequests:
         if self._calls is not None:
             for name, started_ns in times:
                 self._calls.finish(name, started_ns, None)
-        is_coded = accepted is not None and _length(chunks) > self._coded_bytes_min
-        if is_coded and self._choose_coding(accepted or b"") is not None:
+        coding = None
+        if accepted is not None and _length(chunks) > self._coded_bytes_min:
+            coding = self._choose_coding(accepted)
+        if coding is not None:
+            if len(calls) == 1 and coding == "gzip" and self._is_packable(calls[0][b"id"], result or b""):
+                return self._packed(result or b"", b"".join(chunks[:3]), b"".join(chunks[-2:]))
             self.body = b"".join(chunks)
             return None
         return [b"%b%d%b" % (self._head, _length(chunks), self._end), *chunks]

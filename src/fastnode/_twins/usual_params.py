@@ -19,19 +19,26 @@ _FORMS: Final = {
     ord("b"): rf'(?:0|[1-9][0-9]{{0,8}}|"latest"|{_HASH})',
     ord("f"): r'"0x[0-9a-fA-F]{1,64}"',
     ord("h"): _HASH,
-    ord("t"): rf"\[{_BLANKS}{_HASH}(?:{_BLANKS},{_BLANKS}{_HASH})*{_BLANKS}\]",
+    ord("n"): r"(?:0|[1-9][0-9]{0,8})",
+    ord("t"): rf"\[{_BLANKS}(?:{_HASH}(?:{_BLANKS},{_BLANKS}{_HASH})*{_BLANKS})?\]",
 }
 _DIGITS: Final = re.compile(rb"0x[0-9a-fA-F]+")
 
 
-def read(shape: bytes, text: bytes, tip: int, items_max: int) -> tuple[int | bytes, ...] | None:
+def read(shape: bytes, text: bytes, tip: int, items_max: int) -> tuple[int | bytes | None, ...] | None:
+    required, _, optional = shape.partition(b"|")
     between = _BLANKS + "," + _BLANKS
-    forms = between.join(f"({_FORMS[letter]})" for letter in shape)
+    forms = between.join(f"({_FORMS[letter]})" for letter in required)
+    forms += "".join(f"(?:{between}({_FORMS[letter]})" for letter in optional) + ")?" * len(optional)
     match = re.fullmatch(rf"{_BLANKS}\[{_BLANKS}{forms}{_BLANKS}\]{_BLANKS}".encode(), text)
     if match is None:
         return None
+    letters = required + optional
     try:
-        return tuple(_value(letter, value, tip, items_max) for letter, value in zip(shape, match.groups(), strict=True))
+        return tuple(
+            None if value is None else _value(letter, value, tip, items_max)
+            for letter, value in zip(letters, match.groups(), strict=True)
+        )
     except ValueError:
         return None
 

@@ -11,7 +11,7 @@ import orjson
 from fastnode.config.allow_list import DEFAULT_ALLOW_LIST, AllowedElement
 from fastnode.logs.contracts import contract_class_json, contract_instance_json
 from fastnode.logs.function_names import FunctionNames
-from fastnode.rpc.methods import Call, Method, Parameter, common
+from fastnode.rpc.methods import Call, Method, Parameter, Usual, common
 from fastnode.rpc.parameters import ADDRESS, FIELD, ArrayOf, Reject, Text
 
 __all__ = ["methods"]
@@ -85,12 +85,16 @@ def methods(
             name="node_getContractClass",
             summary="A contract class that the chain has published.",
             handler=handlers.contract_class,
+            is_kept=True,
+            usual=Usual(b"f", lambda view, class_id: contract_class_json(view.chain, class_id)),
             **common("ContractClassPublic", Parameter("id", FIELD), may_be_absent=True),
         ),
         Method(
             name="node_getContract",
             summary="A contract that the chain has published, with its class at the newest block.",
             handler=handlers.contract,
+            is_kept=True,
+            usual=Usual(b"h", lambda view, address: contract_instance_json(view.chain, address)),
             **common("ContractInstanceWithAddress", Parameter("address", ADDRESS), may_be_absent=True),
         ),
         Method(

@@ -74,24 +74,22 @@ class LogMethods:
     # ---- by tag ----------------------------------------------------------------------------
 
     def private_logs_by_tags(self, call: Call, tags: bytes, page: int | None, reference_block: bytes | None) -> bytes:
-        chain = call.view.chain
-        if reference_block is not None and chain.block_number_by_hash(reference_block) is None:
-            raise _unknown_block(reference_block)
-        return private_logs_by_tags(chain, self._known_tags, tags, page or 0)
+        return self.private_logs_of(call.view, tags, page, reference_block)
+
+    def private_logs_of(self, view: View, tags: bytes, page: int | None, reference_block: bytes | None) -> bytes:
+        _require_block(view.chain, reference_block)
+        return private_logs_by_tags(view.chain, self._known_tags, tags, page or 0)
 
     def public_logs_by_tags(
         self, call: Call, contract: bytes, tags: bytes, page: int | None, reference_block: bytes | None
     ) -> bytes:
-        chain = call.view.chain
-        if reference_block is not None and chain.block_number_by_hash(reference_block) is None:
-            raise _unknown_block(reference_block)
-        return public_logs_by_tags(chain, self._known_tags, contract, tags, page or 0)
+        return self.public_logs_of(call.view, contract, tags, page, reference_block)
 
-    def private_logs_of(self, view: View, tags: bytes) -> bytes:
-        return private_logs_by_tags(view.chain, self._known_tags, tags, 0)
-
-    def public_logs_of(self, view: View, contract: bytes, tags: bytes) -> bytes:
-        return public_logs_by_tags(view.chain, self._known_tags, contract, tags, 0)
+    def public_logs_of(
+        self, view: View, contract: bytes, tags: bytes, page: int | None, reference_block: bytes | None
+    ) -> bytes:
+        _require_block(view.chain, reference_block)
+        return public_logs_by_tags(view.chain, self._known_tags, contract, tags, page or 0)
 
     # ---- by range --------------------------------------------------------------------------
 
@@ -172,10 +170,12 @@ def _is_long(arguments: Sequence[Any]) -> bool:
     return wanted.tx_hash is None
 
 
-def _unknown_block(block_hash: bytes) -> ServerError:
-    # Clients look for these words to tell a reorg from other failures.
-    text = encode.to_hex(block_hash).decode()
-    return ServerError(f"Block {text} not found in the node. This might indicate a reorg has occurred.")
+def _require_block(chain: ChainView, block_hash: bytes | None) -> None:
+    """The block that a client has the chain up to."""
+    if block_hash is not None and chain.block_number_by_hash(block_hash) is None:
+        # Clients look for these words to tell a reorg from other failures.
+        text = encode.to_hex(block_hash).decode()
+        raise ServerError(f"Block {text} not found in the node. This might indicate a reorg has occurred.")
 
 
 _PAGE: Final = Parameter("page", Integer(name="page", minimum=0), optional=True)
@@ -193,14 +193,14 @@ def methods(known_tags: KnownTags, *, tags_max: int = TAGS_MAX, logs_max: int = 
             name="node_getPrivateLogsByTags",
             summary="Private logs whose siloed tag is one of those given, ten per tag and page.",
             handler=handlers.private_logs_by_tags,
-            usual=Usual(b"t", handlers.private_logs_of, items_max=tags_max),
+            usual=Usual(b"t|nh", handlers.private_logs_of, items_max=tags_max),
             **common("TxScopedL2Log[][]", private_tags, _PAGE, _REFERENCE_BLOCK),
         ),
         Method(
             name="node_getPublicLogsByTagsFromContract",
             summary="Public logs of a contract whose first field is one of the tags given, ten per tag and page.",
             handler=handlers.public_logs_by_tags,
-            usual=Usual(b"ht", handlers.public_logs_of, items_max=tags_max),
+            usual=Usual(b"ht|nh", handlers.public_logs_of, items_max=tags_max),
             **common("TxScopedL2Log[][]", Parameter("contractAddress", ADDRESS), public_tags, _PAGE, _REFERENCE_BLOCK),
         ),
         Method(

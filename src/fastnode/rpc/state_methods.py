@@ -33,6 +33,8 @@ __all__ = ["LEAVES_MAX", "METHODS", "reference_block"]
 #: Leaves that one call may look for.
 LEAVES_MAX: Final = 100
 
+FIELD_BYTES: Final = 32
+
 _FIRST_BLOCK: Final = 1
 
 
@@ -95,8 +97,18 @@ def _reads(read: StateRead, shape: bytes) -> ReadHandlers:
 
 def find_leaves_indexes(call: Call, reference: BlockReference, tree_id: int, leaves: list[bytes]) -> bytes:
     """``[{l2BlockNumber, l2BlockHash, data} | null]`` in the order asked; ``data`` is the leaf index."""
-    state = _state(call.view)
-    places = state.find_leaves(tree_id, leaves, reference_block(call, reference))
+    return _find_leaves(_state(call.view), reference_block(call, reference), tree_id, leaves)
+
+
+def _find_joined_leaves(view: View, block: int, tree_id: int, leaves: bytes) -> bytes:
+    if tree_id not in MERKLE_TREE_ID.choices:
+        raise ValueError(f"tree {tree_id}")
+    fields = [leaves[place : place + FIELD_BYTES] for place in range(0, len(leaves), FIELD_BYTES)]
+    return _find_leaves(_state(view), block, tree_id, fields)
+
+
+def _find_leaves(state: WorldStateView, block: int, tree_id: int, leaves: list[bytes]) -> bytes:
+    places = state.find_leaves(tree_id, leaves, block)
     items = [
         b"null" if place is None else _place_json(index=place[0], block=place[1], block_hash=state.block_hash(place[1]))
         for place in places
@@ -201,6 +213,7 @@ METHODS: Final[list[Method]] = [
         summary="Index of each leaf in a tree, and the block that inserted it; null for one that is not there.",
         handler=find_leaves_indexes,
         is_kept=True,
+        usual=Usual(b"bnt", _find_joined_leaves, items_max=LEAVES_MAX),
         **common(
             "(DataInBlock|null)[]",
             _REFERENCE,

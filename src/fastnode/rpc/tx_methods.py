@@ -17,7 +17,7 @@ from fastnode.mempool.service import Mempool
 from fastnode.protocol.fees import ManaUsage
 from fastnode.protocol.header import GasFees
 from fastnode.protocol.tx import Tx
-from fastnode.rpc.methods import Call, Method, Parameter, Signature, common
+from fastnode.rpc.methods import Call, Method, Parameter, Signature, Usual, common
 from fastnode.rpc.parameters import (
     TX_HASH,
     TX_VALIDATION_OPTIONS,
@@ -27,6 +27,7 @@ from fastnode.rpc.parameters import (
     describe,
     reject_type,
 )
+from fastnode.rpc.view import View
 
 __all__ = ["TX", "decode_tx", "methods"]
 
@@ -152,7 +153,10 @@ class TxMethods:
         return _fees_json(GasFees(0, 0) if best is None else best.max_priority_fees)
 
     def current_fees(self, call: Call) -> bytes:
-        return _fees_json(self._mempool.fees.current(call.view))
+        return self.current_fees_at(call.view)
+
+    def current_fees_at(self, view: View) -> bytes:
+        return _fees_json(self._mempool.fees.current(view))
 
     def predicted_fees(self, call: Call, usage: str | None) -> bytes:
         predicted = self._mempool.fees.predicted(call.view, ManaUsage(usage or ManaUsage.TARGET))
@@ -227,6 +231,7 @@ def methods(mempool: Mempool | None) -> list[Method]:
             name="node_getCurrentMinFees",
             summary="What a unit of gas costs at least now.",
             handler=handlers.current_fees,
+            usual=Usual(b"", handlers.current_fees_at),
             **common("GasFees"),
         ),
         Method(
