@@ -22,6 +22,11 @@ from typing import NamedTuple
 
 import uvloop
 
+#: Tells a server which processor is its own.
+CORE_VARIABLE = "FASTNODE_BENCH_CORE"
+#: Before anybody has left it.
+FIRST_PROCESSOR = min(os.sched_getaffinity(0))
+
 
 class State(NamedTuple):
     """What a server process has used so far and uses now."""
@@ -36,7 +41,10 @@ class ServerProcess:
 
     def __init__(self, *arguments: str) -> None:
         command = [sys.executable, __file__, *arguments]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        environment = {**os.environ, CORE_VARIABLE: str(FIRST_PROCESSOR)}
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
         self.pid = self._process.pid
         first = self._read()
         if not first:
@@ -72,11 +80,7 @@ def leave_first_processor() -> None:
 
 
 def _take_first_processor() -> None:
-    os.sched_setaffinity(0, {_first_processor()})
-
-
-def _first_processor() -> int:
-    return int(os.environ.get("FASTNODE_BENCH_CORE", min(os.sched_getaffinity(0))))
+    os.sched_setaffinity(0, {int(os.environ.get(CORE_VARIABLE, FIRST_PROCESSOR))})
 
 
 class CannedProtocol(asyncio.Protocol):
@@ -168,11 +172,15 @@ def _free_port() -> int:
 async def _wait_until_at_rest(node: object) -> None:
     """Until the chain is there: nothing new for a while."""
     last, since = -1, time.monotonic()
+    failure = asyncio.ensure_future(node.wait_for_failure())  # type: ignore[attr-defined]
     while time.monotonic() - since < 0.7 or last <= 0:
         await asyncio.sleep(0.05)
+        if failure.done():
+            failure.result()
         tip = -1 if node.view is None else node.view.chain.tip_number  # type: ignore[attr-defined]
         if tip != last:
             last, since = tip, time.monotonic()
+    failure.cancel()
 
 
 async def _answer_questions(port: int) -> None:
