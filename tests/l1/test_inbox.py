@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from importlib import resources
 from typing import Any
 
 import pytest
 from tests.l1.scripted_l1 import ScriptedL1, scripted_l1
 from tests.l1.test_endpoints import CONSTANTS, NODE_INFO
 
+from fastnode.archiver.sources.base import CheckpointRecord
+from fastnode.archiver.sources.chain_file import ChainFileSource
 from fastnode.errors import DecodeError, UpstreamError, UpstreamFault, UpstreamRejection, UpstreamUnavailable
 from fastnode.following.client import ClientLimits
 from fastnode.following.network import NetworkThread
@@ -49,6 +52,16 @@ def test_the_rolling_hash_is_the_one_of_the_contract() -> None:
     second = bytes.fromhex("009e6c9a60c4db22c148c01b259ce0993439e83ec33713c20c7c65d014f7cedb")
     assert roll(NO_MESSAGES, first).hex() == "5cb302ec9f223c73d4450726786ca138"
     assert rolled([first, second]).hex() == "eb14ec16f8c7cba6f1006a9cda3f8aa6"
+
+
+def test_the_messages_of_the_sample_chain_roll_to_what_its_inbox_said() -> None:
+    """All 16 that were sent on the recorded network, in order of their checkpoints."""
+    sample = resources.files("fastnode") / "data" / "sample_chain.jsonl.gz"
+    with resources.as_file(sample) as path, ChainFileSource(path) as source:
+        checkpoints = [record for record in source.records() if isinstance(record, CheckpointRecord)]
+        messages = [message for checkpoint in checkpoints for message in checkpoint.l1_to_l2_messages]
+    assert len(messages) == 16
+    assert rolled(messages).hex() == "33d4e0b1cdbe92976f8198e03e1d8cf8"
 
 
 def test_messages_are_given_by_checkpoint(l1: ScriptedL1, endpoint: L1Endpoint) -> None:
