@@ -1,5 +1,5 @@
-/* The AVX-512 IFMA kernel: cuts a run into batches.  A single state has no use for lanes; every processor that
- * has these has ADX as well. */
+/* The AVX-512 IFMA kernel: cuts a run into batches.  A single state has its own way, which needs ADX as well; every
+ * processor that has IFMA has that. */
 #include "poseidon2.h"
 
 #if defined(__x86_64__)
@@ -9,6 +9,9 @@
 
 void poseidon2_ifma_hash_8(const uint8_t *inputs, size_t arity, size_t count, uint8_t *out);
 void poseidon2_ifma_hash_16(const uint8_t *inputs, size_t arity, size_t count, uint8_t *out);
+void poseidon2_ifma_single_hash(const uint8_t *elements, size_t count, uint8_t *out);
+void poseidon2_ifma_single_permute(const uint8_t *in, uint8_t *out);
+void poseidon2_ifma_single_absorb(uint8_t *state, const uint8_t *elements, size_t groups);
 
 static void hash_many(const uint8_t *inputs, size_t arity, size_t count, uint8_t *out)
 {
@@ -19,34 +22,19 @@ static void hash_many(const uint8_t *inputs, size_t arity, size_t count, uint8_t
         else if (batch >= BATCH_MIN)
             poseidon2_ifma_hash_8(inputs, arity, batch, out);
         else
-            poseidon2_x86_64_adx.hash_many(inputs, arity, batch, out);
+            poseidon2_ifma_single_hash(inputs, arity, out);
         inputs += batch * arity * POSEIDON2_FIELD_BYTES;
         out += batch * POSEIDON2_FIELD_BYTES;
         count -= batch;
     }
 }
 
-static void hash_one(const uint8_t *elements, size_t count, uint8_t *out)
-{
-    poseidon2_x86_64_adx.hash_one(elements, count, out);
-}
-
-static void permute(const uint8_t *in, uint8_t *out)
-{
-    poseidon2_x86_64_adx.permute(in, out);
-}
-
-static void absorb(uint8_t *state, const uint8_t *elements, size_t groups)
-{
-    poseidon2_x86_64_adx.absorb(state, elements, groups);
-}
-
 const poseidon2_kernel poseidon2_avx512_ifma = {
     .name = "avx512-ifma",
     .hash_many = hash_many,
-    .hash_one = hash_one,
-    .permute = permute,
-    .absorb = absorb,
+    .hash_one = poseidon2_ifma_single_hash,
+    .permute = poseidon2_ifma_single_permute,
+    .absorb = poseidon2_ifma_single_absorb,
 };
 
 #endif
