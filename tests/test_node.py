@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import re
 import shutil
 import signal
 import socket
@@ -180,28 +179,6 @@ def test_every_limit_of_the_settings_is_a_limit_of_the_server() -> None:
     assert limits_of(Settings(rpc_max_unsent_size=1 << 30)).unsent_bytes_max == 1 << 30
     defaults = limits_of(Settings())
     assert (defaults.body_bytes_max, defaults.batch_calls_max) == (1_048_576, 100)
-
-
-# ---- the README ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.skipif(shutil.which("curl") is None, reason="no curl")
-def test_the_first_calls_of_the_readme_are_answered(start_node: Callable[..., Any]) -> None:
-    readme = (Path(__file__).parents[1] / "README.md").read_text()
-    blocks = re.findall(r"```sh\n(.*?)```", readme.split("## First calls")[1].split("\n## ")[0], re.DOTALL)
-    node = start_node().wait_until_serving()
-    wait_for_tip(node, SAMPLE_TIP)
-    commands = [command for command in blocks[0].split("\n\n") if command.strip()]
-    commands += [line for line in blocks[1].splitlines() if line.startswith("fastnode ")]
-    assert len(commands) >= 5
-    for command in commands:
-        command = command.replace("localhost:8080", f"127.0.0.1:{node.port}")
-        command = command.replace("fastnode rpc ", f"{sys.executable} -m fastnode rpc --url {node.url} ")
-        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, done.stderr
-        assert done.stdout
-        assert '"error"' not in done.stdout
-    assert node.stop() == 0
 
 
 # ---- stopping --------------------------------------------------------------------------------------------

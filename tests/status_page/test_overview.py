@@ -111,6 +111,15 @@ def test_a_line_of_the_tail_is_one_line_and_names_an_exception_without_its_trace
     assert [line.text for line in tail.lines_after(0)] == ["two\\nlines  (KeyError)"]
 
 
+def test_a_line_logged_with_no_exception_at_hand_is_a_line() -> None:
+    tail = LogTail()
+    logger = logging.getLogger("fastnode.x")
+    with tail.attached():
+        logger.error("failed", exc_info=False)
+        logger.error("failed", exc_info=True)
+    assert [line.text for line in tail.lines_after(0)] == ["failed", "failed"]
+
+
 def test_a_node_that_has_stopped_takes_no_more_lines() -> None:
     tail = LogTail()
     logger = logging.getLogger("fastnode")

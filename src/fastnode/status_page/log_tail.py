@@ -45,7 +45,7 @@ class LogTail(logging.Handler):
         except (TypeError, ValueError):
             self.handleError(record)  # a message that does not fit its arguments
             return
-        if record.exc_info is not None and record.exc_info[0] is not None:
+        if record.exc_info and record.exc_info[0] is not None:  # a caller may say False
             text += f"  ({record.exc_info[0].__name__})"
         if len(text) > TEXT_MAX:
             text = text[:TEXT_MAX] + "..."
