@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any, cast
 
+import uvloop
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.simulation_scenarios import SCENARIOS, calldata_key, state_before
@@ -73,4 +75,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    sys.setswitchinterval(1e-4)  # as the node does
+    uvloop.run(main())

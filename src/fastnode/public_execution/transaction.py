@@ -127,13 +127,20 @@ def _private_effects(part: bytes, class_logs: tuple[ContractClassLog, ...]) -> P
     )
 
 
+def _is_empty(section: bytes) -> bool:
+    """Most sections of most transactions are; comparing is faster than looking at each byte."""
+    return section == bytes(len(section))
+
+
 def _non_zero_fields(section: bytes) -> tuple[bytes, ...]:
-    if not any(section):
+    if _is_empty(section):
         return ()
     return tuple([field for field in split_fields(section) if field != ZERO_FIELD])
 
 
 def _messages(section: bytes) -> tuple[MessageToL1, ...]:
+    if _is_empty(section):
+        return ()
     messages = []
     for start in range(0, len(section), layout.MESSAGE_BYTES):
         message = section[start : start + layout.MESSAGE_BYTES]
@@ -145,6 +152,8 @@ def _messages(section: bytes) -> tuple[MessageToL1, ...]:
 
 
 def _private_logs(section: bytes) -> tuple[PrivateLog, ...]:
+    if _is_empty(section):
+        return ()
     logs = []
     for start in range(0, len(section), layout.PRIVATE_LOG_BYTES):
         end = start + layout.PRIVATE_LOG_BYTES
@@ -166,7 +175,7 @@ def _class_log_hash(part: bytes) -> list[ClassLogHash]:
     """The one class log hash of a phase, or nothing."""
     start = layout.CLASS_LOG_HASHES
     entry = part[start : start + layout.CLASS_LOG_HASH_BYTES]
-    if not any(entry):
+    if _is_empty(entry):
         return []
     length_at = FIELD_BYTES
     contract_at = length_at + 4
