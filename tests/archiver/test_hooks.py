@@ -120,18 +120,36 @@ def add_checkpoints(ingestor: Ingestor, sample: SampleChain, first: int, last: i
 # ---- state trees -------------------------------------------------------------------------------
 
 
-def test_a_block_is_prepared_then_stored_then_committed(
-    with_trees: Ingestor, trees: Trees, sample: SampleChain
+def test_a_block_is_prepared_then_stored_and_committed(with_trees: Ingestor, trees: Trees, sample: SampleChain) -> None:
+    add_checkpoints(with_trees, sample, 1, 3)
+    order = [("prepare", 1), ("commit", 1), ("prepare", 2), ("commit", 2), ("prepare", 3), ("commit", 3)]
+    assert [(call, number) for call, number, _ in trees.calls] == order
+    # No block is prepared before the one below it is stored.
+    assert [stored for call, _, stored in trees.calls if call == "prepare"] == [0, 1, 2]
+
+
+def test_trees_that_committed_a_block_which_the_chain_has_not_stored_go_back(
+    store: ArchiverStore,
+    with_trees: Ingestor,
+    trees: Trees,
+    sample: SampleChain,
+    open_ingestor: Callable[..., Ingestor],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     add_checkpoints(with_trees, sample, 1, 3)
-    assert trees.calls == [
-        ("prepare", 1, 0),
-        ("commit", 1, 1),
-        ("prepare", 2, 1),
-        ("commit", 2, 2),
-        ("prepare", 3, 2),
-        ("commit", 3, 3),
-    ]
+
+    def refuse(transaction: Transaction) -> None:
+        raise DatabaseError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Transaction, "commit", refuse)
+        with pytest.raises(DatabaseError, match="the disk is full"):
+            with_trees.apply(sample.checkpoint(4))
+    assert (with_trees.view.tip_number, trees.block_number) == (3, 4)
+    restarted = open_ingestor(store, verification=Verification.NONE, state=trees)
+    restarted.catch_up()
+    assert trees.block_number == 3
+    assert restarted.apply(sample.checkpoint(4)) > 0
 
 
 def test_a_view_is_published_when_the_trees_have_the_block_too(

@@ -42,6 +42,8 @@ def open_leveldb(path: Path, *, create: bool, block_cache_bytes: int = BLOCK_CAC
             create_if_missing=create,
             write_buffer_size=WRITE_BUFFER_BYTES,
             max_file_size=TABLE_BYTES,
+            # Nearly everything stored is hashes: compressing saves a twentieth of the disk for a fifth of the time.
+            compression=None,
             bloom_filter_bits=BLOOM_FILTER_BITS_PER_KEY,
             lru_cache_size=block_cache_bytes,
         )

@@ -14,10 +14,10 @@ __all__ = ["IndexWriter", "StateApplier"]
 class StateApplier(Protocol):
     """The state trees behind the chain, in a database of their own.
 
-    Order for a block: ``prepare``, then the archiver's batch, then ``commit``.  After a crash in
-    between, the trees are behind the archiver and catch up from it (``Ingestor.catch_up``).
-    Order for an undo: the trees first (they may refuse), then the archiver; a crash in between
-    again leaves the trees behind.
+    Order for a block: ``prepare``, then the archiver's batch and ``commit`` at the same time.  After a
+    crash the trees may be a block behind the archiver, or ahead of it; ``Ingestor.catch_up`` brings them
+    to it either way.  Order for an undo: the trees first (they may refuse), then the archiver; a crash
+    in between leaves the trees behind.
     """
 
     @property

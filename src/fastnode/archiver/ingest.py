@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
@@ -86,6 +87,7 @@ class Ingestor:
         self._index_writers = tuple(index_writers)
         self._on_commit = on_commit
         self._lock = threading.RLock()
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="archiver-write")
         self.progress = IngestionProgress()
         #: Of the one line for each new block.
         self.block_log_level = logging.DEBUG
@@ -342,11 +344,15 @@ class Ingestor:
             if checkpointed is not None:
                 tips = tips._replace(checkpointed=checkpointed)
             transaction.put(layout.KEY_TIPS, tips.encode())
-        with phase("write"):
-            transaction.commit()
-        if self._state is not None:
-            with phase("write_state"):
-                self._state.commit(prepared)
+        # Both wait for the disk, so they wait together.
+        writing = self._writer.submit(transaction.commit)
+        try:
+            if self._state is not None:
+                with phase("write_state"):
+                    self._state.commit(prepared)
+        finally:
+            with phase("write"):
+                writing.result()
         self._publish()
         self._report(info, time.perf_counter() - begun)
 
@@ -565,6 +571,7 @@ class Ingestor:
 
     def close(self) -> None:
         """Let the newest view go.  It closes with the last reader that holds it, never under one."""
+        self._writer.shutdown()
         self.__dict__.pop("view", None)
 
 
