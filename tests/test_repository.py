@@ -250,3 +250,17 @@ def test_the_dependencies_of_the_readme_are_those_of_the_package() -> None:
     readme = (PROJECT / "README.md").read_text()
     section = readme.split("## Dependencies")[1].split("\n## ")[0]
     assert set(re.findall(r"^\| \[([\w-]+)\]\(", section, re.MULTILINE)) == wanted
+
+
+def test_numbers_in_the_enums_of_extensions_are_written_out() -> None:
+    """A debug build, with overflow checks, cannot compute there."""
+    for source in sorted((PACKAGE / "_ext").glob("*.p[yx]*")):
+        inside = False
+        for line in source.read_text().splitlines():
+            if re.match(r"(cdef|ctypedef) enum\b", line):
+                inside = True
+            elif line and not line.startswith(" "):
+                inside = False
+            elif inside and "=" in line.split("#")[0]:
+                value = line.split("#")[0].split("=")[1].strip()
+                assert re.fullmatch(r"-?[0-9]+|0x[0-9a-fA-F]+", value), f"{source.name}: {line.strip()}"

@@ -32,7 +32,7 @@ cdef enum:
     NUMBER_DIGITS_MAX = 18      # such an integer has one text only
     LENGTH_DIGITS_MAX = 9
     KNOWN_HEAD_BYTES_MAX = 2048
-    KEPT_CAPACITY_MAX = 1 << 20
+    KEPT_CAPACITY_MAX = 1048576 # written out, because a debug build cannot compute in an enum
     BATCH_CALLS_MAX = 1000      # a larger one is not simple
     COPIED_BYTES_MAX = 65536    # a larger result is sent from where it is
     CODINGS_MAX = 256

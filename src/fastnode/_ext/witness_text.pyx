@@ -20,7 +20,7 @@ cdef enum:
     INDEX_BYTES = 6
     # Text around the values of a witness, with room to spare.
     TEXT_BYTES_MAX = 512
-    PATH_BYTES_MAX = 64 * 32
+    PATH_BYTES_MAX = 2048       # 64 nodes; written out, because a debug build cannot compute in an enum
     TILE_LEVELS = 5
 
 cdef const char *BEFORE_INDEX = b'{"index":"'

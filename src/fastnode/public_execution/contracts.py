@@ -38,8 +38,8 @@ _PREVIOUS, _POST, _HASH = 1, 2, 3
 
 _SLOTS_KEPT: Final = 1 << 14
 _ADDRESSES_KEPT: Final = 1 << 12
-#: Bytes of bytecode in a cache.  Decoded instructions take several times as much.
-_BYTECODE_KEPT: Final = 8 << 20
+#: Bytes of bytecode in a cache: dozens of contracts.  The decoded instructions take up to 36 times as much.
+_BYTECODE_KEPT: Final = 3 << 20
 
 #: Key of a contract's slot in the public data tree; the same few are asked for again and again.
 leaf_slot_of = functools.lru_cache(_SLOTS_KEPT)(public_leaf_slot)
