@@ -12,7 +12,7 @@ import pytest
 from tests.rpc.sockets import post
 from tests.rpc.two_paths import METHODS, Side, random_pieces
 
-from fastnode.rpc import application, provider_gate
+from fastnode.rpc import provider_limits
 from fastnode.rpc.http import HttpConnection
 from fastnode.rpc.http_messages import ResponseWriter
 from fastnode.rpc.methods import MethodTable
@@ -131,8 +131,7 @@ class LimitedPaths:
 
 @pytest.fixture
 def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProviderRules:
-    monkeypatch.setattr(application, "REFUSAL_DELAY_S", 0)
-    monkeypatch.setattr(provider_gate, "REFUSAL_DELAY_S", 0)
+    monkeypatch.setattr(provider_limits, "REFUSAL_DELAY_S", 0)
     (tmp_path / "limits.toml").write_text(RULES)
     return read_provider_rules(tmp_path / "limits.toml", [method.name for method in METHODS])
 

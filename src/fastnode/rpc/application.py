@@ -32,7 +32,7 @@ from fastnode.rpc.guard import RequestGuard
 from fastnode.rpc.health import PROBE_PATHS, Health, answer_probe
 from fastnode.rpc.http_messages import Response, header_fields
 from fastnode.rpc.meters import LIMITS_BY_STATUS
-from fastnode.rpc.provider_limits import REFUSAL_DELAY_S, Client
+from fastnode.rpc.provider_limits import Client, refusal_delay
 
 __all__ = ["Pages", "RpcApplication"]
 
@@ -271,7 +271,7 @@ class RpcApplication:
 
     async def _refuse_later(self, body: bytes | None, retry_after_s: float) -> Response:
         """429 for a client that has no budget for anything that it asked for."""
-        await asyncio.sleep(REFUSAL_DELAY_S)
+        await asyncio.sleep(refusal_delay())
         retry_after = header_fields(("Retry-After", str(max(1, math.ceil(retry_after_s)))))
         return Response(HTTPStatus.TOO_MANY_REQUESTS, self._json_fields + retry_after, body or _OVER_BUDGET)
 

@@ -7,7 +7,7 @@ path all the same, it gets its money back there and is charged like every other.
 ways, and every list of origins, means the strict path.
 
 A request without a key that is asked for is refused with 401.  Probes and preflights are nobody's.  Refusals come a
-moment late (REFUSAL_DELAY_S), see rpc/provider_limits.py.
+moment late (refusal_delay), see rpc/provider_limits.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fastnode.rpc.fast_path import FastConnection, FastPath
 from fastnode.rpc.http import ConnectionOwner, HttpConnection
 from fastnode.rpc.http_messages import Refusal, Request, Response, header_fields
 from fastnode.rpc.http_reader import ReadState
-from fastnode.rpc.provider_limits import REFUSAL_DELAY_S, Client, ProviderLimits
+from fastnode.rpc.provider_limits import Client, ProviderLimits, refusal_delay
 
 __all__ = ["LimitedConnection", "ProviderGate"]
 
@@ -94,7 +94,7 @@ class ProviderGate:
 
     async def _refuse(self, origin: str | None) -> Response:
         self.application.count_rejected("key")
-        await asyncio.sleep(REFUSAL_DELAY_S)
+        await asyncio.sleep(refusal_delay())
         return _for_origin(Response(HTTPStatus.UNAUTHORIZED, self.application.json_fields, _UNAUTHORIZED), origin)
 
 

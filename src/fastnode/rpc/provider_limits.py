@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import math
+import random
 import re
 import time
 from collections import OrderedDict
@@ -24,9 +25,10 @@ from typing import Final
 from fastnode.errors import MethodNotFound, RateLimited, RpcError
 from fastnode.rpc.provider_rules import KeyRule, ProviderRules, Rate
 
-__all__ = ["ADDRESSES", "Bucket", "Client", "ProviderLimits", "Usage"]
+__all__ = ["ADDRESSES", "Bucket", "Client", "ProviderLimits", "Usage", "refusal_delay"]
 
-#: A refused request is held back this long: whoever does not heed Retry-After is slowed, and costs others nothing.
+#: A refused request is held back at least this long: whoever does not heed Retry-After is slowed, and costs others
+#: nothing.
 REFUSAL_DELAY_S: Final = 0.1
 #: A longer body is not read for a client whose bucket is empty.
 UNREAD_BYTES_MIN: Final = 1024
@@ -37,6 +39,11 @@ ADDRESSES: Final = "(address)"
 _BEARER: Final = re.compile(rb"bearer +(.*)", re.IGNORECASE | re.DOTALL)
 #: A subscriber to IPv6 has at least this prefix.
 _IPV6_HOST_BITS: Final = 64
+
+
+def refusal_delay() -> float:
+    """Seconds to hold a refused request back: each another time, so that many do not come again at once."""
+    return REFUSAL_DELAY_S * random.uniform(1.0, 2.0)
 
 
 class Bucket:
