@@ -21,29 +21,14 @@ Disturb = Callable[["_Handler", bytes], bool]
 METHOD_NOT_FOUND = -32601
 
 
-class ScriptedUpstream:
-    """Serves ``chain`` as it is at the moment of each request.  ``is_fastnode`` False: without the own namespace."""
+class ScriptedServer:
+    """JSON-RPC on a real socket; what it answers is for the subclass to say."""
 
-    def __init__(self, chain: MadeChain, *, is_fastnode: bool = True) -> None:
-        self.chain = chain
-        self.is_fastnode = is_fastnode
+    def __init__(self) -> None:
         self.tamper: Tamper = lambda _method, _parameters, result: result
         self.disturb: Disturb = lambda _handler, _body: False
-        self.node_info: Json = copy.deepcopy(chain.chain_record["nodeInfo"])
-        #: What answers a method; tests replace some.
-        self.answers: dict[str, Callable[[list[Any]], Any]] = {
-            "node_getNodeInfo": self.info,
-            "fastnode_getSyncStatus": self.sync_status,
-            "fastnode_getGenesis": self.genesis,
-            "fastnode_getL1ToL2Messages": self.l1_to_l2_messages,
-            "node_getL2Tips": self.l2_tips,
-            "node_getBlockHeader": self.block_header,
-            "node_getCheckpoints": self.checkpoints,
-            "node_getBlocks": self.blocks,
-            "node_getCurrentMinFees": self.current_min_fees,
-        }
         self.requests: list[str] = []
-        self.lock = threading.RLock()  # held while the chain is read, and by tests while they change it
+        self.lock = threading.RLock()  # held while an answer is made, and by tests while they change something
         self._server: _Server | None = None
         self.port = 0
 
@@ -66,6 +51,31 @@ class ScriptedUpstream:
             self._server.close_connections()
             self._server.server_close()
             self._server = None
+
+    def answer(self, body: bytes) -> bytes:
+        raise NotImplementedError
+
+
+class ScriptedUpstream(ScriptedServer):
+    """Serves ``chain`` as it is at the moment of each request.  ``is_fastnode`` False: without the own namespace."""
+
+    def __init__(self, chain: MadeChain, *, is_fastnode: bool = True) -> None:
+        super().__init__()
+        self.chain = chain
+        self.is_fastnode = is_fastnode
+        self.node_info: Json = copy.deepcopy(chain.chain_record["nodeInfo"])
+        #: What answers a method; tests replace some.
+        self.answers: dict[str, Callable[[list[Any]], Any]] = {
+            "node_getNodeInfo": self.info,
+            "fastnode_getSyncStatus": self.sync_status,
+            "fastnode_getGenesis": self.genesis,
+            "fastnode_getL1ToL2Messages": self.l1_to_l2_messages,
+            "node_getL2Tips": self.l2_tips,
+            "node_getBlockHeader": self.block_header,
+            "node_getCheckpoints": self.checkpoints,
+            "node_getBlocks": self.blocks,
+            "node_getCurrentMinFees": self.current_min_fees,
+        }
 
     # ---- answers -----------------------------------------------------------------------------
 
@@ -135,7 +145,7 @@ class RejectionError(Exception):
 class _Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
-    upstream: ScriptedUpstream
+    upstream: ScriptedServer
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)

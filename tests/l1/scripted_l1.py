@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.following.scripted_upstream import RejectionError, _Handler, _Server
+from tests.following.scripted_upstream import RejectionError, ScriptedServer
 
 from fastnode.l1 import contracts
 from fastnode.l1.abi import Function
@@ -84,21 +83,17 @@ class Addresses:
         return cls(*(named[key] for key in keys))
 
 
-class ScriptedL1:
+class ScriptedL1(ScriptedServer):
     """``node_info`` and ``constants`` say which rollup it has."""
 
     def __init__(self, node_info: Json, constants: Json) -> None:
+        super().__init__()
         self.chain_id = int(node_info["l1ChainId"])
         self.version = int(node_info["rollupVersion"])
         self.addresses = Addresses.of(node_info)
         self.constants = dict(constants)
         self.finality = 2  # blocks behind the newest
         self.limits = Limits()
-        self.lock = threading.RLock()
-        self.requests: list[str] = []
-        #: ``tamper(method, parameters, result)``: the result to answer instead.
-        self.tamper: Callable[[str, list[Any], Any], Any] = lambda _method, _parameters, result: result
-        self.disturb: Callable[[Any, bytes], bool] = lambda _handler, _body: False
         #: Blocks whose logs this provider has not indexed yet.
         self.unindexed = 0
         start = int(constants["l1StartBlock"])
@@ -114,8 +109,6 @@ class ScriptedL1:
             "eth_getLogs": self._get_logs,
             "eth_call": self._call,
         }
-        self._server: _Server | None = None
-        self.port = 0
 
     # ---- what happens on L1 --------------------------------------------------------------------
 
@@ -162,27 +155,6 @@ class ScriptedL1:
         """The newest blocks are gone; those that are mined next are others."""
         del self.blocks[len(self.blocks) - depth :]
         self._salt += 1
-
-    # ---- life ----------------------------------------------------------------------------------
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    def start(self) -> None:
-        self._server = _Server(("127.0.0.1", self.port), _Handler)
-        self._server.upstream = self  # type: ignore[assignment]
-        self.port = self._server.server_port
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
-        self._thread.start()
-
-    def stop(self) -> None:
-        if self._server is not None:
-            self._server.shutdown()
-            self._thread.join()
-            self._server.close_connections()
-            self._server.server_close()
-            self._server = None
 
     # ---- answers -------------------------------------------------------------------------------
 
