@@ -110,6 +110,14 @@ cdef int hash_leaves_4_c(const uint8_t *leaves, size_t n, uint8_t *out) noexcept
     return hash_each(leaves, 4, n, out)
 
 
+cdef int hash_runs_c(const uint8_t *runs, size_t arity, size_t n, uint8_t *out) noexcept nogil:
+    return hash_each(runs, arity, n, out)
+
+
+cdef size_t lanes_c() noexcept nogil:
+    return kernel.lanes
+
+
 cdef int permute_c(const uint8_t *state, uint8_t *out) noexcept nogil:
     cdef size_t lanes = POSEIDON2_STATE_BYTES // POSEIDON2_FIELD_BYTES
     if poseidon2_first_not_canonical(state, lanes) != lanes:

@@ -17,6 +17,9 @@
 typedef struct {
     const char *name;
 
+    /* Inputs that hash_many hashes side by side, which takes little longer than one; 1 when it has to take turns. */
+    size_t lanes;
+
     /* Hash `count` inputs of `arity` elements each, one after the other in `inputs`; 32 bytes
      * each to `out`.  `out` may be `inputs`: no input is overwritten before it was read. */
     void (*hash_many)(const uint8_t *inputs, size_t arity, size_t count, uint8_t *out);

@@ -31,6 +31,7 @@ static void hash_many(const uint8_t *inputs, size_t arity, size_t count, uint8_t
 
 const poseidon2_kernel poseidon2_avx512_ifma = {
     .name = "avx512-ifma",
+    .lanes = 8,
     .hash_many = hash_many,
     .hash_one = poseidon2_ifma_single_hash,
     .permute = poseidon2_ifma_single_permute,

@@ -211,6 +211,7 @@ static void absorb_bytes(uint8_t *bytes, const uint8_t *elements, size_t groups)
 
 const poseidon2_kernel KERNEL = {
     .name = KERNEL_NAME,
+    .lanes = 1,
     .hash_many = hash_many,
     .hash_one = hash_one,
     .permute = permute_bytes,
