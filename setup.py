@@ -37,7 +37,6 @@ C_SOURCES: dict[str, list[str]] = {
         "poseidon2_kernels.c",
         "poseidon2_portable.c",
     ],
-    "tag_log": ["tag_filter.c"],
 }
 
 DEBUG = os.environ.get("FASTNODE_DEBUG_BUILD") == "1"

@@ -125,6 +125,19 @@ def test_only_hex_digits_are_hex_digits(encode: ModuleType) -> None:
         assert accepted == (chr(character) in "0123456789abcdefABCDEF"), character
 
 
+@pytest.mark.parametrize("place", range(64))
+def test_each_digit_of_a_field_is_read_at_its_place_and_nothing_else_is(encode: ModuleType, place: int) -> None:
+    for character in map(chr, range(256)):
+        digits = "0" * 64
+        digits = digits[:place] + character + digits[place + 1 :]
+        read = outcome(encode.field_from_text, "0x" + digits)
+        value = int(digits, 16) if character in "0123456789abcdefABCDEF" else None
+        if value is None or value >= encode.MODULUS:
+            assert not isinstance(read, bytes), (character, read)
+        else:
+            assert read == value.to_bytes(32, "big"), character
+
+
 # ---- field elements -----------------------------------------------------------------------------
 
 

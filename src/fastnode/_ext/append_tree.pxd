@@ -47,5 +47,3 @@ cdef class AppendNodes:
 cdef bytes node_key(int level, uint64_t index)
 cdef int split_key(bytes key, uint64_t *index) except -1
 cdef int count_bits(uint64_t bits) noexcept nogil
-cdef uint64_t read_u64(const uint8_t *source) noexcept nogil
-cdef void write_u64(uint8_t *target, uint64_t number) noexcept nogil

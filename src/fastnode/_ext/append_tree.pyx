@@ -5,6 +5,7 @@ from libc.stdint cimport uint8_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 
+from fastnode._ext.numbers cimport read_number, write_number
 from fastnode._ext.poseidon2 cimport hash_pairs_c
 
 
@@ -49,23 +50,9 @@ cdef int count_bits(uint64_t bits) noexcept nogil:
     return fastnode_count_bits(bits)
 
 
-cdef uint64_t read_u64(const uint8_t *source) noexcept nogil:
-    cdef uint64_t number = 0
-    cdef int i
-    for i in range(8):
-        number = number << 8 | source[i]
-    return number
-
-
-cdef void write_u64(uint8_t *target, uint64_t number) noexcept nogil:
-    cdef int i
-    for i in range(8):
-        target[i] = <uint8_t>(number >> (56 - 8 * i))
-
-
 cdef bytes node_key(int level, uint64_t index):
     cdef uint8_t[8] number
-    write_u64(number, index)
+    write_number(number, index, 8)
     number[1] = <uint8_t>level
     return PyBytes_FromStringAndSize(<char *>number + 1, KEY_BYTES)
 
@@ -75,10 +62,7 @@ cdef int split_key(bytes key, uint64_t *index) except -1:
     if PyBytes_GET_SIZE(key) != KEY_BYTES:
         raise ValueError(f"a node key of {PyBytes_GET_SIZE(key)} bytes")
     cdef const uint8_t *source = <const uint8_t *>PyBytes_AS_STRING(key)
-    cdef int i
-    index[0] = 0
-    for i in range(1, KEY_BYTES):
-        index[0] = index[0] << 8 | source[i]
+    index[0] = read_number(source + 1, KEY_BYTES - 1)
     if source[0] >= LEVELS_MAX:
         raise ValueError(f"a node of level {source[0]}")
     return source[0]
@@ -102,7 +86,7 @@ def unpack_tile(bytes tile not None, Py_ssize_t node_bytes=HASH_BYTES):
     if length < BITMAP_BYTES:
         raise ValueError(f"a tile of {length} bytes has no bitmap")
     cdef const uint8_t *source = <const uint8_t *>PyBytes_AS_STRING(tile)
-    cdef uint64_t bitmap = read_u64(source)
+    cdef uint64_t bitmap = read_number(source, BITMAP_BYTES)
     if length != BITMAP_BYTES + node_bytes * count_bits(bitmap):
         raise ValueError(f"a tile of {length} bytes does not match its bitmap")
     source += BITMAP_BYTES
@@ -127,7 +111,7 @@ cdef const uint8_t *tile_nodes(bytes tile, uint64_t *bitmap) except NULL:
     if length == 0:
         return source
     if length >= BITMAP_BYTES:
-        bitmap[0] = read_u64(source)
+        bitmap[0] = read_number(source, BITMAP_BYTES)
     if length != BITMAP_BYTES + HASH_BYTES * count_bits(bitmap[0]):
         raise ValueError(f"a tile of {length} bytes does not match its bitmap")
     return source + BITMAP_BYTES
@@ -365,7 +349,7 @@ cdef class AppendNodes:
             # A tile without nodes is not stored, except over one that has some.
             if bitmap == 0 and not (old_tile and tile == first_tile):
                 continue
-            write_u64(packed, bitmap)
+            write_number(packed, bitmap, BITMAP_BYTES)
             length = BITMAP_BYTES + HASH_BYTES * count_bits(bitmap)
             growth.tiles.append((tile, PyBytes_FromStringAndSize(<const char *>packed, length)))
         return 0

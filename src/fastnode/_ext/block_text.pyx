@@ -2,9 +2,9 @@
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t, uint32_t
-from libc.string cimport memcpy
 
-from fastnode._ext.encode cimport text_write_hex
+from fastnode._ext.encode cimport text_put, text_put_hex, text_put_number
+from fastnode._ext.numbers cimport read_number, write_number
 
 cdef enum:
     # A block record, as archiver/records.py draws it; the header and the archive follow.
@@ -43,61 +43,61 @@ def header(bytes record not None):
 
 
 def block(int form, uint32_t number, bytes record not None, get):
-    cdef const char *head = PyBytes_AS_STRING(record)
-    cdef const char *header = head + HEAD_BYTES
+    cdef const uint8_t *head = <const uint8_t *>PyBytes_AS_STRING(record)
+    cdef const uint8_t *header = head + HEAD_BYTES
     cdef Py_ssize_t header_length = _header_length(record)
-    cdef const char *archive = header + header_length
+    cdef const uint8_t *archive = header + header_length
     cdef Py_ssize_t archive_length = PyBytes_GET_SIZE(record) - HEAD_BYTES - header_length
     cdef Py_ssize_t length = TEXT_BYTES_MAX + header_length + archive_length + EMPTY_ARCHIVE_BYTES
     cdef list effects = None
     cdef bytes effect
     cdef bytes text
-    cdef char *start
-    cdef char *at
+    cdef uint8_t *start
+    cdef uint8_t *at
     if not C_RELEASE <= form <= C_DATA:
         raise ValueError(f"form {form} of a block")
     if form == C_RELEASE or form == C_JOINT:
-        effects = _effects(number, _number(head + TX_COUNT), get)
+        effects = _effects(number, read_number(head + TX_COUNT, 4), get)
         for effect in effects:
             length += PyBytes_GET_SIZE(effect) + 1
     text = PyBytes_FromStringAndSize(NULL, length)
-    start = PyBytes_AS_STRING(text)
+    start = <uint8_t *>PyBytes_AS_STRING(text)
     if effects is None:
-        at = _write(start, b'{"header":', 10)
-        at = _write(at, header, header_length)
-        at = _write(at, b',"archive":', 11)
-        at = _write(at, archive, archive_length)
-        at = _write(at, b',"blockHash":"0x', 16) if form == C_DATA else _write(at, b',"hash":"0x', 11)
-        text_write_hex(<const uint8_t *>head + HASH, HASH_BYTES, <uint8_t *>at)
-        at = _write(at + 2 * HASH_BYTES, b'"', 1)
+        at = text_put(start, b'{"header":', 10)
+        at = text_put(at, header, header_length)
+        at = text_put(at, b',"archive":', 11)
+        at = text_put(at, archive, archive_length)
+        at = text_put(at, b',"blockHash":"0x', 16) if form == C_DATA else text_put(at, b',"hash":"0x', 11)
+        at = text_put_hex(at, head + HASH, HASH_BYTES)
+        at = text_put(at, b'"', 1)
     else:
-        at = _write(start, b'{"archive":', 11)
+        at = text_put(start, b'{"archive":', 11)
         if number:
-            at = _write(at, archive, archive_length)
+            at = text_put(at, archive, archive_length)
         else:
-            at = _write(at, PyBytes_AS_STRING(EMPTY_ARCHIVE_TEXT), PyBytes_GET_SIZE(EMPTY_ARCHIVE_TEXT))
-        at = _write(at, b',"header":', 10)
-        at = _write(at, header, header_length)
-        at = _write(at, b',"body":{"txEffects":[', 22)
+            at = text_put(at, PyBytes_AS_STRING(EMPTY_ARCHIVE_TEXT), PyBytes_GET_SIZE(EMPTY_ARCHIVE_TEXT))
+        at = text_put(at, b',"header":', 10)
+        at = text_put(at, header, header_length)
+        at = text_put(at, b',"body":{"txEffects":[', 22)
         for effect in effects:
-            at = _write(at, PyBytes_AS_STRING(effect), PyBytes_GET_SIZE(effect))
-            at = _write(at, b",", 1)
+            at = text_put(at, PyBytes_AS_STRING(effect), PyBytes_GET_SIZE(effect))
+            at = text_put(at, b",", 1)
         if effects:
             at -= 1
-        at = _write(at, b"]}", 2)
-    at = _write(at, b',"checkpointNumber":', 20)
-    at = _write_decimal(at, _number(head + CHECKPOINT_NUMBER))
-    at = _write(at, b',"indexWithinCheckpoint":', 25)
-    at = _write_decimal(at, _number(head + INDEX_WITHIN_CHECKPOINT))
+        at = text_put(at, b"]}", 2)
+    at = text_put(at, b',"checkpointNumber":', 20)
+    at = text_put_number(at, read_number(head + CHECKPOINT_NUMBER, 4))
+    at = text_put(at, b',"indexWithinCheckpoint":', 25)
+    at = text_put_number(at, read_number(head + INDEX_WITHIN_CHECKPOINT, 4))
     if form == C_JOINT:
-        at = _write(at, b',"hash":"0x', 11)
-        text_write_hex(<const uint8_t *>head + HASH, HASH_BYTES, <uint8_t *>at)
-        at = _write(at + 2 * HASH_BYTES, b'"', 1)
+        at = text_put(at, b',"hash":"0x', 11)
+        at = text_put_hex(at, head + HASH, HASH_BYTES)
+        at = text_put(at, b'"', 1)
     if form == C_JOINT or form == C_DEVELOPMENT:
-        at = _write(at, b',"number":', 10)
-        at = _write_decimal(at, number)
-    at = _write(at, b"}", 1)
-    return PyBytes_FromStringAndSize(start, at - start)
+        at = text_put(at, b',"number":', 10)
+        at = text_put_number(at, number)
+    at = text_put(at, b"}", 1)
+    return PyBytes_FromStringAndSize(<const char *>start, at - start)
 
 
 cdef Py_ssize_t _header_length(bytes record) except -1:
@@ -105,7 +105,7 @@ cdef Py_ssize_t _header_length(bytes record) except -1:
     cdef Py_ssize_t length
     if size < HEAD_BYTES:
         raise ValueError(f"a block record of {size} bytes")
-    length = _number(PyBytes_AS_STRING(record) + HEADER_LENGTH)
+    length = read_number(<const uint8_t *>PyBytes_AS_STRING(record) + HEADER_LENGTH, 4)
     if length > size - HEAD_BYTES:
         raise ValueError(f"a block record of {size} bytes with a header of {length}")
     return length
@@ -121,40 +121,10 @@ cdef list _effects(uint32_t number, uint32_t count, get):
         key = PyBytes_FromStringAndSize(NULL, EFFECT_KEY_BYTES)
         at = <uint8_t *>PyBytes_AS_STRING(key)
         at[0] = EFFECT_LETTER
-        _put_number(at + 1, number)
-        _put_number(at + 5, index)
+        write_number(at + 1, number, 4)
+        write_number(at + 5, index, 4)
         effect = get(key)
         if effect is None:
             raise LookupError(f"no effect {index} of block {number}")
         effects.append(effect)
     return effects
-
-
-cdef inline uint32_t _number(const char *data) noexcept nogil:
-    cdef const uint8_t *at = <const uint8_t *>data
-    return <uint32_t>at[0] << 24 | <uint32_t>at[1] << 16 | <uint32_t>at[2] << 8 | at[3]
-
-
-cdef inline void _put_number(uint8_t *target, uint32_t number) noexcept nogil:
-    target[0] = <uint8_t>(number >> 24)
-    target[1] = <uint8_t>(number >> 16)
-    target[2] = <uint8_t>(number >> 8)
-    target[3] = <uint8_t>number
-
-
-cdef inline char *_write(char *target, const char *text, Py_ssize_t length) noexcept nogil:
-    memcpy(target, text, length)
-    return target + length
-
-
-cdef inline char *_write_decimal(char *target, uint32_t number) noexcept nogil:
-    cdef char[10] digits
-    cdef int place = 10
-    while True:
-        place -= 1
-        digits[place] = <char>(48 + number % 10)
-        number = number // 10
-        if number == 0:
-            break
-    memcpy(target, digits + place, 10 - place)
-    return target + 10 - place

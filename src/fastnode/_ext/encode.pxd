@@ -1,4 +1,4 @@
-from libc.stdint cimport uint8_t
+from libc.stdint cimport uint8_t, uint64_t
 
 
 cdef extern from "text.h" nogil:
@@ -6,13 +6,18 @@ cdef extern from "text.h" nogil:
         TEXT_FIELD_BYTES
         TEXT_FIELD_HEX_DIGITS
         TEXT_DECIMAL_DIGITS_MAX
+        TEXT_NUMBER_DIGITS_MAX
     const uint8_t *TEXT_MODULUS
     bint text_field_is_canonical(const uint8_t *field)
     void text_write_hex(const uint8_t *data, size_t size, uint8_t *out)
     bint text_read_hex(const uint8_t *digits, size_t size, uint8_t *out)
+    bint text_read_padded_hex(const uint8_t *digits, size_t count, uint8_t *field)
     bint text_is_hex(const uint8_t *digits, size_t count)
     size_t text_write_decimal(const uint8_t *field, uint8_t *out)
     void text_read_decimal(const uint8_t *digits, size_t count, uint8_t *out)
+    uint8_t *text_put(uint8_t *out, const void *text, size_t length)
+    uint8_t *text_put_hex(uint8_t *out, const uint8_t *data, size_t size)
+    uint8_t *text_put_number(uint8_t *out, uint64_t number)
     size_t text_base64_length(size_t size)
     void text_write_base64(const uint8_t *data, size_t size, uint8_t *out)
     Py_ssize_t text_base64_size(const uint8_t *text, size_t count)

@@ -3,7 +3,7 @@
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.stdint cimport uint8_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 
 cdef extern from "Python.h":
@@ -103,7 +103,6 @@ def field_from_text(text):
 
 
 cdef bytes field_from_hex_digits(Text digits):
-    cdef uint8_t[TEXT_FIELD_HEX_DIGITS] padded
     cdef bytes field = PyBytes_FromStringAndSize(NULL, TEXT_FIELD_BYTES)
     cdef uint8_t *out = <uint8_t *>PyBytes_AS_STRING(field)
     # Fast path. If: all 64 digits are there, as in nearly every request.  Then: read them in place.
@@ -115,9 +114,7 @@ cdef bytes field_from_hex_digits(Text digits):
         raise ValueError("not a hex string")
     if digits.length > TEXT_FIELD_HEX_DIGITS:
         raise ValueError(f"more than {TEXT_FIELD_HEX_DIGITS} hex digits")
-    memset(padded, c"0", TEXT_FIELD_HEX_DIGITS - digits.length)
-    memcpy(padded + (TEXT_FIELD_HEX_DIGITS - digits.length), digits.start, digits.length)
-    text_read_hex(padded, TEXT_FIELD_BYTES, out)
+    text_read_padded_hex(digits.start, digits.length, out)
     return canonical(field)
 
 

@@ -7,7 +7,8 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
 
 from fastnode._ext cimport append_tree
-from fastnode._ext.append_tree cimport count_bits, read_u64, split_key, write_u64
+from fastnode._ext.append_tree cimport count_bits, split_key
+from fastnode._ext.numbers cimport read_number, write_number
 from fastnode._ext.poseidon2 cimport hash_pair_c, hash_pairs_c
 
 from fastnode._ext.append_tree import pack_tile
@@ -62,15 +63,6 @@ def unpack_tile(bytes tile not None):
     return unpack_nodes(tile, STORED_BYTES)
 
 
-cdef inline uint32_t read_u32(const uint8_t *source) noexcept nogil:
-    return <uint32_t>source[0] << 24 | <uint32_t>source[1] << 16 | <uint32_t>source[2] << 8 | source[3]
-
-
-cdef inline void write_u32(uint8_t *target, uint32_t number) noexcept nogil:
-    target[0], target[1] = <uint8_t>(number >> 24), <uint8_t>(number >> 16)
-    target[2], target[3] = <uint8_t>(number >> 8), <uint8_t>number
-
-
 cdef inline uint64_t number_key(int level, uint64_t index) noexcept nogil:
     return <uint64_t>level << LEVEL_SHIFT | index
 
@@ -107,7 +99,7 @@ cdef const uint8_t *tile_nodes(bytes tile, uint64_t *bitmap) except NULL:
     if length == 0:
         return source
     if length >= BITMAP_BYTES:
-        bitmap[0] = read_u64(source)
+        bitmap[0] = read_number(source, BITMAP_BYTES)
     # Two bits are no position of a node.
     if length != BITMAP_BYTES + STORED_BYTES * count_bits(bitmap[0]) or bitmap[0] >> 62:
         raise ValueError(f"a tile of {length} bytes does not match its bitmap")
@@ -129,7 +121,7 @@ cdef bytes close_tile(const OpenTile *tile):
     cdef bytes packed = PyBytes_FromStringAndSize(NULL, BITMAP_BYTES + STORED_BYTES * count_bits(tile.bitmap))
     cdef uint8_t *target = <uint8_t *>PyBytes_AS_STRING(packed)
     cdef int position
-    write_u64(target, tile.bitmap)
+    write_number(target, tile.bitmap, BITMAP_BYTES)
     target += BITMAP_BYTES
     for position in range(62):
         if tile.bitmap >> position & 1:
@@ -251,7 +243,7 @@ cdef class PastNodes:
         cdef PastNode *jumped
         entry.key = key
         entry.previous = entry.jump = entry.depth = 0
-        entry.changed = read_u32(node.changed)
+        entry.changed = read_number(node.changed, STAMP_BYTES)
         entry.superseded = block
         memcpy(entry.hash, node.hash, HASH_BYTES)
         if self.keys[slot] == FREE_SLOT:
@@ -431,7 +423,7 @@ cdef class IndexedNodes:
             position = position_of(level, index)
             tile.bitmap |= <uint64_t>1 << position
             memcpy(tile.nodes[position].hash, value, HASH_BYTES)
-            write_u32(tile.nodes[position].changed, update.block)
+            write_number(tile.nodes[position].changed, update.block, STAMP_BYTES)
         return 0
 
     cdef int _find(self, int level, uint64_t index, OpenTile *tile, object fetch, StoredNode *node) except -1:
@@ -461,7 +453,7 @@ cdef class IndexedNodes:
         cdef NodeChange *change
         cdef StoredNode node
         cdef int level
-        write_u32(node.changed, update.block)
+        write_number(node.changed, update.block, STAMP_BYTES)
         for i in range(update.change_count):
             change = &update.changes[i]
             if change.replaces:
@@ -566,7 +558,7 @@ cdef class IndexedNodes:
             elif sibling < self.rows[level].count:
                 stored = &self.rows[level].nodes[sibling]
             if stored is not NULL:
-                if read_u32(stored.changed) <= block:
+                if read_number(stored.changed, STAMP_BYTES) <= block:
                     node = <const uint8_t *>stored.hash
                 elif use_memory:
                     node = self.past.value_at(number_key(level, sibling), block)
@@ -615,7 +607,7 @@ cdef int list_changes(NodeUpdate update) except -1:
     cdef uint8_t[STAMP_BYTES] stamp
     cdef NodeChange *change
     cdef uint64_t i
-    write_u32(stamp, update.block)
+    write_number(stamp, update.block, STAMP_BYTES)
     for i in range(update.change_count):
         change = &update.changes[i]
         key = key_bytes(change.key)

@@ -10,6 +10,7 @@ from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memchr, memcmp, memcpy
 
 from fastnode._ext.call_meter cimport CallMeter
+from fastnode._ext.encode cimport TEXT_NUMBER_DIGITS_MAX, text_put_number
 from fastnode._ext.kept_results cimport KeptResults, Method
 from fastnode._ext.packed cimport Packed
 from fastnode._ext.usual_params cimport skip_blanks
@@ -349,17 +350,9 @@ cdef class SimpleRequests:
         return True
 
     cdef int _begin_answer(self, bytes head, Py_ssize_t length) except -1:
-        cdef char[24] digits
-        cdef Py_ssize_t place = 24
-        cdef Py_ssize_t rest = length
-        while True:
-            place -= 1
-            digits[place] = <char>(48 + rest % 10)
-            rest = rest // 10
-            if rest == 0:
-                break
+        cdef uint8_t[TEXT_NUMBER_DIGITS_MAX] digits
         self._append(PyBytes_AS_STRING(head), PyBytes_GET_SIZE(head))
-        self._append(&digits[place], 24 - place)
+        self._append(<const char *>digits, text_put_number(digits, length) - digits)
         self._append(PyBytes_AS_STRING(self._end), PyBytes_GET_SIZE(self._end))
         return 0
 

@@ -4,10 +4,10 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.stdint cimport uint8_t
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcmp
 
 from fastnode._ext.encode cimport (
-    TEXT_FIELD_BYTES, TEXT_FIELD_HEX_DIGITS, text_field_is_canonical, text_read_hex,
+    TEXT_FIELD_BYTES, TEXT_FIELD_HEX_DIGITS, text_field_is_canonical, text_read_hex, text_read_padded_hex,
 )
 
 cdef enum:
@@ -128,7 +128,7 @@ cdef object _read_field(const char **place, const char *end):
     cdef const char *at = place[0]
     cdef const char *first
     cdef Py_ssize_t length
-    cdef uint8_t[TEXT_FIELD_HEX_DIGITS] padded
+    cdef uint8_t *out
     cdef bytes field
     if end - at < 3 or memcmp(at, b'"0x', 3) != 0:
         return None
@@ -138,10 +138,9 @@ cdef object _read_field(const char **place, const char *end):
     length = at - first
     if at == end or at[0] != c'"' or length == 0 or length > TEXT_FIELD_HEX_DIGITS:
         return None
-    memset(padded, c"0", TEXT_FIELD_HEX_DIGITS - length)
-    memcpy(padded + (TEXT_FIELD_HEX_DIGITS - length), first, length)
     field = PyBytes_FromStringAndSize(NULL, TEXT_FIELD_BYTES)
-    if not _read_digits(<const char *>padded, <uint8_t *>PyBytes_AS_STRING(field)):
+    out = <uint8_t *>PyBytes_AS_STRING(field)
+    if not text_read_padded_hex(<const uint8_t *>first, length, out) or not text_field_is_canonical(out):
         return None
     place[0] = at + 1
     return field

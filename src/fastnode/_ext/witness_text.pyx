@@ -5,8 +5,11 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from fastnode._ext.append_tree cimport HASH_BYTES
-from fastnode._ext.encode cimport text_base64_length, text_write_base64, text_write_hex
+from fastnode._ext.encode cimport (
+    text_base64_length, text_put, text_put_hex, text_put_number, text_write_base64,
+)
 from fastnode._ext.indexed_tree cimport IndexedNodes
+from fastnode._ext.numbers cimport read_number, write_number
 
 cdef enum:
     # A leaf record, as world_state/layout.py draws it.
@@ -55,11 +58,11 @@ def unchanged(
     cdef Py_ssize_t value_bytes = _value_bytes(record)
     cdef const uint8_t *data = <const uint8_t *>PyBytes_AS_STRING(record)
     cdef const uint8_t *tail = data + VALUE + value_bytes
-    cdef uint64_t index = _number(tail + RECORD_INDEX, INDEX_BYTES)
+    cdef uint64_t index = read_number(tail + RECORD_INDEX, INDEX_BYTES)
     cdef list missing = []
     cdef object tile
     _require_key(key)
-    if _number(tail + RECORD_INSERTED, 4) > block or _number(data + CHANGED, 4) > block:
+    if read_number(tail + RECORD_INSERTED, 4) > block or read_number(data + CHANGED, 4) > block:
         return None
     tile = get(_tile_key(tile_prefix, index >> TILE_LEVELS))
     nodes.write_path(index, block, size, b"" if tile is None else tile, counted + 4, missing, True)
@@ -73,25 +76,25 @@ cdef bytes _indexed(
     cdef Py_ssize_t path_bytes = 4 + height * HASH_BYTES
     cdef bytes text = PyBytes_FromStringAndSize(NULL, TEXT_BYTES_MAX + text_base64_length(path_bytes))
     cdef uint8_t *start = <uint8_t *>PyBytes_AS_STRING(text)
-    cdef uint8_t *at = _write_text(start, BEFORE_INDEX, 10)
-    at = _write_decimal(at, index)
+    cdef uint8_t *at = text_put(start, BEFORE_INDEX, 10)
+    at = text_put_number(at, index)
     if value_bytes == 0:
-        at = _write_text(at, BEFORE_NULLIFIER, 41)
-        at = _write_field(at, <const uint8_t *>PyBytes_AS_STRING(key))
+        at = text_put(at, BEFORE_NULLIFIER, 41)
+        at = text_put_hex(at, <const uint8_t *>PyBytes_AS_STRING(key), HASH_BYTES)
     else:
-        at = _write_text(at, BEFORE_SLOT, 36)
-        at = _write_field(at, <const uint8_t *>PyBytes_AS_STRING(key))
-        at = _write_text(at, BEFORE_VALUE, 13)
-        at = _write_field(at, data + VALUE)
-    at = _write_text(at, BEFORE_NEXT_KEY, 16)
-    at = _write_field(at, data + NEXT_KEY)
-    at = _write_text(at, BEFORE_NEXT_INDEX, 15)
-    at = _write_decimal(at, _number(data + NEXT_INDEX, INDEX_BYTES))
-    at = _write_text(at, BEFORE_PATH, 18)
+        at = text_put(at, BEFORE_SLOT, 36)
+        at = text_put_hex(at, <const uint8_t *>PyBytes_AS_STRING(key), HASH_BYTES)
+        at = text_put(at, BEFORE_VALUE, 13)
+        at = text_put_hex(at, data + VALUE, HASH_BYTES)
+    at = text_put(at, BEFORE_NEXT_KEY, 16)
+    at = text_put_hex(at, data + NEXT_KEY, HASH_BYTES)
+    at = text_put(at, BEFORE_NEXT_INDEX, 15)
+    at = text_put_number(at, read_number(data + NEXT_INDEX, INDEX_BYTES))
+    at = text_put(at, BEFORE_PATH, 18)
     counted[0] = counted[1] = counted[2] = 0
     counted[3] = <uint8_t>height
     text_write_base64(counted, path_bytes, at)
-    at = _write_text(at + text_base64_length(path_bytes), BEHIND_PATH, 2)
+    at = text_put(at + text_base64_length(path_bytes), BEHIND_PATH, 2)
     return PyBytes_FromStringAndSize(<const char *>start, at - start)
 
 
@@ -104,8 +107,7 @@ def membership(uint64_t index, bytes path not None):
     cdef int place
     _require_path(path)
     memset(indexed_path, 0, HASH_BYTES)
-    for place in range(8):
-        indexed_path[HASH_BYTES - 1 - place] = <uint8_t>(index >> (8 * place))
+    write_number(indexed_path + HASH_BYTES - 8, index, 8)
     memcpy(indexed_path + HASH_BYTES, PyBytes_AS_STRING(path), path_bytes)
     length = text_base64_length(HASH_BYTES + path_bytes)
     text = PyBytes_FromStringAndSize(NULL, length + 2)
@@ -160,8 +162,7 @@ cdef bytes _tile_key(bytes prefix, uint64_t tile_index):
     cdef uint8_t *target = <uint8_t *>PyBytes_AS_STRING(key)
     cdef int place
     memcpy(target, PyBytes_AS_STRING(prefix), prefix_length)
-    for place in range(INDEX_BYTES):
-        target[prefix_length + place] = <uint8_t>(tile_index >> (8 * (INDEX_BYTES - 1 - place)))
+    write_number(target + prefix_length, tile_index, INDEX_BYTES)
     return key
 
 
@@ -170,34 +171,3 @@ cdef int _require_path(bytes path) except -1:
     if size % HASH_BYTES or size > PATH_BYTES_MAX:
         raise ValueError(f"a sibling path of {size} bytes")
     return 0
-
-
-cdef inline uint64_t _number(const uint8_t *data, int size) noexcept nogil:
-    cdef uint64_t number = 0
-    cdef int place
-    for place in range(size):
-        number = number << 8 | data[place]
-    return number
-
-
-cdef inline uint8_t *_write_text(uint8_t *target, const char *text, Py_ssize_t length) noexcept nogil:
-    memcpy(target, text, length)
-    return target + length
-
-
-cdef inline uint8_t *_write_field(uint8_t *target, const uint8_t *field) noexcept nogil:
-    text_write_hex(field, HASH_BYTES, target)
-    return target + 2 * HASH_BYTES
-
-
-cdef inline uint8_t *_write_decimal(uint8_t *target, uint64_t number) noexcept nogil:
-    cdef uint8_t[20] digits
-    cdef int place = 20
-    while True:
-        place -= 1
-        digits[place] = <uint8_t>(48 + number % 10)
-        number = number // 10
-        if number == 0:
-            break
-    memcpy(target, digits + place, 20 - place)
-    return target + 20 - place

@@ -13,7 +13,8 @@
 #define FASTNODE_TAG_FILTER_H
 
 #include <stdint.h>
-#include <string.h>
+
+#include "text.h"
 
 #define TAG_BYTES 32
 #define TAG_WORDS_PER_BLOCK 8
@@ -82,23 +83,10 @@ static inline int tag_filter_has(uint64_t *words, uint64_t blocks, uint64_t star
     return missing == 0;
 }
 
-/* Value of a hexadecimal digit, or 0xff. */
-extern const uint8_t TAG_DIGITS[256];
-
-/* The field modulus, big-endian. */
-extern const uint8_t TAG_MODULUS[TAG_BYTES];
-
 /* Reads "0x" and 64 digits into 32 bytes.  Returns 0 for any other text and for values of the modulus or more. */
 static inline int tag_read_field(const uint8_t *text, uint8_t *field) {
-    if (text[0] != '0' || text[1] != 'x') return 0;
-    uint8_t bad = 0;
-    for (int i = 0; i < TAG_BYTES; i++) {
-        uint8_t high = TAG_DIGITS[text[2 + 2 * i]];
-        uint8_t low = TAG_DIGITS[text[3 + 2 * i]];
-        bad |= high | low;
-        field[i] = (uint8_t)(high << 4) | (low & 15);
-    }
-    return (bad & 0xf0) == 0 && memcmp(field, TAG_MODULUS, TAG_BYTES) < 0;
+    return text[0] == '0' && text[1] == 'x' && text_read_hex(text + 2, TAG_BYTES, field)
+        && text_field_is_canonical(field);
 }
 
 #endif

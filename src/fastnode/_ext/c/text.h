@@ -5,6 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <tmmintrin.h>
+#endif
 
 #define TEXT_FIELD_BYTES 32
 #define TEXT_FIELD_HEX_DIGITS (2 * TEXT_FIELD_BYTES)
@@ -43,16 +46,53 @@ static inline unsigned text_hex_value(uint8_t character)
     return decimal < 10 ? decimal : letter < 6 ? letter + 10 : 16;
 }
 
+#if defined(__x86_64__)
+/* Sixteen digits at a time; returns how many bytes it has written, and stops in front of a character that is none.
+ * Each processor of this kind has these instructions. */
+static inline size_t text_read_hex_sse2(const uint8_t *digits, size_t size, uint8_t *out)
+{
+    size_t written = 0;
+    for (; size - written >= 8; written += 8) {
+        __m128i characters = _mm_loadu_si128((const __m128i *)(digits + 2 * written));
+        __m128i decimal = _mm_sub_epi8(characters, _mm_set1_epi8('0'));
+        __m128i letter = _mm_sub_epi8(_mm_or_si128(characters, _mm_set1_epi8(0x20)), _mm_set1_epi8('a'));
+        __m128i is_decimal = _mm_cmpeq_epi8(_mm_min_epu8(decimal, _mm_set1_epi8(9)), decimal);
+        __m128i is_letter = _mm_cmpeq_epi8(_mm_min_epu8(letter, _mm_set1_epi8(5)), letter);
+        if (_mm_movemask_epi8(_mm_or_si128(is_decimal, is_letter)) != 0xffff)
+            break;
+        letter = _mm_add_epi8(letter, _mm_set1_epi8(10));
+        __m128i values = _mm_or_si128(_mm_and_si128(is_decimal, decimal), _mm_and_si128(is_letter, letter));
+        __m128i high = _mm_and_si128(_mm_slli_epi16(values, 4), _mm_set1_epi16(0xff));
+        __m128i bytes = _mm_packus_epi16(_mm_or_si128(high, _mm_srli_epi16(values, 8)), _mm_setzero_si128());
+        _mm_storel_epi64((__m128i *)(out + written), bytes);
+    }
+    return written;
+}
+#endif
+
 /* `size` bytes from 2 * size digits; 0 if one of them is no hex digit. */
 static inline int text_read_hex(const uint8_t *digits, size_t size, uint8_t *out)
 {
     unsigned seen = 0;
-    for (size_t i = 0; i < size; i++) {
+    size_t read = 0;
+#if defined(__x86_64__)
+    read = text_read_hex_sse2(digits, size, out);
+#endif
+    for (size_t i = read; i < size; i++) {
         unsigned high = text_hex_value(digits[2 * i]), low = text_hex_value(digits[2 * i + 1]);
         seen |= high | low;
         out[i] = (uint8_t)(high << 4 | (low & 15));
     }
     return seen < 16;
+}
+
+/* One field from 1 to 64 digits, as if zeros stood in front of them; 0 if one of them is no hex digit. */
+static inline int text_read_padded_hex(const uint8_t *digits, size_t count, uint8_t *field)
+{
+    uint8_t padded[TEXT_FIELD_HEX_DIGITS];
+    memset(padded, '0', TEXT_FIELD_HEX_DIGITS - count);
+    memcpy(padded + TEXT_FIELD_HEX_DIGITS - count, digits, count);
+    return text_read_hex(padded, TEXT_FIELD_BYTES, field);
 }
 
 static inline int text_is_hex(const uint8_t *digits, size_t count)
@@ -124,6 +164,36 @@ static inline void text_read_decimal(const uint8_t *digits, size_t count, uint8_
             out[8 * i + j] = (uint8_t)(words[i] >> (56 - 8 * j));
 }
 
+#define TEXT_NUMBER_DIGITS_MAX 20 /* of 2^64 - 1 */
+
+/* ---- one behind the other ------------------------------------------------------------------- */
+
+/* Each returns the place behind what it has written. */
+
+static inline uint8_t *text_put(uint8_t *out, const void *text, size_t length)
+{
+    memcpy(out, text, length);
+    return out + length;
+}
+
+static inline uint8_t *text_put_hex(uint8_t *out, const uint8_t *data, size_t size)
+{
+    text_write_hex(data, size, out);
+    return out + 2 * size;
+}
+
+/* Decimal. */
+static inline uint8_t *text_put_number(uint8_t *out, uint64_t number)
+{
+    uint8_t digits[TEXT_NUMBER_DIGITS_MAX];
+    size_t first = TEXT_NUMBER_DIGITS_MAX;
+    do {
+        digits[--first] = (uint8_t)('0' + number % 10);
+        number /= 10;
+    } while (number);
+    return text_put(out, digits + first, TEXT_NUMBER_DIGITS_MAX - first);
+}
+
 /* ---- base64 --------------------------------------------------------------------------------- */
 
 static inline size_t text_base64_length(size_t size)
@@ -132,8 +202,6 @@ static inline size_t text_base64_length(size_t size)
 }
 
 #if defined(__x86_64__)
-#include <tmmintrin.h>
-
 /* Twelve bytes at a time, as long as sixteen can be read; returns how many it has taken.
  *
  * Three bytes a b c become two words of 16 bits, ab and bc, and the four digits of six bits are
