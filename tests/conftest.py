@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import itertools
 import json
 import os
@@ -11,8 +12,9 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -27,6 +29,10 @@ SHORT_CHECKPOINTS = 8
 
 #: Flags of a node that disturbs no other one.
 NO_FIXED_PORTS = ("--port=0", "--admin-port=0", "--metrics-port=0")
+
+#: A key of the admin port, and what a node is told of it (``SVC_ADMIN_API_KEY_HASH``).
+ADMIN_KEY = "5e1ec7ed" * 8
+ADMIN_KEY_HASH = hashlib.sha256(ADMIN_KEY.encode()).hexdigest()
 
 #: What a slow and busy machine may need for a start or a stop.
 PATIENCE_S = 60.0
@@ -124,8 +130,17 @@ class NodeProcess:
 
     def call(self, method: str, *parameters: object) -> Any:
         """The answer to one call, as a dict."""
+        return self._ask(self.url, method, parameters)
+
+    def call_admin(self, method: str, *parameters: object, key: str = ADMIN_KEY) -> Any:
+        """The admin port's answer to one call, as a dict."""
+        return self._ask(f"http://127.0.0.1:{self.admin_port}", method, parameters, {"x-api-key": key})
+
+    def _ask(
+        self, url: str, method: str, parameters: tuple[object, ...], headers: Mapping[str, str] = MappingProxyType({})
+    ) -> Any:
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}).encode()
-        request = urllib.request.Request(self.url, data=body, headers={"Content-Type": "application/json"})
+        request = urllib.request.Request(url, data=body, headers={"Content-Type": "application/json", **headers})
         with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
             return json.loads(response.read())
 

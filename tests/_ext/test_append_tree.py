@@ -8,41 +8,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.merkle import root_from, root_of, zero_nodes
 
 from fastnode._twins import append_tree as twin
 from fastnode.kernels import append_tree as kernel
-from fastnode.kernels import poseidon2
 
 HEIGHT = 10
 FIELD_MODULUS = 0x30644E72E131A029B85045B68181585D2833E84879B9709143E1F593F0000001
 GROWTH_FIELDS = ("size_before", "size", "root", "edge", "tiles", "nodes")
 
-
-def zero_nodes(height: int) -> list[bytes]:
-    nodes = [bytes(32)]
-    for _ in range(height):
-        nodes.append(poseidon2.hash_pair(nodes[-1], nodes[-1]))
-    return nodes
-
-
 ZEROS = zero_nodes(HEIGHT)
-
-
-def root_of(leaves: list[bytes]) -> bytes:
-    row = leaves
-    for level in range(HEIGHT):
-        row = [*row, ZEROS[level]] if len(row) % 2 or not row else row
-        row = [*row, ZEROS[level]] if len(row) == 1 else row
-        row = [poseidon2.hash_pair(row[i], row[i + 1]) for i in range(0, len(row), 2)]
-    return row[0]
-
-
-def root_from(leaf: bytes, index: int, path: bytes) -> bytes:
-    for start in range(0, len(path), 32):
-        sibling = path[start : start + 32]
-        leaf = poseidon2.hash_pair(sibling, leaf) if index & 1 else poseidon2.hash_pair(leaf, sibling)
-        index >>= 1
-    return leaf
 
 
 class Tree:
@@ -128,7 +103,7 @@ def test_every_size_keeps_its_root_and_its_paths(counts: list[int], seed: int) -
     for count in counts:
         growth = tree.append(random_leaves(rng, count))
         roots[growth.size] = growth.root
-        assert growth.root == root_of(tree.leaves)
+        assert growth.root == root_of(tree.leaves, HEIGHT)
     for size, root in roots.items():
         for index in {rng.randrange(size) for _ in range(6)} if size else ():
             for use_memory in (True, False):
@@ -140,7 +115,7 @@ def test_a_full_tree_has_a_root_and_no_room() -> None:
     tree = Tree(kernel)
     tree.append(mixed_leaves(rng, 1000))
     growth = tree.append(mixed_leaves(rng, 24))
-    assert growth.root == root_of(tree.leaves)
+    assert growth.root == root_of(tree.leaves, HEIGHT)
     assert growth.edge == b""
     assert root_from(tree.leaves[1023], 1023, tree.path(1023, 1024)) == growth.root
     with pytest.raises(ValueError, match="no room for 1025 leaves"):
@@ -165,13 +140,13 @@ def test_leaves_after_an_undo_replace_those_before_it() -> None:
     rng = random.Random(3)
     tree = Tree(kernel)
     tree.append(mixed_leaves(rng, 70))
-    root, size = root_of(tree.leaves), 70
+    root, size = root_of(tree.leaves, HEIGHT), 70
     tree.append(mixed_leaves(rng, 200))
     del tree.leaves[size:]
     tree.nodes.resize(size)  # tiles stay as they are: nodes in them that are not complete any more do no harm
     assert root_from(tree.leaves[69], 69, tree.path(69, size)) == root
     growth = tree.append(mixed_leaves(rng, 90))
-    assert growth.root == root_of(tree.leaves)
+    assert growth.root == root_of(tree.leaves, HEIGHT)
     for index in range(160):
         assert root_from(tree.leaves[index], index, tree.path(index, 160)) == growth.root
 

@@ -8,41 +8,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.merkle import root_from, root_of, zero_nodes
 
 from fastnode._twins import indexed_tree as twin
 from fastnode.kernels import indexed_tree as kernel
-from fastnode.kernels import poseidon2
 
 HEIGHT = 12
 FIELD_MODULUS = 0x30644E72E131A029B85045B68181585D2833E84879B9709143E1F593F0000001
 UPDATE_FIELDS = ("block", "root", "tiles", "nodes")
 
-
-def zero_nodes(height: int) -> list[bytes]:
-    nodes = [bytes(32)]
-    for _ in range(height):
-        nodes.append(poseidon2.hash_pair(nodes[-1], nodes[-1]))
-    return nodes
-
-
 ZEROS = zero_nodes(HEIGHT)
-
-
-def root_of(leaves: list[bytes]) -> bytes:
-    row = leaves
-    for level in range(HEIGHT):
-        if len(row) % 2:
-            row = [*row, ZEROS[level]]
-        row = [poseidon2.hash_pair(row[i], row[i + 1]) for i in range(0, len(row), 2)]
-    return row[0]
-
-
-def root_from(leaf: bytes, index: int, path: bytes) -> bytes:
-    for start in range(0, len(path), 32):
-        sibling = path[start : start + 32]
-        leaf = poseidon2.hash_pair(sibling, leaf) if index & 1 else poseidon2.hash_pair(leaf, sibling)
-        index >>= 1
-    return leaf
 
 
 class Tree:
@@ -124,7 +99,7 @@ def test_kernel_and_twin_agree_through_updates_and_undos(seed: int, entries: int
                 getattr(expected, name) for name in UPDATE_FIELDS
             ]
             assert sorted(ours.history) == sorted(expected.history)
-            assert ours.root == root_of(trees[0].leaves)
+            assert ours.root == root_of(trees[0].leaves, HEIGHT)
         assert len({tree.nodes.history_length() for tree in trees}) == 1
         for _ in range(4):
             number = rng.randrange(len(trees[0].states))
@@ -208,7 +183,7 @@ def test_levels_that_leave_the_memory_are_fetched() -> None:
     tree.nodes.raise_first_level(7)
     assert tree.nodes.first_level == 7
     size, hashes = random_block(rng, len(tree.leaves))
-    assert tree.update(size, hashes).root == root_of(tree.leaves)
+    assert tree.update(size, hashes).root == root_of(tree.leaves, HEIGHT)
     assert tree.path(40, len(tree.states) - 1)[1] == [5, 6]
 
 

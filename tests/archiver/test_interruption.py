@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import random
 import shutil
-import signal
 import subprocess
-import sys
 import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.killed import killed, script_command
 
 from fastnode import kernels
 from fastnode.archiver.chain_import import import_chain_file
@@ -96,27 +95,6 @@ IMPORT_EVERYTHING = textwrap.dedent(
 )
 
 
-class Runner:
-    """Runs a script on a data directory, and kills it."""
-
-    def __init__(self, script: str, file: Path, directory: Path) -> None:
-        self._command = [sys.executable, "-c", script, str(file), str(directory)]
-
-    def run(self) -> None:
-        subprocess.run(self._command, stdout=subprocess.DEVNULL, check=True, timeout=120)
-
-    def kill_after(self, commits: int, delay_s: float) -> bool:
-        """Whether the process was still at work when it was killed."""
-        with subprocess.Popen(self._command, stdout=subprocess.PIPE) as child:
-            assert child.stdout is not None
-            assert child.stdout.read(1 + commits), "the process did not start"
-            time.sleep(delay_s)
-            child.send_signal(signal.SIGKILL)
-            code = child.wait(timeout=60)
-        assert code in (0, -signal.SIGKILL)
-        return code != 0
-
-
 def assert_sound(directory: Path) -> int:
     """Opens at once, ends with a whole block, and nothing is missing or too much; returns the tip."""
     start = time.monotonic()
@@ -142,16 +120,16 @@ def test_an_import_may_be_killed_at_any_moment(
 ) -> None:
     moments = random.Random(1)
     directory = tmp_path / "killed"
-    runner = Runner(IMPORT, sample_path, directory)
+    command = script_command(IMPORT, sample_path, directory)
     kills, tips = 0, set()
     while kills < KILLS_DURING_IMPORT:
-        kills += runner.kill_after(moments.randrange(50), moments.uniform(0, BLOCK_S))
+        kills += killed(command, after=moments.randrange(50), delay_s=moments.uniform(0, BLOCK_S))
         tip = assert_sound(directory)
         tips.add(tip)
         if tip == TIP:
             shutil.rmtree(directory)
     assert len(tips) > KILLS_DURING_IMPORT // 2, "the kills did not hit the import"
-    runner.run()
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True, timeout=120)
     assert_same_contents(directory, imported_directory, tmp_path, contents)
 
 
@@ -164,9 +142,9 @@ def test_an_undo_may_be_killed_at_any_moment(
     moments = random.Random(2)
     directory = tmp_path / "killed"
     shutil.copytree(imported_directory, directory)
-    runner = Runner(IMPORT_AND_UNDO, sample_path, directory)
+    command = script_command(IMPORT_AND_UNDO, sample_path, directory)
     for _ in range(KILLS_DURING_UNDO):
-        assert runner.kill_after(moments.randrange(150), moments.uniform(0, BLOCK_S))
+        assert killed(command, after=moments.randrange(150), delay_s=moments.uniform(0, BLOCK_S))
         assert_sound(directory)
     with ArchiverStore.open(directory) as store:
         ingestor = Ingestor(store)
@@ -179,13 +157,13 @@ def test_an_undo_may_be_killed_at_any_moment(
 def test_an_import_with_state_trees_and_indexes_may_be_killed_at_any_moment(sample_path: Path, tmp_path: Path) -> None:
     moments = random.Random(3)
     directory = tmp_path / "killed"
-    runner = Runner(IMPORT_EVERYTHING, sample_path, directory)
+    command = script_command(IMPORT_EVERYTHING, sample_path, directory)
     tips = set()
     for _ in range(KILLS_DURING_IMPORT_OF_EVERYTHING):
-        runner.kill_after(moments.randrange(30), moments.uniform(0, 2 * BLOCK_S))
+        killed(command, after=moments.randrange(30), delay_s=moments.uniform(0, 2 * BLOCK_S))
         tips.add(assert_all_databases_sound(directory))
     assert len(tips) > KILLS_DURING_IMPORT_OF_EVERYTHING // 2, "the kills did not hit the import"
-    runner.run()
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True, timeout=120)
     assert assert_all_databases_sound(directory) == TIP
 
 

@@ -408,7 +408,7 @@ def test_a_foreign_database_is_refused(tmp_path: Path) -> None:
     store = PoolStore.open(tmp_path / "db", GENESIS)
     store._database.write([(b"\x00schema", None), (b"\x00chain", None), (b"x", b"y")])
     store.close()
-    with pytest.raises(DataDirectoryError, match="no fastnode pool"):
+    with pytest.raises(DataDirectoryError, match="no fastnode database of unmined transactions"):
         PoolStore.open(tmp_path / "db", GENESIS)
 
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import orjson
 import pytest
 import uvloop
+from tests.rpc.clock import Clock
 from tests.rpc.sockets import SMALL, Connection, RunningServer
 
 from fastnode.archiver.chain_import import adopt_chain_file, import_chain_file
@@ -52,6 +53,11 @@ def view(chain_directory: Path) -> Iterator[View]:
         chain = data.store.open_view()
         stack.callback(chain.close)
         yield View(chain)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
 
 
 class Client:

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 import pytest
 from tests.conftest import NodeProcess
+from tests.rpc.clock import Clock
 from tests.rpc.sockets import RIGHT, Connection, RunningServer, call, post, request
 
 from fastnode import method_documentation
@@ -32,19 +33,6 @@ deny = ["test_fill"]
 origins = ["https://wallet.example"]
 """
 KEY = "x-api-key: partner"
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 Limited = Callable[..., RunningServer]

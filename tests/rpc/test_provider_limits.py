@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.rpc.clock import Clock
 
 from fastnode.errors import MethodNotFound, RateLimited
 from fastnode.rpc.provider_limits import Bucket, Client, ProviderLimits
@@ -32,19 +33,6 @@ deny = ["secret"]
 [proxies]
 trusted = ["10.0.0.0/8"]
 """
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 def limits_of(tmp_path: Path, clock: Clock, text: str = RULES) -> ProviderLimits:

@@ -298,14 +298,20 @@ def test_a_tx_whose_anchor_is_undone_is_dropped(node: Node) -> None:
     assert node.call("node_getPendingTxCount") == {"result": 0}
 
 
-def test_blocks_take_their_txs_out_of_the_pool(make_node: Callable[..., Node]) -> None:
-    node = make_node(undo_above=64)
+def send_what_was_pending(node: Node) -> list[str]:
+    """The recorded pool at block 64, sent to a node that is there; the hashes."""
     info = node.view.chain.block_info(64)
     assert info is not None
     node.now = info.timestamp
     pending = next(row["result"] for row in rows("txs_pending") if row["method"] == "node_getPendingTxs")
-    sent = [tx["$tx"] for tx in pending]
+    sent = [str(tx["$tx"]) for tx in pending]
     assert all(node.send(tx_hash) == {} for tx_hash in sent)
+    return sent
+
+
+def test_blocks_take_their_txs_out_of_the_pool(make_node: Callable[..., Node]) -> None:
+    node = make_node(undo_above=64)
+    sent = send_what_was_pending(node)
     before = node.views_followed
     import_chain_file(node.ingestor, Path(str(sample_chain())))
     assert node.views_followed > before + 42
@@ -322,12 +328,7 @@ def test_blocks_take_their_txs_out_of_the_pool(make_node: Callable[..., Node]) -
 def test_mined_txs_are_pending_again_after_a_reorg(make_node: Callable[..., Node]) -> None:
     """A transaction of block 65 is seen pending, mined, and pending again."""
     node = make_node(undo_above=64)
-    info = node.view.chain.block_info(64)
-    assert info is not None
-    node.now = info.timestamp
-    pending = next(row["result"] for row in rows("txs_pending") if row["method"] == "node_getPendingTxs")
-    sent = [tx["$tx"] for tx in pending]
-    assert all(node.send(tx_hash) == {} for tx_hash in sent)
+    sent = send_what_was_pending(node)
     states = []
     follow = node.mempool.pool.on_finalized
     node.mempool.pool.on_finalized = lambda number: None  # keep what is final, so that it can come back

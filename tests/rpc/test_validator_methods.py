@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.conftest import PATIENCE_S, NodeProcess
+from tests.conftest import ADMIN_KEY_HASH, NodeProcess
 
 from fastnode.errors import ServerError
 from fastnode.rpc.upstream_methods import methods
 
-KEY = "5e1ec7ed" * 8
-KEY_HASH = hashlib.sha256(KEY.encode()).hexdigest()
 NOBODY = "0x" + "12" * 20
 
 Start = Callable[..., NodeProcess]
-
-
-def admin(node: NodeProcess, method: str, *parameters: object) -> Any:
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}).encode()
-    headers = {"Content-Type": "application/json", "x-api-key": KEY}
-    request = urllib.request.Request(f"http://127.0.0.1:{node.admin_port}", data=body, headers=headers)
-    with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
-        return json.loads(response.read())
 
 
 def test_a_node_that_does_not_watch_gives_the_empty_answer(start_node: Start, short_chain: Path) -> None:
@@ -61,20 +48,20 @@ def test_a_node_that_watches_says_how_far_back(start_node: Start, short_chain: P
 def test_a_node_that_does_not_watch_knows_no_offenses(
     start_node: Start, short_chain: Path, method: str, parameters: list[object]
 ) -> None:
-    node = start_node("--chain-file", short_chain, SVC_ADMIN_API_KEY_HASH=KEY_HASH).wait_until_serving()
-    error = admin(node, method, *parameters)["error"]
+    node = start_node("--chain-file", short_chain, SVC_ADMIN_API_KEY_HASH=ADMIN_KEY_HASH).wait_until_serving()
+    error = node.call_admin(method, *parameters)["error"]
     assert (error["code"], error["message"]) == (-32000, "Slasher client not enabled")
     for wrong in ("none", -1, 1.5, None, []):
-        assert admin(node, "nodeAdmin_getSlashOffenses", wrong)["error"]["code"] == -32602
+        assert node.call_admin("nodeAdmin_getSlashOffenses", wrong)["error"]["code"] == -32602
 
 
 def test_a_node_that_watches_looks_for_offenses_too(start_node: Start, short_chain: Path) -> None:
     node = start_node(
-        "--chain-file", short_chain, SENTINEL_ENABLED="true", SVC_ADMIN_API_KEY_HASH=KEY_HASH
+        "--chain-file", short_chain, SENTINEL_ENABLED="true", SVC_ADMIN_API_KEY_HASH=ADMIN_KEY_HASH
     ).wait_until_serving()
     for wanted in ("all", "current", 7):
-        assert admin(node, "nodeAdmin_getSlashOffenses", wanted)["result"] == []
-    assert admin(node, "nodeAdmin_getSlashPayloads")["result"] == []
+        assert node.call_admin("nodeAdmin_getSlashOffenses", wanted)["result"] == []
+    assert node.call_admin("nodeAdmin_getSlashPayloads")["result"] == []
 
 
 # ---- the network record ------------------------------------------------------------------------------------

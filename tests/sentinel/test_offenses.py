@@ -408,7 +408,7 @@ def test_what_was_kept_is_there_after_a_restart(
 
 def test_offenses_of_another_chain_or_a_newer_release_are_refused(tmp_path: Path) -> None:
     OffenseStore.open(tmp_path / "offenses", CHAIN).close()
-    with pytest.raises(DataDirectoryError, match="holds offenses of another chain"):
+    with pytest.raises(DataDirectoryError, match="holds offenses of validators of another chain"):
         OffenseStore.open(tmp_path / "offenses", b"\x08" * 32)
     (tmp_path / "other").mkdir()
     store = OffenseStore.open(tmp_path / "other", CHAIN)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import shutil
 import threading
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.conftest import PATIENCE_S, NodeProcess
+from tests.conftest import ADMIN_KEY_HASH, PATIENCE_S, NodeProcess
 
 from fastnode.snapshots import startup
 from fastnode.snapshots.create import create_snapshot
@@ -25,26 +21,17 @@ from fastnode.snapshots.restore import choose_network, find_snapshots
 from fastnode.snapshots.startup import start_from_snapshot
 from fastnode.snapshots.stored import stored_chain
 
-KEY = "5e1ec7ed" * 8
-KEY_HASH = hashlib.sha256(KEY.encode()).hexdigest()
-
 Start = Callable[..., NodeProcess]
 
 
-def admin(node: NodeProcess, method: str, *parameters: object) -> Any:
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}).encode()
-    headers = {"Content-Type": "application/json", "x-api-key": KEY}
-    request = urllib.request.Request(f"http://127.0.0.1:{node.admin_port}", data=body, headers=headers)
-    with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
-        return json.loads(response.read())
-
-
 def start_with_chain(start_node: Start, directory: Path, *arguments: object) -> NodeProcess:
-    return start_node("--data-directory", directory, *arguments, SVC_ADMIN_API_KEY_HASH=KEY_HASH).wait_until_serving()
+    return start_node(
+        "--data-directory", directory, *arguments, SVC_ADMIN_API_KEY_HASH=ADMIN_KEY_HASH
+    ).wait_until_serving()
 
 
 def upload(node: NodeProcess, folder: Path) -> None:
-    assert admin(node, "nodeAdmin_startSnapshotUpload", f"file://{folder}") == {"jsonrpc": "2.0", "id": 1}
+    assert node.call_admin("nodeAdmin_startSnapshotUpload", f"file://{folder}") == {"jsonrpc": "2.0", "id": 1}
     node.wait_for_line("snapshot uploaded")
 
 
@@ -143,7 +130,7 @@ def test_a_location_that_makes_no_sense_is_refused_at_once(start_node: Start, ol
         ("https://host/path", "the location https://host/path is for reading only"),
         (7, "location"),
     ):
-        error = admin(node, "nodeAdmin_startSnapshotUpload", location)["error"]
+        error = node.call_admin("nodeAdmin_startSnapshotUpload", location)["error"]
         assert error["code"] == -32602
         assert message in error["message"]
 
@@ -156,7 +143,7 @@ def test_what_goes_wrong_later_is_in_the_log_and_the_next_one_may_be_asked_for(
     broken = tmp_path / "location" / "fastnode-31337-3658137161-0x322813fd9a801c5507c9de605d63cea4f2ce6c44"
     broken.mkdir()
     (broken / "index.json").write_text("{}")
-    assert "error" not in admin(node, "nodeAdmin_startSnapshotUpload", f"file://{tmp_path}/location")
+    assert "error" not in node.call_admin("nodeAdmin_startSnapshotUpload", f"file://{tmp_path}/location")
     assert "the index is damaged" in node.wait_for_line("snapshot failed")["reason"]
     upload(node, tmp_path / "elsewhere")
 
@@ -165,7 +152,7 @@ def test_what_goes_wrong_later_is_in_the_log_and_the_next_one_may_be_asked_for(
 def test_ingestion_is_afterwards_what_it_was_before(start_node: Start, old: Path, tmp_path: Path, paused: bool) -> None:
     node = start_with_chain(start_node, old)
     if paused:
-        admin(node, "nodeAdmin_pauseSync")
+        node.call_admin("nodeAdmin_pauseSync")
     upload(node, tmp_path / "location")
     said = [entry["message"] for entry in node.entries()]
     assert ("sync resumed" in said) == (not paused)

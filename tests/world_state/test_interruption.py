@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
+from tests.killed import killed, script_command
 from tests.world_state.conftest import SampleBlocks
 
 from fastnode.archiver.chain_import import import_chain_file
@@ -60,19 +59,6 @@ IMPORT_AND_UNDO = textwrap.dedent(HEAD) + textwrap.dedent(
 )
 
 
-def killed(script: str, file: Path, directory: Path, *, commits: int, delay_s: float) -> bool:
-    """Run a script and kill it that long after so many commits; whether it was still at work."""
-    command = [sys.executable, "-c", script, str(file), str(directory)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
-        assert child.stdout.read(1 + commits), "the process did not start"
-        time.sleep(delay_s)
-        child.send_signal(signal.SIGKILL)
-        code = child.wait(timeout=60)
-    assert code in (0, -signal.SIGKILL)
-    return code != 0
-
-
 def assert_whole(directory: Path, sample: SampleBlocks) -> int:
     """The trees are those of a whole block, all roots follow from the leaves; returns the block."""
     with WorldState(directory, sample.genesis) as state:
@@ -113,7 +99,7 @@ def test_the_application_of_blocks_may_be_killed_at_any_moment(
             shutil.rmtree(directory)
             block = 0
         delay = moments.random() * BLOCK_S
-        at_work += killed(IMPORT, sample_path, directory, commits=moments.randint(1, 12), delay_s=delay)
+        at_work += killed(script_command(IMPORT, sample_path, directory), after=moments.randint(1, 12), delay_s=delay)
         kills += 1
         reached = assert_whole(directory, sample)
         assert reached >= block
@@ -129,6 +115,6 @@ def test_an_undo_may_be_killed_at_any_moment(sample_path: Path, sample: SampleBl
     subprocess.run(finish_first, stdout=subprocess.DEVNULL, check=True, timeout=120)
     for _ in range(KILLS_DURING_UNDO):
         delay = moments.random() * 20 * BLOCK_S
-        killed(IMPORT_AND_UNDO, sample_path, directory, commits=moments.randint(1, 4), delay_s=delay)
+        killed(script_command(IMPORT_AND_UNDO, sample_path, directory), after=moments.randint(1, 4), delay_s=delay)
         assert_whole(directory, sample)
     finish(directory, sample, sample_path)

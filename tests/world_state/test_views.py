@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.merkle import root_from
 from tests.world_state.chain import Content, Judge, Maker, Model, assert_roots, build, grow, open_state
 from tests.world_state.verifier import HEIGHTS, Verifier
 
@@ -15,15 +16,6 @@ from fastnode.world_state.state import WorldState
 from fastnode.world_state.view import WorldStateView
 
 BLOCKS = 1_000
-
-
-def root_of(leaf: bytes, index: int, path: bytes) -> bytes:
-    """With the fast hash: here it is the views that are on trial."""
-    for start in range(0, len(path), 32):
-        sibling = path[start : start + 32]
-        leaf = poseidon2.hash_pair(sibling, leaf) if index & 1 else poseidon2.hash_pair(leaf, sibling)
-        index >>= 1
-    return leaf
 
 
 class Reader(threading.Thread):
@@ -62,13 +54,13 @@ class Reader(threading.Thread):
         note = self._rng.choice(self._notes)
         witness = view.note_hash_witness(note, block)
         if witness is not None:
-            assert root_of(note, witness.index, witness.path) == record.roots[1]
+            assert root_from(note, witness.index, witness.path) == record.roots[1]
         low = view.low_nullifier_witness(self._rng.choice(self._nullifiers), block)
         leaf = poseidon2.hash_leaves_3(low.key + low.next_key + low.next_index.to_bytes(32, "big"))
-        assert root_of(leaf, low.index, low.path) == record.roots[0]
+        assert root_from(leaf, low.index, low.path) == record.roots[0]
         data = view.public_data_witness(self._rng.choice(self._slots), block)
         leaf = poseidon2.hash_leaves_4(data.key + data.value + data.next_key + data.next_index.to_bytes(32, "big"))
-        assert root_of(leaf, data.index, data.path) == record.roots[2]
+        assert root_from(leaf, data.index, data.path) == record.roots[2]
         self.answers += 3
 
 

@@ -2,8 +2,7 @@
 
 Keys and values::
 
-    00 "schema"      u32 version of this layout
-    00 "chain"       genesis block hash 32: whose transactions these are
+    00 ...           the layout's version and whose transactions these are (archiver/side_database.py)
     01 | tx hash 32  record of the transaction (entries.py)
     02 | tx hash 32  the transaction as JSON, as it is sent; absent for deleted ones
 
@@ -17,18 +16,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final, Self, TypeAlias
+from typing import Final, Self, TypeAlias
 
-from fastnode.archiver.database import SharedDatabase, open_leveldb
-from fastnode.errors import DataDirectoryError
+from fastnode.archiver.database import SharedDatabase
+from fastnode.archiver.side_database import open_side_database
 from fastnode.mempool.entries import PoolEntry
 
 __all__ = ["SCHEMA_VERSION", "PoolStore", "entry_key", "json_key"]
 
 SCHEMA_VERSION: Final = 1
 
-_KEY_SCHEMA: Final = b"\x00schema"
-_KEY_CHAIN: Final = b"\x00chain"
 _ENTRY: Final = b"\x01"
 _JSON: Final = b"\x02"
 
@@ -59,14 +56,7 @@ class PoolStore:
     @classmethod
     def open(cls, path: Path, genesis_hash: bytes) -> Self:
         """Open or create.  DataDirectoryError when it belongs to another chain or a newer fastnode."""
-        raw: Any = open_leveldb(path, create=True)
-        database = SharedDatabase(raw, path)
-        try:
-            _check_identity(database, path, genesis_hash)
-        except BaseException:
-            database.release()
-            raise
-        return cls(database)
+        return cls(open_side_database(path, genesis_hash, version=SCHEMA_VERSION, content="unmined transactions"))
 
     def close(self) -> None:
         """Write what is staged and close; more than once is allowed."""
@@ -126,21 +116,3 @@ class PoolStore:
         for key, _ in changes:
             if key not in again:
                 self._overlay.pop(key, None)
-
-
-def _check_identity(database: SharedDatabase, path: Path, genesis_hash: bytes) -> None:
-    schema = database.get(_KEY_SCHEMA)
-    if schema is None:
-        if not database.is_empty():
-            raise DataDirectoryError(f"{path} is no fastnode pool database")
-        version = SCHEMA_VERSION.to_bytes(4, "big")
-        database.write([(_KEY_SCHEMA, version), (_KEY_CHAIN, genesis_hash)])
-        return
-    version_found = int.from_bytes(schema, "big")
-    if version_found != SCHEMA_VERSION:
-        raise DataDirectoryError(
-            f"{path} has schema version {version_found}, this fastnode knows {SCHEMA_VERSION}; "
-            f"use the fastnode that wrote it, or remove the folder: it only holds unmined transactions"
-        )
-    if database.get(_KEY_CHAIN) != genesis_hash:
-        raise DataDirectoryError(f"{path} holds transactions of another chain; use another data directory")

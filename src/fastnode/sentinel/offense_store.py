@@ -1,7 +1,7 @@
 """Offenses that were found, and the checkpoints they were looked for in: the LevelDB ``offenses/``.
 
-    00 "schema"                                      u32 version of this layout
-    00 "chain"                                       genesis block hash 32: whose validators these are
+    00 "schema", 00 "chain"                          the layout's version and whose validators these are
+                                                     (archiver/side_database.py)
     00 "judged"                                      u64 epochs below this one were judged for inactivity
     01 | kind u8 | epoch or slot u64 | validator 20  penalty 32
     02 | slot u64 | header hash 32                   flags u8 (bit 0: sound) | signers, 20 bytes each
@@ -16,10 +16,10 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self, TypeAlias
+from typing import Final, Self, TypeAlias
 
-from fastnode.archiver.database import SharedDatabase, open_leveldb
-from fastnode.errors import DataDirectoryError
+from fastnode.archiver.database import SharedDatabase
+from fastnode.archiver.side_database import open_side_database
 from fastnode.sentinel.offenses import Offense, OffenseType
 
 __all__ = ["OFFENSES_DIRECTORY", "SCHEMA_VERSION", "OffenseStore", "SeenCheckpoint"]
@@ -29,8 +29,6 @@ OFFENSES_DIRECTORY: Final = "offenses"
 
 SCHEMA_VERSION: Final = 1
 
-_KEY_SCHEMA: Final = b"\x00schema"
-_KEY_CHAIN: Final = b"\x00chain"
 _KEY_JUDGED: Final = b"\x00judged"
 _OFFENSE: Final = b"\x01"
 _SEEN: Final = b"\x02"
@@ -69,10 +67,10 @@ class OffenseStore:
     @classmethod
     def open(cls, path: Path, genesis_hash: bytes) -> Self:
         """Open or create.  DataDirectoryError when it belongs to another chain or a newer fastnode."""
-        raw: Any = open_leveldb(path, create=True, block_cache_bytes=_CACHE_BYTES)
-        database = SharedDatabase(raw, path)
+        database = open_side_database(
+            path, genesis_hash, version=SCHEMA_VERSION, content="offenses of validators", block_cache_bytes=_CACHE_BYTES
+        )
         try:
-            _check_identity(database, path, genesis_hash)
             return cls(database)
         except BaseException:
             database.release()
@@ -169,20 +167,3 @@ def _decode_seen(key: bytes, value: bytes) -> SeenCheckpoint:
     slot, header_hash = int.from_bytes(key[1 : 1 + _NUMBER_BYTES], "big"), key[1 + _NUMBER_BYTES :]
     signers = frozenset(value[at : at + _ADDRESS_BYTES] for at in range(1, len(value), _ADDRESS_BYTES))
     return SeenCheckpoint(slot, header_hash, signers, bool(value[0] & _SOUND))
-
-
-def _check_identity(database: SharedDatabase, path: Path, genesis_hash: bytes) -> None:
-    schema = database.get(_KEY_SCHEMA)
-    if schema is None:
-        if not database.is_empty():
-            raise DataDirectoryError(f"{path} is no fastnode database of offenses")
-        database.write([(_KEY_SCHEMA, SCHEMA_VERSION.to_bytes(4, "big")), (_KEY_CHAIN, genesis_hash)])
-        return
-    found = int.from_bytes(schema, "big")
-    if found != SCHEMA_VERSION:
-        raise DataDirectoryError(
-            f"{path} has schema version {found}, this fastnode knows {SCHEMA_VERSION}; use the fastnode that wrote it, "
-            f"or remove the folder: it only holds offenses of validators"
-        )
-    if database.get(_KEY_CHAIN) != genesis_hash:
-        raise DataDirectoryError(f"{path} holds offenses of another chain; use another data directory")
