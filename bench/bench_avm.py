@@ -10,6 +10,7 @@ of a run, with the time of all the gas that a transaction may have.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from time import perf_counter
 from types import ModuleType
@@ -41,7 +42,7 @@ class Host:
     def enter(self, address: bytes, calldata: bytes) -> Any:
         return self.program
 
-    def leave(self, success: bool, output: bytes, pcs: tuple[int, ...], message: str) -> None:
+    def leave(self, success: bool, output: bytes, pcs: array[int], message: str) -> None:
         pass
 
     def read_storage(self, address: bytes, slot: bytes) -> bytes:

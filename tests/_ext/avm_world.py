@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import lzma
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -128,8 +129,8 @@ class World:
             self.classes_used.add(contract.class_id)
         return contract.program
 
-    def leave(self, success: bool, output: bytes, pcs: tuple[int, ...], message: str) -> None:
-        self.events.append(("leave", success, output, pcs, message))
+    def leave(self, success: bool, output: bytes, pcs: array[int], message: str) -> None:
+        self.events.append(("leave", success, output, tuple(pcs), message))
         checkpoint = self.checkpoints.pop()
         if not success:
             self.effects = checkpoint

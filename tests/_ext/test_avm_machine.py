@@ -168,10 +168,10 @@ def test_memory_of_a_call_that_has_ended_is_given_back(avm: ModuleType) -> None:
 @every
 def test_internal_calls_count_as_memory(avm: ModuleType) -> None:
     program = assemble("INTERNALCALL", 0)
-    outcome = run(avm, program, l2_gas=9 * 1280 + 8, options={"memory_limit": 30 * 1024})
+    outcome = run(avm, program, l2_gas=9 * 320 + 8, options={"memory_limit": 30 * 1024})
     assert outcome.message.startswith("Out of gas")
     with pytest.raises(ExecutionMemoryExceeded):
-        run(avm, program, l2_gas=9 * 1281, options={"memory_limit": 30 * 1024})
+        run(avm, program, l2_gas=9 * 321, options={"memory_limit": 30 * 1024})
 
 
 @every

@@ -97,6 +97,14 @@ def test_an_answer_has_its_fields_in_the_order_of_the_reference(view: View) -> N
     ]
 
 
+def test_an_error_tells_every_place_of_a_program_that_went_deep(view: View) -> None:
+    """INTERNALCALL_32 of the next instruction, again and again, until the code ends."""
+    places = range(0, 5 * 2500, 5)
+    program = b"".join(bytes((37,)) + (place + 5).to_bytes(4, "big") for place in places)
+    answer = orjson.loads(simulator(view).simulate(tx_running(program), view, skip_fee_enforcement=True))
+    assert answer["revertReason"]["noirErrorStack"] == [f"0.{place}" for place in (*places, len(program))]
+
+
 # ---- globals ------------------------------------------------------------------------------------
 
 

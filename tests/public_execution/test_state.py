@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tests.public_execution.memory_state import MemoryState
 
 from fastnode.protocol.fields import ZERO_FIELD, field_from_int
-from fastnode.public_execution.state import PublishedContract, StateJournal
+from fastnode.public_execution.state import READS_KEPT, PublishedContract, StateJournal, ViewState
+from fastnode.rpc.view import View
 
 KEYS = [field_from_int(1000 + number) for number in range(4)]
 CONTRACTS = [PublishedContract(key, key, key) for key in KEYS]
@@ -71,6 +72,17 @@ def test_a_journal_shows_the_newest_change() -> None:
     assert [journal.message(index) for index in range(3)] == [KEYS[1], KEYS[2], ZERO_FIELD]
     journal.add_contract(KEYS[0], CONTRACTS[0])
     assert journal.contract(KEYS[0]) == CONTRACTS[3], "what is published already stays"
+
+
+def test_a_view_remembers_only_so_many_reads(view: View) -> None:
+    state = ViewState(view)
+    for number in range(READS_KEPT + 10):
+        key = field_from_int((1 << 200) + number)
+        assert state.storage(key) == ZERO_FIELD
+        assert not state.has_nullifier(key)
+    remembered = [len(value) for value in vars(state).values() if isinstance(value, dict)]
+    assert max(remembered) <= READS_KEPT
+    assert sum(remembered) > 0
 
 
 def test_each_tx_takes_64_leaves_for_its_notes() -> None:

@@ -203,7 +203,7 @@ def described(executed: ExecutedTx) -> Json:
         "returns": [texts(output) for output in executed.app_outputs],
         "debugLogs": [debug_log_json(entry) for entry in executed.debug_logs],
         # The vectors have nothing where the record of calls does not reach what failed.
-        "revertReason": None if executed.failure is None else revert_reason_json(executed),
+        "revertReason": None if executed.failure is None else orjson.loads(orjson.dumps(revert_reason_json(executed))),
     }
 
 

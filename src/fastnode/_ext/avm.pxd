@@ -109,7 +109,7 @@ cdef extern from "avm_machine.h" nogil:
     void avm_cancel(avm_machine *m)
     size_t avm_copy_data(const avm_data *data, size_t room, uint8_t *out)
     size_t avm_open_pc_count(const avm_machine *m)
-    uint64_t avm_open_pc(const avm_machine *m, size_t i)
+    void avm_copy_open_pcs(const avm_machine *m, uint32_t *out)
 
 
 cdef class Program:
@@ -134,5 +134,6 @@ cdef class Machine:
     cdef avm_event answer(self) except *
     cdef int ask(self) except -1
     cdef int ask_about_logs(self) except -1
+    cdef object open_pcs(self)
     cdef str ending_text(self)
     cdef object give_up(self, avm_event event)

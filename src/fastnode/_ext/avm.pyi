@@ -18,6 +18,7 @@ How a call ends:
 The readable form of everything here is ``fastnode/_twins/avm.py``.
 """
 
+from array import array
 from typing import NamedTuple, Protocol
 
 #: Only so many fields of a call's calldata and output are passed to the host and returned.
@@ -51,11 +52,12 @@ class Host(Protocol):
         the transaction has used too many classes; :meth:`leave` follows then too.
         """
 
-    def leave(self, success: bool, output: bytes, pcs: tuple[int, ...], message: str) -> None:
+    def leave(self, success: bool, output: bytes, pcs: array[int], message: str) -> None:
         """The call entered last has ended: keep what changed since its checkpoint, or undo it without ``success``.
 
         ``output``: what it returned or reverted with, at most :data:`RECORDED_FIELDS` fields, nothing after a halt.
-        ``pcs``: the open INTERNALCALL instructions, outermost first, then the instruction that ended the call.
+        ``pcs``: the open INTERNALCALL instructions, outermost first, then the instruction that ended the call; an array,
+        because there may be millions.
         ``message``: empty after success, ``Assertion failed: `` after a revert, else the text of the halt.
         """
 
@@ -115,7 +117,7 @@ class Machine:
 
     ``memory_limit`` is in bytes, over all calls that are open at one time.  What counts: 1024 bytes for every
     32 neighbouring memory cells of which one was written, 20 KiB for every open call (and for one that has
-    ended while its return data can be read), 1024 bytes for every 128 internal calls.
+    ended while its return data can be read), 1024 bytes for every 32 internal calls.
 
     ``deadline`` is a time of :func:`time.monotonic`; it is looked at after some hundred instructions, or one that is as
     much work.

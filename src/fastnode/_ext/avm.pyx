@@ -1,11 +1,12 @@
 """The interpreter of the public virtual machine: what drives it and speaks with the host."""
 
 import time
+from array import array
 from collections import namedtuple
 from typing import Protocol
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
@@ -43,6 +44,9 @@ cdef object GAS_END = 1 << 32
 cdef object WORD_MASK = (1 << 64) - 1
 # A deadline further away than this counts as this.
 cdef double SECONDS_MAX = 1e9
+
+# Of arrays of places in a program: uint32_t.
+cdef str PC_TYPE = "I"
 
 # The text of a call that ended with REVERT; the blank at its end belongs to it.
 cdef str REVERTED = "Assertion failed: "
@@ -144,7 +148,8 @@ cdef class Machine:
             avm_set_field(self.machine.environment + ENV_TRANSACTION_FEE, fee)
             return self.run(avm_start(self.machine, called, caller, values, fields, static, l2, da, l2_limit, da_limit))
         finally:
-            avm_stop(self.machine)
+            with nogil:  # there may be many pages to free
+                avm_stop(self.machine)
             self.programs.clear()
             self.output = self.refusal = None
             self.is_running = False
@@ -175,7 +180,7 @@ cdef class Machine:
             program = self.host.enter(field_of(question.address), recorded(&question.data))
         except CallHalted as halt:
             self.refusal = str(halt)
-            self.host.leave(False, b"", (0,), self.refusal)
+            self.host.leave(False, b"", array(PC_TYPE, (0,)), self.refusal)
             event = avm_not_entered(self.machine)
             if event != AVM_DONE:
                 self.refusal = None
@@ -187,15 +192,18 @@ cdef class Machine:
 
     cdef avm_event leave(self) except *:
         cdef avm_ending *ending = &self.machine.ending
-        cdef size_t i, count = avm_open_pc_count(self.machine)
-        pcs = tuple([avm_open_pc(self.machine, i) for i in range(count)])
         self.output = recorded(&ending.output)
-        self.host.leave(bool(ending.success), self.output, pcs, self.ending_text())
+        self.host.leave(bool(ending.success), self.output, self.open_pcs(), self.ending_text())
         self.programs.pop()
         cdef avm_event event = avm_left(self.machine)
         if event != AVM_DONE:
             self.refusal = None
         return event
+
+    cdef object open_pcs(self):
+        cdef bytes pcs = PyBytes_FromStringAndSize(NULL, avm_open_pc_count(self.machine) * sizeof(uint32_t))
+        avm_copy_open_pcs(self.machine, <uint32_t *>PyBytes_AS_STRING(pcs))
+        return array(PC_TYPE, pcs)
 
     cdef str ending_text(self):
         if self.machine.ending.success:

@@ -8,6 +8,7 @@ stack of calls, the host, and what may be used.
 from __future__ import annotations
 
 import time
+from array import array
 from typing import Final, NamedTuple, Protocol
 
 from fastnode._twins.avm_call import Call, End, NestedCall, read_field, read_fields, to_bytes
@@ -60,7 +61,7 @@ class Host(Protocol):
     """Described in ``fastnode/_ext/avm.pyi``."""
 
     def enter(self, address: bytes, calldata: bytes) -> Program: ...
-    def leave(self, success: bool, output: bytes, pcs: tuple[int, ...], message: str) -> None: ...
+    def leave(self, success: bool, output: bytes, pcs: array[int], message: str) -> None: ...
     def read_storage(self, address: bytes, slot: bytes) -> bytes: ...
     def is_cold(self, address: bytes, slot: bytes) -> bool: ...
     def write_storage(self, address: bytes, slot: bytes, value: bytes) -> None: ...
@@ -201,7 +202,7 @@ class Machine:
         try:
             program = self.host.enter(to_bytes(request.address), _recorded(request.calldata))
         except CallHalted as halt:
-            self.host.leave(False, b"", (0,), str(halt))
+            self.host.leave(False, b"", array("I", (0,)), str(halt))
             return None if self._calls else Outcome(False, b"", 0, 0, str(halt))
         if not isinstance(program, Program):
             raise TypeError(f"the host gave a {type(program).__name__} for a program")

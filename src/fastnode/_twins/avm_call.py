@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -16,7 +17,7 @@ _NO_INSTRUCTION: Final = Instruction("", (), (), (), (), 0, 0, 0)
 
 FIELD_BYTES: Final = 32
 #: So many internal calls count one page.
-INTERNAL_CALLS_PER_PAGE: Final = 128
+INTERNAL_CALLS_PER_PAGE: Final = 32
 
 
 def to_bytes(value: int) -> bytes:
@@ -177,8 +178,8 @@ class Call:
             self.returned_memory.release()
             self.returned_memory = None
 
-    def open_pcs(self) -> tuple[int, ...]:
-        return (*(internal.pc for internal in self.internal_calls), self.pc)
+    def open_pcs(self) -> array[int]:
+        return array("I", (*(internal.pc for internal in self.internal_calls), self.pc))
 
     def release(self) -> None:
         """Everything but the memory, which may be kept by the caller."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import Any, Final
 
 import orjson
@@ -16,6 +17,7 @@ __all__ = ["debug_log_json", "revert_reason_json", "simulation_json"]
 
 _LEVELS: Final = ("silent", "fatal", "error", "warn", "info", "verbose", "debug", "trace")
 _SELECTOR_BYTES: Final = 4
+_PLACES_AT_ONCE: Final = 1024
 #: What is said of a failure that the record of calls does not reach.
 _UNKNOWN_FAILURE: Final[dict[str, Any]] = {
     "originalMessage": "TX reverted",
@@ -40,16 +42,24 @@ def simulation_json(executed: ExecutedTx, block: GlobalVariables) -> bytes:
 
 
 def revert_reason_json(executed: ExecutedTx) -> dict[str, Any]:
-    """SimulationError of a transaction that reverted."""
+    """SimulationError of a transaction that reverted, for orjson."""
     if executed.failure is None:
         return _UNKNOWN_FAILURE
     failed = executed.failure[-1]
     return {
         "originalMessage": failed.message,
         "functionErrorStack": [_frame(record) for record in executed.failure],
-        "noirErrorStack": [f"0.{pc}" for pc in failed.pcs],
+        "noirErrorStack": orjson.Fragment(_places_json(failed.pcs)),
         "revertData": field_texts(failed.output),
     }
+
+
+def _places_json(pcs: array[int]) -> str:
+    """Where a call failed.  A program that calls itself leaves millions of places, and what is made of all of them in one
+    go holds up every other thread: hence in pieces."""
+    pieces = (pcs[start : start + _PLACES_AT_ONCE] for start in range(0, len(pcs), _PLACES_AT_ONCE))
+    places = '","'.join(['","'.join(map("0.{}".format, piece)) for piece in pieces])
+    return f'["{places}"]' if places else "[]"
 
 
 def _frame(record: CallRecord) -> dict[str, str]:

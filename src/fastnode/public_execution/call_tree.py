@@ -8,6 +8,7 @@ way.  Answers must be equal, so this is done alike.
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
@@ -35,7 +36,7 @@ class CallRecord:
     nested: list[CallRecord] = field(default_factory=list)
     success: bool = True
     output: bytes = b""
-    pcs: tuple[int, ...] = ()
+    pcs: array[int] = field(default_factory=lambda: array("I"))
     message: str = ""
 
 
@@ -57,7 +58,7 @@ class CallTree:
         self._count += 1
         self._open.append(CallRecord(self.phase, address, calldata))
 
-    def leave(self, *, success: bool, output: bytes, pcs: tuple[int, ...], message: str) -> None:
+    def leave(self, *, success: bool, output: bytes, pcs: array[int], message: str) -> None:
         if not self._open:
             return
         record = self._open.pop()

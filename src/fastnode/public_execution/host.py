@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import Final, NamedTuple
 
 from fastnode.errors import CallHalted, TxExecutionError
@@ -69,7 +70,7 @@ class TxHost:
         self._checkpoints.append(self.checkpoint())
         return self._contracts.program(address)
 
-    def leave(self, success: bool, output: bytes, pcs: tuple[int, ...], message: str) -> None:
+    def leave(self, success: bool, output: bytes, pcs: array[int], message: str) -> None:
         checkpoint = self._checkpoints.pop()
         if not success:
             self.rollback(checkpoint)

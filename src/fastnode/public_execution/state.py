@@ -8,7 +8,7 @@ rollback costs what is undone and nothing else.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 import orjson
 
@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 
 __all__ = ["BaseState", "PublishedContract", "StateJournal", "ViewState"]
 
+_Value = TypeVar("_Value")
+
 _MISSING: Final = object()
+#: Reads of each kind that a ViewState remembers: more than a transaction of a block can pay for.  Gas limits above a
+#: block's are allowed in simulations, and would fill memory with millions.
+READS_KEPT: Final = 1 << 13
 
 
 class PublishedContract(NamedTuple):
@@ -72,7 +77,7 @@ class BaseState(Protocol):
 class ViewState:
     """A published view after ``block``, its tip unless given.  ServerError when the view has no such state.
 
-    What is read once is remembered: each read of the database lets go of the interpreter.
+    What was read lately is remembered: each read of the database lets go of the interpreter.
     """
 
     def __init__(self, view: View, block: int | None = None) -> None:
@@ -86,19 +91,21 @@ class ViewState:
         self.message_count: Final = sizes[L1_TO_L2_MESSAGE_TREE_ID]
         self._storage: dict[bytes, bytes] = {}
         self._nullifiers: dict[bytes, bool] = {}
-        self._contracts: dict[bytes, PublishedContract | None] = {}
+        self._contracts: dict[bytes, PublishedContract] = {}
 
     def storage(self, leaf_slot: bytes) -> bytes:
         value = self._storage.get(leaf_slot)
         if value is None:
-            value = self._storage[leaf_slot] = self._state.public_data_value(leaf_slot, self._block)
+            value = self._state.public_data_value(leaf_slot, self._block)
+            _remember(self._storage, leaf_slot, value)
         return value
 
     def has_nullifier(self, nullifier: bytes) -> bool:
         found = self._nullifiers.get(nullifier)
         if found is None:
             (place,) = self._state.find_leaves(NULLIFIER_TREE_ID, (nullifier,), self._block)
-            found = self._nullifiers[nullifier] = place is not None
+            found = place is not None
+            _remember(self._nullifiers, nullifier, found)
         return found
 
     def note_hash(self, index: int) -> bytes:
@@ -112,9 +119,12 @@ class ViewState:
         return None if record is None else encode.from_base64(orjson.loads(record)["packedBytecode"])
 
     def contract(self, address: bytes) -> PublishedContract | None:
-        if address not in self._contracts:
-            self._contracts[address] = self._read_contract(address)
-        return self._contracts[address]
+        contract = self._contracts.get(address)
+        if contract is None:
+            contract = self._read_contract(address)
+            if contract is not None:
+                _remember(self._contracts, address, contract)
+        return contract
 
     def _read_contract(self, address: bytes) -> PublishedContract | None:
         stored = contract_instance_json(self._chain, address)
@@ -123,6 +133,12 @@ class ViewState:
         record = orjson.loads(stored)
         names = ("originalContractClassId", "deployer", "initializationHash")
         return PublishedContract(*[encode.from_hex(record[name]) for name in names])
+
+
+def _remember(reads: dict[bytes, _Value], key: bytes, value: _Value) -> None:
+    if len(reads) >= READS_KEPT:
+        reads.clear()
+    reads[key] = value
 
 
 class StateJournal:

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define INTERNAL_CALLS_PER_PAGE 128
+/* Each also takes its place in the answer that tells where a program failed. */
+#define INTERNAL_CALLS_PER_PAGE 32
 #define CALLS_AT_FIRST 8
 
 static const avm_data NO_DATA;
@@ -65,10 +66,12 @@ size_t avm_open_pc_count(const avm_machine *m)
     return m->calls[m->call_count - 1].internal_count + 1;
 }
 
-uint64_t avm_open_pc(const avm_machine *m, size_t i)
+void avm_copy_open_pcs(const avm_machine *m, uint32_t *out)
 {
     const avm_call *call = m->calls + m->call_count - 1;
-    return i < call->internal_count ? call->internal_calls[i].pc : call->pc;
+    for (size_t i = 0; i < call->internal_count; i++)
+        out[i] = call->internal_calls[i].pc;
+    out[call->internal_count] = (uint32_t)call->pc;
 }
 
 /* ---- beginning ------------------------------------------------------------------------------- */

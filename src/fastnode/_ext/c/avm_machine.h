@@ -173,7 +173,7 @@ void avm_cancel(avm_machine *m);
 size_t avm_copy_data(const avm_data *data, size_t room, uint8_t *out);
 /* The open INTERNALCALL instructions of the running call, and where it is. */
 size_t avm_open_pc_count(const avm_machine *m);
-uint64_t avm_open_pc(const avm_machine *m, size_t i);
+void avm_copy_open_pcs(const avm_machine *m, uint32_t *out);
 
 /* ---- between its own files ------------------------------------------------------------------- */
 
