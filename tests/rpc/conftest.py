@@ -90,27 +90,31 @@ class Client:
 
 
 class ServedSets:
-    """A whole node for each method set, each on its own copy of the sample chain."""
+    """A whole node for each method set, each on its own copy of the sample chain.
 
-    def __init__(self, chain: Path, copies: Path, runner: asyncio.Runner) -> None:
+    The settings are the defaults but for ``settings``, the ports, and a key of the admin port.
+    """
+
+    def __init__(self, chain: Path, copies: Path, runner: asyncio.Runner, **settings: Any) -> None:
         self._runner = runner
         self._nodes: dict[str, Node] = {}
         for name in METHOD_SETS:
             shutil.copytree(chain, copies / name)
-            settings = Settings(
+            every = Settings(
                 data_directory=copies / name,
                 port=0,
                 admin_port=0,
                 metrics_port=0,
                 disable_admin_api_key=True,
                 method_set=name,
-                tx_public_setup_allow_list_extend=RECORDED_ALLOW_LIST,
+                **settings,
             )
-            self._nodes[name] = Node(settings)
+            self._nodes[name] = Node(every)
             runner.run(self._nodes[name].start())
 
-    def client(self, method_set: str) -> Client:
-        server = self._nodes[method_set].public
+    def client(self, method_set: str, *, is_admin: bool = False) -> Client:
+        node = self._nodes[method_set]
+        server = node.admin if is_admin else node.public
         assert server is not None
         return Client(server.engine, self._runner)
 
@@ -134,7 +138,8 @@ class ServedSets:
 def served(
     chain_directory: Path, tmp_path_factory: pytest.TempPathFactory, loop_runner: asyncio.Runner
 ) -> Iterator[ServedSets]:
-    sets = ServedSets(chain_directory, tmp_path_factory.mktemp("sets"), loop_runner)
+    copies = tmp_path_factory.mktemp("sets")
+    sets = ServedSets(chain_directory, copies, loop_runner, tx_public_setup_allow_list_extend=RECORDED_ALLOW_LIST)
     try:
         yield sets
     finally:

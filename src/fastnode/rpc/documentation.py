@@ -46,6 +46,25 @@ what a port serves. `?` marks a member that may be absent. `Fr` is `0x` and 64 h
 `bigint` decimal text, `number` a JSON number, `bytes`, `SiblingPath` and `MembershipWitness` base64.
 """
 
+_EXAMPLES: Final = """\
+## Examples
+
+Those of the OpenRPC document are what a node with the bundled sample chain and default settings answers; one that needs
+a flag names it. These methods have none:
+
+"""
+
+#: Methods without an example, and why.
+WITHOUT_EXAMPLE: Final = {
+    "node_sendTx": "a transaction has 190 kB",
+    "node_isValidTx": "as `node_sendTx`",
+    "node_simulatePublicCalls": "as `node_sendTx`",
+    "fastnode_getGenesis": "the genesis record has 66 kB",
+    "nodeAdmin_reloadKeystore": "needs files of keys",
+    "nodeAdmin_startSnapshotUpload": "needs a place to write to",
+    "rpc.discover": "its result is the document",
+}
+
 
 def render(methods: Sequence[Method]) -> str:
     """The whole page."""
@@ -55,6 +74,8 @@ def render(methods: Sequence[Method]) -> str:
         parts.extend(f"- {line}\n" for line in _signature_lines(method))
     parts.append("\n" + _TYPES)
     parts.extend(f"| {name} | {accepted} |\n" for name, accepted in _type_rows(methods))
+    parts.append("\n" + _EXAMPLES)
+    parts.extend(f"- `{name}`: {reason}\n" for name, reason in WITHOUT_EXAMPLE.items())
     parts.append("\n" + _RECORDS)
     parts.extend(f"\n#### {name}\n\n```\n{_lay_out(text)}\n```\n" for name, text in sorted(RECORDS.items()))
     return "".join(parts)

@@ -1,7 +1,10 @@
 """The OpenRPC document of a method table: every method with the schemas of its parameters and of its result.
 
-``rpc.discover`` answers it, ``fastnode openrpc`` prints it.  Examples are calls of the sample chain, kept in
-``data/method_examples.json``.
+``rpc.discover`` answers it, ``fastnode openrpc`` prints it.
+
+Examples are calls of a node with the sample chain and default settings, and what it answers.  They are kept by method
+in ``data/method_examples.json``, each with ``params`` and the ``result``, if there is one; ``sets`` are the method
+sets that answer so, where not all do, and ``needs`` is a flag that the node was started with.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from typing import Any, Final
 import orjson
 
 from fastnode import __version__
-from fastnode.rpc.methods import Call, Method, MethodSet, common
+from fastnode.rpc.methods import METHOD_SETS, Call, Method, MethodSet, common
 from fastnode.rpc.parameter_schemas import parameter_schema, scalars
 from fastnode.rpc.record_schemas import components
 from fastnode.rpc.schema_language import Schema, schema_of
@@ -85,10 +88,9 @@ def _method(method: Method, method_set: MethodSet) -> dict[str, Any]:
         ],
         "result": {"name": "result", "required": not signature.may_be_absent, "schema": _result(method, method_set)},
     }
-    example = _examples().get(method.name)
-    if example is not None:
-        described["examples"] = [_pairing(example, [parameter.name for parameter in signature.parameters])]
-    return described
+    names = [parameter.name for parameter in signature.parameters]
+    examples = [_pairing(example, names) for example in _examples(method.name, method_set)]
+    return described | ({"examples": examples} if examples else {})
 
 
 def _result(method: Method, method_set: MethodSet) -> Schema:
@@ -103,16 +105,23 @@ def _or_null(schema: Schema, *, nullable: bool) -> Schema:
 
 
 def _pairing(example: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    result = {"name": "result", "value": example.get("result")}
+    if "result" not in example:
+        # A pairing without a result would be one of a notification.
+        result["description"] = "The answer has no result."
     return {
-        "name": "sample chain",
+        "name": f"sample chain, {example['needs']}" if "needs" in example else "sample chain",
         "params": [{"name": name, "value": value} for name, value in zip(names, example["params"], strict=False)],
-        "result": {"name": "result", "value": example["result"]},
+        "result": result,
     }
 
 
+def _examples(method: str, method_set: MethodSet) -> list[dict[str, Any]]:
+    return [example for example in _all_examples().get(method, ()) if method_set in example.get("sets", METHOD_SETS)]
+
+
 @cache
-def _examples() -> dict[str, dict[str, Any]]:
-    """By method: ``params`` and ``result``."""
+def _all_examples() -> dict[str, list[dict[str, Any]]]:
     text = resources.files("fastnode").joinpath("data/method_examples.json").read_bytes()
-    examples: dict[str, dict[str, Any]] = orjson.loads(text)
+    examples: dict[str, list[dict[str, Any]]] = orjson.loads(text)
     return examples
