@@ -11,22 +11,23 @@ from typing import Any
 
 import pytest
 from tests.mempool.recorded import hashes, recordings
-from tests.public_execution.made import ENDLESS_LOOP, tx_running
+from tests.public_execution.made import tx_running
 
 METHOD = "node_simulatePublicCalls"
-#: Enough for minutes in the loop.
+#: Divides fields until the gas is gone, which takes much longer than to jump: SET_8 of a field at 1, FDIV_8, JUMP_32.
+SLOW_LOOP = bytes.fromhex("2700010005" + "0800010102" + "2300000005")
 ENDLESS_GAS = (1 << 32) - 1
 
 
 @pytest.fixture
 def node(start_node: Callable[..., Any], short_chain: Any) -> Any:
-    node = start_node("--chain-file", short_chain, "--rpc-simulate-timeout-ms", "3000").wait_until_serving()
+    node = start_node("--chain-file", short_chain, "--rpc-simulate-timeout-ms", "1500").wait_until_serving()
     node.wait_for_line("chain file loaded")
     return node
 
 
 def endless() -> dict[str, Any]:
-    return tx_running(ENDLESS_LOOP, l2_gas=ENDLESS_GAS).to_json()
+    return tx_running(SLOW_LOOP, l2_gas=ENDLESS_GAS).to_json()
 
 
 def test_a_simulation_is_answered_over_http(node: Any) -> None:
@@ -49,7 +50,11 @@ def test_other_requests_are_answered_while_endless_simulations_run(node: Any) ->
             assert "result" in node.call("node_isValidTx", fresh)
             longest_s = max(longest_s, time.monotonic() - begun)
         errors = [future.result()["error"]["message"] for future in running]
-    assert set(errors) == {"Public execution takes longer than this node allows"}
+    assert set(errors) <= {
+        "Public execution takes longer than this node allows",
+        "Too many public simulations are running; try again later",
+    }
+    assert errors.count("Public execution takes longer than this node allows") >= 4
     assert longest_s < 2
     assert node.stop() == 0
 

@@ -166,6 +166,34 @@ def test_more_simulations_than_may_wait_are_refused(view: View) -> None:
     local.close()
 
 
+def test_a_simulation_whose_turn_does_not_come_in_time_is_not_run(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulation, "RUNNING_MAX", 1)
+    local = simulator(view, timeout_s=0.5)
+    tx = tx_running(ENDLESS_LOOP)
+    with local._turn():
+        waiting = local.threads.submit(local.simulate, tx, view, skip_fee_enforcement=True)
+        with pytest.raises(ServerError, match="Too many public simulations are running") as refusal:
+            waiting.result()
+    assert refusal.value.data == {"code": "BUSY"}
+    assert local.threads.submit(local.simulate, tx, view, skip_fee_enforcement=True).result()
+    local.close()
+
+
+def test_the_time_in_the_queue_counts_as_waiting(view: View) -> None:
+    local = simulator(view)
+    begun = time.monotonic()
+    release = threading.Event()
+    blocking = [local.threads.submit(release.wait) for _ in range(simulation.THREADS)]
+    queued = local.threads.submit(lambda: local.threads.admitted_at)
+    admitted_by = time.monotonic()
+    time.sleep(0.05)
+    release.set()
+    assert all(future.result() for future in blocking)
+    assert begun <= queued.result() <= admitted_by
+    assert local.threads.admitted_at > admitted_by, "what is not queued has not waited"
+    local.close()
+
+
 # ---- anything at all ----------------------------------------------------------------------------
 
 

@@ -338,7 +338,7 @@ class Settings(ValidatorSettings, BuildingSettings, OperatorSettings, Observabil
         30_000,
         Integer(1, 3_600_000),
         TRANSACTIONS,
-        "How long one simulation may take, in milliseconds.",
+        "How long one simulation may take, in milliseconds; and how long it may wait for its turn.",
     )
 
     # ---- JSON-RPC -------------------------------------------------------------------------

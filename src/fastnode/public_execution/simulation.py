@@ -54,10 +54,13 @@ THREADS: Final = max(16, RUNNING_MAX)
 #: Simulations that run or wait for their turn.
 ADMITTED_MAX: Final = 256
 
+#: Of the errors of simulations that are not run for want of room; the same a little later may go well.
+_BUSY: Final = {"code": "BUSY"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationOptions:
-    """``timeout_s`` is for one simulation, from its turn on."""
+    """``timeout_s`` is for one simulation: so long it may wait for its turn, and so long it may take from then on."""
 
     debug_log_memory_reads_max: int = 125_000
     timeout_s: float = 30.0
@@ -69,19 +72,29 @@ class SimulationThreads(ThreadPoolExecutor):
     def __init__(self) -> None:
         super().__init__(THREADS, thread_name_prefix="simulation")
         self._places = threading.BoundedSemaphore(ADMITTED_MAX)
+        self._current = threading.local()
+
+    @property
+    def admitted_at(self) -> float:
+        """When what the calling thread runs was admitted, as a time of ``time.monotonic``; now in any other thread."""
+        return getattr(self._current, "admitted_at", None) or time.monotonic()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """ServerError when too many wait already."""
         if not self._places.acquire(blocking=False):
             message = f"{ADMITTED_MAX} public simulations are running or waiting; try again later"
-            raise ServerError(message, data={"code": "BUSY"})
+            raise ServerError(message, data=_BUSY)
         try:
-            future = super().submit(fn, *args, **kwargs)
+            future = super().submit(self._run, time.monotonic(), fn, *args, **kwargs)
         except RuntimeError:  # the node is stopping
             self._places.release()
             raise
         future.add_done_callback(lambda _: self._places.release())
         return future
+
+    def _run(self, admitted_at: float, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        self._current.admitted_at = admitted_at
+        return fn(*args, **kwargs)
 
 
 class LocalSimulator:
@@ -133,7 +146,7 @@ class LocalSimulator:
             raise InvalidParams(f"Invalid params: tx (parameter 1) is no transaction: {error}") from None
         block = self.next_block(view)
         executor = BlockExecutor(self._base_state(tx, view), block, options=self._execution)
-        with self._turns, self._counted(executor):
+        with self._turn(), self._counted(executor):
             deadline = time.monotonic() + self._timeout_s
             try:
                 executed = executor.execute(executable, skip_fee_enforcement=skip_fee_enforcement, deadline=deadline)
@@ -161,6 +174,17 @@ class LocalSimulator:
 
     def _base_state(self, _tx: Tx, view: View) -> BaseState:
         return ViewState(view)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Those that wait too long are not run: otherwise slow ones would keep all others waiting for many minutes."""
+        left_s = self.threads.admitted_at + self._timeout_s - time.monotonic()
+        if not self._turns.acquire(timeout=max(0.0, left_s)):
+            raise ServerError("Too many public simulations are running; try again later", data=_BUSY)
+        try:
+            yield
+        finally:
+            self._turns.release()
 
     @contextmanager
     def _counted(self, executor: BlockExecutor) -> Iterator[None]:
