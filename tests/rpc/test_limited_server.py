@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 import pytest
-from tests.conftest import NodeProcess
+from tests.conftest import PATIENCE_S, NodeProcess
 from tests.rpc.clock import Clock
 from tests.rpc.sockets import RIGHT, Connection, RunningServer, call, post, request
 
@@ -234,6 +234,41 @@ def status_of(node: NodeProcess, method: str = "node_getVersion", *lines: str) -
     with Connection(node.port) as connection:
         body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": []})
         return connection.ask(post(body, *lines)).status
+
+
+DISCOVERY_RULES = f"""
+[keys.partner]
+sha256 = "{hashlib.sha256(b"partner").hexdigest()}"
+deny = ["node_getL2Tips"]
+[methods]
+deny = ["node_sendTx", "node_isValid*"]
+"""
+
+
+def test_a_client_is_told_of_the_methods_that_it_may_call(
+    start_node: Callable[..., NodeProcess], short_chain: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "limits.toml"
+    file.write_text(DISCOVERY_RULES)
+    node = start_node("--chain-file", short_chain, "--rpc-limits", file).wait_until_serving()
+
+    def hidden_from(*lines: str) -> set[str]:
+        discover = b'{"jsonrpc":"2.0","id":1,"method":"rpc.discover","params":[]}'
+        with Connection(node.port) as connection:
+            one = connection.ask(post(discover, *lines)).json["result"]
+            assert connection.ask(post(batch(discover), *lines)).json[0]["result"] == one
+        return everything - {method["name"] for method in one["methods"]}
+
+    names = {method.name for method in method_documentation.all_methods()}
+    everything = {name for name in names if not name.startswith("nodeAdmin_")}
+    for _ in range(2):
+        assert hidden_from() == {"node_sendTx", "node_isValidTx"}
+        assert hidden_from(KEY) == {"node_sendTx", "node_isValidTx", "node_getL2Tips"}
+    file.write_text("")
+    node.process.send_signal(signal.SIGHUP)
+    deadline = time.monotonic() + PATIENCE_S
+    while hidden_from():
+        assert time.monotonic() < deadline
 
 
 def test_a_node_reads_its_limits_again_on_a_signal(

@@ -10,7 +10,7 @@ sets that answer so, where not all do, and ``needs`` is a flag that the node was
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ import orjson
 from fastnode import __version__
 from fastnode.rpc.methods import METHOD_SETS, Call, Method, MethodSet, common
 from fastnode.rpc.parameter_schemas import parameter_schema, scalars
+from fastnode.rpc.provider_limits import Client
 from fastnode.rpc.record_schemas import components
 from fastnode.rpc.schema_language import Schema, schema_of
 
@@ -26,6 +27,8 @@ __all__ = ["DISCOVER", "discovery", "document"]
 
 OPENRPC_VERSION: Final = "1.3.2"
 DISCOVER: Final = "rpc.discover"
+#: Documents that are kept; clients with the same methods have the same one.
+DOCUMENTS_MAX: Final = 16
 
 _TITLE: Final = "fastnode"
 _DESCRIPTION: Final = (
@@ -51,15 +54,15 @@ def document(methods: Sequence[Method], method_set: MethodSet = "both") -> dict[
 
 
 def discovery(methods: Iterable[Method]) -> Method:
-    """The method that answers the document of ``methods`` and itself."""
-    described = list(methods)
+    """The method that answers the document of ``methods`` and itself, without those that the client may not call."""
+    others = list(methods)
 
-    @cache
-    def rendered(method_set: MethodSet) -> bytes:
-        return orjson.dumps(document([*described, itself], method_set))
+    @lru_cache(DOCUMENTS_MAX)
+    def rendered(method_set: MethodSet, hidden: frozenset[str]) -> bytes:
+        return orjson.dumps(document([method for method in described if method.name not in hidden], method_set))
 
     def discover(call: Call) -> bytes:
-        return rendered(call.method_set)
+        return rendered(call.method_set, _hidden_from(call.client, described))
 
     itself = Method(
         name=DISCOVER,
@@ -68,7 +71,15 @@ def discovery(methods: Iterable[Method]) -> Method:
         in_thread=True,
         **common("any"),
     )
+    described = [*others, itself]
     return itself
+
+
+def _hidden_from(client: Client | None, methods: Iterable[Method]) -> frozenset[str]:
+    """Names of methods that a client may not call."""
+    if client is None:
+        return frozenset()
+    return frozenset(method.name for method in methods if not client.may_call(method.name))
 
 
 def _method(method: Method, method_set: MethodSet) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from fastnode.rpc.fast_path import FastConnection, FastPath
 from fastnode.rpc.http import ConnectionOwner, HttpConnection
 from fastnode.rpc.http_messages import Refusal, Request, Response, header_fields
 from fastnode.rpc.http_reader import ReadState
+from fastnode.rpc.openrpc import DISCOVER
 from fastnode.rpc.provider_limits import Client, ProviderLimits, refusal_delay
 
 __all__ = ["LimitedConnection", "ProviderGate"]
@@ -35,6 +36,8 @@ _UNAUTHORIZED: Final = (
 _USUAL_BYTES_MAX: Final = 4096
 _LENGTH: Final = re.compile(rb"\ncontent-length: ?([0-9]{1,9})\r")
 _METHOD: Final = re.compile(rb'"method"(?:[ \t]*:[ \t]*"([\w.]+)")?')
+#: Methods whose answer depends on who asks, which the fast path does not know.
+_CLIENTS_OWN: Final = frozenset({DISCOVER.encode()})
 #: Headers that say who asks, in a head that is lower-case.
 _TELLING: Final = (b"\nx-api-key", b"\nauthorization", b"\nx-forwarded-for")
 _TELLING_LINE: Final = re.compile(rb"\n(x-api-key|authorization|x-forwarded-for):[ \t]*([^\r]*)\r", re.IGNORECASE)
@@ -73,7 +76,7 @@ class ProviderGate:
         if length is None or end + 4 + int(length[1]) != len(data):  # not one whole request
             return None
         methods = _METHOD.findall(data)
-        if len(methods) != 1 or not methods[0]:
+        if len(methods) != 1 or not methods[0] or methods[0] in _CLIENTS_OWN:
             return None
         client = self._client_of(peer, data, head)
         if client is None:

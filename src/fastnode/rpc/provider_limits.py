@@ -114,6 +114,10 @@ class Client:
             return MethodNotFound(f"Method not available: {method} is not offered to this client")
         return None
 
+    def may_call(self, method: str) -> bool:
+        """Whether the method is offered to this client, with or without budget."""
+        return method in self._prices
+
     def prepay(self, method: str) -> float | None:
         """Charge a call that can be made; what it cost.  Otherwise None, and nothing is charged."""
         price = self._prices.get(method)
