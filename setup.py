@@ -28,6 +28,7 @@ C_SOURCES: dict[str, list[str]] = {
         "avm_program.c",
         "avm_run.c",
     ],
+    "hash_threads": ["hash_threads.c"],
     "poseidon2": [
         "poseidon2_adx.c",
         "poseidon2_ifma.c",

@@ -22,6 +22,7 @@ __all__ = [
     "call_meter",
     "encode",
     "fast_connection",
+    "hash_threads",
     "indexed_tree",
     "kept_results",
     "packed",
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         call_meter,
         encode,
         fast_connection,
+        hash_threads,
         indexed_tree,
         kept_results,
         packed,
@@ -69,6 +71,7 @@ else:
     call_meter = _load("call_meter")
     encode = _load("encode")
     fast_connection = _load("fast_connection")
+    hash_threads = _load("hash_threads")
     indexed_tree = _load("indexed_tree")
     kept_results = _load("kept_results")
     packed = _load("packed")

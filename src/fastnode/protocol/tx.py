@@ -117,7 +117,7 @@ class Tx:
                 _class_log_from_json(item, element_path(path, _CLASS_LOGS, i)) for i, item in enumerate(class_logs)
             ),
             calldata=_calldata_from_json(calldata, path),
-            # Last, because it hashes.
+            # Last, because it begins to hash.
             data=TxData.from_buffer(data, data_path),
         )
 

@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Self
 
 from fastnode.errors import DecodeError
-from fastnode.kernels import poseidon2
+from fastnode.kernels import hash_threads, poseidon2
 from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.constants import SEPARATOR_BLOCK_HEADER_HASH
 from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD, field_from_int, first_non_canonical
 from fastnode.protocol.header import HEADER_BYTES, HEADER_FIELDS, BlockHeader, GasFees
-from fastnode.protocol.joint_hashing import JointHasher
 
 SEPARATOR_PUBLIC_TX_HASH: Final = 1630108851
 SEPARATOR_PRIVATE_TX_HASH: Final = 1971680439
@@ -25,10 +24,6 @@ SEPARATOR_PRIVATE_TX_HASH: Final = 1971680439
 _PUBLIC_SEPARATOR: Final = field_from_int(SEPARATOR_PUBLIC_TX_HASH)
 _PRIVATE_SEPARATOR: Final = field_from_int(SEPARATOR_PRIVATE_TX_HASH)
 _HEADER_SEPARATOR: Final = field_from_int(SEPARATOR_BLOCK_HEADER_HASH)
-
-#: Transactions that are decoded at the same time share the kernel.
-_PUBLIC_HASHER: Final = JointHasher(1 + layout.PUBLIC_HASH_FIELDS)
-_PRIVATE_HASHER: Final = JointHasher(1 + layout.PRIVATE_HASH_FIELDS)
 
 _GAS: Final = struct.Struct(">II")
 _CALL_REQUEST: Final = struct.Struct(">32s32sB32s")
@@ -75,12 +70,12 @@ class TxData:
 
     buffer: bytes
     is_public: bool
-    tx_hash: bytes
+    pending_hash: hash_threads.PendingHash = field(repr=False, compare=False)
     anchor_block_hash: bytes = field(repr=False)
 
     @classmethod
     def from_buffer(cls, buffer: bytes, path: str = "data") -> Self:
-        """Checks and hashes.  DecodeError names the path and, where one field is wrong, its offset.
+        """Checks, and begins to hash.  DecodeError names the path and, where one field is wrong, its offset.
 
         Bytes after a private-only layout are dropped, up to the length of the public one: release
         4.1.2 does not look at them either.
@@ -102,13 +97,15 @@ class TxData:
             raise DecodeError(f"{path}.{name}: the field at byte {offset} is not below the field modulus")
         if public:
             _check_calls(buffer, path)
-        hasher, separator = (_PUBLIC_HASHER, _PUBLIC_SEPARATOR) if public else (_PRIVATE_HASHER, _PRIVATE_SEPARATOR)
-        return cls(
-            buffer,
-            public,
-            hasher.hash(separator + fields),
-            poseidon2.hash_fields(_HEADER_SEPARATOR + fields[: HEADER_FIELDS * FIELD_BYTES]),
-        )
+        # The long one first: it goes on beside the rest.
+        pending = hash_threads.start_hash((_PUBLIC_SEPARATOR if public else _PRIVATE_SEPARATOR) + fields)
+        anchor_block_hash = poseidon2.hash_fields(_HEADER_SEPARATOR + fields[: HEADER_FIELDS * FIELD_BYTES])
+        return cls(buffer, public, pending, anchor_block_hash)
+
+    @property
+    def tx_hash(self) -> bytes:
+        """The transaction's own hash.  It takes milliseconds, and whoever asks before waits."""
+        return self.pending_hash.result()
 
     # ---- constants -----------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
 from fastnode.errors import DecodeError
+from fastnode.kernels import hash_threads
 from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.constants import PRIVATE_LOG_FIELDS
 from fastnode.protocol.effects import ContractClassLog, PrivateLog
@@ -57,7 +58,7 @@ class ExecutableTx:
     ``calldata`` holds joined fields by the hash that the transaction claims for them.
     """
 
-    tx_hash: bytes
+    pending_hash: hash_threads.PendingHash
     gas_limits: Gas
     teardown_gas_limits: Gas
     max_fees_per_gas: GasFees
@@ -71,6 +72,11 @@ class ExecutableTx:
     app_calls: tuple[CallRequest, ...] = ()
     teardown_call: CallRequest | None = None
     calldata: Mapping[bytes, bytes]
+
+    @property
+    def tx_hash(self) -> bytes:
+        """Nothing but the effect says it, so that it can be computed during the execution."""
+        return self.pending_hash.result()
 
     @property
     def has_public_calls(self) -> bool:
@@ -94,7 +100,7 @@ class ExecutableTx:
         if not accepts_overlong_logs:
             _refuse_overlong_logs(effects)
         return cls(
-            tx_hash=tx.hash,
+            pending_hash=data.pending_hash,
             gas_limits=data.gas_limits,
             teardown_gas_limits=data.teardown_gas_limits,
             max_fees_per_gas=data.max_fees_per_gas,

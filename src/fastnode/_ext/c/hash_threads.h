@@ -1,0 +1,42 @@
+/* Threads that hash long runs of field elements.
+ *
+ * A sponge is one chain of permutations: the hash of a transaction takes milliseconds, whatever the processor could do
+ * beside it.  So it is computed by a thread of its own, which never needs the interpreter, and runs that wait for one
+ * go together where the kernel has lanes. */
+#ifndef FASTNODE_HASH_THREADS_H
+#define FASTNODE_HASH_THREADS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define HASH_BYTES 32
+
+/* Hash n runs of `arity` elements of 32 bytes; -1 when one is not below the modulus. */
+typedef int (*hash_runs_function)(const uint8_t *runs, size_t arity, size_t n, uint8_t *out);
+/* Runs that such a function hashes side by side. */
+typedef size_t (*lanes_function)(void);
+
+typedef struct hash_job hash_job;
+
+typedef struct {
+    uint64_t runs, batches;
+} hash_counts;
+
+/* Before anything else, once.  The threads start with the first job. */
+void hash_threads_use(hash_runs_function hash_runs, lanes_function lanes, size_t threads);
+
+/* Begin to hash a copy of the elements; NULL without memory or without any thread.  From any thread, as all below. */
+hash_job *hash_threads_start(const uint8_t *elements, size_t count);
+
+int hash_threads_is_done(hash_job *job);
+
+/* Wait for the hash, as often as one likes: 0, or -1 when an element is not below the modulus. */
+int hash_threads_wait(hash_job *job, uint8_t hash[HASH_BYTES]);
+
+/* The end of a job.  Nobody may wait for it; one that nobody began is not hashed any more. */
+void hash_threads_drop(hash_job *job);
+
+/* Since the process began. */
+hash_counts hash_threads_counts(void);
+
+#endif

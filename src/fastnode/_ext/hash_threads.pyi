@@ -1,0 +1,32 @@
+"""Hashes of long runs of field elements, computed by threads that never need the interpreter.
+
+The hash of a transaction's 2,785 fields is one chain of permutations and takes milliseconds.  It goes on while the
+transaction is looked at and executed; runs of the same length that wait for a thread are hashed together where
+the kernel has lanes.
+
+The readable form of everything here is ``fastnode/_twins/hash_threads.py``.
+"""
+
+from typing import Final
+
+#: As many as there are processors, 8 at most.  They start with the first hash and stay.
+THREADS: Final[int]
+
+class PendingHash:
+    """A hash that is being computed.  Usable from any thread; one that is forgotten is not computed any more."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether :meth:`result` comes at once."""
+
+    def result(self) -> bytes:
+        """The hash, 32 bytes, waited for without the interpreter; ValueError for an element not below the modulus."""
+
+def start_hash(fields: bytes) -> PendingHash:
+    """Begin the hash of n elements (32 * n bytes, n from 1); the bytes are copied.
+
+    ValueError for another length, MemoryError when there is no room for the copy or no thread can be started.
+    """
+
+def counts() -> tuple[int, int]:
+    """Hashes computed since the process began, and batches they were computed in."""

@@ -1,0 +1,192 @@
+"""Hashes that are computed beside the interpreter are those one would have waited for."""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+
+from fastnode import kernels
+from fastnode._twins import hash_threads as twin
+from fastnode.kernels import hash_threads as kernel
+from fastnode.kernels import poseidon2
+from fastnode.protocol.fields import MODULUS, MODULUS_BYTES
+
+MODULES = [kernel, twin]
+ARITY = 25
+#: Long enough that many can be started before one is done.
+LONG = 2785
+only_threads = pytest.mark.skipif(kernels.USING_TWINS, reason="the twin has no threads")
+
+
+def _run(seed: int, arity: int = ARITY) -> bytes:
+    dice = random.Random(seed)
+    return b"".join([dice.randrange(MODULUS).to_bytes(32, "big") for _ in range(arity)])
+
+
+def _wait_for_silence() -> None:
+    """Until nothing that an earlier test left is being hashed."""
+    done = [kernel.start_hash(_run(seed)) for seed in range(2 * max(1, kernel.THREADS))]
+    for pending in done:
+        pending.result()
+
+
+@pytest.fixture(params=poseidon2.available_kernels())
+def each_poseidon2_kernel(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = poseidon2.kernel_name()
+    if not kernels.USING_TWINS:
+        poseidon2.use_kernel(request.param)
+    yield
+    if not kernels.USING_TWINS:
+        poseidon2.use_kernel(before)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_pending_hash_becomes_the_hash(module: ModuleType) -> None:
+    for arity in (1, 2, 3, 4, ARITY):
+        run = _run(arity, arity)
+        pending = module.start_hash(run)
+        assert pending.result() == poseidon2.hash_fields(run)
+        assert pending.is_done
+        assert pending.result() == poseidon2.hash_fields(run)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_what_is_no_run_of_fields_is_refused(module: ModuleType) -> None:
+    for wrong in (b"", bytes(31), bytes(33)):
+        with pytest.raises(ValueError, match="fields must be a positive multiple of 32 bytes long"):
+            module.start_hash(wrong)
+    with pytest.raises(TypeError, match="fields must be bytes, not str"):
+        module.start_hash("0" * 32)
+    with pytest.raises(TypeError, match="start_hash makes these"):
+        module.PendingHash()
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_field_that_is_none_is_said_to_whoever_waits(module: ModuleType) -> None:
+    pending = module.start_hash(MODULUS_BYTES * ARITY)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="modulus"):
+            pending.result()
+
+
+@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.usefixtures("each_poseidon2_kernel")
+def test_each_of_many_callers_gets_its_own_hash(module: ModuleType) -> None:
+    found: dict[int, bytes] = {}
+    start = threading.Barrier(16)
+
+    def work(first: int) -> None:
+        start.wait()
+        for seed in range(first, first + 20):
+            found[seed] = module.start_hash(_run(seed, ARITY + seed % 2)).result()
+
+    threads = [threading.Thread(target=work, args=(20 * index,)) for index in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {seed: poseidon2.hash_fields(_run(seed, ARITY + seed % 2)) for seed in range(320)}
+
+
+@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 9, 16, 17, 40])
+def test_any_number_can_be_started_before_the_first_is_asked_for(module: ModuleType, count: int) -> None:
+    runs = [_run(seed) for seed in range(count)]
+    pending = [module.start_hash(run) for run in runs]
+    assert [item.result() for item in reversed(pending)] == [poseidon2.hash_fields(run) for run in reversed(runs)]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_several_threads_may_wait_for_one_hash(module: ModuleType) -> None:
+    run = _run(1, LONG)
+    pending = module.start_hash(run)
+    found: list[bytes] = []
+    threads = [threading.Thread(target=lambda: found.append(pending.result())) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [poseidon2.hash_fields(run)] * 8
+
+
+@only_threads
+def test_a_bad_run_fails_alone() -> None:
+    good = _run(1, LONG)
+    bad = good[:-32] + MODULUS_BYTES
+    runs = [good, good, bad, good, good, bad, good, good]
+    pending = [kernel.start_hash(run) for run in runs]
+    for run, item in zip(runs, pending, strict=True):
+        if run is bad:
+            with pytest.raises(ValueError, match="modulus"):
+                item.result()
+        else:
+            assert item.result() == poseidon2.hash_fields(good)
+
+
+@only_threads
+@pytest.mark.skipif(poseidon2.kernel_name() != "avx512-ifma", reason="this processor's kernel has no lanes")
+def test_what_waits_for_a_thread_goes_together() -> None:
+    _wait_for_silence()
+    run = _run(1, LONG)
+    runs_before, batches_before = kernel.counts()
+    pending = [kernel.start_hash(run) for _ in range(60)]
+    for item in pending:
+        item.result()
+    runs, batches = kernel.counts()
+    assert runs - runs_before == 60
+    # Each thread may have taken one or two before the others had come.
+    assert batches - batches_before <= 2 * kernel.THREADS + 60 // 16
+
+
+@only_threads
+def test_a_hash_goes_on_while_the_interpreter_is_busy() -> None:
+    pending = kernel.start_hash(_run(1, LONG))
+    end = time.monotonic() + 10
+    while not pending.is_done and time.monotonic() < end:  # never gives up the interpreter of its own accord
+        pass
+    assert pending.is_done
+
+
+@only_threads
+def test_what_nobody_wants_any_more_is_not_computed() -> None:
+    _wait_for_silence()
+    run = _run(1, LONG)
+    before, _ = kernel.counts()
+    pending = [kernel.start_hash(run) for _ in range(200)]
+    del pending
+    gc.collect()
+    _wait_for_silence()
+    after, _ = kernel.counts()
+    assert after - before < 100
+
+
+@only_threads
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_hashes_too() -> None:
+    expected = kernel.start_hash(_run(1)).result()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if kernel.start_hash(_run(1)).result() == expected else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@only_threads
+def test_signals_find_the_threads_of_the_interpreter() -> None:
+    _wait_for_silence()
+    seen: list[int] = []
+    before = signal.signal(signal.SIGUSR1, lambda number, _: seen.append(number))
+    try:
+        for _ in range(20):
+            os.kill(os.getpid(), signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert seen
