@@ -22,6 +22,7 @@ __all__ = [
     "call_meter",
     "encode",
     "fast_connection",
+    "field_runs",
     "hash_threads",
     "indexed_tree",
     "kept_results",
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
         call_meter,
         encode,
         fast_connection,
+        field_runs,
         hash_threads,
         indexed_tree,
         kept_results,
@@ -71,6 +73,7 @@ else:
     call_meter = _load("call_meter")
     encode = _load("encode")
     fast_connection = _load("fast_connection")
+    field_runs = _load("field_runs")
     hash_threads = _load("hash_threads")
     indexed_tree = _load("indexed_tree")
     kept_results = _load("kept_results")

@@ -253,7 +253,7 @@ def scenario(name: str) -> Iterator[tuple[str, Json, Json]]:
 def scenario_tx(step: Json) -> ExecutableTx:
     """The transaction of a step; it has no proof, and its hash is not worked out: that takes longer than to run it."""
     buffer = zlib.decompress(base64.b64decode(step["data"]))
-    data = TxData(buffer, buffer[:1] == b"\1", NO_HASH, bytes(32))
+    data = TxData(buffer, buffer[:1] == b"\1", NO_HASH)
     calldata = tuple(Calldata(b"".join(as_fields(values)), as_field(claimed)) for claimed, values in step["calldata"])
     return ExecutableTx.of(Tx(data, b"", (), calldata))
 

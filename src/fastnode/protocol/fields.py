@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from fastnode.errors import DecodeError
-from fastnode.kernels import encode
+from fastnode.kernels import encode, field_runs
 
 #: Order of the BN254 scalar field.
 MODULUS: Final = 0x30644E72E131A029B85045B68181585D2833E84879B9709143E1F593F0000001
@@ -32,8 +32,6 @@ U64_BITS: Final = 64
 U128_BITS: Final = 128
 FIELD_BITS: Final = 254
 
-_MODULUS_TOP_BYTE: Final = MODULUS_BYTES[0]
-
 # ---- bytes and integers ---------------------------------------------------------------------
 
 
@@ -48,19 +46,8 @@ def int_from_field(field: bytes) -> int:
     return int.from_bytes(field, "big")
 
 
-def first_non_canonical(fields: bytes) -> int | None:
-    """Position of the first field that is not below the modulus in ``fields`` (n * 32 bytes), or None."""
-    # Fast path. If: no field starts with a byte as high as the modulus' first byte.
-    # Then: all are below it.  One C-speed pass instead of n comparisons.
-    tops = fields[::FIELD_BYTES]
-    if not tops or max(tops) < _MODULUS_TOP_BYTE:
-        return None
-    for position, top in enumerate(tops):
-        if top >= _MODULUS_TOP_BYTE:
-            start = position * FIELD_BYTES
-            if fields[start : start + FIELD_BYTES] >= MODULUS_BYTES:
-                return position
-    return None
+#: Position of the first of n joined fields that is not below the modulus, or None.
+first_non_canonical: Final = field_runs.first_non_canonical
 
 
 def split_fields(fields: bytes) -> tuple[bytes, ...]:

@@ -16,7 +16,7 @@ from fastnode.kernels import hash_threads, poseidon2
 from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.constants import SEPARATOR_BLOCK_HEADER_HASH
 from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD, field_from_int, first_non_canonical
-from fastnode.protocol.header import HEADER_BYTES, HEADER_FIELDS, BlockHeader, GasFees
+from fastnode.protocol.header import HEADER_BYTES, BlockHeader, GasFees
 
 SEPARATOR_PUBLIC_TX_HASH: Final = 1630108851
 SEPARATOR_PRIVATE_TX_HASH: Final = 1971680439
@@ -66,12 +66,11 @@ class PrivateLogBytes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TxData:
-    """A checked ``data`` buffer (layout: tx_layout.py) and the two hashes that follow from it."""
+    """A checked ``data`` buffer (layout: tx_layout.py) and its hash."""
 
     buffer: bytes
     is_public: bool
     pending_hash: hash_threads.PendingHash = field(repr=False, compare=False)
-    anchor_block_hash: bytes = field(repr=False)
 
     @classmethod
     def from_buffer(cls, buffer: bytes, path: str = "data") -> Self:
@@ -89,23 +88,25 @@ class TxData:
             raise DecodeError(f"{path}: {len(buffer)} bytes, a {kind} transaction has {expected}")
         buffer = bytes(buffer[:expected])
         plan = layout.PUBLIC_PLAN if public else layout.PRIVATE_PLAN
-        fields = plan.hashed_fields(buffer)
-        position = first_non_canonical(fields)
+        run = plan.run(buffer, _PUBLIC_SEPARATOR if public else _PRIVATE_SEPARATOR)
+        position = first_non_canonical(run)
         if position is not None:
-            offset = plan.offsets[position]
+            offset = plan.offsets[position - 1]
             name = layout.name_at(offset, public=public)
             raise DecodeError(f"{path}.{name}: the field at byte {offset} is not below the field modulus")
         if public:
             _check_calls(buffer, path)
-        # The long one first: it goes on beside the rest.
-        pending = hash_threads.start_hash((_PUBLIC_SEPARATOR if public else _PRIVATE_SEPARATOR) + fields)
-        anchor_block_hash = poseidon2.hash_fields(_HEADER_SEPARATOR + fields[: HEADER_FIELDS * FIELD_BYTES])
-        return cls(buffer, public, pending, anchor_block_hash)
+        return cls(buffer, public, hash_threads.start_hash(run))
 
     @property
     def tx_hash(self) -> bytes:
         """The transaction's own hash.  It takes milliseconds, and whoever asks before waits."""
         return self.pending_hash.result()
+
+    @property
+    def anchor_block_hash(self) -> bytes:
+        """Hash of :attr:`anchor_block_header`, worked out whenever it is asked for."""
+        return poseidon2.hash_fields(layout.ANCHOR_HEADER_PLAN.run(self.buffer, _HEADER_SEPARATOR))
 
     # ---- constants -----------------------------------------------------------------------
 

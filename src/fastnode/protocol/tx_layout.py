@@ -36,6 +36,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from fastnode.kernels import field_runs
 from fastnode.protocol.constants import (
     CONTRACT_CLASS_LOGS_PER_TX_MAX,
     L2_TO_L1_MESSAGES_PER_TX_MAX,
@@ -103,22 +104,16 @@ _CALL_REQUEST_WIDTHS: Final = (32, 32, 1, 32)
 class HashPlan:
     """How the hashed fields are cut out of a ``data`` buffer.
 
-    ``cuts`` are (padding, start, end): zero bytes to put in front, then a slice of the buffer.
-    Runs of whole fields are one cut, so a public transaction takes about 500 slices.
+    ``cuts`` take values out of the buffer and fill them up to fields; runs of whole fields are one cut.
     ``offsets`` holds the buffer offset of each hashed field, for error messages.
     """
 
-    cuts: tuple[tuple[bytes, int, int], ...]
+    cuts: field_runs.Cuts
     offsets: tuple[int, ...]
 
-    def hashed_fields(self, data: bytes) -> bytes:
-        """The fields of the hash, joined, without the separator."""
-        parts: list[bytes] = []
-        append = parts.append
-        for padding, start, end in self.cuts:
-            append(padding)
-            append(data[start:end])
-        return b"".join(parts)
+    def run(self, data: bytes, separator: bytes) -> bytes:
+        """What is hashed: the separator and the fields, joined."""
+        return self.cuts.join(data, separator)
 
 
 def _accumulated_widths(*, public: bool) -> tuple[int, ...]:
@@ -133,24 +128,26 @@ def _accumulated_widths(*, public: bool) -> tuple[int, ...]:
 
 def _plan(sections: tuple[tuple[int, tuple[int, ...]], ...]) -> HashPlan:
     """A plan from (start offset, widths of consecutive values) in the order of the hash."""
-    cuts: list[tuple[bytes, int, int]] = []
+    cuts: list[tuple[int, int, int]] = []
     offsets: list[int] = []
     for start, widths in sections:
         position = start
         for width in widths:
             offsets.append(position)
-            padding = bytes(FIELD_BYTES - width)
+            padding = FIELD_BYTES - width
             if not padding and cuts and cuts[-1][2] == position:
                 cuts[-1] = (cuts[-1][0], cuts[-1][1], position + width)
             else:
                 cuts.append((padding, position, position + width))
             position += width
-    return HashPlan(tuple(cuts), tuple(offsets))
+    return HashPlan(field_runs.Cuts(cuts), tuple(offsets))
 
 
 _CONSTANTS: Final = (ANCHOR_HEADER, _HEADER_WIDTHS + _CONTEXT_WIDTHS)
 _TAIL: Final = (GAS_USED, _TAIL_WIDTHS)
 
+#: Of the block whose state the transaction was proven against.
+ANCHOR_HEADER_PLAN: Final = _plan(((ANCHOR_HEADER, _HEADER_WIDTHS),))
 PRIVATE_PLAN: Final = _plan((_CONSTANTS, (ACCUMULATED, _accumulated_widths(public=False)), _TAIL))
 PUBLIC_PLAN: Final = _plan(
     (
@@ -164,6 +161,7 @@ PUBLIC_PLAN: Final = _plan(
 # The drawing above and the plans must not drift apart.
 assert PRIVATE_DATA_BYTES == 38557
 assert PUBLIC_DATA_BYTES == 82722
+assert len(ANCHOR_HEADER_PLAN.offsets) == HEADER_FIELDS
 assert len(PRIVATE_PLAN.offsets) == PRIVATE_HASH_FIELDS
 assert len(PUBLIC_PLAN.offsets) == PUBLIC_HASH_FIELDS
 assert ANCHOR_HEADER + HEADER_BYTES == CHAIN_ID
