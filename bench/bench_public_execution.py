@@ -8,7 +8,6 @@ method that does not exist, which is HTTP and JSON alone.  The server of the HTT
 
 from __future__ import annotations
 
-import http.client
 import itertools
 import os
 import queue
@@ -25,6 +24,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from bench.plain_client import PlainClient
 from bench.simulation_scenarios import SCENARIOS, different_txs, state_before
 
 from fastnode.kernels import poseidon2
@@ -37,7 +37,6 @@ from fastnode.public_execution.transaction import ExecutableTx
 NAMES = list(SCENARIOS)
 PER_ROUND = 100
 ROUNDS = 5
-PATIENCE_S = 60.0
 
 
 # ---- in process ---------------------------------------------------------------------------------
@@ -106,7 +105,7 @@ class Clients:
     """Keep-alive connections that post bodies, each as soon as its last one is answered."""
 
     def __init__(self, port: int, count: int) -> None:
-        self._connections = [http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S) for _ in range(count)]
+        self._connections = [PlainClient(port) for _ in range(count)]
 
     def send_all(self, bodies: list[bytes]) -> list[bytes]:
         work: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -114,10 +113,9 @@ class Clients:
             work.put(body)
         answers: list[bytes] = []
 
-        def run(connection: http.client.HTTPConnection) -> None:
+        def run(connection: PlainClient) -> None:
             while (body := work.get()) is not None:
-                connection.request("POST", "/", body, {"Content-Type": "application/json"})
-                answers.append(connection.getresponse().read())
+                answers.append(connection.post(body))
 
         threads = [threading.Thread(target=run, args=(connection,)) for connection in self._connections]
         for thread in threads:

@@ -19,6 +19,10 @@ import orjson
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench.plain_client import PlainClient
+
 MAKE_CHAIN = Path(__file__).parents[1] / "scripts" / "make-chain"
 BLOCKS = 1_000
 SHAPE = ["--blocks", str(BLOCKS), "--txs", "2", "--nullifiers", "4"]
@@ -31,29 +35,19 @@ READS = (("node_getPublicDataWitness", ["latest", "0x01"]), ("node_getBlock", ["
 
 
 class Client:
-    """One keep-alive connection; seconds and result of each call."""
+    """Seconds and result of each call."""
 
     def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=60)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._stream = self._socket.makefile("rb")
+        self._plain = PlainClient(port)
 
     def call(self, method: str, parameters: list[object]) -> tuple[float, object]:
         body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters})
-        head = b"POST / HTTP/1.1\r\nhost: node\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
         started = time.perf_counter()
-        self._socket.sendall(head % len(body) + body)
-        length = 0
-        while (line := self._stream.readline()) != b"\r\n":
-            name, _, value = line.partition(b":")
-            if name.lower() == b"content-length":
-                length = int(value)
-        answer = self._stream.read(length)
+        answer = self._plain.post(body)
         return time.perf_counter() - started, orjson.loads(answer).get("result")
 
     def close(self) -> None:
-        self._stream.close()
-        self._socket.close()
+        self._plain.close()
 
 
 @pytest.fixture(scope="module")
