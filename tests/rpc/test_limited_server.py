@@ -6,6 +6,7 @@ import hashlib
 import signal
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ import orjson
 import pytest
 from tests.conftest import PATIENCE_S, NodeProcess
 from tests.rpc.clock import Clock
-from tests.rpc.sockets import RIGHT, Connection, RunningServer, call, post, request
+from tests.rpc.sockets import QUICK, RIGHT, SMALL, Connection, RunningServer, call, post, request
 
 from fastnode import method_documentation
+from fastnode.rpc.limits import Limits
 from fastnode.rpc.provider_limits import REFUSAL_DELAY_S, ProviderLimits
 from fastnode.rpc.provider_rules import DEFAULT_COSTS, read_provider_rules
 
@@ -40,10 +42,10 @@ Limited = Callable[..., RunningServer]
 
 @pytest.fixture
 def limited(serve: Callable[..., RunningServer], clock: Clock, tmp_path: Path) -> Limited:
-    def start(text: str = RULES) -> RunningServer:
+    def start(text: str = RULES, limits: Limits = SMALL) -> RunningServer:
         file = tmp_path / "limits.toml"
         file.write_text(text.format(partner=hashlib.sha256(b"partner").hexdigest()))
-        running = serve()
+        running = serve(limits)
         running.server.set_provider_limits(ProviderLimits(read_provider_rules(file, METHODS), clock=clock))
         return running
 
@@ -218,9 +220,58 @@ def test_a_preflight_of_another_origin_gets_no_permission(connection: Connection
     assert (bad.status, ALLOW_ORIGIN in bad.headers) == (204, False)
 
 
+#: How a request line and a head begin that are not read to their end.
+UNREAD = {
+    413: "Content-Length: 10001\r\n\r\n",
+    431: "".join(f"X-{number}: 1\r\n" for number in range(25)),
+    400: "Host: other\r\nX: 1\r\n",
+}
+
+
+@pytest.mark.parametrize("status", UNREAD)
+def test_only_origins_of_the_list_may_read_why_a_request_was_not_read(running: RunningServer, status: int) -> None:
+    for line, allowed in (
+        ("Origin: https://wallet.example\r\n", "https://wallet.example"),
+        ("Origin: https://other.example\r\n", None),
+        ("Origin: https://wallet.example\r\nOrigin: https://other.example\r\n", None),
+        ("", None),
+    ):
+        with running.connect() as connection:
+            answer = connection.ask(f"POST / HTTP/1.1\r\nHost: node\r\n{line}{UNREAD[status]}".encode())
+            assert (answer.status, answer.headers.get(ALLOW_ORIGIN)) == (status, allowed), line
+
+
+def test_what_came_too_slowly_is_refused_to_the_origin_that_was_read(limited: Limited) -> None:
+    running = limited(limits=QUICK)
+    for head, allowed in (
+        ("Origin: https://wallet.example\r\nContent-Length: 9\r\n\r\n{", "https://wallet.example"),
+        ("Origin: https://wallet.exam", None),
+    ):
+        with running.connect() as connection:
+            answer = connection.ask(f"POST / HTTP/1.1\r\nHost: node\r\n{head}".encode())
+            assert (answer.status, answer.headers.get(ALLOW_ORIGIN)) == (408, allowed)
+
+
+def test_the_origin_of_a_request_is_not_that_of_what_follows(connection: Connection) -> None:
+    connection.send(post(call(), "Origin: https://wallet.example") + b"\0")
+    assert connection.read().headers[ALLOW_ORIGIN] == "https://wallet.example"
+    answer = connection.read()
+    assert (answer.status, ALLOW_ORIGIN in answer.headers) == (400, False)
+
+
+def test_a_connection_too_many_is_refused_to_every_origin(limited: Limited) -> None:
+    running = limited(limits=replace(SMALL, connections_max=1))
+    with running.connect() as first:
+        assert first.ask(post(call())).json == RIGHT
+        with running.connect() as second:
+            answer = second.read()
+            assert (answer.status, ALLOW_ORIGIN in answer.headers) == (503, False)
+
+
 def test_without_a_list_every_origin_may_read(limited: Limited) -> None:
     with limited("").connect() as connection:
         assert connection.ask(post(call(), "Origin: https://a.example")).headers[ALLOW_ORIGIN] == "*"
+        assert connection.ask(post(b" " * 10_001)).headers[ALLOW_ORIGIN] == "*"
 
 
 # ---- the node ----------------------------------------------------------------------------------------

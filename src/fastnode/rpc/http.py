@@ -188,7 +188,7 @@ class HttpConnection(asyncio.Protocol):
         refusal = self._owner.admit(self)
         if refusal is not None:
             self._transport = None
-            response = self._owner.application.on_refusal(HTTPStatus.SERVICE_UNAVAILABLE, refusal)
+            response = self._refuse(Refusal(HTTPStatus.SERVICE_UNAVAILABLE, refusal))
             transport.writelines(self._owner.writer.render(response, keep_alive=False, omit_body=False))
             transport.close()
             return
@@ -265,11 +265,14 @@ class HttpConnection(asyncio.Protocol):
         )
 
     def _take(self, item: Request | Refusal) -> None:
-        application = self._owner.application
         if isinstance(item, Refusal):
-            self._place(_Slot(None, application.on_refusal(item.status, item.reason)))
+            self._place(_Slot(None, self._refuse(item)))
             return
+        application = self._owner.application
         self._enter(item, application.on_request(item.method, item.target, item.headers, item.body))
+
+    def _refuse(self, refusal: Refusal) -> Response:
+        return self._owner.application.on_refusal(refusal.status, refusal.reason)
 
     def _enter(self, request: Request, answer: Response | Coroutine[Any, Any, Response]) -> None:
         """Put an answer, or the place of one that is not ready, behind those before it."""
@@ -301,8 +304,9 @@ class HttpConnection(asyncio.Protocol):
         if task.cancelled() or (error := task.exception()) is not None:
             if not task.cancelled():
                 logger.error("answering %s failed", slot.request and slot.request.target, exc_info=error)
+            origin = b"" if slot.request is None else slot.request.headers.get(b"origin", b"")
             reason = "the request could not be answered"
-            slot.response = self._owner.application.on_refusal(HTTPStatus.INTERNAL_SERVER_ERROR, reason)
+            slot.response = self._refuse(Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, reason, origin))
         else:
             slot.response = task.result()
         if self._transport is None:

@@ -23,10 +23,14 @@ class Request(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """A request that will not be read to its end: its answer is the last one on the connection."""
+    """A request that will not be read to its end: its answer is the last one on the connection.
+
+    ``origin`` is its Origin, if that was read; else empty.
+    """
 
     status: HTTPStatus
     reason: str
+    origin: bytes = b""
 
 
 class Response(NamedTuple):

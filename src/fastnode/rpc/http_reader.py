@@ -131,7 +131,9 @@ class RequestReader:
     def _end_with(self, refusal: Refusal) -> None:
         # Bytes after a request that closes the connection are not a second request to answer.
         if self.state is not ReadState.ENDED:
-            self.arrived.append(refusal)
+            # Between requests the headers are those of the one before.
+            origin = b"" if self.state is ReadState.IDLE else self._headers.get(b"origin", b"")
+            self.arrived.append(refusal._replace(origin=origin))
         self.state = ReadState.ENDED
         self.awaits_continue = False
 

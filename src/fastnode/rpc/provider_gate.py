@@ -64,6 +64,11 @@ class ProviderGate:
             return answer
         return _for_origin(answer, origin) if isinstance(answer, Response) else _for_origin_later(answer, origin)
 
+    def on_refusal(self, refusal: Refusal) -> Response:
+        """The answer to a request that is not read to its end, for the origin that asks as far as that is known."""
+        response = self.application.on_refusal(refusal.status, refusal.reason)
+        return _for_origin(response, self.limits.allowed_origin({b"origin": refusal.origin}))
+
     # ---- the fast path -----------------------------------------------------------------------
 
     def prepay(self, peer: str, data: bytes) -> tuple[Client, float] | None:
@@ -148,6 +153,9 @@ class LimitedConnection(FastConnection):
             client, cost = self._prepaid
             client.refund(cost)
             self._prepaid = None
+
+    def _refuse(self, refusal: Refusal) -> Response:
+        return self._gate.on_refusal(refusal)
 
     def _take(self, item: Request | Refusal) -> None:
         self._refund()
