@@ -143,13 +143,14 @@ class Contracts:
 def publish(journal: StateJournal, class_logs: Iterable[ContractClassLog], private_logs: Iterable[PrivateLog]) -> None:
     """Make known what logs of a transaction publish.  TxExecutionError for a class that is not what its id says.
 
-    An instance is taken as its log states it: whoever emits its nullifier has derived the address.
+    An instance is taken as its log states it: whoever emits its nullifier has derived the address.  A contract of the
+    protocol has no nullifier, and comes with the release.
     """
     for class_log in class_logs:
         if is_class_published(class_log):
             _publish_class(journal, class_log)
     for log in private_logs:
-        if log.fields[0] == INSTANCE_PUBLISHED_TAG:
+        if log.fields[0] == INSTANCE_PUBLISHED_TAG and not _is_protocol_address(log.fields[1]):
             contract = PublishedContract(log.fields[4], log.fields[14], log.fields[5])
             journal.add_contract(log.fields[1], contract)
 
