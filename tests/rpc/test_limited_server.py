@@ -303,18 +303,19 @@ def test_a_client_is_told_of_the_methods_that_it_may_call(
     file.write_text(DISCOVERY_RULES)
     node = start_node("--chain-file", short_chain, "--rpc-limits", file).wait_until_serving()
 
-    def hidden_from(*lines: str) -> set[str]:
-        discover = b'{"jsonrpc":"2.0","id":1,"method":"rpc.discover","params":[]}'
+    discover = b'{"jsonrpc":"2.0","id":1,"method":"rpc.discover","params":[]}'
+
+    def hidden_from(*lines: str, body: bytes = discover) -> set[str]:
         with Connection(node.port) as connection:
-            one = connection.ask(post(discover, *lines)).json["result"]
-            assert connection.ask(post(batch(discover), *lines)).json[0]["result"] == one
-        return everything - {method["name"] for method in one["methods"]}
+            answer = connection.ask(post(body, *lines)).json
+        (one,) = answer if isinstance(answer, list) else [answer]
+        return everything - {method["name"] for method in one["result"]["methods"]}
 
     names = {method.name for method in method_documentation.all_methods()}
     everything = {name for name in names if not name.startswith("nodeAdmin_")}
-    for _ in range(2):
-        assert hidden_from() == {"node_sendTx", "node_isValidTx"}
-        assert hidden_from(KEY) == {"node_sendTx", "node_isValidTx", "node_getL2Tips"}
+    for body in (discover, batch(discover), discover):
+        assert hidden_from(body=body) == {"node_sendTx", "node_isValidTx"}
+        assert hidden_from(KEY, body=body) == {"node_sendTx", "node_isValidTx", "node_getL2Tips"}
     file.write_text("")
     node.process.send_signal(signal.SIGHUP)
     deadline = time.monotonic() + PATIENCE_S
