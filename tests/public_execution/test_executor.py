@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
+from tests._ext.avm_programs import assemble, put
 from tests.mempool.recorded import hashes, recorded_tx, recordings
 from tests.public_execution.made import ENDLESS_LOOP, tx_running
 from tests.public_execution.memory_state import MemoryState
 from tests.public_execution.test_simulation import RECORDED_FEES, RECORDED_TIMESTAMP
 
+from fastnode._twins.avm_instructions import FF, U32, U64
 from fastnode.errors import DecodeError, ExecutionCancelled, TxExecutionError
 from fastnode.kernels import avm
 from fastnode.protocol import tx_layout as layout
-from fastnode.protocol.header import GlobalVariables
+from fastnode.protocol.fields import ZERO_FIELD, field_from_int
+from fastnode.protocol.header import GasFees, GlobalVariables
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_data import Gas, TxData
 from fastnode.public_execution.block import BlockLimits, execute_block
 from fastnode.public_execution.contracts import ProgramCache
 from fastnode.public_execution.executor import BlockExecutor
 from fastnode.public_execution.state import ViewState
-from fastnode.public_execution.transaction import ExecutableTx
+from fastnode.public_execution.transaction import ExecutableTx, PrivateEffects
 from fastnode.rpc.view import View
 
 BLOCK = GlobalVariables(31337, 3658137161, 107, 0xA04, RECORDED_TIMESTAMP, bytes(20), bytes(32), RECORDED_FEES)
@@ -103,6 +107,43 @@ def test_a_tx_that_takes_too_long_is_no_reason_to_drop_it(view: View) -> None:
     (left_out,) = outcome.left_out
     assert "takes longer" in left_out.reason
     assert not left_out.is_final
+
+
+def free_block() -> BlockExecutor:
+    """A block that charges nothing, on an empty state."""
+    return BlockExecutor(MemoryState(), replace(BLOCK, gas_fees=GasFees(0, 0)), programs=ProgramCache())
+
+
+def publisher_and_caller(program: bytes) -> tuple[ExecutableTx, ExecutableTx]:
+    """One without public calls that publishes a contract, and one that calls it."""
+    both = ExecutableTx.of(tx_running(program))
+    publisher = replace(both, app_calls=())
+    caller = replace(both, setup=PrivateEffects(nullifiers=(field_from_int(0xF125701),)))
+    return publisher, caller
+
+
+def test_a_contract_of_an_earlier_tx_can_be_called() -> None:
+    publisher, caller = publisher_and_caller(put(1, U32, 1) + assemble("RETURN", 1, 2))
+    assert free_block().execute(caller).failure is not None
+    executor = free_block()
+    executor.execute(publisher)
+    executed = executor.execute(caller)
+    assert executed.failure is None
+    assert executed.app_outputs == (ZERO_FIELD,)
+
+
+def test_notes_of_each_tx_have_64_leaves_of_their_own() -> None:
+    """The program looks for the first note of the earlier transaction, its own one, and one place further."""
+    first, second = field_from_int(5001), field_from_int(5002)
+    program = b""
+    for cell, (note, leaf) in enumerate([(first, 0), (second, 64), (second, 65)]):
+        program += put(10, FF, int.from_bytes(note, "big")) + put(11, U64, leaf)
+        program += assemble("NOTEHASHEXISTS", 10, 11, 20 + cell)
+    publisher, caller = publisher_and_caller(program + put(1, U32, 3) + assemble("RETURN", 1, 20))
+    executor = free_block()
+    executor.execute(replace(publisher, setup=publisher.setup._replace(note_hashes=(first,))))
+    executed = executor.execute(replace(caller, setup=caller.setup._replace(note_hashes=(second,))))
+    assert executed.app_outputs == (field_from_int(1) * 2 + ZERO_FIELD,)
 
 
 # ---- one transaction ----------------------------------------------------------------------------
