@@ -56,7 +56,7 @@ a flag names it. These methods have none:
 
 #: Methods without an example, and why.
 WITHOUT_EXAMPLE: Final = {
-    "node_sendTx": "a transaction has 190 kB",
+    "node_sendTx": "a transaction has 190 kB; [getting started](getting-started.md#send-a-transaction) sends one",
     "node_isValidTx": "as `node_sendTx`",
     "node_simulatePublicCalls": "as `node_sendTx`",
     "fastnode_getGenesis": "the genesis record has 66 kB",
