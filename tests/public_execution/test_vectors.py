@@ -5,27 +5,29 @@ from __future__ import annotations
 import pytest
 from tests.public_execution.vectors import expected, globals_of, load, outcome, scenario, state_of, tx_of
 
-NAMES = (
-    "calls",
-    "classes",
-    "compute",
-    "deploy",
-    "fuzz",
-    "gadgets",
-    "limits",
-    "misc",
-    "state",
-    "txfuzz",
-    "txs",
-)
-#: The sweeps call every public function of the reference's contracts.
-SCENARIOS = ("scen_amm", "scen_bulk", "scen_token", "sweep_contracts", "sweep_test_contracts")
+#: How many vectors each file has.
+COUNTS = {
+    "calls": 102,
+    "classes": 6,
+    "compute": 280,
+    "deploy": 2,
+    "fuzz": 2000,
+    "gadgets": 119,
+    "limits": 11,
+    "misc": 97,
+    "state": 206,
+    "txfuzz": 450,
+    "txs": 68,
+}
+#: How many transactions each scenario has.  The sweeps call every public function of the reference's contracts.
+SCENARIOS = {"scen_amm": 8, "scen_bulk": 1, "scen_token": 8, "sweep_contracts": 504, "sweep_test_contracts": 663}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", COUNTS)
 def test_every_vector_has_the_outcome_of_the_reference(name: str) -> None:
     content = load(name)
     defaults = content["defaults"]
+    assert len(content["vectors"]) == COUNTS[name]
     for vector in content["vectors"]:
         block = globals_of({**defaults["globals"], **vector.get("globals", {})})
         found = outcome(
@@ -40,5 +42,8 @@ def test_every_vector_has_the_outcome_of_the_reference(name: str) -> None:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_every_tx_of_a_scenario_has_the_outcome_of_the_reference(name: str) -> None:
+    count = 0
     for label, found, wanted in scenario(name):
         assert found == wanted, label
+        count += 1
+    assert count == SCENARIOS[name]
