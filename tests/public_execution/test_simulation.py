@@ -10,10 +10,12 @@ from typing import Any
 
 import orjson
 import pytest
+from tests._ext.avm_programs import assemble, put
 from tests.mempool.recorded import hashes, recorded_tx, recordings
 from tests.public_execution.made import ENDLESS_LOOP, tx_running
 from tests.public_execution.recorded_simulations import recorded_simulations
 
+from fastnode._twins.avm_instructions import U8, U32
 from fastnode.errors import DecodeError, ExecutionCancelled, RpcError, ServerError, TxExecutionError
 from fastnode.kernels import USING_TWINS
 from fastnode.mempool.clock import SlotClock
@@ -135,6 +137,17 @@ def test_a_program_that_fills_memory_is_given_up(view: View, monkeypatch: pytest
     program = bytes.fromhex("29000000" + "04" + "00040000" + "29000001" + "04" + "00000000" + "1f00000000010010")
     with pytest.raises(ServerError, match="more than the 1048576 bytes of memory"):
         simulator(view).simulate(tx_running(program), view, skip_fee_enforcement=True)
+
+
+def test_debug_logs_of_a_transaction_share_the_cells_they_may_read(view: View) -> None:
+    """Each log reads three fields, and two cells for itself."""
+    log = assemble("DEBUGLOG", 1, 5, 5, 2, 0)
+    program = put(1, U8, 3) + put(2, U32, 3) + put(3, U32, 0) + log + log + assemble("RETURN", 3, 4)
+    tx = tx_running(program, calls=2)
+    answer = simulator(view, debug_log_memory_reads_max=20).simulate(tx, view, skip_fee_enforcement=True)
+    assert len(orjson.loads(answer)["debugLogs"]) == 4
+    with pytest.raises(ServerError, match=r"Max debug log memory reads exceeded: 20 > 19$"):
+        simulator(view, debug_log_memory_reads_max=19).simulate(tx, view, skip_fee_enforcement=True)
 
 
 def test_running_simulations_end_when_the_simulator_closes(view: View) -> None:
