@@ -213,6 +213,24 @@ def test_gas_that_is_not_used_is_left(avm: ModuleType) -> None:
 
 
 @every
+def test_going_into_an_internal_call_and_back_costs_two_jumps(avm: ModuleType) -> None:
+    ending = returning(0, 0)
+    outcome = run(avm, assemble("INTERNALCALL", 5 + len(ending)) + ending + assemble("INTERNALRETURN"), l2_gas=1000)
+    assert outcome.l2_gas_left == 1000 - 9 - 9 - 27 - 9
+
+
+@every
+def test_a_radix_that_cannot_be_costs_32_limbs(avm: ModuleType) -> None:
+    """It halts in any case; its price shows when there is less gas."""
+    program = put(1, FF, 0) + put(2, U32, 257) + put(3, U32, 0) + put(4, U1, 0) + assemble("TORADIXBE", 1, 2, 3, 4, 50)
+    price = 24 + 3 * 32
+    halted = run(avm, program, l2_gas=4 * 27 + price, l2_gas_limit=4 * 27 + price)
+    assert halted.message == "ToRadixBe gadget failed: ToRadix Exception: Invalid parameters for ToRadix"
+    short = run(avm, program, l2_gas=4 * 27 + price - 1, l2_gas_limit=4 * 27 + price - 1)
+    assert short.message.startswith(f"Out of gas: total L2 used {4 * 27 + price} of {4 * 27 + price - 1}")
+
+
+@every
 def test_a_nested_call_takes_no_more_gas_than_there_is(avm: ModuleType) -> None:
     program = calling(OTHER) + assemble("SUCCESSCOPY", 5) + returning(5, 1)
     halted = run(avm, program, b"")
@@ -240,6 +258,16 @@ def test_data_of_a_callee_stays_readable_until_the_next_call(avm: ModuleType) ->
     assert values(run(avm, kept, callee)) == [11, 12]
     replaced = calling(OTHER) + calling(missing, l2_gas=0) + copy + returning(50, 2)
     assert values(run(avm, replaced, callee)) == [0, 0]
+
+
+@every
+def test_a_log_may_end_where_memory_ends(avm: ModuleType) -> None:
+    program = put(1, U32, 3) + put(2, U32, END - 3) + assemble("EMITPUBLICLOG", 1, 2, mode=4) + returning(0, 0)
+    world = world_of(avm, program)
+    assert execute(machine_for(avm, world)).success
+    assert world.effects.logs == [(ADDRESS, bytes(96))]
+    beyond = put(1, U32, 3) + put(2, U32, END - 2) + assemble("EMITPUBLICLOG", 1, 2, mode=4)
+    assert run(avm, beyond).message.endswith("Memory out of bounds")
 
 
 @every
