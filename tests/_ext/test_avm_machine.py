@@ -112,13 +112,24 @@ def test_an_execution_past_its_deadline_is_given_up(avm: ModuleType) -> None:
 
 
 @pytest.mark.skipif(USING_TWINS, reason="the twin looks at the time between instructions only")
-def test_large_copies_count_as_the_work_they_are() -> None:
+@pytest.mark.parametrize(
+    "large",
+    [
+        pytest.param(assemble("CALLDATACOPY", 1, 2, 50), id="copies"),
+        pytest.param(assemble("TORADIXBE", 3, 4, 1, 5, 50), id="digits"),
+    ],
+)
+def test_instructions_with_millions_of_cells_count_as_the_work_they_are(large: bytes) -> None:
     """A thousand of them would take half a minute."""
-    setup = put(1, U32, 4_000_000) + put(2, U32, 0)
-    copies = assemble("CALLDATACOPY", 1, 2, 3) + assemble("JUMP", len(setup))
+    setup = put(1, U32, 4_000_000) + put(2, U32, 0) + put(3, FF, 7) + put(4, U32, 2) + put(5, U1, 1)
     started = time.monotonic()
     with pytest.raises(ExecutionTimeExceeded):
-        run(kernel, setup + copies, options={"deadline": started + 0.05}, l2_gas=END - 1)
+        run(
+            kernel,
+            setup + large + assemble("JUMP", len(setup)),
+            options={"deadline": started + 0.05},
+            l2_gas=END - 1,
+        )
     assert time.monotonic() - started < 5
 
 
