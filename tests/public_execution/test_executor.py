@@ -73,12 +73,16 @@ def test_a_tx_that_is_left_out_changes_nothing_for_those_after_it(view: View) ->
 
 
 def test_a_tx_that_asks_for_more_gas_than_is_left_is_kept_for_another_block(view: View) -> None:
-    limits = TRANSFER.data.gas_limits
-    outcome = execute_block(view, BLOCK, [TRANSFER, LOGS], limits=BlockLimits(gas=limits))
-    assert [tx for tx, _ in outcome.included] == [TRANSFER]
-    (left_out,) = outcome.left_out
-    assert (left_out.tx, left_out.is_final) == (LOGS, False)
-    assert execute_block(view, BLOCK, [LOGS], limits=BlockLimits(gas=Gas(limits.da_gas, 0))).included == []
+    ((_, first),) = execute_block(view, BLOCK, [TRANSFER]).included
+    asked = LOGS.data.gas_limits
+    da_gas, l2_gas = first.gas.billed.da_gas + asked.da_gas, first.gas.billed.l2_gas + asked.l2_gas
+    for too_little in (Gas(da_gas - 1, l2_gas), Gas(da_gas, l2_gas - 1)):
+        outcome = execute_block(view, BLOCK, [TRANSFER, LOGS], limits=BlockLimits(gas=too_little))
+        assert [tx for tx, _ in outcome.included] == [TRANSFER]
+        (left_out,) = outcome.left_out
+        assert (left_out.tx, left_out.is_final) == (LOGS, False)
+        assert left_out.reason == "The block has not enough gas left"
+    assert execute_block(view, BLOCK, [TRANSFER, LOGS], limits=BlockLimits(gas=Gas(da_gas, l2_gas))).left_out == []
 
 
 def test_a_tx_whose_effect_has_no_room_in_the_blobs_leaves_it_to_the_next(view: View) -> None:
@@ -97,7 +101,8 @@ def test_a_tx_whose_effect_has_no_room_in_the_blobs_leaves_it_to_the_next(view: 
 def test_no_tx_is_begun_when_the_time_is_over(view: View) -> None:
     outcome = execute_block(view, BLOCK, [TRANSFER], limits=BlockLimits(deadline=time.monotonic()))
     assert outcome.included == []
-    assert outcome.left_out[0].is_final is False
+    (left_out,) = outcome.left_out
+    assert (left_out.reason, left_out.is_final) == ("The block's time is over", False)
 
 
 def test_a_tx_that_takes_too_long_is_no_reason_to_drop_it(view: View) -> None:
