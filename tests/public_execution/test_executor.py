@@ -29,6 +29,8 @@ from fastnode.rpc.view import View
 
 BLOCK = GlobalVariables(31337, 3658137161, 107, 0xA04, RECORDED_TIMESTAMP, bytes(20), bytes(32), RECORDED_FEES)
 
+FREE_BLOCK = replace(BLOCK, gas_fees=GasFees(0, 0))
+
 
 def labelled(*labels: str) -> list[Tx]:
     by_label = {recordings()[tx_hash]["label"]: tx_hash for tx_hash in hashes("fresh")}
@@ -114,9 +116,18 @@ def test_a_tx_that_takes_too_long_is_no_reason_to_drop_it(view: View) -> None:
     assert not left_out.is_final
 
 
+def test_messages_of_the_checkpoint_are_there_before_the_first_tx(view: View) -> None:
+    message, index = field_from_int(6001), ViewState(view).message_count
+    program = put(10, FF, 6001) + put(11, U64, index + 1) + assemble("L1TOL2MSGEXISTS", 10, 11, 12)
+    tx = tx_running(program + put(1, U32, 1) + assemble("RETURN", 1, 12))
+    for messages, found in (([ZERO_FIELD, message], 1), ([message], 0), ([], 0)):
+        outcome = execute_block(view, FREE_BLOCK, [tx], l1_to_l2_messages=messages)
+        assert outcome.included[0][1].app_outputs == (field_from_int(found),)
+
+
 def free_block() -> BlockExecutor:
     """A block that charges nothing, on an empty state."""
-    return BlockExecutor(MemoryState(), replace(BLOCK, gas_fees=GasFees(0, 0)), programs=ProgramCache())
+    return BlockExecutor(MemoryState(), FREE_BLOCK, programs=ProgramCache())
 
 
 def publisher_and_caller(program: bytes) -> tuple[ExecutableTx, ExecutableTx]:
