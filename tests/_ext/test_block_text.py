@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastnode._twins import block_text as twin
-from fastnode.archiver.layout import effect_key
+from fastnode.archiver.layout import block_key, effect_key
 from fastnode.archiver.records import BlockInfo, StoredBlock
 from fastnode.kernels import block_text as kernel
 from fastnode.rpc import chain_records as records
@@ -39,14 +39,14 @@ def test_a_block_is_the_one_of_its_values(
     info = BlockInfo(number, block_hash, root, checkpoint, index, slot, timestamp, len(effects))
     block = StoredBlock(info, header, archive)
     chain: Any = Chain(number, effects)
-    record = block.encode()
+    record = chain.values[block_key(number)] = block.encode()
     for module in MODULES:
         assert module.header(record) == header
-        assert module.block(module.RELEASE, number, record, chain.values.get) == records.release_block(chain, block)
-        assert module.block(module.JOINT, number, record, chain.values.get) == records.joint_block(chain, block)
+        assert module.block(module.RELEASE, number, chain.values.get) == records.release_block(chain, block)
+        assert module.block(module.JOINT, number, chain.values.get) == records.joint_block(chain, block)
         development = records.development_block(chain, block, frozenset(), None)
-        assert module.block(module.DEVELOPMENT, number, record, chain.values.get) == development
-        assert module.block(module.DATA, number, record, chain.values.get) == records.block_data(block)
+        assert module.block(module.DEVELOPMENT, number, chain.values.get) == development
+        assert module.block(module.DATA, number, chain.values.get) == records.block_data(block)
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -57,8 +57,10 @@ def test_what_does_not_fit_is_refused(module: Any) -> None:
         with pytest.raises(ValueError, match="block record"):
             module.header(damaged)
         with pytest.raises(ValueError, match="block record"):
-            module.block(module.RELEASE, 7, damaged, {}.get)
+            module.block(module.RELEASE, 7, {block_key(7): damaged}.get)
     with pytest.raises(ValueError, match="form"):
-        module.block(4, 7, record, {}.get)
+        module.block(4, 7, {block_key(7): record}.get)
+    with pytest.raises(LookupError, match="no block 7"):
+        module.block(module.RELEASE, 7, {block_key(6): record}.get)
     with pytest.raises(LookupError, match="effect 0 of block 7"):
-        module.block(module.RELEASE, 7, record, {}.get)
+        module.block(module.RELEASE, 7, {block_key(7): record}.get)

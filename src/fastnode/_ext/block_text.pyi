@@ -19,8 +19,8 @@ EMPTY_ARCHIVE: bytes
 def header(record: bytes) -> bytes:
     """BlockHeader.  ValueError for what is no record."""
 
-def block(form: int, number: int, record: bytes, get: Callable[[bytes], bytes | None]) -> bytes:
+def block(form: int, number: int, get: Callable[[bytes], bytes | None]) -> bytes:
     """A block in one of the forms; ``get`` reads the chain database.
 
-    ValueError for what is no record or form; LookupError if an effect is not there.
+    ValueError for what is no record or form; LookupError if the record or an effect is not there.
     """

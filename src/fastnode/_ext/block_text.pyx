@@ -15,12 +15,13 @@ cdef enum:
     HEADER_LENGTH = 88
     HEAD_BYTES = 92
     HASH_BYTES = 32
-    # The key of a transaction's effect: a letter and two numbers.
-    EFFECT_KEY_BYTES = 9
+    # Keys: of a block's record a letter and a number, of a transaction's effect another one and two numbers.
+    BLOCK_LETTER = 98
+    BLOCK_KEY_BYTES = 5
     EFFECT_LETTER = 101
-    # Texts around the parts of a block, with room to spare.
-    TEXT_BYTES_MAX = 512
-    EMPTY_ARCHIVE_BYTES = 103
+    EFFECT_KEY_BYTES = 9
+    # What stands behind the stored parts, with room to spare.
+    END_BYTES_MAX = 256
 
 RELEASE = 0
 JOINT = 1
@@ -37,54 +38,86 @@ EMPTY_ARCHIVE = b'{"root":"0x' + b"0" * 64 + b'","nextAvailableLeafIndex":0}'
 cdef bytes EMPTY_ARCHIVE_TEXT = EMPTY_ARCHIVE
 
 
+# A text that lives as long as what it is a part of.
+cdef struct Part:
+    const uint8_t *start
+    Py_ssize_t length
+
+
 def header(bytes record not None):
-    cdef Py_ssize_t length = _header_length(record)
-    return PyBytes_FromStringAndSize(PyBytes_AS_STRING(record) + HEAD_BYTES, length)
+    cdef Part json = _header(record)
+    return PyBytes_FromStringAndSize(<const char *>json.start, json.length)
 
 
-def block(int form, uint32_t number, bytes record not None, get):
-    cdef const uint8_t *head = <const uint8_t *>PyBytes_AS_STRING(record)
-    cdef const uint8_t *header = head + HEAD_BYTES
-    cdef Py_ssize_t header_length = _header_length(record)
-    cdef const uint8_t *archive = header + header_length
-    cdef Py_ssize_t archive_length = PyBytes_GET_SIZE(record) - HEAD_BYTES - header_length
-    cdef Py_ssize_t length = TEXT_BYTES_MAX + header_length + archive_length + EMPTY_ARCHIVE_BYTES
-    cdef list effects = None
-    cdef bytes effect
-    cdef bytes text
-    cdef uint8_t *start
-    cdef uint8_t *at
+def block(int form, uint32_t number, get):
+    cdef bytes record = get(_block_key(number))
+    cdef const uint8_t *head
+    cdef Part json
+    cdef Part archive
+    cdef uint8_t[END_BYTES_MAX] end
+    cdef Py_ssize_t end_length
     if not C_RELEASE <= form <= C_DATA:
         raise ValueError(f"form {form} of a block")
-    if form == C_RELEASE or form == C_JOINT:
-        effects = _effects(number, read_number(head + TX_COUNT, 4), get)
-        for effect in effects:
-            length += PyBytes_GET_SIZE(effect) + 1
-    text = PyBytes_FromStringAndSize(NULL, length)
-    start = <uint8_t *>PyBytes_AS_STRING(text)
-    if effects is None:
-        at = text_put(start, b'{"header":', 10)
-        at = text_put(at, header, header_length)
-        at = text_put(at, b',"archive":', 11)
-        at = text_put(at, archive, archive_length)
-        at = text_put(at, b',"blockHash":"0x', 16) if form == C_DATA else text_put(at, b',"hash":"0x', 11)
+    if record is None:
+        raise LookupError(f"no block {number}")
+    json = _header(record)
+    archive.start = json.start + json.length
+    archive.length = PyBytes_GET_SIZE(record) - HEAD_BYTES - json.length
+    head = <const uint8_t *>PyBytes_AS_STRING(record)
+    end_length = _end(end, form, number, head) - end
+    if form == C_DEVELOPMENT or form == C_DATA:
+        return _without_body(json, archive, end, end_length)
+    if number == 0:
+        archive.start = <const uint8_t *>PyBytes_AS_STRING(EMPTY_ARCHIVE_TEXT)
+        archive.length = PyBytes_GET_SIZE(EMPTY_ARCHIVE_TEXT)
+    return _with_body(json, archive, _effects(number, read_number(head + TX_COUNT, 4), get), end, end_length)
+
+
+cdef bytes _with_body(Part json, Part archive, list effects, const uint8_t *end, Py_ssize_t end_length):
+    cdef Py_ssize_t length = 11 + archive.length + 10 + json.length + 22 + 2 + end_length
+    cdef Py_ssize_t index
+    cdef bytes effect
+    cdef bytes text
+    cdef uint8_t *at
+    for effect in effects:
+        length += PyBytes_GET_SIZE(effect)
+    text = PyBytes_FromStringAndSize(NULL, length + max(len(effects) - 1, 0))
+    at = <uint8_t *>PyBytes_AS_STRING(text)
+    at = text_put(at, b'{"archive":', 11)
+    at = text_put(at, archive.start, archive.length)
+    at = text_put(at, b',"header":', 10)
+    at = text_put(at, json.start, json.length)
+    at = text_put(at, b',"body":{"txEffects":[', 22)
+    for index in range(len(effects)):
+        if index:
+            at = text_put(at, b",", 1)
+        effect = <bytes>effects[index]
+        at = text_put(at, PyBytes_AS_STRING(effect), PyBytes_GET_SIZE(effect))
+    at = text_put(at, b"]}", 2)
+    text_put(at, end, end_length)
+    return text
+
+
+cdef bytes _without_body(Part json, Part archive, const uint8_t *end, Py_ssize_t end_length):
+    cdef bytes text = PyBytes_FromStringAndSize(NULL, 10 + json.length + 11 + archive.length + end_length)
+    cdef uint8_t *at = <uint8_t *>PyBytes_AS_STRING(text)
+    at = text_put(at, b'{"header":', 10)
+    at = text_put(at, json.start, json.length)
+    at = text_put(at, b',"archive":', 11)
+    at = text_put(at, archive.start, archive.length)
+    text_put(at, end, end_length)
+    return text
+
+
+cdef uint8_t *_end(uint8_t *at, int form, uint32_t number, const uint8_t *head) noexcept:
+    """What a block knows of itself and of its checkpoint, and the bracket."""
+    if form == C_DEVELOPMENT:
+        at = text_put(at, b',"hash":"0x', 11)
+    elif form == C_DATA:
+        at = text_put(at, b',"blockHash":"0x', 16)
+    if form == C_DEVELOPMENT or form == C_DATA:
         at = text_put_hex(at, head + HASH, HASH_BYTES)
         at = text_put(at, b'"', 1)
-    else:
-        at = text_put(start, b'{"archive":', 11)
-        if number:
-            at = text_put(at, archive, archive_length)
-        else:
-            at = text_put(at, PyBytes_AS_STRING(EMPTY_ARCHIVE_TEXT), PyBytes_GET_SIZE(EMPTY_ARCHIVE_TEXT))
-        at = text_put(at, b',"header":', 10)
-        at = text_put(at, header, header_length)
-        at = text_put(at, b',"body":{"txEffects":[', 22)
-        for effect in effects:
-            at = text_put(at, PyBytes_AS_STRING(effect), PyBytes_GET_SIZE(effect))
-            at = text_put(at, b",", 1)
-        if effects:
-            at -= 1
-        at = text_put(at, b"]}", 2)
     at = text_put(at, b',"checkpointNumber":', 20)
     at = text_put_number(at, read_number(head + CHECKPOINT_NUMBER, 4))
     at = text_put(at, b',"indexWithinCheckpoint":', 25)
@@ -96,35 +129,44 @@ def block(int form, uint32_t number, bytes record not None, get):
     if form == C_JOINT or form == C_DEVELOPMENT:
         at = text_put(at, b',"number":', 10)
         at = text_put_number(at, number)
-    at = text_put(at, b"}", 1)
-    return PyBytes_FromStringAndSize(<const char *>start, at - start)
+    return text_put(at, b"}", 1)
 
 
-cdef Py_ssize_t _header_length(bytes record) except -1:
+cdef Part _header(bytes record) except *:
     cdef Py_ssize_t size = PyBytes_GET_SIZE(record)
-    cdef Py_ssize_t length
+    cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(record)
+    cdef Part json
     if size < HEAD_BYTES:
         raise ValueError(f"a block record of {size} bytes")
-    length = read_number(<const uint8_t *>PyBytes_AS_STRING(record) + HEADER_LENGTH, 4)
-    if length > size - HEAD_BYTES:
-        raise ValueError(f"a block record of {size} bytes with a header of {length}")
-    return length
+    json.start = start + HEAD_BYTES
+    json.length = read_number(start + HEADER_LENGTH, 4)
+    if json.length > size - HEAD_BYTES:
+        raise ValueError(f"a block record of {size} bytes with a header of {json.length}")
+    return json
 
 
 cdef list _effects(uint32_t number, uint32_t count, get):
     cdef list effects = []
     cdef uint32_t index
-    cdef bytes key
     cdef bytes effect
-    cdef uint8_t *at
     for index in range(count):
-        key = PyBytes_FromStringAndSize(NULL, EFFECT_KEY_BYTES)
-        at = <uint8_t *>PyBytes_AS_STRING(key)
-        at[0] = EFFECT_LETTER
-        write_number(at + 1, number, 4)
-        write_number(at + 5, index, 4)
-        effect = get(key)
+        effect = get(_effect_key(number, index))
         if effect is None:
             raise LookupError(f"no effect {index} of block {number}")
         effects.append(effect)
     return effects
+
+
+cdef bytes _block_key(uint32_t number):
+    cdef uint8_t[BLOCK_KEY_BYTES] key
+    key[0] = BLOCK_LETTER
+    write_number(key + 1, number, 4)
+    return PyBytes_FromStringAndSize(<const char *>key, BLOCK_KEY_BYTES)
+
+
+cdef bytes _effect_key(uint32_t number, uint32_t index):
+    cdef uint8_t[EFFECT_KEY_BYTES] key
+    key[0] = EFFECT_LETTER
+    write_number(key + 1, number, 4)
+    write_number(key + 5, index, 4)
+    return PyBytes_FromStringAndSize(<const char *>key, EFFECT_KEY_BYTES)

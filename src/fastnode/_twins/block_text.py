@@ -20,6 +20,7 @@ EMPTY_ARCHIVE: Final = b'{"root":"0x' + b"0" * 64 + b'","nextAvailableLeafIndex"
 
 #: Hash, archive root, checkpoint, index in it, slot, timestamp, transactions, length of the header.
 _HEAD: Final = struct.Struct(">32s32sIIIQII")
+_BLOCK_KEY: Final = struct.Struct(">cI")
 _EFFECT_KEY: Final = struct.Struct(">cII")
 
 
@@ -27,7 +28,10 @@ def header(record: bytes) -> bytes:
     return _parts(record)[0]
 
 
-def block(form: int, number: int, record: bytes, get: Callable[[bytes], bytes | None]) -> bytes:
+def block(form: int, number: int, get: Callable[[bytes], bytes | None]) -> bytes:
+    record = get(_BLOCK_KEY.pack(b"b", number))
+    if record is None:
+        raise LookupError(f"no block {number}")
     header_json, archive_json = _parts(record)
     block_hash, _, checkpoint, index, _, _, tx_count, _ = _HEAD.unpack_from(record)
     hash_text = block_hash.hex().encode()

@@ -222,11 +222,11 @@ class ChainView:
     def block_json(self, number: int, form: int) -> bytes | None:
         """A block in a form of the kernel ``block_text``, spliced from what is stored.
 
-        LookupError if the database lacks a transaction.
+        LookupError if the database lacks a part of it.
         """
         if not 0 <= number <= self._tip:
             return None
-        return block_text.block(form, number, self._required(layout.block_key(number)), self._get)
+        return block_text.block(form, number, self._get)
 
     def archive_json(self, number: int) -> bytes | None:
         """AppendOnlyTreeSnapshot of the archive after this block; block 0: the genesis root and size 1."""
