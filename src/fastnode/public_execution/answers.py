@@ -57,9 +57,13 @@ def revert_reason_json(executed: ExecutedTx) -> dict[str, Any]:
 def _places_json(pcs: array[int]) -> str:
     """Where a call failed.  A program that calls itself leaves millions of places, and what is made of all of them in
     one go holds up every other thread: hence in pieces."""
-    pieces = (pcs[start : start + _PLACES_AT_ONCE] for start in range(0, len(pcs), _PLACES_AT_ONCE))
-    places = '","'.join(['","'.join(map("0.{}".format, piece)) for piece in pieces])
-    return f'["{places}"]' if places else "[]"
+    texts: dict[int, str] = {}  # they are mostly the same few
+    pieces = []
+    for start in range(0, len(pcs), _PLACES_AT_ONCE):
+        piece = pcs[start : start + _PLACES_AT_ONCE]
+        texts.update((pc, f"0.{pc}") for pc in set(piece).difference(texts))
+        pieces.append('","'.join([texts[pc] for pc in piece]))
+    return '["' + '","'.join(pieces) + '"]' if pieces else "[]"
 
 
 def _frame(record: CallRecord) -> dict[str, str]:

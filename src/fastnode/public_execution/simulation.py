@@ -155,7 +155,7 @@ class LocalSimulator:
             except ExecutionLimitExceeded as error:
                 logger.info("simulation given up", extra=fields(tx=hex_text(tx.hash), reason=error.message))
                 raise
-        return simulation_json(executed, block)
+            return simulation_json(executed, block)
 
     def next_block(self, view: View) -> GlobalVariables:
         """The globals of the block that a transaction is simulated in: the next one, by nobody, at the lowest price."""
