@@ -32,9 +32,9 @@ def endless() -> dict[str, Any]:
 
 def test_a_simulation_is_answered_over_http(node: Any) -> None:
     tx = tx_running(bytes.fromhex("2700040039000000000000"))
-    result = node.call(METHOD, tx.to_json(), True)["result"]
+    result = node.call(METHOD, tx.to_json() | {"txHash": "0x01"}, True)["result"]
     assert result["globalVariables"]["blockNumber"] == node.call("node_getBlockNumber")["result"] + 1
-    assert result["txEffect"]["txHash"] == "0x" + tx.hash.hex()
+    assert result["txEffect"]["txHash"] == "0x" + tx.hash.hex(), "what a client takes for the hash does not count"
     assert result["txEffect"]["revertCode"] == 1
     assert node.stop() == 0
 
