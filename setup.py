@@ -5,9 +5,12 @@ Each ``src/fastnode/_ext/<name>.pyx`` becomes ``fastnode._ext.<name>``.  Environ
 ``FASTNODE_DEBUG_BUILD=1``    no optimisation, bounds and overflow checks on, C assertions on
 ``FASTNODE_SANITIZE=address`` adds ``-fsanitize=`` with that value
 ``FASTNODE_ANNOTATE=1``       writes the annotated HTML beside each ``.pyx``
+
+Change them together with ``build_ext --force``: nothing is made anew for another switch alone.
 """
 
 import os
+import sys
 from pathlib import Path
 
 from Cython.Build import cythonize
@@ -54,6 +57,9 @@ compile_args = [
 ]
 link_args: list[str] = []
 compile_args += ["-O0", "-g", "-UNDEBUG"] if DEBUG else ["-O3", "-DNDEBUG"]
+if DEBUG:
+    # Where overflows are checked, Cython subtracts pointers as numbers.
+    compile_args.append("-Wno-int-conversion")
 if SANITIZE:
     compile_args += [f"-fsanitize={SANITIZE}", "-fno-omit-frame-pointer", "-g"]
     link_args += [f"-fsanitize={SANITIZE}"]
@@ -78,6 +84,8 @@ setup(
     ext_modules=cythonize(
         [extension(source) for source in sorted(EXT.glob("*.pyx"))],
         include_path=["src"],
+        # The C of a build with other switches must not be taken for this one's.
+        force="--force" in sys.argv,
         annotate=os.environ.get("FASTNODE_ANNOTATE") == "1",
         compiler_directives={
             "language_level": 3,

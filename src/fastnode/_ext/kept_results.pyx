@@ -1,5 +1,6 @@
 # Results of calls, kept or made.  The stub (kept_results.pyi) says what everything does.
 
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free
@@ -245,6 +246,7 @@ cdef bint _is_empty(bytes params) except -1:
     return skip_blanks(text + 1, end) == end - 1
 
 
+@cython.overflowcheck(False)    # modulo 2^64
 cdef inline size_t _hash(const char *name, Py_ssize_t length) noexcept nogil:
     """Names differ in their length or in their last eight characters, nearly always."""
     cdef uint64_t word = 0
