@@ -54,16 +54,16 @@ def revert_reason_json(executed: ExecutedTx) -> dict[str, Any]:
     }
 
 
-def _places_json(pcs: array[int]) -> str:
+def _places_json(pcs: array[int]) -> bytes:
     """Where a call failed.  A program that calls itself leaves millions of places, and what is made of all of them in
     one go holds up every other thread: hence in pieces."""
-    texts: dict[int, str] = {}  # they are mostly the same few
-    pieces = []
+    texts: dict[int, bytes] = {}  # they are mostly the same few
+    places = bytearray()
     for start in range(0, len(pcs), _PLACES_AT_ONCE):
         piece = pcs[start : start + _PLACES_AT_ONCE]
-        texts.update((pc, f"0.{pc}") for pc in set(piece).difference(texts))
-        pieces.append('","'.join([texts[pc] for pc in piece]))
-    return '["' + '","'.join(pieces) + '"]' if pieces else "[]"
+        texts.update((pc, b',"0.%d"' % pc) for pc in set(piece).difference(texts))
+        places += b"".join([texts[pc] for pc in piece])
+    return b"[%b]" % places[1:]
 
 
 def _frame(record: CallRecord) -> dict[str, str]:

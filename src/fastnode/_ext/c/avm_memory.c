@@ -1,13 +1,20 @@
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+
 #include "avm_memory.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
-#define CHUNK_PAGES 64
+/* The first chunk is enough for most calls and comes from malloc.  The others are the system's own, because malloc would
+ * keep them for each thread that ever needed much. */
+#define FIRST_CHUNK_PAGES 64
+#define CHUNK_PAGES 1024
 #define SLOTS_AT_FIRST 16
 
 struct chunk {
     struct chunk *next;
-    cell pages[CHUNK_PAGES][PAGE_CELLS];
+    size_t mapped; /* bytes that are the system's own; 0: malloc's */
+    cell cells[];
 };
 
 /* ---- pool ------------------------------------------------------------------------------------ */
@@ -26,13 +33,38 @@ void pool_give_back(page_pool *pool, int64_t pages)
 void pool_clear(page_pool *pool)
 {
     while (pool->chunks) {
-        struct chunk *next = pool->chunks->next;
-        free(pool->chunks);
-        pool->chunks = next;
+        struct chunk *chunk = pool->chunks;
+        pool->chunks = chunk->next;
+        if (chunk->mapped)
+            munmap(chunk, chunk->mapped);
+        else
+            free(chunk);
     }
     pool->free_pages = NULL;
     pool->chunk_left = 0;
     pool->used = 0;
+}
+
+static struct chunk *map_chunk(size_t bytes)
+{
+    struct chunk *chunk = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (chunk == MAP_FAILED)
+        return NULL;
+    chunk->mapped = bytes;
+    return chunk;
+}
+
+static int add_chunk(page_pool *pool)
+{
+    size_t pages = pool->chunks ? CHUNK_PAGES : FIRST_CHUNK_PAGES;
+    size_t bytes = sizeof(struct chunk) + pages * PAGE_BYTES;
+    struct chunk *chunk = pool->chunks ? map_chunk(bytes) : calloc(1, bytes);
+    if (!chunk)
+        return 0;
+    chunk->next = pool->chunks;
+    pool->chunks = chunk;
+    pool->chunk_left = pages;
+    return 1;
 }
 
 /* A page of zeros. */
@@ -44,15 +76,9 @@ static cell *pool_page(page_pool *pool)
         memset(page, 0, PAGE_BYTES);
         return page;
     }
-    if (!pool->chunk_left) {
-        struct chunk *chunk = calloc(1, sizeof *chunk);
-        if (!chunk)
-            return NULL;
-        chunk->next = pool->chunks;
-        pool->chunks = chunk;
-        pool->chunk_left = CHUNK_PAGES;
-    }
-    return pool->chunks->pages[--pool->chunk_left];
+    if (!pool->chunk_left && !add_chunk(pool))
+        return NULL;
+    return pool->chunks->cells + --pool->chunk_left * PAGE_CELLS;
 }
 
 static void pool_keep(page_pool *pool, cell *page)
