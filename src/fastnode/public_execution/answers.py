@@ -63,7 +63,7 @@ def _places_json(pcs: array[int]) -> bytes:
         piece = pcs[start : start + _PLACES_AT_ONCE]
         texts.update((pc, b',"0.%d"' % pc) for pc in set(piece).difference(texts))
         places += b"".join([texts[pc] for pc in piece])
-    return b"[%b]" % places[1:]
+    return b"[%b]" % bytes(places[1:])
 
 
 def _frame(record: CallRecord) -> dict[str, str]:
