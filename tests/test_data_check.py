@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import plyvel
@@ -10,8 +11,11 @@ import pytest
 
 from fastnode.archiver.chain_import import adopt_chain_file, import_chain_file
 from fastnode.archiver.check import CheckReport
+from fastnode.archiver.database import KEY_BYTES_MAX
+from fastnode.archiver.layout import KEY_CHAIN, KEY_GENESIS
 from fastnode.chain_data import ChainData
 from fastnode.data_check import check_data
+from fastnode.errors import DatabaseError
 from fastnode.world_state.layout import BLOCK, u32
 
 TIP = 106
@@ -114,6 +118,61 @@ def test_state_trees_that_cannot_be_opened_are_a_problem(directory: Path) -> Non
     (directory / "world_state").mkdir()
     (directory / "world_state" / "CURRENT").write_text("MANIFEST-000099\n")
     assert any(problem.startswith("the state trees: ") for problem in check(directory).problems)
+
+
+def cut_off(table: Path) -> None:
+    """What a disk that lost the end of a file leaves."""
+    table.write_bytes(table.read_bytes()[:100])
+
+
+def overwrite(table: Path) -> None:
+    """The content is gone; footer and index, at the end, are as they were."""
+    data = bytearray(table.read_bytes())
+    data[: len(data) * 9 // 10] = b"\xff" * (len(data) * 9 // 10)
+    table.write_bytes(data)
+
+
+def damage(database: Path, how: Callable[[Path], None]) -> None:
+    with plyvel.DB(str(database)) as opened:
+        opened.compact_range(start=b"\0", stop=b"\xff" * KEY_BYTES_MAX)
+    tables = list(database.glob("*.ldb"))
+    assert tables
+    for table in tables:
+        how(table)
+
+
+@pytest.mark.parametrize("how", [cut_off, overwrite])
+def test_damaged_files_of_the_state_are_a_problem_that_says_what_to_do(
+    directory: Path, how: Callable[[Path], None]
+) -> None:
+    damage(directory / "world_state", how)
+    (problem,) = check(directory).problems
+    assert problem.startswith("the state trees: ")
+    assert problem.endswith("remove the folder, and the next start rebuilds it from the chain")
+
+
+@pytest.mark.parametrize("how", [cut_off, overwrite])
+def test_a_chain_whose_files_are_damaged_is_named_before_anything_is_read_from_it(
+    directory: Path, how: Callable[[Path], None]
+) -> None:
+    damage(directory / "archiver", how)
+    with pytest.raises(DatabaseError, match=rf"{directory}/archiver.* damaged.*restore it, or remove it"):
+        check(directory)
+
+
+def test_a_genesis_that_cannot_be_read_is_damage_and_no_bug(directory: Path) -> None:
+    with plyvel.DB(str(directory / "archiver")) as database:
+        database.put(KEY_GENESIS, b"\xff")
+    problems = check(directory).problems
+    assert any(
+        problem.startswith(f"the state trees: the database {directory}/archiver is damaged") for problem in problems
+    )
+
+
+def test_a_chain_that_has_lost_its_genesis_is_not_taken_for_an_empty_one(directory: Path) -> None:
+    with plyvel.DB(str(directory / "archiver")) as database:
+        database.delete(KEY_CHAIN)
+    assert any("is damaged (its genesis is missing)" in problem for problem in check(directory).problems)
 
 
 def test_an_empty_directory_has_nothing_to_check(tmp_path: Path) -> None:

@@ -120,6 +120,19 @@ def test_a_data_directory_that_a_node_uses_is_refused_to_every_other_command(
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc, where nobody can make a directory")
+@pytest.mark.parametrize("database", ["archiver", "world_state"])
+def test_a_database_whose_file_is_cut_off_is_named(database: str, tmp_path: Path, sample_chain: Path) -> None:
+    directory = imported(tmp_path / "damaged", sample_chain)
+    with plyvel.DB(str(directory / database)) as opened:
+        opened.compact_range(start=b"\0", stop=b"\xff" * 128)
+    for table in (directory / database).glob("*.ldb"):
+        table.write_bytes(table.read_bytes()[:100])
+    line, code = start(f"--data-directory={directory}")
+    assert f"cannot read the database {directory / database}: " in line
+    assert "if it is damaged, " in line
+    assert code == 1
+
+
 def test_a_directory_that_cannot_be_made_is_named() -> None:
     line, code = start("--data-directory", "/proc/fastnode")
     assert code == 1

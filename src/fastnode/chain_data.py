@@ -13,11 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-import orjson
-
 from fastnode.archiver.ingest import Ingestor, Verification
 from fastnode.archiver.queries import ChainView
-from fastnode.archiver.sources.base import GenesisRecord
 from fastnode.archiver.store import ArchiverStore
 from fastnode.config.settings import Settings
 from fastnode.data_directory import DataDirectory
@@ -109,11 +106,9 @@ class ChainData:
 
     def open_state(self) -> WorldState:
         """The state trees of the stored chain; made from its genesis if they are not there yet."""
-        with self.store.open_view() as view:
-            genesis = GenesisRecord.from_json(orjson.loads(view.genesis_json()))
         state = WorldState(
             self.directory.path,
-            genesis,
+            self.store.load_genesis(),
             cache_mb=self._options.world_state_cache_mb,
             history=self._options.world_state_checkpoint_history,
         )

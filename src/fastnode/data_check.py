@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from fastnode.archiver.check import CheckReport, check_database
+from fastnode.archiver.check import DAMAGE, CheckReport, check_database
+from fastnode.archiver.database import reason_of
 from fastnode.archiver.queries import ChainView
 from fastnode.chain_data import ChainData
-from fastnode.errors import DatabaseError, StartError
+from fastnode.errors import StartError
 from fastnode.logs.check import check_indexes
 from fastnode.world_state.layout import BlockRecord
 from fastnode.world_state.state import WORLD_STATE_DIRECTORY, WorldState
@@ -51,8 +52,8 @@ def check_data(
         with data.store.open_view() as chain:
             _compare(report, chain, state.view.tip)
         report.problems.extend(_roots(state, on_state))
-    except (StartError, DatabaseError) as error:
-        report.problems.append(f"the state trees: {error}")
+    except (StartError, *DAMAGE) as error:
+        report.problems.append(f"the state trees: {reason_of(error)}")
     return report
 
 

@@ -9,7 +9,6 @@ genesis' public data are claims that only the state trees can judge; they are no
 from __future__ import annotations
 
 import contextlib
-import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,16 +16,15 @@ from itertools import groupby
 from typing import Final
 
 import orjson
-import plyvel
 
 from fastnode.archiver import layout
 from fastnode.archiver.entries import Entries, block_entries, checkpoint_entries, message_entries
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.records import BlockInfo, StoredCheckpoint
 from fastnode.archiver.sources.base import ChainRecord, GenesisRecord
-from fastnode.archiver.store import ArchiverStore, check_genesis_hash, genesis_entries
+from fastnode.archiver.store import UNREADABLE, ArchiverStore, check_genesis_hash, genesis_entries
 from fastnode.archiver.verification import CheckpointVerifier, Verification, check_messages, require
-from fastnode.errors import BlockRejected, DatabaseError, DecodeError
+from fastnode.errors import BlockRejected, DatabaseError
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.checkpoint import (
     Checkpoint,
@@ -37,7 +35,7 @@ from fastnode.protocol.checkpoint import (
 )
 from fastnode.protocol.header import AppendOnlyTreeSnapshot
 
-__all__ = ["CheckReport", "check_database"]
+__all__ = ["DAMAGE", "CheckReport", "check_database"]
 
 #: After so many findings the walk ends: the database is lost, and the operator knows.
 PROBLEMS_MAX: Final = 100
@@ -66,8 +64,8 @@ _KINDS: Final = {
 #: First byte of the keys that belong to index writers.
 _RESERVED_FROM: Final = 0x80
 
-#: What a damaged value may do to its reader.
-_DAMAGE: Final = (BlockRejected, DatabaseError, DecodeError, ValueError, KeyError, struct.error, plyvel.Error)
+#: What damage may do to its reader.
+DAMAGE: Final = (BlockRejected, DatabaseError, *UNREADABLE)
 
 #: ``progress(done, total)`` in blocks.
 Progress = Callable[[int, int], None]
@@ -102,7 +100,7 @@ def check_database(store: ArchiverStore, *, progress: Progress | None = None) ->
             _Check(view, report, progress).run()
     except _TooManyProblemsError:
         report.notes.append(f"stopped after {PROBLEMS_MAX} problems")
-    except _DAMAGE as error:
+    except DAMAGE as error:
         report.problems.append(f"the database cannot be read: {_text(error)}")
     return report
 
@@ -145,7 +143,7 @@ class _Check:
             yield
         except BlockRejected as error:
             self._problem(str(error))  # says where itself
-        except _DAMAGE as error:
+        except DAMAGE as error:
             self._problem(f"{where}: {_text(error)}")
 
     def _compare(self, where: str, entries: Entries) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import plyvel
 
@@ -29,10 +29,17 @@ BLOCK_CACHE_BYTES: Final = 32 << 20
 TABLE_BYTES: Final = 32 << 20
 #: No key is longer.
 KEY_BYTES_MAX: Final = 128
+#: What an operator does about a damaged database, unless its owner knows better.
+RESTORE_OR_IMPORT: Final = "restore it, or remove it and import again"
 
 
-def open_leveldb(path: Path, *, create: bool, block_cache_bytes: int = BLOCK_CACHE_BYTES) -> Any:
-    """Open or create the LevelDB at ``path``; every failure is a DataDirectoryError that says why."""
+def open_leveldb(
+    path: Path, *, create: bool, block_cache_bytes: int = BLOCK_CACHE_BYTES, remedy: str = RESTORE_OR_IMPORT
+) -> Any:
+    """Open or create the LevelDB at ``path``; every failure is a DataDirectoryError that says why.
+
+    ``remedy`` is what to do when it is damaged, for the end of that sentence.
+    """
     if not create and not (path / "CURRENT").is_file():
         raise DataDirectoryError(f"{path} holds no fastnode database")
     try:
@@ -48,9 +55,7 @@ def open_leveldb(path: Path, *, create: bool, block_cache_bytes: int = BLOCK_CAC
             lru_cache_size=block_cache_bytes,
         )
     except plyvel.CorruptionError as error:
-        raise DataDirectoryError(
-            f"the database {path} is damaged ({reason_of(error)}); restore it or remove it and import again"
-        ) from error
+        raise DataDirectoryError(f"the database {path} is damaged ({reason_of(error)}); {remedy}") from error
     except plyvel.Error as error:
         reason = reason_of(error)
         if f"lock {path}/LOCK" in reason:
@@ -71,13 +76,22 @@ def reason_of(error: Exception) -> str:
 class SharedDatabase:
     """An open LevelDB with several owners.  The creator is the first owner."""
 
-    def __init__(self, database: Any, path: Path) -> None:
+    def __init__(self, database: Any, path: Path, *, remedy: str = RESTORE_OR_IMPORT) -> None:
         self._database = database
+        self._remedy = remedy
         self._owners = 1
         # Reentrant: a garbage collection inside release() may run another view's finalizer.
         self._lock = threading.RLock()
         self._failure: str | None = None
         self.path = path
+
+    @classmethod
+    def open(
+        cls, path: Path, *, create: bool, block_cache_bytes: int = BLOCK_CACHE_BYTES, remedy: str = RESTORE_OR_IMPORT
+    ) -> Self:
+        """``open_leveldb``, shared."""
+        database = open_leveldb(path, create=create, block_cache_bytes=block_cache_bytes, remedy=remedy)
+        return cls(database, path, remedy=remedy)
 
     @property
     def owners(self) -> int:
@@ -107,12 +121,27 @@ class SharedDatabase:
         return self._database.snapshot()
 
     def get(self, key: bytes) -> bytes | None:
-        value: bytes | None = self._database.get(key)
+        try:
+            value: bytes | None = self._database.get(key)
+        except plyvel.Error as error:
+            raise self.unreadable(error) from error
         return value
 
     def is_empty(self) -> bool:
-        with self._database.iterator(include_value=False) as keys:
-            return next(keys, None) is None
+        try:
+            with self._database.iterator(include_value=False) as keys:
+                return next(keys, None) is None
+        except plyvel.Error as error:
+            raise self.unreadable(error) from error
+
+    def unreadable(self, error: Exception) -> DatabaseError:
+        """What to raise when a read failed, or gave what its reader cannot decode."""
+        if isinstance(error, plyvel.Error) and not isinstance(error, plyvel.CorruptionError):
+            # The disk, a limit of open files, or a file that is too short.
+            return DatabaseError(
+                f"cannot read the database {self.path}: {reason_of(error)}; if it is damaged, {self._remedy}"
+            )
+        return DatabaseError(f"the database {self.path} is damaged ({reason_of(error)}); {self._remedy}")
 
     def write(self, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Apply all changes (``None`` deletes) in one synced batch: all of them survive a crash, or none."""

@@ -11,9 +11,9 @@ What else is in such a database is drawn where it is written, under keys that be
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from fastnode.archiver.database import BLOCK_CACHE_BYTES, SharedDatabase, open_leveldb
+from fastnode.archiver.database import BLOCK_CACHE_BYTES, SharedDatabase
 from fastnode.errors import DataDirectoryError
 
 __all__ = ["open_side_database"]
@@ -29,8 +29,8 @@ def open_side_database(
 
     DataDirectoryError when it is of another chain, of another layout, or something else.
     """
-    raw: Any = open_leveldb(path, create=True, block_cache_bytes=block_cache_bytes)
-    database = SharedDatabase(raw, path)
+    remedy = f"remove the folder: it only holds {content}"
+    database = SharedDatabase.open(path, create=True, block_cache_bytes=block_cache_bytes, remedy=remedy)
     try:
         _check_identity(database, genesis_hash, version, content)
     except BaseException:

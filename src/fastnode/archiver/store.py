@@ -5,14 +5,16 @@ The key layout is drawn at the top of ``layout.py``.
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 
 import orjson
+import plyvel
 
 from fastnode.archiver import layout
-from fastnode.archiver.database import SharedDatabase, Transaction, open_leveldb
+from fastnode.archiver.database import SharedDatabase, Transaction
 from fastnode.archiver.entries import Entries
 from fastnode.archiver.queries import ChainInfo, ChainView
 from fastnode.archiver.records import BlockInfo, StoredBlock, StoredTips
@@ -21,7 +23,10 @@ from fastnode.archiver.sources.base import ChainRecord, GenesisRecord
 from fastnode.errors import BlockRejected, DatabaseError, DataDirectoryError
 from fastnode.protocol.header import AppendOnlyTreeSnapshot
 
-__all__ = ["ARCHIVER_DIRECTORY", "ArchiverStore", "check_genesis_hash", "genesis_entries"]
+__all__ = ["ARCHIVER_DIRECTORY", "UNREADABLE", "ArchiverStore", "check_genesis_hash", "genesis_entries"]
+
+#: What a damaged value may do to its reader.
+UNREADABLE: Final = (ValueError, KeyError, struct.error, plyvel.Error)
 
 #: Folder of this database below the data directory.
 ARCHIVER_DIRECTORY: Final = "archiver"
@@ -46,7 +51,7 @@ class ArchiverStore:
         DataDirectoryError: in use, unwritable, damaged, not a fastnode database, or of another schema.
         """
         path = data_directory / ARCHIVER_DIRECTORY
-        database = SharedDatabase(open_leveldb(path, create=create), path)
+        database = SharedDatabase.open(path, create=create)
         try:
             _check_schema(database)
         except BaseException:
@@ -92,9 +97,14 @@ class ArchiverStore:
     def _load_chain(self) -> ChainInfo:
         chain, genesis = self._database.get(layout.KEY_CHAIN), self._database.get(layout.block_key(0))
         if chain is None or genesis is None:
+            if self.has_chain:
+                raise self._database.unreadable(ValueError("its genesis is missing"))
             raise DatabaseError(f"the database {self.path} holds no chain yet")
-        record = ChainRecord.from_json(orjson.loads(chain))
-        info = StoredBlock.decode(0, genesis).info
+        try:
+            record = ChainRecord.from_json(orjson.loads(chain))
+            info = StoredBlock.decode(0, genesis).info
+        except UNREADABLE as error:
+            raise self._database.unreadable(error) from error
         return ChainInfo(
             node_info=record.node_info,
             l1_constants=record.l1_constants,
@@ -102,6 +112,14 @@ class ArchiverStore:
             genesis_block_hash=info.hash,
             genesis_archive_root=info.archive_root,
         )
+
+    def load_genesis(self) -> GenesisRecord:
+        """The stored genesis record; DatabaseError when it is damaged."""
+        try:
+            with self.open_view() as view:
+                return GenesisRecord.from_json(orjson.loads(view.genesis_json()))
+        except UNREADABLE as error:
+            raise self._database.unreadable(error) from error
 
     def _refuse_other_chain(self, chain: ChainRecord, genesis: GenesisRecord) -> None:
         stored = self.chain

@@ -100,7 +100,11 @@ def main() -> NoReturn:
         _show_traceback_if_wanted()
         _fail(str(error), EXIT_FAILED)
     except Exception as error:  # noqa: BLE001 - the last line of defence: a bug, reported as one
-        if not _show_traceback_if_wanted():
+        wanted = _show_traceback_if_wanted()
+        damage = _database_failure(error)
+        if damage is not None:
+            _fail(damage, EXIT_FAILED)
+        if not wanted:
             _fail(f"internal error: {error!r} (a bug; --debug shows where)", EXIT_BUG)
         sys.exit(EXIT_BUG)
     sys.exit(result if isinstance(result, int) else 0)
@@ -119,6 +123,16 @@ def _usage_message(error: click.UsageError) -> str:
         message = error.format_message().rstrip(".")
     command = error.ctx.command_path if error.ctx is not None else "fastnode"
     return f"{message} (see {command} --help)"
+
+
+def _database_failure(error: Exception) -> str | None:
+    """What to say of an error of LevelDB that no reader expected; None for other errors."""
+    plyvel = sys.modules.get("plyvel")  # there can be no such error before it is imported
+    if plyvel is None or not isinstance(error, plyvel.Error):
+        return None
+    from fastnode.archiver.database import reason_of
+
+    return f"a database cannot be read: {reason_of(error)}; fastnode db check tells whether it is damaged, and which"
 
 
 def _show_traceback_if_wanted() -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fastnode.archiver.database import SharedDatabase, open_leveldb
+from fastnode.archiver.database import SharedDatabase
 from fastnode.archiver.sources.base import GenesisRecord
 from fastnode.errors import StartError
 from fastnode.protocol.constants import GENESIS_INDEXED_LEAVES
@@ -97,7 +97,7 @@ def genesis_of(prefilled: Sequence[PrefilledPublicData]) -> Genesis:
     """The genesis trees of a chain that has no database yet; ValueError as :func:`build_genesis`."""
     with tempfile.TemporaryDirectory(prefix="fastnode-genesis-") as directory:
         path = Path(directory) / "trees"
-        database = SharedDatabase(open_leveldb(path, create=True), path)
+        database = SharedDatabase.open(path, create=True)
         snapshot = Snapshot(database)
         try:
             return build_genesis(Forest.within(0), snapshot, prefilled)

@@ -14,7 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from fastnode.archiver.database import SharedDatabase, open_leveldb
+import plyvel
+
+from fastnode.archiver.database import SharedDatabase
 from fastnode.archiver.sources.base import GenesisRecord
 from fastnode.errors import DatabaseError, DataDirectoryError
 from fastnode.protocol.block import L2Block
@@ -45,6 +47,8 @@ log = logging.getLogger(__name__)
 
 #: Folder of this database below the data directory.
 WORLD_STATE_DIRECTORY: Final = "world_state"
+#: What to do when it is damaged.
+REMEDY: Final = "remove the folder, and the next start rebuilds it from the chain"
 #: At start, what the newest blocks replaced goes back into the memory: this many blocks or leaves, whichever is less.
 REMEMBERED_BLOCKS: Final = 1024
 REMEMBERED_LEAVES: Final = 20_000
@@ -76,8 +80,9 @@ class WorldState:
         self._finalized: float = math.inf
         self._views: weakref.WeakSet[WorldStateView] = weakref.WeakSet()
         self._forest = Forest.within(cache_mb)
-        database = open_leveldb(path, create=True, block_cache_bytes=block_cache_bytes(cache_mb))
-        self._database = SharedDatabase(database, path)
+        self._database = SharedDatabase.open(
+            path, create=True, block_cache_bytes=block_cache_bytes(cache_mb), remedy=REMEDY
+        )
         self._closed = False
         try:
             if self._database.is_empty():
@@ -86,6 +91,9 @@ class WorldState:
                 _check_schema(self._database)
                 _check_chain(self._database, genesis)
             self._open()
+        except plyvel.Error as error:
+            self._database.release()
+            raise self._database.unreadable(error) from error
         except BaseException:
             self._database.release()
             raise
@@ -291,14 +299,14 @@ class WorldState:
     def _required(self, key: bytes) -> bytes:
         value = self._database.get(key)
         if value is None:
-            raise DatabaseError(f"the world state lacks the key {key!r}; remove {self._database.path} to rebuild it")
+            raise DatabaseError(f"the world state lacks the key 0x{key.hex()}; {REMEDY}")
         return value
 
 
 def _check_schema(database: SharedDatabase) -> None:
     value = database.get(SCHEMA_KEY) or b""
     if not value.isdigit():
-        raise DataDirectoryError(f"{database.path} is not a fastnode world state database")
+        raise DataDirectoryError(f"{database.path} is not a fastnode world state database; if it was one, {REMEDY}")
     version = int(value)
     if version > SCHEMA_VERSION:
         raise DataDirectoryError(
