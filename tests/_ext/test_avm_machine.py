@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -205,6 +208,27 @@ def test_a_copy_of_more_cells_than_memory_may_have_is_given_up(avm: ModuleType) 
     program = put(1, U32, 1 << 30) + put(2, U32, 0) + assemble("CALLDATACOPY", 1, 2, 3)
     with pytest.raises(ExecutionMemoryExceeded):
         run(avm, program, options={"memory_limit": 1 << 20}, l2_gas=END - 1)
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(USING_TWINS or not Path("/proc/self/statm").exists(), reason="the kernel's memory, on Linux")
+def test_memory_is_the_systems_again_when_an_execution_has_ended() -> None:
+    """Each of these takes all that it may, 256 MiB, which malloc would keep for each of the threads."""
+    program = put(1, U32, 1 << 30) + put(2, U32, 0) + assemble("CALLDATACOPY", 1, 2, 50)
+    world = world_of(kernel, program)
+    before = resident_bytes()
+
+    def fill_memory() -> None:
+        with pytest.raises(ExecutionMemoryExceeded):
+            execute(machine_for(kernel, world), l2_gas=END - 1)
+
+    with ThreadPoolExecutor(4) as threads:
+        for future in [threads.submit(fill_memory) for _ in range(16)]:
+            future.result()
+        assert resident_bytes() - before < 128 << 20
 
 
 # ---- gas ----------------------------------------------------------------------------------------------
