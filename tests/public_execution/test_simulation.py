@@ -182,7 +182,7 @@ def test_more_simulations_than_may_wait_are_refused(view: View) -> None:
 def test_a_simulation_whose_turn_does_not_come_in_time_is_not_run(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulation, "RUNNING_MAX", 1)
     local = simulator(view, timeout_s=0.5)
-    tx = tx_running(ENDLESS_LOOP)
+    tx = tx_running(b"\xff")
     with local._turn():
         waiting = local.threads.submit(local.simulate, tx, view, skip_fee_enforcement=True)
         with pytest.raises(ServerError, match="Too many public simulations are running") as refusal:
