@@ -37,6 +37,7 @@ C_SOURCES: dict[str, list[str]] = {
         "poseidon2_ifma.c",
         "poseidon2_ifma_16.c",
         "poseidon2_ifma_8.c",
+        "poseidon2_ifma_pair.c",
         "poseidon2_ifma_single.c",
         "poseidon2_kernels.c",
         "poseidon2_portable.c",

@@ -144,6 +144,21 @@ def test_long_runs_hash_alike_on_all_kernels() -> None:
     assert len(answers) == 1
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 8, 9, 10, 11])
+def test_a_few_long_runs_with_edges_hash_alike_on_all_kernels(count: int) -> None:
+    # Each batch is a way of its own; on these chains every bound is met with values from both ends of the field.
+    source, arity = random.Random(count), 100
+    before = extension.kernel_name()
+    for _ in range(12):
+        values = [source.choice([*EDGES, *(source.randrange(MODULUS) for _ in EDGES)]) for _ in range(count * arity)]
+        answers = set()
+        for kernel in extension.available_kernels():
+            extension.use_kernel(kernel)
+            answers.add(extension.hash_runs(as_run(values), arity))
+        extension.use_kernel(before)
+        assert len(answers) == 1
+
+
 @pytest.mark.parametrize("arity", [0, (1 << 20) + 1])
 def test_runs_without_a_possible_arity_are_refused(poseidon2: ModuleType, arity: int) -> None:
     with pytest.raises(ValueError, match=f"^arity must be from 1 to 1048576, not {arity}$"):

@@ -1,28 +1,42 @@
-/* The AVX-512 IFMA kernel: cuts a run into batches.  A single state has its own way, which needs ADX as well; every
+/* The AVX-512 IFMA kernel: cuts a run into batches.  One and two states have their own way, which needs ADX as well; every
  * processor that has IFMA has that. */
 #include "poseidon2.h"
 
 #if defined(__x86_64__)
 
-/* Fewer than this are done sooner one after the other than in a batch that is mostly empty. */
-#define BATCH_MIN 2
-
+void poseidon2_ifma_hash_1(const uint8_t *input, size_t arity, uint8_t *out);
+void poseidon2_ifma_hash_2(const uint8_t *inputs, size_t arity, uint8_t *out);
 void poseidon2_ifma_hash_8(const uint8_t *inputs, size_t arity, size_t count, uint8_t *out);
 void poseidon2_ifma_hash_16(const uint8_t *inputs, size_t arity, size_t count, uint8_t *out);
-void poseidon2_ifma_single_hash(const uint8_t *elements, size_t count, uint8_t *out);
-void poseidon2_ifma_single_permute(const uint8_t *in, uint8_t *out);
-void poseidon2_ifma_single_absorb(uint8_t *state, const uint8_t *elements, size_t groups);
+void poseidon2_ifma_permute(const uint8_t *in, uint8_t *out);
+void poseidon2_ifma_absorb(uint8_t *state, const uint8_t *elements, size_t groups);
+
+/* What is hashed first of `count` inputs.  As multiples of one input, two take 1.6 times as long, three to eight in lanes
+ * 2.5 times, up to sixteen 4.2 times: nine and ten are done sooner as eight and the rest. */
+static size_t batch_of(size_t count)
+{
+    if (count > 10)
+        return count < 16 ? count : 16;
+    return count < 8 ? count : 8;
+}
+
+static void hash_batch(const uint8_t *inputs, size_t arity, size_t count, uint8_t *out)
+{
+    if (count > 8)
+        poseidon2_ifma_hash_16(inputs, arity, count, out);
+    else if (count > 2)
+        poseidon2_ifma_hash_8(inputs, arity, count, out);
+    else if (count == 2)
+        poseidon2_ifma_hash_2(inputs, arity, out);
+    else
+        poseidon2_ifma_hash_1(inputs, arity, out);
+}
 
 static void hash_many(const uint8_t *inputs, size_t arity, size_t count, uint8_t *out)
 {
     while (count > 0) {
-        size_t batch = count < 16 ? count : 16;
-        if (batch > 8)
-            poseidon2_ifma_hash_16(inputs, arity, batch, out);
-        else if (batch >= BATCH_MIN)
-            poseidon2_ifma_hash_8(inputs, arity, batch, out);
-        else
-            poseidon2_ifma_single_hash(inputs, arity, out);
+        size_t batch = batch_of(count);
+        hash_batch(inputs, arity, batch, out);
         inputs += batch * arity * POSEIDON2_FIELD_BYTES;
         out += batch * POSEIDON2_FIELD_BYTES;
         count -= batch;
@@ -33,9 +47,9 @@ const poseidon2_kernel poseidon2_avx512_ifma = {
     .name = "avx512-ifma",
     .lanes = 8,
     .hash_many = hash_many,
-    .hash_one = poseidon2_ifma_single_hash,
-    .permute = poseidon2_ifma_single_permute,
-    .absorb = poseidon2_ifma_single_absorb,
+    .hash_one = poseidon2_ifma_hash_1,
+    .permute = poseidon2_ifma_permute,
+    .absorb = poseidon2_ifma_absorb,
 };
 
 #endif

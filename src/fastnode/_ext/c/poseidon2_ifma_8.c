@@ -1,11 +1,11 @@
-/* 8 states side by side; and what of one state is done with its four lanes side by side. */
+/* 8 states side by side; and what of one or two states is done with their four lanes side by side. */
 #if defined(__x86_64__)
 
 #define VECTORS 1
 #define HASH_LANES poseidon2_ifma_hash_8
 #define POSEIDON2_TABLES_SINGLE
 #include "poseidon2_ifma_lanes.h"
-#include "poseidon2_ifma_single.h"
+#include "poseidon2_ifma_few_calls.h"
 
 INLINE element load_side(const uint64_t limbs[LIMBS][VECTOR_LANES])
 {
@@ -63,26 +63,26 @@ INLINE element sum_of(const vector_tables *k, const side_by_side *s, const side_
     return add(multiply(k, load_side(elements->limb), constant(k->r_squared)), load_side(s->limb));
 }
 
-CODE void poseidon2_ifma_single_first(side_by_side *s, const side_by_side *elements)
+CODE void poseidon2_ifma_few_first(side_by_side *s, const side_by_side *elements)
 {
     const vector_tables *k = tables();
     element e = external_sides(below_3(k, sum_of(k, s, elements)));
     store_side(k, full_rounds_side(k, e, P1_FULL, ROUNDS_FULL_FIRST), s);
 }
 
-CODE void poseidon2_ifma_single_last(side_by_side *s)
+CODE void poseidon2_ifma_few_last(side_by_side *s)
 {
     const vector_tables *k = tables();
     store_side(k, full_rounds_side(k, load_side(s->limb), P1_FULL + ROUNDS_FULL_FIRST, ROUNDS_FULL_LAST), s);
 }
 
-CODE void poseidon2_ifma_single_add(side_by_side *s, const side_by_side *elements)
+CODE void poseidon2_ifma_few_add(side_by_side *s, const side_by_side *elements)
 {
     const vector_tables *k = tables();
     store_side(k, sum_of(k, s, elements), s);
 }
 
-CODE void poseidon2_ifma_single_leave(side_by_side *s)
+CODE void poseidon2_ifma_few_leave(side_by_side *s)
 {
     const vector_tables *k = tables();
     store_side(k, multiply(k, load_side(s->limb), constant(k->one)), s);
