@@ -75,7 +75,22 @@ def test_a_port_that_is_taken_is_named_with_its_flag(flag: str, taken_port: int)
 def test_an_address_of_another_machine_is_named() -> None:
     line, code = start("--host=192.0.2.1")
     assert code == 1
-    assert "192.0.2.1" in line
+    assert line.startswith("fastnode: error: cannot listen on 192.0.2.1:0: ")
+    assert line.endswith("; choose an address of this machine with --host")
+
+
+def test_an_address_that_nobody_knows_is_named() -> None:
+    line, code = start("--admin-host=nowhere.invalid")
+    assert code == 1
+    assert "cannot listen on nowhere.invalid:0: " in line
+    assert "Unknown error" not in line
+    assert line.endswith("with --admin-host")
+
+
+def test_a_missing_genesis_is_named_before_an_upstream_is_waited_for(tmp_path: Path, taken_port: int) -> None:
+    upstream = f"--upstream-url=http://127.0.0.1:{taken_port}"  # takes connections, answers none
+    line, code = start(upstream, f"--data-directory={tmp_path}", "--genesis=/nowhere/genesis.jsonl")
+    assert (line, code) == ("fastnode: error: /nowhere/genesis.jsonl: No such file or directory", 1)
 
 
 # ---- the data directory ----------------------------------------------------------------------------

@@ -388,7 +388,7 @@ class Node:
         self._public_names = frozenset(method.name for method in methods) | {DISCOVER}
         if settings.rpc_limits is not None:
             self._limit_clients(settings.rpc_limits)
-        await _listen(self.public, settings.port, "--port")
+        await _listen(self.public, settings.port)
         slashing = self._watching.slashing
         operator_methods = admin_methods(configuration, validators, self._sync_operator, self._uploads, slashing)
         self.admin = self._server(operator_methods, settings.admin_host, settings.admin_port, headers)
@@ -396,7 +396,7 @@ class Node:
         guard = ApiKeyGuard.of(key, open_paths(settings.api_prefix))
         self.admin.set_guard(guard or SameOriginGuard())
         self.admin.set_pages(self._status_page(self.public, self.admin, ingestor, guard))
-        await _listen(self.admin, settings.admin_port, "--admin-port")
+        await _listen(self.admin, settings.admin_port, "admin-")
         introduce(key)
         logger.info("serving", extra=fields(host=settings.host, port=self.public.port, admin_port=self.admin.port))
 
@@ -451,7 +451,7 @@ class Node:
             await server.start()
         except OSError as error:
             # The chain is served without; a port that happens to be taken is no reason not to.
-            logger.warning("no metrics", extra=fields(reason=describe_bind_error(error, host, port)))
+            logger.warning("no metrics", extra=fields(reason=describe_bind_error(error, host, port, "metrics-")))
             return
         self.metrics = server
 
@@ -515,12 +515,11 @@ class Node:
         return health_of(self.view, self._sync_status(), is_ready=self._is_ready(), is_stopping=self._is_stopping)
 
 
-async def _listen(server: RpcServer, port: int, flag: str) -> None:
+async def _listen(server: RpcServer, port: int, prefix: str = "") -> None:
     try:
         await server.start()
     except OSError as error:
-        reason = describe_bind_error(error, server.host, port)
-        raise StartError(f"{reason} with {flag}") from error
+        raise StartError(describe_bind_error(error, server.host, port, prefix)) from error
 
 
 def sample_chain() -> resources.abc.Traversable:

@@ -112,6 +112,14 @@ def test_an_answer_401_is_printed_as_the_error_it_is(node: Node) -> None:
     done = rpc("nodeAdmin_getConfig", "--url", node.url)
     assert done.returncode == 1
     assert "Unauthorized" in done.stderr
+    assert done.stderr.endswith("the key of the admin port is taken from --api-key or FASTNODE_ADMIN_API_KEY\n")
+    assert "is taken from" not in rpc("nodeAdmin_getConfig", "--url", node.url, "--api-key", "wrong").stderr
+
+
+def test_a_time_to_wait_that_makes_no_sense_is_refused(node: Node) -> None:
+    done = rpc("getBlockNumber", "--url", node.url, "--timeout", "-1")
+    assert done.returncode == 2
+    assert "--timeout" in done.stderr
 
 
 def test_a_negative_number_is_a_parameter_and_no_option(node: Node) -> None:

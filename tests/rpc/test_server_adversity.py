@@ -546,8 +546,9 @@ def test_a_taken_port_is_an_os_error_and_leaves_nothing_open(running: RunningSer
         second = RpcServer(running.server.engine, host="127.0.0.1", port=running.server.port)
         with pytest.raises(OSError, match="in use") as caught:
             await second.start()
-        text = server_module.describe_bind_error(caught.value, "127.0.0.1", running.server.port)
-        assert text == f"port {running.server.port} on 127.0.0.1 is in use by another program; choose another one"
+        text = server_module.describe_bind_error(caught.value, "127.0.0.1", running.server.port, "admin-")
+        taken = f"port {running.server.port} on 127.0.0.1 is in use by another program"
+        assert text == f"{taken}; choose another one with --admin-port"
         await second.stop()
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

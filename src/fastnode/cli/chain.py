@@ -35,7 +35,7 @@ def _in_blocks(advance: Advance) -> Callable[[int, int], None]:
     return lambda done, total: advance(done, total, f"{done} of {total} blocks")
 
 
-@click.command("import")
+@click.command("import", short_help="Load a chain file into a data directory.")
 @click.argument("file", type=click.Path(path_type=Path))
 @with_settings(IMPORT)
 def import_chain(resolved: Resolved[Settings], file: Path) -> None:
@@ -62,7 +62,7 @@ def import_chain(resolved: Resolved[Settings], file: Path) -> None:
     click.echo(f"{summary.new_blocks} new blocks, {known} known already; newest block {summary.tip}")
 
 
-@click.command("export")
+@click.command("export", short_help="Write the stored chain to a chain file.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--from", "first", type=click.IntRange(min=1), metavar="N", help="First block.  [default: 1]")
 @click.option("--to", "last", type=click.IntRange(min=1), metavar="N", help="Last block.  [default: the newest]")

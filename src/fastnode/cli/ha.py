@@ -20,7 +20,7 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
     )(decorated)
 
 
-@click.group("migrate-ha-db")
+@click.group("migrate-ha-db", short_help="Prepare the database that redundant nodes share.")
 def migrate_ha_database() -> None:
     """Prepare the PostgreSQL database in which redundant nodes agree on who signs."""
 
@@ -40,7 +40,7 @@ def up(database_url: str | None, verbose: bool) -> None:
         click.echo("No migrations to apply - schema is up to date")
 
 
-@migrate_ha_database.command()
+@migrate_ha_database.command(short_help="Take the newest version of the schema back.")
 @_options
 def down(database_url: str | None, verbose: bool) -> None:
     """Take the newest version of the schema back, with the data that is in it."""

@@ -20,6 +20,9 @@ KEY_ENVIRONMENT = "FASTNODE_ADMIN_API_KEY"
 
 _THIS_MACHINE = ("127.0.0.1", "localhost")
 
+#: In the error of the admin port that wants a key.
+UNAUTHORIZED = "Unauthorized"
+
 PUBLIC_PREFIX = "node_"
 ADMIN_PREFIX = "nodeAdmin_"
 
@@ -35,7 +38,13 @@ ADMIN_PREFIX = "nodeAdmin_"
     help=f"Key of the admin port, sent with nodeAdmin_ methods only.  [env: {KEY_ENVIRONMENT}, which other users "
     "of the machine do not see]",
 )
-@click.option("--timeout", type=float, default=30.0, metavar="SECONDS", show_default=True, help="How long to wait.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=30.0,
+    metavar="SECONDS",
+    help="How long to wait.  [default: 30]",
+)
 @click.argument("method")
 @click.argument("parameters", metavar="[PARAMS]...", nargs=-1)
 def rpc(method: str, parameters: tuple[str, ...], url: str | None, api_key: str | None, timeout: float) -> int:
@@ -58,6 +67,8 @@ def rpc(method: str, parameters: tuple[str, ...], url: str | None, api_key: str 
     answer = _call(url, method, [_parameter(text) for text in parameters], headers, timeout)
     if "error" in answer:
         _print_json(answer["error"], error=True)
+        if is_admin and not api_key and UNAUTHORIZED in str(answer["error"]):
+            click.echo(f"the key of the admin port is taken from --api-key or {KEY_ENVIRONMENT}", err=True)
         return 1
     if "result" in answer:
         _print_json(answer["result"])

@@ -72,7 +72,7 @@ def list_snapshots(location: str) -> None:
             click.echo(f"  {item.time:%Y-%m-%d %H:%M:%S}  block {item.l2_block_number}  {size}{use}")
 
 
-@snapshot.command()
+@snapshot.command(short_help="Fill a data directory from a snapshot.")
 @click.argument("location")
 @click.option("--block", type=click.IntRange(min=0), metavar="N", help="The snapshot of this block, not the newest.")
 @click.option("--replace", is_flag=True, help="Replace the chain that the data directory holds.")
@@ -102,7 +102,7 @@ def restore(resolved: Resolved[Settings], location: str, block: int | None, repl
     click.echo(f"restored block {chosen.l2_block_number} of {network.folder}")
 
 
-@snapshot.command()
+@snapshot.command(short_help="Download a snapshot and check everything in it.")
 @click.argument("location")
 @click.option("--block", type=click.IntRange(min=0), metavar="N", help="The snapshot of this block, not the newest.")
 def verify(location: str, block: int | None) -> None:

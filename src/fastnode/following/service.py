@@ -19,6 +19,7 @@ from typing import Any, Final
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.queries import ChainInfo
 from fastnode.archiver.sources.base import ChainRecord, GenesisRecord, L1Tips, MessageSource
+from fastnode.archiver.sources.chain_file import ChainFileSource
 from fastnode.config.settings import Settings
 from fastnode.errors import DecodeError, StartError, UpstreamError, UpstreamFault, UpstreamUnavailable
 from fastnode.following.client import ClientLimits
@@ -138,6 +139,8 @@ class Following:
         self, genesis_file: Path | None = None, l1_constants: dict[str, Any] | None = None
     ) -> tuple[ChainRecord, GenesisRecord]:
         """Which chain this will be; waits for an upstream to answer.  StartError with the reason."""
+        if genesis_file is not None:
+            ChainFileSource(genesis_file).close()  # whatever is wrong with it is said before anybody is waited for
         deadline = time.monotonic() + FIRST_ANSWER_TIME_S
         while not self._is_closed:
             upstream = self.upstreams.choose()

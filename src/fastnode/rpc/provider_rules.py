@@ -117,7 +117,8 @@ def read_provider_rules(path: Path, methods: Collection[str]) -> ProviderRules:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingError(f"rpc-limits: {path} cannot be read: {error}") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise SettingError(f"rpc-limits: {path} cannot be read: {reason}") from None
     try:
         content = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except (json.JSONDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import logging
 import os
+import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from http import HTTPStatus
@@ -254,10 +255,14 @@ class RpcServer(HttpServer):
         self._rpc.pages = pages
 
 
-def describe_bind_error(error: OSError, host: str, port: int) -> str:
-    """One line for an operator whose server could not listen."""
+def describe_bind_error(error: OSError, host: str, port: int, prefix: str = "") -> str:
+    """One line for an operator whose server could not listen; ``prefix`` as in ``--admin-port``."""
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} on {host} is in use by another program; choose another one"
+        return f"port {port} on {host} is in use by another program; choose another one with --{prefix}port"
     if error.errno == errno.EACCES:
-        return f"port {port} on {host} needs privileges; choose one above 1023"
-    return f"cannot listen on {host}:{port}: {os.strerror(error.errno) if error.errno else error}"
+        return f"port {port} on {host} needs privileges; choose one above 1023 with --{prefix}port"
+    if isinstance(error, socket.gaierror):  # its numbers are not those of the system's errors
+        reason = error.strerror
+    else:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+    return f"cannot listen on {host}:{port}: {reason}; choose an address of this machine with --{prefix}host"
