@@ -89,7 +89,6 @@ class L1Reader:
         self._options = options
         self._wanted: Wanted | None = None
         self._facts: RollupFacts | None = None
-        self._check: Callable[[RollupFacts], str | None] = lambda facts: None
         self._stored: Callable[[], ChainView] | None = None
         self._inbox: Inbox | None = None
         self._state: L1State | None = None

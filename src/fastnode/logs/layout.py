@@ -99,7 +99,6 @@ LAYOUT_VERSION: Final = 1
 #: Logs of one tag in one answer; part of the wire format (behaviour of release 4.1.2).
 LOGS_PER_PAGE: Final = 10
 PAGE_MAX: Final = 0xFFFFFFFF
-BLOCK_MAX: Final = 0xFFFFFFFF
 
 TAG_BYTES: Final = 32
 BLOCK_BYTES: Final = 4

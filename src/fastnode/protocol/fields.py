@@ -26,7 +26,6 @@ ETH_ADDRESS_BYTES: Final = 20
 FIELD_TEXT_LENGTH: Final = 2 + 2 * FIELD_BYTES
 ZERO_FIELD_TEXT: Final = "0x" + "00" * FIELD_BYTES
 
-U8_BITS: Final = 8
 U32_BITS: Final = 32
 U64_BITS: Final = 64
 U128_BITS: Final = 128

@@ -45,8 +45,6 @@ QUOTED_LENGTH_MAX: Final = 60
 #: No number that is in any range needs more digits.
 NUMBER_TEXT_LENGTH_MAX: Final = 80
 
-HASH_DIGITS: Final = 64
-
 
 class Reject(Exception):  # noqa: N818 - a verdict, not a fault
     """Why a value is refused, to follow the parameter's name; ``path`` points into the value, such as ``.limit``."""

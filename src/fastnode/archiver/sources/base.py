@@ -241,11 +241,6 @@ class BlockSource(Protocol):
         """For log lines: a path, a URL."""
         ...
 
-    @property
-    def is_live(self) -> bool:
-        """Whether there may be more when :meth:`records` has ended, so that it is worth asking again."""
-        ...
-
     def records(self, stored: Callable[[], ChainView]) -> Iterator[Record]:
         """What brings the stored chain to where the source is now, in the order in which it is to be applied.
 

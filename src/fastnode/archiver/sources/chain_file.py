@@ -95,10 +95,6 @@ class ChainFileSource:
         """How much of the file, as it lies on disk, has been read."""
         return self._file.tell()
 
-    @property
-    def is_live(self) -> bool:
-        return False
-
     def records(self, _stored: Callable[[], ChainView] | None = None) -> Iterator[Record]:
         """All records of the file, whatever is stored."""
         previous = _ORDER["genesis"]

@@ -106,8 +106,6 @@ class UpstreamSource:
     nothing but a part of what is stored before the rest is given up.
     """
 
-    is_live: Final = True
-
     def __init__(
         self,
         remote: RemoteNode,
