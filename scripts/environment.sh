@@ -20,6 +20,19 @@ venv_unfinished="$project_root/build/venv-unfinished"
 say() { printf 'fastnode: %s\n' "$*" >&2; }
 die() { printf 'fastnode: error: %s\n' "$*" >&2; exit 1; }
 
+# Prints the comment at the top of the running script and ends, if the first argument asks for help.
+help_if_asked() {
+    local line
+    case "${1:-}" in -h | --help) ;; *) return 0 ;; esac
+    while IFS= read -r line; do
+        case $line in
+            '#!'*) ;;
+            '#'*) line=${line#?}; printf '%s\n' "${line# }" ;;
+            *) exit 0 ;;
+        esac
+    done <"$0"
+}
+
 # Prints "3.11" and the like; fails when the command is no working Python (a pyenv shim, say).
 python_version() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null; }
 

@@ -18,7 +18,20 @@ import pytest
 PROJECT = Path(__file__).parents[1]
 SCRIPTS = [
     PROJECT / "scripts" / name
-    for name in ("environment.sh", "browser.sh", "run", "test", "bench", "make-chain", "make-docs")
+    for name in (
+        "environment.sh",
+        "browser.sh",
+        "run",
+        "test",
+        "bench",
+        "compare-nodes",
+        "make-chain",
+        "make-docs",
+        "soak-connections",
+        "soak-following",
+        "soak-keep-alive",
+        "soak-memory",
+    )
 ]
 SCRIPTS.append(PROJECT / ".ci" / "run")
 
@@ -269,6 +282,26 @@ def test_each_soak_is_a_script(project: Project, name: str) -> None:
     ready(project)
     project.run(f"soak-{name}", "--seconds", "1")
     assert project.calls()[-1] == f"bench/soak.py {name} --seconds 1"
+
+
+@pytest.mark.parametrize("name", ["bench", "make-docs", "soak-following"])
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_a_script_without_a_parser_says_what_it_is_for_and_prepares_nothing(
+    project: Project, name: str, flag: str
+) -> None:
+    done = project.run(name, flag)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout[0].isupper()
+    assert "#" not in done.stdout
+    assert not (project.root / ".venv").exists()
+
+
+@pytest.mark.parametrize(("name", "argument"), [("make-docs", "settings"), ("soak-following", "--long")])
+def test_arguments_that_a_script_does_not_take_are_refused(project: Project, name: str, argument: str) -> None:
+    done = project.run(name, argument)
+    assert done.returncode == 1
+    assert name in done.stderr
+    assert not (project.root / ".venv").exists()
 
 
 def test_changed_metadata_reinstalls_and_does_not_rebuild(project: Project) -> None:
