@@ -1,9 +1,9 @@
 /* Products in the BN254 scalar field sooner than those of bn254_rows_adx.h, but larger.
  *
  * A Montgomery step looks for the multiple of p that clears the lowest limb, which is a product more to wait for.  But a
- * lowest limb t also counts as much as t times 2^-64 mod p one limb higher up.  Three limbs go this way; the last one takes
- * a Montgomery step, because only that makes four limbs of the result.  2^-64 mod p is below 0.77 p: results are that
- * much larger. */
+ * lowest limb t also counts as much as t times 2^-64 mod p one limb higher up.  Three limbs go this way; the last one
+ * takes a Montgomery step, because only that makes four limbs of the result.  2^-64 mod p is below 0.77 p: results are
+ * that much larger. */
 #ifndef FASTNODE_BN254_FOLDS_ADX_H
 #define FASTNODE_BN254_FOLDS_ADX_H
 
@@ -67,7 +67,7 @@ INLINE void fold_lowest(uint64_t t[LIMBS + 2])
     ADD_ROW(t + 1, t[0], P1_FOLD, "m");
 }
 
-/* a * b / R, below that + 1.77 p, for b below 4.5. */
+/* a * b / R, below that + 1.77 p, for b below 4.5 p: then a row, 0.77 p and what is left of the last row fit. */
 INLINE element fold_multiply(element a, element b)
 {
     uint64_t t[2 * LIMBS];
@@ -80,8 +80,8 @@ INLINE element fold_multiply(element a, element b)
     return (element){{t[4], t[5], t[6], t[7]}};
 }
 
-/* a * a / R, below that + 1.77 p, for a below 2.25.  Products of two different limbs count twice: once with the double of
- * the upper one, into which the top bit of the limb between them has to come. */
+/* a * a / R, below that + 1.77 p, for a below 2.25 p.  Products of two different limbs count twice: once with the double
+ * of the upper one, into which the top bit of the limb between them has to come. */
 INLINE element fold_square(element a)
 {
     uint64_t t[2 * LIMBS];

@@ -15,10 +15,10 @@ INLINE element load_side(const uint64_t limbs[LIMBS][VECTOR_LANES])
     return e;
 }
 
-/* From 38, loose. */
+/* Loose. */
 INLINE void store_side(const vector_tables *k, element e, side_by_side *s)
 {
-    e = exact(k, below_3(k, exact(k, below_7(k, exact(k, e)))));
+    e = exact(k, e);
     UNROLL for (int i = 0; i < LIMBS; i++)
         _mm512_store_si512(s->limb[i], e.limb[i].of[0]);
 }
@@ -57,7 +57,13 @@ INLINE element full_rounds_side(
     return e;
 }
 
-/* Below 4.7, loose. */
+/* From 38, loose. */
+INLINE element below_38_to_3(const vector_tables *k, element e)
+{
+    return below_3(k, exact(k, below_7(k, exact(k, e))));
+}
+
+/* Below 7, loose. */
 INLINE element sum_of(const vector_tables *k, const side_by_side *s, const side_by_side *elements)
 {
     return add(multiply(k, load_side(elements->limb), constant(k->r_squared)), load_side(s->limb));
@@ -73,7 +79,8 @@ CODE void poseidon2_ifma_few_first(side_by_side *s, const side_by_side *elements
 CODE void poseidon2_ifma_few_last(side_by_side *s)
 {
     const vector_tables *k = tables();
-    store_side(k, full_rounds_side(k, load_side(s->limb), P1_FULL + ROUNDS_FULL_FIRST, ROUNDS_FULL_LAST), s);
+    element e = full_rounds_side(k, load_side(s->limb), P1_FULL + ROUNDS_FULL_FIRST, ROUNDS_FULL_LAST);
+    store_side(k, below_38_to_3(k, e), s);
 }
 
 CODE void poseidon2_ifma_few_add(side_by_side *s, const side_by_side *elements)
