@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,10 +58,10 @@ def node() -> Iterator[Node]:
     node.server.server_close()
 
 
-def rpc(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+def rpc(*arguments: object, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "fastnode", "rpc", *map(str, arguments)],
-        stdin=subprocess.DEVNULL,
+        input=stdin,
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
@@ -88,6 +89,34 @@ def rpc(*arguments: object, **environment: str) -> subprocess.CompletedProcess[s
 )
 def test_a_parameter_is_json_if_it_can_be_and_text_otherwise(text: str, value: object) -> None:
     assert _parameter(text) == value
+
+
+def test_a_parameter_may_stand_in_a_file_too_long_for_a_command_line(node: Node, tmp_path: Path) -> None:
+    value = {"data": "A" * 200_000}
+    file = tmp_path / "tx.json"
+    file.write_text(json.dumps(value))
+    result = rpc("isValidTx", f"@{file}", "true", "--url", node.url)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert node.calls[0]["params"] == [value, True]
+
+
+def test_a_parameter_may_come_from_standard_input(node: Node) -> None:
+    result = rpc("getBlock", "@-", "--url", node.url, stdin='{"number": 7}')
+    assert result.returncode == 0
+    assert node.calls[0]["params"] == [{"number": 7}]
+
+
+def test_a_file_that_cannot_be_read_is_named(node: Node, tmp_path: Path) -> None:
+    result = rpc("isValidTx", f"@{tmp_path / 'none.json'}", "--url", node.url)
+    assert (result.returncode, node.calls) == (1, [])
+    assert result.stderr == f"fastnode: error: cannot read @{tmp_path / 'none.json'}: No such file or directory\n"
+
+
+def test_a_file_without_json_is_named(node: Node, tmp_path: Path) -> None:
+    (tmp_path / "tx.json").write_bytes(b"\xff{")
+    result = rpc("isValidTx", f"@{tmp_path / 'tx.json'}", "--url", node.url)
+    assert (result.returncode, node.calls) == (1, [])
+    assert f"@{tmp_path / 'tx.json'} holds no JSON: " in result.stderr
 
 
 def test_a_method_without_a_prefix_is_one_of_the_node(node: Node) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -22,6 +23,9 @@ _THIS_MACHINE = ("127.0.0.1", "localhost")
 
 #: In the error of the admin port that wants a key.
 UNAUTHORIZED = "Unauthorized"
+
+#: In front of a file's name, as with curl.  No JSON begins with it.
+FROM_FILE = "@"
 
 PUBLIC_PREFIX = "node_"
 ADMIN_PREFIX = "nodeAdmin_"
@@ -50,13 +54,14 @@ ADMIN_PREFIX = "nodeAdmin_"
 def rpc(method: str, parameters: tuple[str, ...], url: str | None, api_key: str | None, timeout: float) -> int:
     """Call METHOD of a running node and print the result.
 
-    A parameter is read as JSON if it is JSON and as a string otherwise; a METHOD without a prefix
-    is one of the node_ methods.
+    A parameter is read as JSON if it is JSON and as a string otherwise; @FILE stands for the JSON in a
+    file, @- for that of standard input.  A METHOD without a prefix is one of the node_ methods.
 
     \b
     fastnode rpc getBlock 42
     fastnode rpc getBlockHeader latest
     fastnode rpc getCheckpointsData '{"from": 1, "limit": 3}'
+    fastnode rpc isValidTx @tx.json
     """
     if "_" not in method:
         method = PUBLIC_PREFIX + method
@@ -78,10 +83,22 @@ def rpc(method: str, parameters: tuple[str, ...], url: str | None, api_key: str 
 
 
 def _parameter(text: str) -> Any:
+    if text.startswith(FROM_FILE):
+        return _read_json(text.removeprefix(FROM_FILE))
     try:
         return json.loads(text)
     except ValueError:
         return text
+
+
+def _read_json(name: str) -> Any:
+    """What a file holds; ``-`` is standard input."""
+    try:
+        return json.loads(sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes())
+    except OSError as error:
+        raise StartError(f"cannot read {FROM_FILE}{name}: {_reason(error)}") from error
+    except ValueError as error:
+        raise StartError(f"{FROM_FILE}{name} holds no JSON: {error}") from error
 
 
 def _call(url: str, method: str, parameters: list[Any], headers: dict[str, str], timeout: float) -> dict[str, Any]:
