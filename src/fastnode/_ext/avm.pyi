@@ -56,8 +56,8 @@ class Host(Protocol):
         """The call entered last has ended: keep what changed since its checkpoint, or undo it without ``success``.
 
         ``output``: what it returned or reverted with, at most :data:`RECORDED_FIELDS` fields, nothing after a halt.
-        ``pcs``: the open INTERNALCALL instructions, outermost first, then the instruction that ended the call; an array,
-        because there may be millions.
+        ``pcs``: the open INTERNALCALL instructions, outermost first, then the instruction that ended the call; an
+        array, because there may be millions.
         ``message``: empty after success, ``Assertion failed: `` after a revert, else the text of the halt.
         """
 
