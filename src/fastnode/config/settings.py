@@ -94,7 +94,7 @@ class Settings(ValidatorSettings, BuildingSettings, OperatorSettings, Observabil
         None,
         FilePath(metavar="DIRECTORY"),
         CHAIN,
-        "Where the chain is kept; without it a temporary directory that is removed at exit.",
+        "Where the chain is kept; a node without it keeps it in a temporary directory that is removed at exit.",
         commands=STORE_COMMANDS,
         environment=("DATA_DIRECTORY",),
     )
