@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
+from fastnode.archiver import layout
 from fastnode.archiver.chain_export import ExportSummary, export_chain_file
 from fastnode.archiver.chain_import import adopt_chain_file, import_chain_file
 from fastnode.archiver.check import check_database
 from fastnode.archiver.ingest import Ingestor, Verification
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.store import ArchiverStore
-from fastnode.errors import ChainFileError, SettingError
+from fastnode.errors import ChainFileError, DatabaseError, SettingError
 
 if TYPE_CHECKING:
     from tests.archiver.conftest import SampleChain
@@ -167,3 +168,19 @@ def test_blocks_that_the_chain_does_not_have_cannot_be_exported(
 def test_an_export_to_nowhere_says_so(view: ChainView, tmp_path: Path) -> None:
     with pytest.raises(ChainFileError, match="cannot be written: No such file or directory"):
         export_chain_file(view, tmp_path / "absent" / "chain.jsonl")
+
+
+def test_a_damaged_value_is_not_exported_and_the_older_file_stays(
+    full_store: ArchiverStore, full_ingestor: Ingestor, tmp_path: Path
+) -> None:
+    older = tmp_path / "chain.jsonl"
+    older.write_bytes(b"an older one")
+    transaction = full_store.transaction()
+    transaction.put(layout.effect_key(42, 0), b"\xff" * 100)
+    transaction.commit()
+    with (
+        full_store.open_view() as view,
+        pytest.raises(DatabaseError, match=r"^checkpoint \d+ cannot be exported: .* `fastnode db check`$"),
+    ):
+        export_chain_file(view, older)
+    assert [path.read_bytes() for path in tmp_path.iterdir() if path.is_file()] == [b"an older one"]
