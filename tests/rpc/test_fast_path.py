@@ -26,7 +26,7 @@ INPUTS_PER_PAIR = 500
 @pytest.fixture(autouse=True)
 def unrecorded_failures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Handlers that fail are among the inputs; a million records of them with tracebacks take gigabytes."""
-    monkeypatch.setattr(logging.getLogger("fastnode.rpc.engine"), "disabled", True)
+    monkeypatch.setattr(logging.getLogger("fastnode.rpc"), "disabled", True)
 
 
 @pytest.fixture(scope="module")
