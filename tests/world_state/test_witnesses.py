@@ -15,7 +15,6 @@ from fastnode.errors import ServerError
 
 #: test_witnesses_proven.py looks at many more, in generated chains.
 WITNESSES = 12_000
-LOOKS_PER_ROUND = 6
 
 
 @pytest.fixture(scope="module")
