@@ -57,6 +57,8 @@ def rpc(method: str, parameters: tuple[str, ...], url: str | None, api_key: str 
     A parameter is read as JSON if it is JSON and as a string otherwise; @FILE stands for the JSON in a
     file, @- for that of standard input.  A METHOD without a prefix is one of the node_ methods.
 
+    An error goes to standard error, with exit code 1; so does "nothing found", with exit code 0.
+
     \b
     fastnode rpc getBlock 42
     fastnode rpc getBlockHeader latest
