@@ -87,6 +87,10 @@ def test_one_of_several_networks_is_chosen_by_its_name(tmp_path: Path) -> None:
         read_network_config(str(path), None)
     with pytest.raises(SettingError, match=r"there is no network 'three' in it, but one, two$"):
         read_network_config(str(path), "three")
+    path.write_text("{}")
+    for name in ("one", None):
+        with pytest.raises(SettingError, match=r"networks\.json has no network in it$"):
+            read_network_config(str(path), name)
 
 
 @pytest.mark.parametrize("field", ["bootnodes", "snapshots", "registryAddress", "l1ChainId"])

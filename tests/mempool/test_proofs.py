@@ -107,3 +107,9 @@ def test_only_so_many_run_at_a_time(tx: Tx, tmp_path: Path) -> None:
 def test_an_unreadable_command_stops_the_start(command: str) -> None:
     with pytest.raises(SettingError):
         choose_verifier(real_proofs=True, command=command)
+
+
+@pytest.mark.parametrize("program", ["/nowhere/verifier", "no-such-verifier-of-proofs", "/etc/passwd"])
+def test_a_command_without_a_program_stops_the_start(program: str) -> None:
+    with pytest.raises(SettingError, match=f"there is no program {program} that may be run"):
+        choose_verifier(real_proofs=False, command=f"{program} --fast")

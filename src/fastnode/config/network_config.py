@@ -121,7 +121,9 @@ def _choose(path: str, document: object, network: str | None) -> dict[str, Any]:
         raise SettingError(f"network configuration {path}: not an object")
     if "registryAddress" in document or not all(isinstance(value, dict) for value in document.values()):
         return document
-    names = ", ".join(sorted(document)) or "none"
+    if not document:
+        raise SettingError(f"network configuration {path} has no network in it")
+    names = ", ".join(sorted(document))
     if network is None:
         raise SettingError(f"network configuration {path}: choose one with --network: {names}")
     if network not in document:

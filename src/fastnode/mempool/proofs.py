@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -131,6 +132,10 @@ def choose_verifier(
 
 def _split(command: str) -> list[str]:
     try:
-        return shlex.split(command)
+        words = shlex.split(command)
     except ValueError as error:
-        raise SettingError(f"the proof verifier command cannot be read: {error}") from None
+        raise SettingError(f"--proof-verifier-command cannot be read: {error}") from None
+    if words and shutil.which(words[0]) is None:
+        # Better now than with the first transaction, which would be refused.
+        raise SettingError(f"--proof-verifier-command: there is no program {words[0]} that may be run")
+    return words
