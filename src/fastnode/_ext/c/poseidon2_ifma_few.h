@@ -244,25 +244,26 @@ VECTOR_CODE static void partial_rounds(side_by_side *side)
     history h[STATES];
     EACH_STATE enter_partial_rounds(&h[n], side, n);
     for (int round = 0; round < ROUNDS_PARTIAL; round++) {
-        element power[STATES];
-        shifted s[STATES];
+        element power[STATES], z[STATES];
+        shifted sum[STATES];
+        /* Between the steps of an S-box what does not wait for it. */
         EACH_STATE {
-            next_z(&h[n].ahead, round, &s[n]);
+            next_z(&h[n].ahead, round, &sum[n]);
             power[n] = fold_square(h[n].x); /* 2.2 */
         }
         EACH_STATE {
             move_down(&h[n].ahead);
             add_terms(&h[n].ahead, P1_FACTORS[1], h[n].x);
+            z[n] = join(&sum[n]);
             power[n] = fold_square(power[n]); /* 2.6 */
         }
         EACH_STATE {
-            element z = join(&s[n]);
-            add_terms(&h[n].ahead, P1_FACTORS[0], z);
+            add_terms(&h[n].ahead, P1_FACTORS[0], z[n]);
             h[n].past_x[round % PAST] = h[n].x;
-            h[n].past_z[round % PAST] = z;
+            h[n].past_z[round % PAST] = z[n];
             element x_twice = add(h[n].x, h[n].x); /* 2.7 */
             element product = fold_multiply(add(power[n], constant(P1_B0_HALF)), x_twice); /* 3.5 */
-            h[n].x = less_multiple(add(product, z)); /* from 4.9 */
+            h[n].x = less_multiple(add(product, z[n])); /* from 4.9 */
         }
     }
     EACH_STATE leave_partial_rounds(&h[n], side, n);

@@ -256,13 +256,19 @@ INLINE product square(element a)
 INLINE element reduce(const vector_tables *k, product t)
 {
     lanes *upper = t.column + LIMBS - 1;
+    /* One vector alone would wait: it sums up apart what has not got to be added one after the other. */
+    product apart = no_product();
+    lanes *folded = VECTORS == 1 ? apart.column : upper;
     UNROLL for (int i = 0; i < LIMBS - 1; i++) {
         t.column[i + 1] = plus(t.column[i + 1], above_limb(t.column[i]));
         UNROLL for (int j = 0; j < LIMBS; j++) {
-            upper[j] = add_low(upper[j], t.column[i], everywhere(k->fold[i][j]));
-            upper[j + 1] = add_high(upper[j + 1], t.column[i], everywhere(k->fold[i][j]));
+            folded[j] = add_low(folded[j], t.column[i], everywhere(k->fold[i][j]));
+            folded[j + 1] = add_high(folded[j + 1], t.column[i], everywhere(k->fold[i][j]));
         }
     }
+    if (VECTORS == 1)
+        UNROLL for (int j = 0; j <= LIMBS; j++)
+            upper[j] = plus(upper[j], folded[j]);
 
     lanes m = add_low(no_product().column[0], upper[0], everywhere(k->negative_inverse));
     /* Column 0 becomes a multiple of 2^52 by the low half of m p, which is below 2^52: round up. */
