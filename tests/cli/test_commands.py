@@ -5,11 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
+
+from fastnode.cli.app import root
 
 TIMEOUT_S = 120.0
 
@@ -197,12 +202,21 @@ def test_a_group_without_a_command_shows_its_help() -> None:
         assert len((done.stdout + done.stderr).splitlines()) > 3
 
 
-@pytest.mark.parametrize("command", ["start", "import", "export", "rpc", "db check", "config show", "completion"])
+def commands(group: click.Group, path: str = "") -> Iterator[str]:
+    for name, command in group.commands.items():
+        yield f"{path}{name}"
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{path}{name} ")
+
+
+@pytest.mark.parametrize("command", ["", *commands(root)])
 def test_every_command_has_help(command: str) -> None:
-    assert f"Usage: fastnode {command}" in output_of(*command.split(), "--help")
+    text = output_of(*command.split(), "--help")
+    assert f"Usage: fastnode {command}" in text
+    assert "..." not in text.partition("Commands:")[2], "a line of the list of commands is cut off"
 
 
 def test_an_interrupted_pipe_ends_without_a_word() -> None:
-    command = f"{sys.executable} -m fastnode config show | head -c 1"
+    command = f"{shlex.quote(sys.executable)} -m fastnode config show | head -c 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=TIMEOUT_S)
     assert done.stderr == ""
