@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import os
 import random
@@ -192,6 +193,20 @@ def test_kernels_and_twin_agree_on_any_fields(values: list[int]) -> None:
 @given(st.lists(canonical, min_size=4, max_size=4))
 def test_permutations_agree_on_any_state(values: list[int]) -> None:
     assert extension.permute(as_run(values)) == twin.permute(as_run(values))
+
+
+def test_all_kernels_agree_on_every_state_of_four_edges() -> None:
+    states = [list(state) for state in itertools.product([0, 1, MODULUS >> 1, MODULUS - 1], repeat=4)]
+    before = extension.kernel_name()
+    permuted, pairs = set(), set()
+    for kernel in extension.available_kernels():
+        extension.use_kernel(kernel)
+        permuted.add(b"".join(extension.permute(as_run(state)) for state in states))
+        # Two at a time, each with another one beside it.
+        both = zip(states, reversed(states), strict=True)
+        pairs.add(b"".join(extension.hash_leaves_4(as_run([*one, *other])) for one, other in both))
+    extension.use_kernel(before)
+    assert len(permuted) == len(pairs) == 1
 
 
 def test_all_kernels_agree_on_ten_thousand_random_pairs() -> None:
