@@ -12,7 +12,8 @@ from typing import Any
 
 import orjson
 import pytest
-from tests.rpc.test_validator_methods import KEY, KEY_HASH, Start, admin
+from tests.conftest import ADMIN_KEY, ADMIN_KEY_HASH
+from tests.rpc.test_validator_methods import Start
 
 from fastnode.errors import ServerError, SettingError
 from fastnode.following.admin_questions import AdminQuestions
@@ -129,7 +130,7 @@ class _Port(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if self.headers.get("x-api-key") != KEY:
+        if self.headers.get("x-api-key") != ADMIN_KEY:
             text = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Unauthorized"}}'
             status = 401
         else:
@@ -156,7 +157,7 @@ def other_port() -> Iterator[str]:
 
 
 def test_another_admin_port_is_asked_with_its_key(other_port: str) -> None:
-    questions = AdminQuestions(other_port, KEY)
+    questions = AdminQuestions(other_port, ADMIN_KEY)
     questions.start()
     try:
         assert questions.ask("nodeAdmin_getSlashOffenses", ["all"]) == as_json(THEIRS)
@@ -178,7 +179,7 @@ def test_a_wrong_key_is_an_error_and_no_answer(other_port: str, key: str | None)
 
 
 def test_an_admin_port_that_does_not_answer_is_an_error_without_its_address() -> None:
-    questions = AdminQuestions("http://127.0.0.1:1", KEY)
+    questions = AdminQuestions("http://127.0.0.1:1", ADMIN_KEY)
     questions.start()
     try:
         with pytest.raises(ServerError, match=r"^The other node's admin port does not answer; try again later$"):
@@ -205,11 +206,11 @@ def test_a_node_shows_the_offenses_of_the_node_whose_key_it_has(
             "--upstream-admin-url",
             other_port,
             SENTINEL_ENABLED=sentinel,
-            SVC_UPSTREAM_ADMIN_API_KEY=KEY,
-            SVC_ADMIN_API_KEY_HASH=KEY_HASH,
+            SVC_UPSTREAM_ADMIN_API_KEY=ADMIN_KEY,
+            SVC_ADMIN_API_KEY_HASH=ADMIN_KEY_HASH,
         ).wait_until_serving()
-        assert admin(node, "nodeAdmin_getSlashOffenses", "all")["result"] == as_json(THEIRS)
-        assert admin(node, "nodeAdmin_getSlashOffenses", 3)["result"] == as_json(THEIRS)
-        assert admin(node, "nodeAdmin_getSlashOffenses", 9)["result"] == []
+        assert node.call_admin("nodeAdmin_getSlashOffenses", "all")["result"] == as_json(THEIRS)
+        assert node.call_admin("nodeAdmin_getSlashOffenses", 3)["result"] == as_json(THEIRS)
+        assert node.call_admin("nodeAdmin_getSlashOffenses", 9)["result"] == []
         assert node.stop() == 0
-        assert KEY not in node.log.read_text()
+        assert ADMIN_KEY not in node.log.read_text()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.conftest import NodeProcess
-from tests.rpc.test_validator_methods import KEY_HASH, Start, admin
+from tests.conftest import ADMIN_KEY_HASH, NodeProcess
+from tests.rpc.test_validator_methods import Start
 
 #: Newest block of the sample chain.
 TIP = 106
@@ -19,7 +19,7 @@ def method_set(request: pytest.FixtureRequest) -> str:
 
 def loaded(start_node: Start, sample_chain: Path, method_set: str) -> NodeProcess:
     node = start_node(
-        "--chain-file", sample_chain, "--method-set", method_set, SVC_ADMIN_API_KEY_HASH=KEY_HASH
+        "--chain-file", sample_chain, "--method-set", method_set, SVC_ADMIN_API_KEY_HASH=ADMIN_KEY_HASH
     ).wait_until_serving()
     node.wait_for_line("chain file loaded")
     return node
@@ -47,12 +47,12 @@ def last_block_before(node: NodeProcess, block: int) -> int:
 def test_a_node_can_be_paused_and_resumed_as_often_as_one_likes(start_node: Start, sample_chain: Path) -> None:
     node = loaded(start_node, sample_chain, "both")
     for method in ("pauseSync", "pauseSync", "resumeSync", "resumeSync"):
-        assert admin(node, f"nodeAdmin_{method}") == {"jsonrpc": "2.0", "id": 1}
+        assert node.call_admin(f"nodeAdmin_{method}") == {"jsonrpc": "2.0", "id": 1}
         assert tip_of(node) == TIP
     node.wait_for_line("sync paused")
     node.wait_for_line("sync resumed")
     node.wait_for_line("resumeSync: the sync is running already")
-    assert admin(node, "nodeAdmin_pauseSync", 1)["error"]["code"] == -32602
+    assert node.call_admin("nodeAdmin_pauseSync", 1)["error"]["code"] == -32602
 
 
 def test_a_chain_is_taken_back_by_the_rules_of_its_method_set(
@@ -67,24 +67,24 @@ def test_a_chain_is_taken_back_by_the_rules_of_its_method_set(
     ):
         inside -= 1
 
-    refusal = admin(node, "nodeAdmin_rollbackTo", inside)["error"]
+    refusal = node.call_admin("nodeAdmin_rollbackTo", inside)["error"]
     assert refusal["code"] == -32000
     assert refusal["message"].startswith(f"Target L2 block {inside} is not at a checkpoint boundary. Checkpoint ")
     assert refusal["data"] == {"code": "ROLLBACK_REFUSED"}
-    beyond = admin(node, "nodeAdmin_rollbackTo", TIP)["error"]["message"]
+    beyond = node.call_admin("nodeAdmin_rollbackTo", TIP)["error"]["message"]
     assert beyond == f"Target L2 block {TIP} must be less than current L2 block {TIP}"
     for wrong in ([], ["three"], [-1], [1.5], [None], [first, "yes"]):
-        assert admin(node, "nodeAdmin_rollbackTo", *wrong)["error"]["code"] == -32602
+        assert node.call_admin("nodeAdmin_rollbackTo", *wrong)["error"]["code"] == -32602
     assert tip_of(node) == TIP
 
-    assert admin(node, "nodeAdmin_rollbackTo", first) == {"jsonrpc": "2.0", "id": 1}
+    assert node.call_admin("nodeAdmin_rollbackTo", first) == {"jsonrpc": "2.0", "id": 1}
     assert tip_of(node) == first
     node.wait_for_line("sync resumed")
 
     early = last_block_before(node, first_block_of(node, checkpoint=3))
-    unforced = admin(node, "nodeAdmin_rollbackTo", early)["error"]["message"]
+    unforced = node.call_admin("nodeAdmin_rollbackTo", early)["error"]["message"]
     assert unforced.startswith(f"Cannot rollback to block {early} as it is before finalized ")
-    forced = admin(node, "nodeAdmin_rollbackTo", early, True, False)
+    forced = node.call_admin("nodeAdmin_rollbackTo", early, True, False)
     if method_set == "release":
         # It knows the target only: nothing can force a rollback there, and it always goes on.
         assert forced["error"]["code"] in (-32000, -32602)
