@@ -84,13 +84,15 @@ def clean_environment(**names: str) -> dict[str, str]:
 class NodeProcess:
     """``fastnode start --node`` as a process of its own, on two free ports."""
 
-    def __init__(self, arguments: list[str], log: Path, environment: dict[str, str]) -> None:
+    def __init__(
+        self, arguments: list[str], log: Path, environment: dict[str, str], *, stdin: int = subprocess.DEVNULL
+    ) -> None:
         self.log = log
         self.output = log.with_suffix(".out")  # what it prints, such as the admin port's key
         with log.open("wb") as errors, self.output.open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "fastnode", "start", "--node", *NO_FIXED_PORTS, *arguments],
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=output,
                 stderr=errors,
                 env=clean_environment(LOG_JSON="1", **environment),

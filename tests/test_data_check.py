@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import plyvel
 import pytest
+from tests.mempool.made import made_txs
 
 from fastnode.archiver.chain_import import adopt_chain_file, import_chain_file
 from fastnode.archiver.check import CheckReport
-from fastnode.archiver.database import KEY_BYTES_MAX
+from fastnode.archiver.database import KEY_BYTES_MAX, SharedDatabase
 from fastnode.archiver.layout import KEY_CHAIN, KEY_GENESIS
+from fastnode.archiver.side_database import open_side_database
 from fastnode.chain_data import ChainData
 from fastnode.data_check import check_data
 from fastnode.errors import DatabaseError
+from fastnode.mempool.entries import PoolEntry, TxState
+from fastnode.mempool.store import PoolStore, entry_key, json_key
+from fastnode.protocol.tx import Tx
 from fastnode.world_state.layout import BLOCK, u32
 
 TIP = 106
@@ -173,6 +179,106 @@ def test_a_chain_that_has_lost_its_genesis_is_not_taken_for_an_empty_one(directo
     with plyvel.DB(str(directory / "archiver")) as database:
         database.delete(KEY_CHAIN)
     assert any("is damaged (its genesis is missing)" in problem for problem in check(directory).problems)
+
+
+# ---- beside the chain ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pool(directory: Path) -> Path:
+    """The pool of ``directory``, with two transactions."""
+    path = directory / "p2p"
+    with ChainData.open(directory, create=False) as data, data.store.open_view() as chain:
+        store = PoolStore.open(path, chain.chain.genesis_block_hash)
+    for value in made_txs(2):
+        tx = Tx.from_json(value)
+        store.commit(
+            store.stage([(entry_key(tx.hash), PoolEntry.of(tx).encode()), (json_key(tx.hash), tx.to_json_bytes())])
+        )
+    store.close()
+    return path
+
+
+def keys_of(path: Path, prefix: bytes) -> list[bytes]:
+    with plyvel.DB(str(path)) as database, database.iterator(prefix=prefix, include_value=False) as keys:
+        return list(keys)
+
+
+def test_a_pool_that_holds_what_was_sent_is_clean(directory: Path, pool: Path) -> None:
+    assert len(keys_of(pool, json_key(b""))) == 2
+    assert check(directory).problems == []
+
+
+def test_a_transaction_that_is_missing_is_found(directory: Path, pool: Path) -> None:
+    key = keys_of(pool, json_key(b""))[0]
+    with plyvel.DB(str(pool)) as database:
+        database.delete(key)
+    assert check(directory).problems == [f"the pool: transaction 0x{key[1:].hex()}: it is missing"]
+
+
+def test_a_transaction_without_a_record_is_found(directory: Path, pool: Path) -> None:
+    key = keys_of(pool, entry_key(b""))[0]
+    with plyvel.DB(str(pool)) as database:
+        database.delete(key)
+    assert check(directory).problems == [f"the pool: transaction 0x{key[1:].hex()}: it has no record"]
+
+
+def test_a_transaction_under_another_hash_is_found(directory: Path, pool: Path) -> None:
+    first, second = keys_of(pool, json_key(b""))
+    with plyvel.DB(str(pool)) as database:
+        database.put(first, database.get(second))
+    assert check(directory).problems == [f"the pool: transaction 0x{first[1:].hex()}: its hash is 0x{second[1:].hex()}"]
+
+
+def test_a_record_that_says_something_else_is_found(directory: Path, pool: Path) -> None:
+    key = keys_of(pool, entry_key(b""))[0]
+    with plyvel.DB(str(pool)) as database:
+        entry = PoolEntry.decode(key[1:], database.get(key))
+        database.put(key, replace(entry, priority_fee=entry.priority_fee + 1).encode())
+    assert check(directory).problems == [f"the pool: transaction 0x{key[1:].hex()}: its record says something else"]
+
+
+def test_a_transaction_that_cannot_be_decoded_is_found(directory: Path, pool: Path) -> None:
+    key = keys_of(pool, json_key(b""))[0]
+    with plyvel.DB(str(pool)) as database:
+        database.put(key, b"{")
+    (problem,) = check(directory).problems
+    assert problem.startswith(f"the pool: transaction 0x{key[1:].hex()}: it cannot be decoded: ")
+
+
+def test_a_record_that_cannot_be_read_is_found(directory: Path, pool: Path) -> None:
+    key = keys_of(pool, entry_key(b""))[0]
+    with plyvel.DB(str(pool)) as database:
+        database.put(key, b"?")
+    (problem,) = check(directory).problems
+    assert problem.startswith(f"the pool: the pool's record of tx 0x{key[1:].hex()} is damaged")
+
+
+def test_a_deleted_transaction_has_no_content(directory: Path, pool: Path) -> None:
+    key = keys_of(pool, entry_key(b""))[0]
+    with plyvel.DB(str(pool)) as database:
+        entry = PoolEntry.decode(key[1:], database.get(key))
+        database.put(key, entry.moved(TxState.DELETED).encode())
+    assert check(directory).problems == [f"the pool: transaction 0x{key[1:].hex()}: it is deleted and still there"]
+
+
+@pytest.mark.parametrize(("folder", "name"), [("p2p", "the pool"), ("offenses", "the offenses")])
+def test_a_side_database_of_another_chain_is_a_problem(directory: Path, folder: str, name: str) -> None:
+    opened: SharedDatabase = open_side_database(directory / folder, bytes(32), version=1, content="anything")
+    opened.release()
+    (problem,) = check(directory).problems
+    assert problem.startswith(f"{name}: {directory}/{folder} holds ")
+    assert problem.endswith("of another chain; use another data directory")
+
+
+@pytest.mark.parametrize("how", [cut_off, overwrite])
+def test_a_pool_whose_files_are_damaged_is_a_problem_that_says_what_to_do(
+    directory: Path, pool: Path, how: Callable[[Path], None]
+) -> None:
+    damage(pool, how)
+    (problem,) = check(directory).problems
+    assert problem.startswith("the pool: ")
+    assert problem.endswith("remove the folder: it only holds unmined transactions")
 
 
 def test_an_empty_directory_has_nothing_to_check(tmp_path: Path) -> None:

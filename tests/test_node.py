@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
+import pty
 import shutil
 import signal
 import socket
@@ -16,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conftest import NodeProcess
 
 from fastnode.archiver.store import ArchiverStore
 from fastnode.config.settings import Settings
@@ -190,6 +193,25 @@ def test_a_signal_stops_the_node_with_exit_code_0(start_node: Callable[..., Any]
     assert node.stop(number) == 0
     assert lines(node, "stopping")[0]["signal"] == number.name
     assert node.entries()[-1]["message"] == "stopped"
+
+
+def test_a_node_without_limits_has_nothing_to_read_again_and_goes_on(start_node: Callable[..., Any]) -> None:
+    node = start_node().wait_until_serving()
+    node.process.send_signal(signal.SIGHUP)
+    node.wait_for_line("nothing to read again without --rpc-limits")
+    assert "result" in node.call("node_getVersion")
+    assert node.stop() == 0
+
+
+def test_a_node_whose_terminal_is_gone_stops(tmp_path: Path) -> None:
+    controller, terminal = pty.openpty()
+    try:
+        node = NodeProcess([], tmp_path / "node.log", {}, stdin=terminal).wait_until_serving()
+        assert node.stop(signal.SIGHUP) == 0
+        assert lines(node, "stopping")[0]["signal"] == "SIGHUP"
+    finally:
+        os.close(controller)
+        os.close(terminal)
 
 
 def test_a_signal_in_the_middle_of_loading_leaves_whole_blocks_and_loading_goes_on(

@@ -1,9 +1,10 @@
-"""``fastnode db check`` over all databases of a data directory: the chain with its indexes, the state trees, and that
-they agree."""
+"""``fastnode db check`` over all databases of a data directory: the chain with its indexes, the state trees, that they
+agree, the pool and the offenses."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from fastnode.archiver.check import DAMAGE, CheckReport, check_database
@@ -12,6 +13,9 @@ from fastnode.archiver.queries import ChainView
 from fastnode.chain_data import ChainData
 from fastnode.errors import StartError
 from fastnode.logs.check import check_indexes
+from fastnode.mempool.check import check_pool
+from fastnode.mempool.store import POOL_DIRECTORY
+from fastnode.sentinel.offense_store import OFFENSES_DIRECTORY, OffenseStore
 from fastnode.world_state.layout import BlockRecord
 from fastnode.world_state.state import WORLD_STATE_DIRECTORY, WorldState
 from fastnode.world_state.trees import ARCHIVE
@@ -44,17 +48,47 @@ def check_data(
             problems, notes = check_indexes(chain, progress=on_indexes)
         report.problems.extend(f"the indexes: {problem}" for problem in problems)
         report.notes.extend(notes)
-    if not (data.directory.path / WORLD_STATE_DIRECTORY / _LEVELDB_FILE).is_file():
+    _check_state(report, data, on_state)
+    _check_side_databases(report, data)
+    return report
+
+
+def _check_state(report: CheckReport, data: ChainData, progress: Progress | None) -> None:
+    if not _is_there(data.directory.path / WORLD_STATE_DIRECTORY):
         report.notes.append("there are no state trees yet; the next start builds them from the chain")
-        return report
+        return
     try:
         state = data.open_state()
         with data.store.open_view() as chain:
             _compare(report, chain, state.view.tip)
-        report.problems.extend(_roots(state, on_state))
+        report.problems.extend(_roots(state, progress))
     except (StartError, *DAMAGE) as error:
         report.problems.append(f"the state trees: {reason_of(error)}")
-    return report
+
+
+def _check_side_databases(report: CheckReport, data: ChainData) -> None:
+    """What the chain knows nothing of, where it is there."""
+    checks = (("the pool", POOL_DIRECTORY, check_pool), ("the offenses", OFFENSES_DIRECTORY, _check_offenses))
+    for name, folder, check in checks:
+        path = data.directory.path / folder
+        if not _is_there(path):
+            continue
+        try:
+            with data.store.open_view() as chain:
+                genesis_hash = chain.chain.genesis_block_hash
+            report.problems.extend(f"{name}: {problem}" for problem in check(path, genesis_hash))
+        except (StartError, *DAMAGE) as error:
+            report.problems.append(f"{name}: {reason_of(error)}")
+
+
+def _check_offenses(path: Path, genesis_hash: bytes) -> list[str]:
+    """Opening it reads all of it."""
+    OffenseStore.open(path, genesis_hash).close()
+    return []
+
+
+def _is_there(path: Path) -> bool:
+    return (path / _LEVELDB_FILE).is_file()
 
 
 def _roots(state: WorldState, progress: Progress | None) -> list[str]:

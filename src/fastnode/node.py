@@ -41,6 +41,7 @@ from fastnode.ingestion import IngestionThread
 from fastnode.kernels import simple_request
 from fastnode.l1.service import L1Reader
 from fastnode.mempool.service import Mempool, MempoolOptions
+from fastnode.mempool.store import POOL_DIRECTORY
 from fastnode.method_tables import Services, admin_methods, public_methods
 from fastnode.node_settings import (
     admin_key_of,
@@ -82,9 +83,6 @@ logger = logging.getLogger(__name__)
 #: Methods that run in threads.  Far more than cores: transactions that are hashed or flushed to the disk at
 #: the same time cost hardly more than one.
 RPC_THREADS: Final = 24
-
-#: The database of transactions, in the data directory.
-POOL_DIRECTORY: Final = "p2p"
 
 #: Present in a data directory from the first block of the sample chain to its last, so that a start
 #: that was cut short is taken up again, and a chain of one's own is never mixed with the sample.

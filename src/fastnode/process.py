@@ -1,4 +1,4 @@
-"""The node as a process: runs until SIGTERM or SIGINT, or until something ends it."""
+"""The node as a process: runs until SIGTERM or SIGINT, until its terminal is gone, or until something ends it."""
 
 from __future__ import annotations
 
@@ -57,8 +57,7 @@ async def _run_until_stopped(node: Node) -> None:
     try:
         # A start may have to wait for other nodes; a signal ends that too.
         if await _first_of(asyncio.ensure_future(node.start()), stopping):
-            if node.settings.rpc_limits is not None:
-                asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, node.reload_limits)
+            _reload_by_signal(node)
             _settle_memory()
             notify(READY)
             try:
@@ -69,6 +68,19 @@ async def _run_until_stopped(node: Node) -> None:
     finally:
         stopping.cancel()
     logger.info("stopped")
+
+
+def _reload_by_signal(node: Node) -> None:
+    """SIGHUP reads limits again.  A node without any goes on as it is, unless its terminal is gone."""
+    if node.settings.rpc_limits is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, node.reload_limits)
+    elif not _has_terminal():
+        say = "nothing to read again without --rpc-limits"
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, logger.info, say)
+
+
+def _has_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()
 
 
 def _settle_memory() -> None:
@@ -98,6 +110,7 @@ def _stop_requested_by_signal() -> asyncio.Event:
         # A second signal ends the process at once.
         loop.remove_signal_handler(number)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    hang_up = [signal.SIGHUP] if _has_terminal() else []
+    for number in (signal.SIGTERM, signal.SIGINT, *hang_up):
         loop.add_signal_handler(number, on_signal, number)
     return stop_requested

@@ -22,7 +22,9 @@ from fastnode.archiver.database import SharedDatabase
 from fastnode.archiver.side_database import open_side_database
 from fastnode.mempool.entries import PoolEntry
 
-__all__ = ["SCHEMA_VERSION", "PoolStore", "entry_key", "json_key"]
+__all__ = ["POOL_DIRECTORY", "SCHEMA_VERSION", "PoolStore", "entry_key", "json_key"]
+
+POOL_DIRECTORY: Final = "p2p"
 
 SCHEMA_VERSION: Final = 1
 
@@ -74,6 +76,16 @@ class PoolStore:
             with snapshot.iterator(prefix=_ENTRY) as pairs:
                 for key, record in pairs:
                     yield PoolEntry.decode(key[len(_ENTRY) :], record)
+        finally:
+            snapshot.close()
+
+    def stored_hashes(self) -> Iterator[bytes]:
+        """Hashes of the transactions whose content is on disk."""
+        snapshot = self._database.snapshot()
+        try:
+            with snapshot.iterator(prefix=_JSON, include_value=False) as keys:
+                for key in keys:
+                    yield key[len(_JSON) :]
         finally:
             snapshot.close()
 

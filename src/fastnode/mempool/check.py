@@ -1,0 +1,55 @@
+"""What ``fastnode db check`` says of the pool on disk: each transaction decoded and hashed, and its record compared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import orjson
+
+from fastnode.errors import DecodeError
+from fastnode.mempool.entries import PoolEntry, TxState
+from fastnode.mempool.store import PoolStore
+from fastnode.protocol.fields import hex_text
+from fastnode.protocol.tx import Tx
+
+__all__ = ["check_pool"]
+
+
+def check_pool(path: Path, genesis_hash: bytes) -> list[str]:
+    """Problems of the LevelDB at ``path``, a line each.
+
+    DataDirectoryError when it cannot be opened or belongs to another chain, DatabaseError for a record or a file that
+    cannot be read at all.
+    """
+    store = PoolStore.open(path, genesis_hash)
+    try:
+        entries = {entry.hash: entry for entry in store.entries()}
+        problems = []
+        for entry in entries.values():
+            fault = _fault(entry, store.tx_json(entry.hash))
+            if fault is not None:
+                problems.append(f"transaction {hex_text(entry.hash)}: {fault}")
+        problems.extend(
+            f"transaction {hex_text(tx_hash)}: it has no record"
+            for tx_hash in store.stored_hashes()
+            if tx_hash not in entries
+        )
+        return problems
+    finally:
+        store.close()
+
+
+def _fault(entry: PoolEntry, tx_json: bytes | None) -> str | None:
+    if entry.state is TxState.DELETED:
+        return None if tx_json is None else "it is deleted and still there"
+    if tx_json is None:
+        return "it is missing"
+    try:
+        worked_out = PoolEntry.of(Tx.from_json(orjson.loads(tx_json)))
+    except (orjson.JSONDecodeError, DecodeError) as error:
+        return f"it cannot be decoded: {error}"
+    if worked_out.hash != entry.hash:
+        return f"its hash is {hex_text(worked_out.hash)}"
+    where_it_is = replace(worked_out, state=entry.state, arrival=entry.arrival, block=entry.block, slot=entry.slot)
+    return None if where_it_is == entry else "its record says something else"
