@@ -204,6 +204,14 @@ def keys_of(path: Path, prefix: bytes) -> list[bytes]:
         return list(keys)
 
 
+def put_first(path: Path, prefix: bytes, value: Callable[[bytes, bytes], bytes]) -> str:
+    """Give the first key of a kind the value that follows from its hash and its present value; the hash as text."""
+    key = keys_of(path, prefix)[0]
+    with plyvel.DB(str(path)) as database:
+        database.put(key, value(key[1:], database.get(key)))
+    return "0x" + key[1:].hex()
+
+
 def test_a_pool_that_holds_what_was_sent_is_clean(directory: Path, pool: Path) -> None:
     assert len(keys_of(pool, json_key(b""))) == 2
     assert check(directory).problems == []
@@ -231,35 +239,32 @@ def test_a_transaction_under_another_hash_is_found(directory: Path, pool: Path) 
 
 
 def test_a_record_that_says_something_else_is_found(directory: Path, pool: Path) -> None:
-    key = keys_of(pool, entry_key(b""))[0]
-    with plyvel.DB(str(pool)) as database:
-        entry = PoolEntry.decode(key[1:], database.get(key))
-        database.put(key, replace(entry, priority_fee=entry.priority_fee + 1).encode())
-    assert check(directory).problems == [f"the pool: transaction 0x{key[1:].hex()}: its record says something else"]
+    def dearer(tx_hash: bytes, record: bytes) -> bytes:
+        entry = PoolEntry.decode(tx_hash, record)
+        return replace(entry, priority_fee=entry.priority_fee + 1).encode()
+
+    changed = put_first(pool, entry_key(b""), dearer)
+    assert check(directory).problems == [f"the pool: transaction {changed}: its record says something else"]
 
 
 def test_a_transaction_that_cannot_be_decoded_is_found(directory: Path, pool: Path) -> None:
-    key = keys_of(pool, json_key(b""))[0]
-    with plyvel.DB(str(pool)) as database:
-        database.put(key, b"{")
+    changed = put_first(pool, json_key(b""), lambda *_: b"{")
     (problem,) = check(directory).problems
-    assert problem.startswith(f"the pool: transaction 0x{key[1:].hex()}: it cannot be decoded: ")
+    assert problem.startswith(f"the pool: transaction {changed}: it cannot be decoded: ")
 
 
 def test_a_record_that_cannot_be_read_is_found(directory: Path, pool: Path) -> None:
-    key = keys_of(pool, entry_key(b""))[0]
-    with plyvel.DB(str(pool)) as database:
-        database.put(key, b"?")
+    changed = put_first(pool, entry_key(b""), lambda *_: b"?")
     (problem,) = check(directory).problems
-    assert problem.startswith(f"the pool: the pool's record of tx 0x{key[1:].hex()} is damaged")
+    assert problem.startswith(f"the pool: the pool's record of tx {changed} is damaged")
 
 
 def test_a_deleted_transaction_has_no_content(directory: Path, pool: Path) -> None:
-    key = keys_of(pool, entry_key(b""))[0]
-    with plyvel.DB(str(pool)) as database:
-        entry = PoolEntry.decode(key[1:], database.get(key))
-        database.put(key, entry.moved(TxState.DELETED).encode())
-    assert check(directory).problems == [f"the pool: transaction 0x{key[1:].hex()}: it is deleted and still there"]
+    def deleted(tx_hash: bytes, record: bytes) -> bytes:
+        return PoolEntry.decode(tx_hash, record).moved(TxState.DELETED).encode()
+
+    changed = put_first(pool, entry_key(b""), deleted)
+    assert check(directory).problems == [f"the pool: transaction {changed}: it is deleted and still there"]
 
 
 @pytest.mark.parametrize(("folder", "name"), [("p2p", "the pool"), ("offenses", "the offenses")])

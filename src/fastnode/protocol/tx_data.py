@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Self
 
 from fastnode.errors import DecodeError
-from fastnode.kernels import hash_threads, poseidon2
+from fastnode.kernels import hash_threads
 from fastnode.protocol import tx_layout as layout
-from fastnode.protocol.constants import SEPARATOR_BLOCK_HEADER_HASH
 from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD, field_from_int, first_non_canonical
 from fastnode.protocol.header import HEADER_BYTES, BlockHeader, GasFees
 
@@ -23,7 +22,6 @@ SEPARATOR_PRIVATE_TX_HASH: Final = 1971680439
 
 _PUBLIC_SEPARATOR: Final = field_from_int(SEPARATOR_PUBLIC_TX_HASH)
 _PRIVATE_SEPARATOR: Final = field_from_int(SEPARATOR_PRIVATE_TX_HASH)
-_HEADER_SEPARATOR: Final = field_from_int(SEPARATOR_BLOCK_HEADER_HASH)
 
 _GAS: Final = struct.Struct(">II")
 _CALL_REQUEST: Final = struct.Struct(">32s32sB32s")
@@ -106,7 +104,7 @@ class TxData:
     @property
     def anchor_block_hash(self) -> bytes:
         """Hash of :attr:`anchor_block_header`, worked out whenever it is asked for."""
-        return poseidon2.hash_fields(layout.ANCHOR_HEADER_PLAN.run(self.buffer, _HEADER_SEPARATOR))
+        return self.anchor_block_header.hash()
 
     # ---- constants -----------------------------------------------------------------------
 

@@ -146,8 +146,6 @@ def _plan(sections: tuple[tuple[int, tuple[int, ...]], ...]) -> HashPlan:
 _CONSTANTS: Final = (ANCHOR_HEADER, _HEADER_WIDTHS + _CONTEXT_WIDTHS)
 _TAIL: Final = (GAS_USED, _TAIL_WIDTHS)
 
-#: Of the block whose state the transaction was proven against.
-ANCHOR_HEADER_PLAN: Final = _plan(((ANCHOR_HEADER, _HEADER_WIDTHS),))
 PRIVATE_PLAN: Final = _plan((_CONSTANTS, (ACCUMULATED, _accumulated_widths(public=False)), _TAIL))
 PUBLIC_PLAN: Final = _plan(
     (
@@ -161,7 +159,7 @@ PUBLIC_PLAN: Final = _plan(
 # The drawing above and the plans must not drift apart.
 assert PRIVATE_DATA_BYTES == 38557
 assert PUBLIC_DATA_BYTES == 82722
-assert len(ANCHOR_HEADER_PLAN.offsets) == HEADER_FIELDS
+assert len(_HEADER_WIDTHS) == HEADER_FIELDS
 assert len(PRIVATE_PLAN.offsets) == PRIVATE_HASH_FIELDS
 assert len(PUBLIC_PLAN.offsets) == PUBLIC_HASH_FIELDS
 assert ANCHOR_HEADER + HEADER_BYTES == CHAIN_ID
