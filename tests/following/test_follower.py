@@ -265,10 +265,14 @@ def test_what_l1_says_is_final_goes_before_what_the_node_says(
 
     tips = Tips()
     with following(tmp_path / "node", upstream.url, l1_tips=tips) as node:
-        node.wait(lambda: node.tips.proposed == chain.tips().proposed)
+        # The blocks are there before what is known about them: the pass that reads the tips must have ended.
+        node.wait(lambda: node.tips.finalized.checkpoint.number == 6)
+        assert node.tips.proven.checkpoint.number == 6, "what is final is proven"
         tips.known = (4, 2)
         with upstream.lock:
             chain.publish()
         node.wait(lambda: node.tips.checkpointed == chain.tips().checkpointed)
-        node.wait(lambda: node.tips.proven.checkpoint.number == 6)
+        pass_at = node.follower.last_pass_at
+        node.wait(lambda: node.follower.last_pass_at != pass_at)
+        assert node.tips.proven.checkpoint.number == 6
         assert node.tips.finalized.checkpoint.number == 6, "what is final stays final"
