@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from fastnode.config.settings import Settings, rows
 
@@ -36,6 +37,11 @@ ADMIN_KEY_HASH = hashlib.sha256(ADMIN_KEY.encode()).hexdigest()
 
 #: What a slow and busy machine may need for a start or a stop.
 PATIENCE_S = 60.0
+
+
+# A test that is held up by another process has not failed.
+settings.register_profile("fastnode", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("fastnode")
 
 
 def pytest_report_header() -> str:

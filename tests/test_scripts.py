@@ -10,7 +10,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -233,12 +232,9 @@ def test_the_first_run_makes_installs_builds_and_starts(project: Project) -> Non
 
 def test_the_second_run_only_starts(project: Project) -> None:
     ready(project)
-    started = time.monotonic()
     result = project.run("run", "--port", "0")
-    elapsed = time.monotonic() - started
     assert result.stderr == ""
     assert project.calls() == [f"-m fastnode start --node --data-directory {project.root}/data --port 0"]
-    assert elapsed < 5, "the scripts' own work takes hundredths of a second"
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ runs = st.lists(st.one_of(st.integers(0, 5), st.integers(28, 36), st.integers(60
 
 
 @given(runs, st.integers(0, 2**32), st.sampled_from([5, 6, 8]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_kernel_and_twin_grow_alike(counts: list[int], seed: int, first_level: int) -> None:
     rng = random.Random(seed)
     ours, readable = Tree(kernel, first_level=first_level), Tree(twin, first_level=first_level)
@@ -96,7 +96,7 @@ def test_kernel_and_twin_grow_alike(counts: list[int], seed: int, first_level: i
 
 
 @given(runs, st.integers(0, 2**32))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_every_size_keeps_its_root_and_its_paths(counts: list[int], seed: int) -> None:
     rng = random.Random(seed)
     tree, roots = Tree(kernel), {}

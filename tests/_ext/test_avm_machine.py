@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests._ext.avm_programs import assemble, put, put_at
 from tests._ext.avm_world import Contract, World, as_field, split
@@ -33,8 +33,6 @@ from fastnode.protocol import grumpkin
 
 INTERPRETERS = [pytest.param(kernel, id="kernel"), pytest.param(twin, id="python")]
 every = pytest.mark.parametrize("avm", INTERPRETERS)
-#: Twins on a busy machine take long.
-patient = settings(deadline=None)
 
 ADDRESS = as_field(0x1000)
 OTHER = as_field(0x1001)
@@ -512,7 +510,6 @@ SHA_START = (0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B056
 
 
 @every
-@patient
 @given(st.binary(max_size=55))
 def test_sha256_compression_is_that_of_the_standard_library(avm: ModuleType, message: bytes) -> None:
     block = message + b"\x80" + bytes(55 - len(message)) + (8 * len(message)).to_bytes(8, "big")
@@ -524,7 +521,6 @@ def test_sha256_compression_is_that_of_the_standard_library(avm: ModuleType, mes
 
 
 @every
-@patient
 @given(st.binary(max_size=135))
 def test_keccak_f1600_makes_sha3_of_the_standard_library(avm: ModuleType, message: bytes) -> None:
     rate = 136
@@ -544,7 +540,6 @@ def point_cells(start: int, point: grumpkin.Point) -> bytes:
 
 
 @every
-@patient
 @given(st.integers(0, 40), st.integers(0, 40), st.booleans())
 def test_points_are_added_as_everywhere_else(avm: ModuleType, first: int, second: int, negated: bool) -> None:
     left = grumpkin.multiply(first, grumpkin.GENERATOR)
@@ -557,7 +552,6 @@ def test_points_are_added_as_everywhere_else(avm: ModuleType, first: int, second
 
 
 @every
-@patient
 @given(st.integers(0, MODULUS - 1), st.integers(2, 256))
 def test_digits_make_the_value_again(avm: ModuleType, value: int, radix: int) -> None:
     count = avm_gadgets.DIGIT_COUNTS[radix]
@@ -574,7 +568,6 @@ fields = st.one_of(st.integers(0, MODULUS - 1), st.sampled_from([0, 1, MODULUS -
 
 
 @every
-@patient
 @given(fields, fields)
 def test_field_arithmetic_is_arithmetic_modulo_p(avm: ModuleType, a: int, b: int) -> None:
     program = put(1, FF, a) + put(2, FF, b)

@@ -83,7 +83,7 @@ def random_block(rng: random.Random, size: int) -> tuple[int, dict[int, bytes]]:
 
 
 @given(st.integers(0, 2**32), st.sampled_from([0, 8, 200, 100_000]))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_kernel_and_twin_agree_through_updates_and_undos(seed: int, entries: int) -> None:
     rng = random.Random(seed)
     history_bytes = entries * kernel.HISTORY_ENTRY_BYTES
@@ -110,7 +110,7 @@ def test_kernel_and_twin_agree_through_updates_and_undos(seed: int, entries: int
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_a_path_at_any_block_leads_to_the_root_of_that_block(seed: int) -> None:
     rng = random.Random(seed)
     tree = Tree(kernel, history_bytes=1 << 24)

@@ -25,7 +25,7 @@ def blocks_of(text: bytes, level: int = 1) -> bytes:
 
 
 @given(text=parts, before=st.binary(max_size=300), behind=st.binary(max_size=300), level=st.integers(1, 9))
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 def test_what_is_joined_is_read_back(text: bytes, before: bytes, behind: bytes, level: int) -> None:
     first, second = (module.Packed(text, blocks_of(text, level)).join(before, behind) for module in MODULES)
     assert first == second

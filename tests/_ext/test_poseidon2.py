@@ -172,7 +172,7 @@ def test_the_edges_of_the_field_hash_alike_in_every_lane(poseidon2: ModuleType, 
     assert getattr(poseidon2, name)(run) == b"".join(expected)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(canonical, min_size=24, max_size=48))
 def test_kernels_and_twin_agree_on_any_fields(values: list[int]) -> None:
     run = as_run(values[: len(values) // 12 * 12])
@@ -187,7 +187,7 @@ def test_kernels_and_twin_agree_on_any_fields(values: list[int]) -> None:
         extension.use_kernel(before)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(canonical, min_size=4, max_size=4))
 def test_permutations_agree_on_any_state(values: list[int]) -> None:
     assert extension.permute(as_run(values)) == twin.permute(as_run(values))
@@ -240,7 +240,7 @@ def test_hashes_in_threads_do_not_disturb_each_other(poseidon2: ModuleType) -> N
 # ---- single -------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(canonical, canonical)
 def test_a_pair_hashes_like_its_two_fields(left: int, right: int) -> None:
     expected = twin.hash_fields(as_run([left, right]))
@@ -303,7 +303,7 @@ def test_anything_but_bytes_is_refused(poseidon2: ModuleType, name: str, wrong: 
         getattr(poseidon2, name)(wrong)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(not_canonical, st.integers(0, 11))
 def test_an_element_above_the_modulus_is_refused_with_its_index(value: int, index: int) -> None:
     run = as_run([0] * index + [value] + [0] * (11 - index))

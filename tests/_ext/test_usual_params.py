@@ -74,7 +74,7 @@ def calls(draw: Any) -> tuple[str, str]:
 
 
 @given(call=calls())
-@settings(deadline=None, max_examples=3000)
+@settings(max_examples=3000)
 def test_kernel_and_twin_read_the_same(call: tuple[str, str]) -> None:
     shape, text = call
     first, second = (module.read(shape.encode(), text.encode(), TIP, ITEMS_MAX) for module in MODULES)
@@ -82,7 +82,7 @@ def test_kernel_and_twin_read_the_same(call: tuple[str, str]) -> None:
 
 
 @given(call=calls())
-@settings(deadline=None, max_examples=3000)
+@settings(max_examples=3000)
 def test_what_is_read_is_what_the_parameter_types_read(call: tuple[str, str]) -> None:
     shape, text = call
     values = kernel.read(shape.encode(), text.encode(), TIP, ITEMS_MAX)

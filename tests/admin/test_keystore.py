@@ -333,7 +333,7 @@ JSON = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=300)
 @given(st.fixed_dictionaries({"schemaVersion": st.sampled_from([1, 2])}, optional=dict.fromkeys(NAMES[1:], JSON)))
 def test_any_document_is_a_keystore_or_refused_without_its_secrets(tmp_path: Path, document: Any) -> None:
     message = ""

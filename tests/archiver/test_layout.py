@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fastnode.archiver import layout
@@ -16,7 +16,6 @@ KINDS = [
 ]
 
 
-@settings(deadline=None)
 @given(st.lists(u32, min_size=2, unique=True))
 def test_numbered_keys_sort_like_their_numbers(numbers: list[int]) -> None:
     numbers.sort()
@@ -24,7 +23,6 @@ def test_numbered_keys_sort_like_their_numbers(numbers: list[int]) -> None:
         assert all(a < b for a, b in pairwise(make(number) for number in numbers))
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(u32, u32), min_size=2, unique=True))
 def test_effects_sort_by_block_and_index(places: list[tuple[int, int]]) -> None:
     places.sort()
@@ -36,7 +34,6 @@ def test_every_kind_has_its_own_first_byte_below_those_of_index_writers() -> Non
     assert all(kind[0] < 0x80 for kind in KINDS)
 
 
-@settings(deadline=None)
 @given(u32, st.integers(0, 2**64 - 1))
 def test_numbers_survive_encoding(number: int, index: int) -> None:
     assert layout.decode_number(layout.encode_number(number)) == number

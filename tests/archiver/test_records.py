@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fastnode.archiver.records import (
@@ -32,7 +32,6 @@ infos = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(st.builds(StoredBlock, infos, fragment, fragment))
 def test_a_block_record_survives_encoding(block: StoredBlock) -> None:
     encoded = block.encode()
@@ -40,7 +39,6 @@ def test_a_block_record_survives_encoding(block: StoredBlock) -> None:
     assert decode_block_info(block.info.number, encoded) == block.info
 
 
-@settings(deadline=None)
 @given(
     st.builds(
         StoredCheckpoint,
@@ -61,13 +59,11 @@ def test_a_checkpoint_record_survives_encoding(checkpoint: StoredCheckpoint) -> 
     assert StoredCheckpoint.decode(checkpoint.number, checkpoint.encode()) == checkpoint
 
 
-@settings(deadline=None)
 @given(st.builds(StoredTransaction, u32, u32, st.integers(0, 255), field, fragment))
 def test_a_transaction_record_survives_encoding(transaction: StoredTransaction) -> None:
     assert StoredTransaction.decode(transaction.encode()) == transaction
 
 
-@settings(deadline=None)
 @given(st.builds(StoredTips, u32, u32, u32, u32))
 def test_tips_survive_encoding(tips: StoredTips) -> None:
     assert StoredTips.decode(tips.encode()) == tips

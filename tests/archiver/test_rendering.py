@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import orjson
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fastnode.archiver.rendering import render, render_block_messages, render_receipt_tail
@@ -29,7 +29,6 @@ def test_messages_are_grouped_by_transaction(sample: SampleChain) -> None:
         assert render_block_messages(sample.block(number).body.tx_effects) == orjson.dumps(expected)
 
 
-@settings(deadline=None)
 @given(
     block_number=st.integers(0, 2**32 - 1),
     block_hash=st.binary(min_size=32, max_size=32),

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.following.conftest import FollowingNode, following
+from tests.following.conftest import PATIENCE_S, FollowingNode, following
 from tests.following.made_chain import MadeChain
 from tests.following.scripted_upstream import ScriptedUpstream, scripted_upstream
 
@@ -507,16 +507,19 @@ def test_a_second_node_that_swallows_requests_does_not_hold_up_the_chain(
 ) -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as hole,
-        following(tmp_path / "node", upstream.url, f"http://127.0.0.1:{hole.getsockname()[1]}") as node,
+        following(
+            tmp_path / "node",
+            upstream.url,
+            f"http://127.0.0.1:{hole.getsockname()[1]}",
+            upstream_timeout_s=10 * PATIENCE_S,
+        ) as node,
     ):
         node.follower._options = FollowerOptions(poll_interval_s=0.005, comparison_interval_s=0.01)
         node.wait_for(chain)
-        begun = time.monotonic()
         for _ in range(5):
             with upstream.lock:
                 chain.propose()
             node.wait_for(chain)
-        assert time.monotonic() - begun < 8, "the deadline of one request is 10 s"
 
 
 # ---- what others may learn of it ---------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from fastnode.ha.duties import CleanUpAges, Duty, DutyLocks, DutyType
 from fastnode.ha.pool import ConnectionPool, PoolLimits
 
 #: What is waited for at most in a test that is in order.
-SOON_S = 10.0
+SOON_S = 60.0
 
 
 class FakeConnection:

@@ -81,7 +81,7 @@ def test_a_node_that_is_back_is_asked_again(network: NetworkThread, first: Scrip
     first.stop()
     assert client.run(_height) == 13
     first.start()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while client.run(_height) != 3:
         assert time.monotonic() < deadline
         time.sleep(0.01)

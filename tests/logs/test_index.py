@@ -102,7 +102,7 @@ def _matches(log: dict[str, Any], contract: bytes | None, tag: bytes | None) -> 
     )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(steps)
 def test_every_answer_is_that_of_a_plain_list_whatever_happens_to_the_chain(plan: list[Any]) -> None:
     with tempfile.TemporaryDirectory() as directory:
@@ -120,7 +120,7 @@ def test_every_answer_is_that_of_a_plain_list_whatever_happens_to_the_chain(plan
             chain.close()
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.lists(st.lists(transactions, max_size=3), min_size=1, max_size=4), st.integers(1, 4))
 def test_undoing_blocks_leaves_the_database_as_it_was(blocks: list[Any], count: int) -> None:
     with tempfile.TemporaryDirectory() as directory:

@@ -133,7 +133,7 @@ def test_only_so_many_are_asked_at_a_time(upstream: Upstream, simulate: Callable
     upstream.body = b'{"result":1}'
     first = threading.Thread(target=simulate)
     first.start()
-    assert upstream.arrived.acquire(timeout=20)
+    assert upstream.arrived.acquire(timeout=60)
     with pytest.raises(ServerError, match="1 public simulations are running"):
         simulate()
     upstream.hold.set()

@@ -447,7 +447,6 @@ _EDITS = st.lists(st.tuples(st.integers(0, 83_000), st.binary(min_size=1, max_si
 
 @settings(
     max_examples=int(os.environ.get("FASTNODE_FUZZ_EXAMPLES", "20" if USING_TWINS else "300")),
-    deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=list(HealthCheck),

@@ -127,7 +127,7 @@ def test_what_is_kept_and_what_the_filter_knows_can_be_read(loaded: tuple[Any, i
     with Connection(node.port) as connection:
         for _ in range(10):
             assert "result" in connection.ask(post(call("node_getBlockHeader", 7))).json
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while (samples := Samples(read(port))).get("fastnode_tag_filter_ready") == 0:
         assert time.monotonic() < deadline
     assert samples.get("fastnode_kept_result_lookups_total", port="public", outcome="hit") >= 4

@@ -79,7 +79,7 @@ def _squeezed_by_definition(fields: list[int]) -> bytes:
 
 
 @given(st.lists(st.lists(st.integers(0, MODULUS - 1), max_size=8), max_size=4))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_the_sponge_does_not_depend_on_how_the_fields_arrive(pieces: list[list[int]]) -> None:
     sponge = BlobSponge()
     for piece in pieces:

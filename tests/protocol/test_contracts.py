@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fastnode.errors import DecodeError
@@ -308,7 +308,6 @@ def test_an_instance_survives_json(instance: ContractInstance) -> None:
 
 
 @given(classes)
-@settings(deadline=None)
 def test_a_class_survives_json(published: ContractClassPublic) -> None:
     assert ContractClassPublic.from_json(orjson.loads(orjson.dumps(published.to_json()))) == published
 

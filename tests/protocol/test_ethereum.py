@@ -53,7 +53,7 @@ def test_the_digest_of_a_checkpoint_is_that_of_its_event_on_l1(sample_chain: Pat
     assert computed.hex() == digest
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(secret=st.integers(1, ORDER - 1), message=st.binary(min_size=32, max_size=32), old_way=st.booleans())
 def test_a_signer_is_recovered(secret: int, message: bytes, old_way: bool) -> None:
     key = PrivateKey(secret.to_bytes(32, "big"))
@@ -80,7 +80,7 @@ def test_what_no_key_made_has_no_signer(signature: bytes) -> None:
     assert recover_signer(bytes(32), signature) is None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(signature=st.binary(min_size=65, max_size=65), digest=st.binary(min_size=32, max_size=32))
 def test_nonsense_never_raises(signature: bytes, digest: bytes) -> None:
     assert len(recover_signer(digest, signature) or bytes(20)) == 20

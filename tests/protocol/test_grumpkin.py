@@ -44,7 +44,7 @@ def test_the_generator_has_the_group_order() -> None:
 
 
 @given(scalars)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_product_is_the_textbook_one(scalar: int) -> None:
     found = grumpkin.multiply(scalar, GENERATOR)
     assert found == _affine_product(scalar)
@@ -52,7 +52,7 @@ def test_a_product_is_the_textbook_one(scalar: int) -> None:
 
 
 @given(scalars, scalars)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_sum_is_the_product_of_the_sum(left: int, right: int) -> None:
     a, b = grumpkin.multiply(left, GENERATOR), grumpkin.multiply(right, GENERATOR)
     total = grumpkin.multiply((left + right) % GROUP_ORDER, GENERATOR)

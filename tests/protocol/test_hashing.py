@@ -22,7 +22,7 @@ from fastnode.protocol.hashing import (
 )
 
 field_bytes = st.integers(0, MODULUS - 1).map(field_from_int)
-few_examples = settings(max_examples=20, deadline=None)
+few_examples = settings(max_examples=20)
 
 
 def _field(text: str) -> bytes:

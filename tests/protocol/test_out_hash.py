@@ -117,7 +117,7 @@ epochs = st.lists(
 
 
 @given(epochs)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_message_of_any_epoch_is_proven_by_its_witness(epoch: Epoch) -> None:
     root = epoch_out_hash([checkpoint_out_hash(blocks) for blocks in epoch])
     leaf_ids = set()
@@ -131,7 +131,7 @@ def test_every_message_of_any_epoch_is_proven_by_its_witness(epoch: Epoch) -> No
 
 
 @given(epochs)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_trailing_empty_checkpoints_do_not_change_the_root(epoch: Epoch) -> None:
     hashes = [checkpoint_out_hash(blocks) for blocks in epoch]
     assert epoch_out_hash(hashes) == epoch_out_hash(hashes + [ZERO_FIELD] * (32 - len(hashes)))

@@ -273,9 +273,7 @@ def test_a_wrong_hash_in_front_is_kept_for_validation() -> None:
 
 # ---- fuzzing ------------------------------------------------------------------------------------------
 
-_fuzz = settings(
-    max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None
-)
+_fuzz = settings(max_examples=EXAMPLES, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
 
 _EDITS = st.lists(st.tuples(st.integers(0, 200_000), st.binary(min_size=1, max_size=8)), min_size=1, max_size=4)
 _LENGTHS = st.one_of(st.none(), st.integers(0, 250_000))

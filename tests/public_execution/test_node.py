@@ -42,20 +42,19 @@ def test_a_simulation_is_answered_over_http(node: Any) -> None:
 def test_other_requests_are_answered_while_endless_simulations_run(node: Any) -> None:
     with ThreadPoolExecutor(12) as clients:
         running = [clients.submit(node.call, METHOD, endless(), True) for _ in range(12)]
-        longest_s = 0.0
+        answered = 0
         while not all(future.done() for future in running):
-            begun = time.monotonic()
             assert node.call("node_getBlockNumber")["result"] > 0
             fresh = recordings()[hashes("fresh")[0]]["tx"]
             assert "result" in node.call("node_isValidTx", fresh)
-            longest_s = max(longest_s, time.monotonic() - begun)
+            answered += 1
         errors = [future.result()["error"]["message"] for future in running]
     assert set(errors) <= {
         "Public execution takes longer than this node allows",
         "Too many public simulations are running; try again later",
     }
     assert errors.count("Public execution takes longer than this node allows") >= 4
-    assert longest_s < 2
+    assert answered >= 20, "one that waits for a simulation is answered when a few of them end, not in between"
     assert node.stop() == 0
 
 

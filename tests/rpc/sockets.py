@@ -8,10 +8,12 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import orjson
 import uvloop
+from tests.conftest import PATIENCE_S
 
 from fastnode.rpc.engine import Engine
 from fastnode.rpc.limits import Limits
@@ -98,17 +100,21 @@ class RunningServer:
         self.workshop.gate.set()
         if self._thread.is_alive():
             self.request_stop(1.0)
-            self._thread.join(10)
+            self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive()
 
     def connect(self, **options: Any) -> Connection:
         return Connection(self.server.port, **options)
 
     def wait_until_connections(self, count: int) -> None:
-        deadline = time.monotonic() + 5
-        while self.server.connection_count != count:
-            assert time.monotonic() < deadline, f"{self.server.connection_count} connections are left"
-            time.sleep(0.005)
+        wait_until(lambda: self.server.connection_count == count)
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
 
 
 class Answer(NamedTuple):
@@ -130,7 +136,7 @@ class Connection:
             self.socket.bind((source, 0))
         if receive_buffer is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self.socket.settimeout(10)
+        self.socket.settimeout(PATIENCE_S)
         try:
             self.socket.connect(("127.0.0.1", port))
         except OSError:

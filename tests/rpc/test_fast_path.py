@@ -71,7 +71,7 @@ def test_both_paths_agree_on_random_calls_with_usual_parameters(
     cut=st.integers(min_value=0, max_value=1000),
     is_slow=st.booleans(),
 )
-@settings(deadline=None, max_examples=20_000 if IS_LONG else 300)
+@settings(max_examples=20_000 if IS_LONG else 300)
 def test_both_paths_agree_on_oddities(
     paths: TwoPaths, loop_runner: asyncio.Runner, stream: list[bytes], cut: int, is_slow: bool
 ) -> None:

@@ -11,7 +11,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
-from tests.rpc.sockets import QUICK, RIGHT, SMALL, Connection, RunningServer, call, chunked, post
+from tests.conftest import PATIENCE_S
+from tests.rpc.sockets import QUICK, RIGHT, SMALL, Connection, RunningServer, call, chunked, post, wait_until
 
 from fastnode.rpc import server as server_module
 from fastnode.rpc.http import HttpConnection
@@ -36,13 +37,6 @@ def start(
 def only_connection(running: RunningServer) -> HttpConnection:
     [connection] = running.server._connections
     return connection
-
-
-def wait_until(is_so: Callable[[], bool], seconds: float = 5) -> None:
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 # ---- connections of one address -----------------------------------------------------------------
@@ -156,7 +150,7 @@ def test_an_idle_connection_is_closed_after_its_time_and_not_before(
             time.sleep(0.5)  # as announced, and not a moment less
         started = time.monotonic()
         connection.assert_closed()
-        assert 0.5 < time.monotonic() - started < 4
+        assert time.monotonic() - started > 0.5
 
 
 def test_a_request_that_arrived_while_the_server_was_held_up_is_answered(start: Callable[..., RunningServer]) -> None:
@@ -214,14 +208,16 @@ def test_a_client_that_does_not_read_holds_one_answer_above_the_mark(start: Call
         connection.socket.setblocking(False)
         requests = post(call("test_fill", size)) * 2_000
         running.wait_until_connections(1)
-        most = 0
-        deadline = time.monotonic() + 1.5
-        while time.monotonic() < deadline:
+        most, stopped_at = 0, float("inf")
+        patience = time.monotonic() + PATIENCE_S
+        while time.monotonic() < min(stopped_at + 1, patience):
             try:
                 requests = requests[connection.socket.send(requests) :]
             except BlockingIOError:
                 time.sleep(0.01)
-            most = max(most, only_connection(running).unread_bytes)
+            unread = only_connection(running).unread_bytes
+            if unread > most:
+                most, stopped_at = unread, time.monotonic()
         # One burst of corked answers can be added to a buffer that is just below the mark.
         assert limits.write_buffer_bytes_max < most < limits.write_buffer_bytes_max + 128 * 1024 + 2 * size
 
@@ -231,7 +227,7 @@ def test_answers_behind_one_that_is_not_ready_are_held_up_to_the_mark(start: Cal
     count, size = 200, 100_000
     with running.connect() as connection:
         connection.send(post(call("test_wait")) + post(call("test_fill", size)) * count)
-        assert running.workshop.waiting.acquire(timeout=5)
+        assert running.workshop.waiting.acquire(timeout=PATIENCE_S)
         wait_until(lambda: running.workshop.filled > 0)
         time.sleep(0.2)
         assert running.workshop.filled <= 256 * 1024 // size + 1

@@ -41,7 +41,7 @@ def plain(name: str, content: bytes = b"x") -> tuple[tarfile.TarInfo, bytes]:
     return tarfile.TarInfo(name), content
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(files=st.dictionaries(names, st.binary(max_size=3000), max_size=6), chunk=st.integers(1, 5000))
 def test_what_is_packed_is_unpacked(files: dict[str, bytes], chunk: int) -> None:
     with tempfile.TemporaryDirectory() as folder:

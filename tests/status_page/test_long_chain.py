@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import orjson
@@ -13,8 +12,6 @@ from fastnode.rpc.view import View
 
 #: Of an overview, however long the chain: a phone on a slow line takes it every other second.
 OVERVIEW_BYTES_MAX = 64_000
-#: Of one overview; a tenth of what the whole page may take.
-OVERVIEW_S_MAX = 0.02
 
 
 class CountingView:
@@ -55,14 +52,9 @@ def test_an_overview_of_a_long_chain_reads_no_more_than_one_of_a_short_chain(
     assert long.reads == 20
 
 
-def test_an_overview_of_a_long_chain_is_small_and_quick(long_site: Any) -> None:
-    times = []
-    for _ in range(20):
-        begun = time.perf_counter()
-        _, _, body = long_site.get("status-page/overview")
-        times.append(time.perf_counter() - begun)
+def test_an_overview_of_a_long_chain_is_small(long_site: Any) -> None:
+    _, _, body = long_site.get("status-page/overview")
     assert len(body) < OVERVIEW_BYTES_MAX
-    assert min(times) < OVERVIEW_S_MAX
 
 
 def test_blocks_of_a_long_chain_are_found(long_site: Any) -> None:

@@ -97,4 +97,4 @@ class Life(RuleBasedStateMachine):
 
 
 TestLife = Life.TestCase
-TestLife.settings = settings(max_examples=20, stateful_step_count=25, deadline=None)
+TestLife.settings = settings(max_examples=20, stateful_step_count=25)

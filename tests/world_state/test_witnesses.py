@@ -45,7 +45,7 @@ def test_witnesses_of_random_trees_at_random_blocks_are_proofs(
     seed=st.integers(0, 2**32),
     cache_mb=st.sampled_from([0, 1, 16]),
 )
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_any_shape_of_chain_has_the_roots_of_the_textbook(
     verifier: Verifier,
     tmp_path_factory: pytest.TempPathFactory,

@@ -347,7 +347,8 @@ shapes = st.builds(
 
 @given(shape=shapes, cache_mb=st.sampled_from([0, 256]))
 @settings(
-    max_examples=5 if USING_TWINS else 20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=5 if USING_TWINS else 20,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_every_leaf_of_any_chain_is_proven_at_every_block(
     shape: ChainShape, cache_mb: int, verifier: Verifier, tmp_path_factory: pytest.TempPathFactory

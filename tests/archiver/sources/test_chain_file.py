@@ -192,7 +192,7 @@ def scalar_paths(value: object, path: tuple[str | int, ...] = ()) -> list[tuple[
     return [path]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data(), wrong=st.sampled_from([None, True, -1, 1.5, "", "0x", "0xzz", "0x" + "ff" * 32, [], {}, "ä"]))
 def test_a_wrong_value_anywhere_in_a_checkpoint_is_a_decode_error_that_names_its_path(
     sample: SampleChain, data: st.DataObject, wrong: object
