@@ -261,8 +261,17 @@ def test_test_and_bench_pass_their_arguments_to_pytest(project: Project) -> None
     assert project.calls()[-1] == "-m pytest tests/config -q"
     project.run("bench", "-k", "import")
     assert project.calls()[-1] == "-m pytest bench --benchmark-only --benchmark-autosave -k import"
+    (project.root / "bench").mkdir()
+    (project.root / "bench" / "bench_rpc.py").touch()
     project.run("bench", "bench/bench_rpc.py")
     assert project.calls()[-1] == "-m pytest --benchmark-only --benchmark-autosave bench/bench_rpc.py"
+
+
+def test_bench_names_a_file_that_does_not_exist(project: Project) -> None:
+    ready(project)
+    result = project.run("bench", "bench/bench_nothing.py::test_it")
+    assert result.returncode == 1
+    assert result.stderr == "fastnode: error: there is no bench/bench_nothing.py::test_it\n"
 
 
 def test_bench_puts_a_node_under_load(project: Project) -> None:
