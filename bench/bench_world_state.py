@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench.state_chain import PER_TX, SMALL_BLOCKS, add, field, genesis_record, open_filled, prepare, tx_effect
+from bench.state_chain import PER_TX, SMALL_BLOCKS, add, open_filled, prepare, tx_effect
+from tests.world_state.chain import genesis_record, random_field
 
 from fastnode.kernels import poseidon2
 from fastnode.world_state.append_only import AppendOnlyTree
@@ -83,7 +84,7 @@ def test_append_16384_note_hashes(benchmark: Any, kernel: str) -> None:
     """Nodes, tiles and edge, without the database."""
     rng = random.Random(2)
     tree = Forest.within(64).note_hashes
-    leaves = b"".join(field(rng) for _ in range(APPENDED))
+    leaves = b"".join(random_field(rng) for _ in range(APPENDED))
     frontier = bytes(32 * NOTE_HASH.height)
     benchmark(tree.nodes.append, 0, frontier, b"", leaves)
 
@@ -94,7 +95,7 @@ def test_append_16384_note_hashes_with_the_database(benchmark: Any, kernel: str,
     tree = small._forest.note_hashes
 
     def fresh() -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return (tree, small, b"".join(field(rng) for _ in range(APPENDED))), {}
+        return (tree, small, b"".join(random_field(rng) for _ in range(APPENDED))), {}
 
     benchmark.pedantic(_append_and_write, setup=fresh, rounds=8)
 
@@ -111,7 +112,7 @@ def test_insert_64_nullifiers_into_a_tree_of_4096(benchmark: Any, kernel: str, s
     tree, view = small._forest.nullifiers, small.view
 
     def fresh() -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return ([[field(rng) for _ in range(PER_TX)]],), {}
+        return ([[random_field(rng) for _ in range(PER_TX)]],), {}
 
     def insert(slots: list[list[bytes]]) -> None:
         changes = tree.insert_padded(
@@ -221,7 +222,7 @@ def test_low_leaf(benchmark: Any, filled: WorldState, age: int) -> None:
     """The leaf below a nullifier that is not there."""
     view, block = filled.view, back(filled.view, age)
     rng, tree = random.Random(11), filled._forest.nullifiers
-    keys = [field(rng) for _ in range(QUERIES)]
+    keys = [random_field(rng) for _ in range(QUERIES)]
     cycled(benchmark, lambda key: tree.low(view.snapshot, key, block), keys)
 
 
@@ -229,7 +230,7 @@ def test_low_nullifier_witness(benchmark: Any, filled: WorldState) -> None:
     """The low leaf with its path."""
     view, block = filled.view, filled.view.tip.number
     rng = random.Random(12)
-    keys = [field(rng) for _ in range(QUERIES)]
+    keys = [random_field(rng) for _ in range(QUERIES)]
     cycled(benchmark, lambda key: view.low_nullifier_witness(key, block), keys)
 
 

@@ -9,22 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from fastnode.archiver.sources.base import GenesisRecord
+from tests.world_state.chain import genesis_record, random_field, seal
+from tests.world_state.chain import tx_effect as tx_effect_of
+
 from fastnode.kernels import indexed_tree
 from fastnode.protocol.effects import Body, PublicDataWrite, TxEffect
-from fastnode.protocol.genesis import GENESIS_ARCHIVE_ROOT, GENESIS_BLOCK_HEADER_HASH
-from fastnode.protocol.header import (
-    EMPTY_SNAPSHOT,
-    AppendOnlyTreeSnapshot,
-    BlockHeader,
-    GasFees,
-    GlobalVariables,
-    StateReference,
-)
 from fastnode.world_state.apply import BlockDraft, PreparedBlock
 from fastnode.world_state.state import WorldState
 
-ZERO_FIELD: Final = bytes(32)
 #: Blocks on top of the large ones, as a quiet network has them: one transaction with three of everything.
 SMALL_BLOCKS: Final = 1_000
 TXS_PER_LARGE_BLOCK: Final = 32
@@ -32,34 +24,13 @@ PER_TX: Final = 64
 WRITES_PER_TX: Final = 8
 
 
-def genesis_record() -> GenesisRecord:
-    state = StateReference(EMPTY_SNAPSHOT, EMPTY_SNAPSHOT, EMPTY_SNAPSHOT, EMPTY_SNAPSHOT)
-    header = _header(EMPTY_SNAPSHOT, state, 0)
-    return GenesisRecord(header, GENESIS_BLOCK_HEADER_HASH, GENESIS_ARCHIVE_ROOT, (), (), (), {})
-
-
-def _header(last_archive: AppendOnlyTreeSnapshot, state: StateReference, number: int) -> BlockHeader:
-    variables = GlobalVariables(1, 1, number, number, number, bytes(20), ZERO_FIELD, GasFees(0, 0))
-    return BlockHeader(last_archive, state, ZERO_FIELD, variables, 0, 0)
-
-
-def field(rng: random.Random) -> bytes:
-    return b"\0" + rng.randbytes(31)
-
-
 def tx_effect(rng: random.Random, count: int, writes: int) -> TxEffect:
     """``count`` note hashes and nullifiers, and ``writes`` new slots."""
-    return TxEffect(
-        0,
-        field(rng),
-        0,
-        tuple(field(rng) for _ in range(count)),
-        tuple(field(rng) for _ in range(count)),
-        (),
-        tuple(PublicDataWrite(field(rng), field(rng)) for _ in range(writes)),
-        (),
-        (),
-        (),
+    return tx_effect_of(
+        rng,
+        [random_field(rng) for _ in range(count)],
+        [random_field(rng) for _ in range(count)],
+        [PublicDataWrite(random_field(rng), random_field(rng)) for _ in range(writes)],
     )
 
 
@@ -67,7 +38,7 @@ def prepare(state: WorldState, effects: Sequence[TxEffect]) -> PreparedBlock:
     """The next block, all but written."""
     number = state.block_number + 1
     draft = BlockDraft(Body(tuple(effects)), number, 0)
-    return state.build(draft, (), lambda last_archive, after: _header(last_archive, after, number))[1]
+    return state.build(draft, (), seal(number))[1]
 
 
 def add(state: WorldState, effects: Sequence[TxEffect]) -> None:
