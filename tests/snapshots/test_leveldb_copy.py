@@ -93,12 +93,27 @@ def test_copies_made_during_compactions_are_whole(database: Any, tmp_path: Path)
     try:
         for number in range(20):
             copy_leveldb(tmp_path / "source", tmp_path / f"copy{number}")
+            settle_copy(tmp_path / f"copy{number}")
     finally:
         done.set()
         compacting.join()
     for number in range(20):
-        settle_copy(tmp_path / f"copy{number}")
         assert content(tmp_path / f"copy{number}") == expected
+    assert dict(database) == expected
+
+
+def test_a_table_that_is_being_written_stays_as_it_is(database: Any, tmp_path: Path) -> None:
+    """The copy does not know of it and gives its number to a table of its own."""
+    database.compact_range()
+    database.put(b"in the log", b"value")
+    numbers = [int(file.stem) for file in (tmp_path / "source").iterdir() if file.suffix in (".ldb", ".log")]
+    unfinished = [tmp_path / "source" / f"{max(numbers) + ahead:06d}.ldb" for ahead in range(1, 5)]
+    for file in unfinished:
+        file.write_bytes(b"half a table")
+    copy_leveldb(tmp_path / "source", tmp_path / "copy")
+    settle_copy(tmp_path / "copy")
+    assert [file.read_bytes() for file in unfinished] == [b"half a table"] * len(unfinished)
+    assert content(tmp_path / "copy") == dict(database)
 
 
 def test_a_table_that_vanishes_is_copied_again(database: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,6 +130,25 @@ def test_a_table_that_vanishes_is_copied_again(database: Any, tmp_path: Path, mo
     monkeypatch.setattr(os, "link", vanish_once)
     copy_leveldb(tmp_path / "source", tmp_path / "copy")
     assert content(tmp_path / "copy") == dict(database)
+
+
+def test_a_database_that_lacks_a_table_is_not_copied(database: Any, tmp_path: Path) -> None:
+    database.compact_range()
+    table = next((tmp_path / "source").glob("*.ldb"))
+    table.rename(tmp_path / "elsewhere")
+    with pytest.raises(DatabaseError, match=f"source is damaged: table {table.stem} is missing"):
+        copy_leveldb(tmp_path / "source", tmp_path / "copy")
+    (tmp_path / "elsewhere").rename(table)
+
+
+def test_a_database_with_a_damaged_manifest_is_not_copied(database: Any, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    manifest = source / (source / "CURRENT").read_text().strip()
+    whole = manifest.read_bytes()
+    manifest.write_bytes(b"nonsense" * 10_000)
+    with pytest.raises(DatabaseError, match="source is damaged: a fragment of kind 115 in its manifest"):
+        copy_leveldb(source, tmp_path / "copy")
+    manifest.write_bytes(whole)
 
 
 def test_a_manifest_that_grows_makes_the_copy_begin_again(

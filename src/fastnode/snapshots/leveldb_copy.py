@@ -9,6 +9,10 @@ Nobody may write meanwhile, but LevelDB itself may: a compaction adds tables, ap
 tables that it replaced.  So the manifest is read before and after.  If it did not grow, all tables that it names were
 there in between; if it did, the copy begins again.
 
+Links to tables that the manifest does not name are removed before anyone opens the copy.  They may be half written, and
+the copy, which does not know of them, would give their numbers to tables of its own: it would write over the very file
+that the source is writing.
+
 A hard link takes microseconds and no space, so the pause is short however large the database is.  Where the file system
 has no hard links, tables are copied.
 """
@@ -27,6 +31,7 @@ import plyvel
 
 from fastnode.archiver.database import reason_of
 from fastnode.errors import DatabaseError
+from fastnode.snapshots.leveldb_manifest import live_tables
 
 __all__ = ["DATABASE_FILE", "copy_leveldb", "settle_copy"]
 
@@ -48,7 +53,7 @@ def copy_leveldb(source: Path, target: Path) -> None:
     """Copy the open database ``source`` to the new folder ``target``; nobody may write to it meanwhile.
 
     The result still holds what LevelDB would tidy up at an open; :func:`settle_copy` does that.  DatabaseError
-    when the database changes all the time; OSError when the disk refuses.
+    when the database is damaged or changes all the time; OSError when the disk refuses.
     """
     for _ in range(_ATTEMPTS_MAX):
         target.mkdir()
@@ -72,9 +77,25 @@ def _try_to_copy(source: Path, target: Path) -> bool:
             _link_or_copy(file, target / file.name)
         elif file.suffix == _LOG_SUFFIX:
             shutil.copyfile(file, target / file.name)
+    if (source / manifest_name).read_bytes() != manifest:
+        return False
+    _keep_live_tables(source, target, manifest)
     (target / manifest_name).write_bytes(manifest)
     (target / "CURRENT").write_bytes(current)
-    return (source / manifest_name).read_bytes() == manifest
+    return True
+
+
+def _keep_live_tables(source: Path, target: Path, manifest: bytes) -> None:
+    try:
+        live = {f"{number:06d}" for number in live_tables(manifest)}
+    except ValueError as error:
+        raise DatabaseError(f"the database {source} is damaged: {error} in its manifest") from None
+    copied = {file.stem: file for file in target.iterdir() if file.suffix in _TABLE_SUFFIXES}
+    for name in copied.keys() - live:
+        copied[name].unlink()
+    missing = live - copied.keys()
+    if missing:
+        raise DatabaseError(f"the database {source} is damaged: table {min(missing)} is missing")
 
 
 def _link_or_copy(source: Path, target: Path) -> None:

@@ -1,0 +1,124 @@
+"""Which tables make up a LevelDB, by its manifest.
+
+    manifest   blocks of 32 kB, each a row of fragments; fewer than 7 bytes at the end of a block are filling
+    fragment   u32 checksum   u16 length   u8 kind: 1 whole, 2 first, 3 middle, 4 last        then its bytes
+    record     the fragments from a first to a last one: a change of the database, as fields of a tag and values
+
+        1 comparator       text                      5 next compaction    level, key
+        2 log              number                    6 table removed      level, number
+        3 next file        number                    7 table added        level, number, size, first key, last key
+        4 last sequence    number                    9 log before         number
+
+Numbers and levels are varints, least significant seven bits first; texts and keys have their length before them.
+Checksums are not looked at: LevelDB does when it opens the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+__all__ = ["live_tables"]
+
+_BLOCK_BYTES: Final = 32 * 1024
+_HEADER_BYTES: Final = 7
+
+_WHOLE: Final = 1
+_FIRST: Final = 2
+_MIDDLE: Final = 3
+_LAST: Final = 4
+
+_COMPACTION: Final = 5
+_REMOVED: Final = 6
+_ADDED: Final = 7
+#: Tags of fields that hold a text, and of those that hold a number.
+_TEXTS: Final = {1}
+_NUMBERS: Final = {2, 3, 4, 9}
+
+
+def live_tables(manifest: bytes) -> set[int]:
+    """Numbers of the tables.
+
+    A record whose end is not written yet does not count.  ValueError for what is no manifest.
+    """
+    tables: set[tuple[int, int]] = set()
+    for record in _records(manifest):
+        removed, added = _changes(_Fields(record))
+        tables = tables - removed | added
+    return {number for _, number in tables}
+
+
+def _records(manifest: bytes) -> Iterator[bytes]:
+    parts: list[bytes] = []
+    position = 0
+    while position + _HEADER_BYTES <= len(manifest):
+        if _BLOCK_BYTES - position % _BLOCK_BYTES < _HEADER_BYTES:
+            position += _BLOCK_BYTES - position % _BLOCK_BYTES
+            continue
+        length = int.from_bytes(manifest[position + 4 : position + 6], "little")
+        kind = manifest[position + 6]
+        begin = position + _HEADER_BYTES
+        position = begin + length
+        if position > len(manifest):
+            return
+        if kind in (_WHOLE, _FIRST):
+            parts = []
+        elif kind not in (_MIDDLE, _LAST):
+            raise ValueError(f"a fragment of kind {kind}")
+        parts.append(manifest[begin:position])
+        if kind in (_WHOLE, _LAST):
+            yield b"".join(parts)
+
+
+def _changes(fields: _Fields) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
+    """Removed and added tables, each as level and number."""
+    removed, added = set(), set()
+    while not fields.is_at_end:
+        tag = fields.number()
+        if tag in _TEXTS:
+            fields.skip_text()
+        elif tag in _NUMBERS:
+            fields.number()
+        elif tag == _COMPACTION:
+            fields.number()
+            fields.skip_text()
+        elif tag == _REMOVED:
+            removed.add((fields.number(), fields.number()))
+        elif tag == _ADDED:
+            added.add((fields.number(), fields.number()))
+            fields.number()
+            fields.skip_text()
+            fields.skip_text()
+        else:
+            raise ValueError(f"a field of tag {tag}")
+    return removed, added
+
+
+class _Fields:
+    """Reads a record from its begin on."""
+
+    def __init__(self, record: bytes) -> None:
+        self._record = record
+        self._position = 0
+
+    @property
+    def is_at_end(self) -> bool:
+        return self._position == len(self._record)
+
+    def number(self) -> int:
+        value = shift = 0
+        while True:
+            if self._position >= len(self._record):
+                raise ValueError("a record that ends too early")
+            byte = self._record[self._position]
+            self._position += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    def skip_text(self) -> None:
+        length = self.number()
+        self._position += length
+        if self._position > len(self._record):
+            raise ValueError("a record that ends too early")

@@ -1,0 +1,96 @@
+"""Manifests that LevelDB wrote."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import plyvel
+import pytest
+
+from fastnode.snapshots.leveldb_manifest import live_tables
+
+
+def manifest_of(path: Path) -> bytes:
+    return (path / (path / "CURRENT").read_text().strip()).read_bytes()
+
+
+def tables_in(path: Path) -> set[int]:
+    return {int(file.stem) for file in path.glob("*.ldb")}
+
+
+@pytest.fixture(scope="module")
+def long_one(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A closed database whose tables came and went, with keys so long that records cross the blocks of the manifest."""
+    path = tmp_path_factory.mktemp("leveldb") / "database"
+    opened = plyvel.DB(str(path), create_if_missing=True, write_buffer_size=64 << 10)
+    for number in range(600):
+        opened.put(b"key%d" % (number * 7919 % 1000) + b"k" * 5000, os.urandom(1000))
+        if number % 200 == 150:
+            opened.compact_range()
+    opened.compact_range()
+    opened.close()
+    return path
+
+
+def test_a_new_database_has_no_tables(tmp_path: Path) -> None:
+    plyvel.DB(str(tmp_path / "new"), create_if_missing=True).close()
+    assert live_tables(manifest_of(tmp_path / "new")) == set()
+
+
+def test_the_tables_of_a_manifest_are_those_that_leveldb_asks_for(long_one: Path, tmp_path: Path) -> None:
+    manifest = manifest_of(long_one)
+    assert len(manifest) > 3 * 32 * 1024, "several blocks"
+    live = live_tables(manifest)
+    assert live
+    for without in [None, *live]:
+        copy = tmp_path / f"without {without}"
+        shutil.copytree(long_one, copy)
+        for number in tables_in(copy) - live | {without} - {None}:
+            (copy / f"{number:06d}.ldb").unlink()
+        if without is None:
+            plyvel.DB(str(copy), create_if_missing=False).close()
+        else:
+            with pytest.raises(plyvel.Error, match="missing files"):
+                plyvel.DB(str(copy), create_if_missing=False)
+
+
+def test_a_record_that_is_being_written_does_not_count(long_one: Path) -> None:
+    """However far the writer has come; the tables named are those of a moment before."""
+    manifest = manifest_of(long_one)
+    seen = [live_tables(manifest[:end]) for end in range(0, len(manifest), 97)]
+    assert seen[0] == set()
+    assert all(len(before ^ after) < 100 for before, after in zip(seen, seen[1:], strict=False))
+    assert live_tables(manifest[:-1]) <= set(range(10_000))
+
+
+@pytest.mark.parametrize(
+    ("record", "what"),
+    [
+        (b"\x08\x01", "a field of tag 8"),
+        (b"\x02", "a record that ends too early"),
+        (b"\x02\xff", "a record that ends too early"),
+        (b"\x01\x05abc", "a record that ends too early"),
+        (b"\x07\x00\x05\x10\x01k", "a record that ends too early"),
+    ],
+)
+def test_what_is_no_record_is_refused(record: bytes, what: str) -> None:
+    fragment = bytes(4) + len(record).to_bytes(2, "little") + b"\x01" + record
+    with pytest.raises(ValueError, match=what):
+        live_tables(fragment)
+
+
+def test_a_fragment_of_no_known_kind_is_refused() -> None:
+    with pytest.raises(ValueError, match="a fragment of kind 9"):
+        live_tables(bytes(4) + b"\x00\x00\x09")
+
+
+def test_random_bytes_are_read_or_refused_and_nothing_else(long_one: Path) -> None:
+    manifest = bytearray(manifest_of(long_one)[:4000])
+    for place in range(0, len(manifest), 13):
+        damaged = bytes(manifest[:place]) + os.urandom(3) + bytes(manifest[place + 3 :])
+        try:
+            live_tables(damaged)
+        except ValueError:
+            continue
