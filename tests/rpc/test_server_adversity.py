@@ -170,13 +170,18 @@ def test_a_target_without_end_is_431(connection: Connection) -> None:
     assert connection.ask(b"POST /" + b"x" * 5_000).status == 431
 
 
-def test_a_header_without_end_is_431(running: RunningServer) -> None:
+@pytest.mark.parametrize(("pieces", "size"), [(1, 3_000), (2, 1_500), (30, 100)])
+def test_a_header_without_end_is_431(running: RunningServer, pieces: int, size: int) -> None:
     with running.connect() as connection:
         connection.send(b"POST / HTTP/1.1\r\nX: ")
-        for _ in range(30):
-            connection.send(b"x" * 100)
+        for _ in range(pieces):
+            connection.send(b"x" * size)
             time.sleep(0.002)
         assert connection.read().status == 431
+
+
+def test_a_header_without_end_is_431_also_when_it_comes_at_once(connection: Connection) -> None:
+    assert connection.ask(b"POST / HTTP/1.1\r\nX: " + b"x" * 3_000).status == 431
 
 
 def test_a_wish_to_upgrade_is_ignored(connection: Connection) -> None:

@@ -96,7 +96,7 @@ class RequestReader:
 
     def feed(self, data: bytes) -> None:
         """Read what has arrived on the socket.  Never raises."""
-        open_head = self.begun_count if self.state is ReadState.HEAD else None
+        before, begun_before = self.state, self.begun_count
         pieces: deque[bytes | memoryview] = deque([data])
         while pieces and self.state is not ReadState.ENDED:
             piece = pieces.popleft()
@@ -111,7 +111,7 @@ class RequestReader:
                 self._end_with(self._refusal or Refusal(HTTPStatus.BAD_REQUEST, "malformed request"))
             except httptools.HttpParserError as error:
                 self._end_with(Refusal(HTTPStatus.BAD_REQUEST, f"malformed request: {error}"))
-        self._check_unfinished_head(len(data), open_head)
+        self._check_unfinished_head(len(data), before, begun_before)
 
     def _head_without_upgrade(self) -> bytes:
         """The request just read, as it would have been sent by a client that does not ask for another protocol.
@@ -137,16 +137,19 @@ class RequestReader:
         self.state = ReadState.ENDED
         self.awaits_continue = False
 
-    def _check_unfinished_head(self, fed: int, open_head: int | None) -> None:
+    def _check_unfinished_head(self, fed: int, before: ReadState, begun_before: int) -> None:
         """A header that never ends reaches no callback: count what was fed while one head stayed open.
 
-        ``open_head`` is the number of the request whose head was open before.  One that has begun since
-        shares what was fed with the requests before it, and is counted from the next piece on.
+        ``before`` and ``begun_before`` were the state and the count until then.  A head that shares what was fed with
+        other requests is counted from the next piece on.
         """
-        if self.state is not ReadState.HEAD or open_head != self.begun_count:
+        begun = self.begun_count - begun_before
+        if self.state is ReadState.HEAD and before is ReadState.HEAD and begun == 0:
+            self._unfinished_head_bytes += fed
+        elif self.state is ReadState.HEAD and before is ReadState.IDLE and begun == 1:
+            self._unfinished_head_bytes = fed
+        else:
             self._unfinished_head_bytes = 0
-            return
-        self._unfinished_head_bytes += fed
         if self._unfinished_head_bytes > self._limits.head_bytes_max:
             self._end_with(self._head_too_large())
 
