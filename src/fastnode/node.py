@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -309,9 +310,13 @@ class Node:
     def _open_mempool(self, data: ChainData) -> Mempool:
         assert self.view is not None
         options = MempoolOptions.of(self.settings, self._allow_list_extension)
-        mempool = Mempool.open(data.directory.path / POOL_DIRECTORY, self.view, options)
+        mempool = Mempool.open(data.directory.path / POOL_DIRECTORY, self.view, options, now=self._chain_time)
         self._resources.callback(mempool.close)
         return mempool
+
+    def _chain_time(self) -> float:
+        """The time of the chain is that of L1's blocks; the clock on the wall stands in for it."""
+        return time.time() if self._l1 is None else self._l1.now()
 
     def _feed(self, data: ChainData, ingestor: Ingestor, source: Path | None, publication: Publication) -> None:
         if source is None:

@@ -16,6 +16,7 @@ from tests.following.made_chain import MadeChain
 from tests.following.scripted_upstream import ScriptedUpstream
 from tests.l1.conftest import publish_on_l1
 from tests.l1.scripted_l1 import ScriptedL1
+from tests.public_execution.made import tx_running
 
 
 @pytest.fixture
@@ -63,6 +64,19 @@ def _status(node: Any) -> dict[str, Any]:
             body = error.read()
     components: dict[str, Any] = json.loads(body)["components"]
     return components
+
+
+def test_a_simulation_is_in_the_slot_that_l1_is_in(node: Any, chain: MadeChain, l1: ScriptedL1) -> None:
+    _wait_for_tip(node, chain.tip)
+    tx = tx_running(b"").to_json()
+
+    def timestamp() -> int:
+        return int(_result(node, "node_simulatePublicCalls", tx, True)["globalVariables"]["timestamp"])
+
+    tomorrow = l1.mine(timestamp=timestamp() + 86_400).timestamp
+    slot_s = int(chain.chain_record["l1Constants"]["slotDuration"])
+    _wait(lambda: abs(timestamp() - tomorrow) <= slot_s, lambda: (timestamp(), tomorrow))
+    assert node.stop() == 0
 
 
 def test_a_node_answers_with_what_l1_says(

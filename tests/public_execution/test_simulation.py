@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import threading
 import time
@@ -118,6 +119,15 @@ def test_a_simulation_is_in_the_next_block_of_the_next_slot(view: View) -> None:
     assert (block.slot_number, block.timestamp) == (0xA04, RECORDED_TIMESTAMP)
     assert block.gas_fees == RECORDED_FEES
     assert not any(block.coinbase + block.fee_recipient)
+
+
+def test_a_simulation_is_not_in_a_slot_before_the_newest_blocks(view: View) -> None:
+    local = simulator(view)
+    local._clock = dataclasses.replace(local._clock, now=lambda: RECORDED_TIMESTAMP - 86_400.0)
+    block = local.next_block(view)
+    info = view.chain.block_info(view.chain.tip_number)
+    assert info is not None
+    assert (block.slot_number, block.timestamp) == (info.slot_number, info.timestamp)
 
 
 # ---- limits -------------------------------------------------------------------------------------

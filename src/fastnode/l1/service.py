@@ -197,6 +197,14 @@ class L1Reader:
         self._wake()
         return inbox.wait_for(checkpoint_number, MESSAGE_WAIT_S)
 
+    def now(self) -> float:
+        """The time of L1's newest block; the clock on the wall while L1 is silent, but never back."""
+        state = self._state
+        if state is None:
+            return time.time()
+        newest = float(state.head.timestamp)
+        return newest if self._reason is None else max(newest, time.time())
+
     def newest(self) -> tuple[int, int] | None:
         """Newest proven and newest finalized checkpoint."""
         state = self._state

@@ -158,9 +158,14 @@ class LocalSimulator:
             return simulation_json(executed, block)
 
     def next_block(self, view: View) -> GlobalVariables:
-        """The globals of the block that a transaction is simulated in: the next one, by nobody, at the lowest price."""
+        """The globals of the block that a transaction is simulated in: the next one, by nobody, at the lowest price.
+
+        It is not in a slot before the newest block's, however far the chain's time is ahead of the clock.
+        """
         chain = view.chain.chain
-        slot = self._clock.next_slot()
+        newest = view.chain.block_info(view.chain.tip_number)
+        assert newest is not None
+        slot = max(self._clock.next_slot(), newest.slot_number)
         return GlobalVariables(
             chain_id=chain.l1_chain_id,
             version=chain.rollup_version,
