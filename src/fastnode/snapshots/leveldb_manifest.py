@@ -44,7 +44,8 @@ def live_tables(manifest: bytes) -> set[int]:
     tables: set[tuple[int, int]] = set()
     for record in _records(manifest):
         removed, added = _changes(_Fields(record))
-        tables = tables - removed | added
+        tables -= removed
+        tables |= added
     return {number for _, number in tables}
 
 
