@@ -84,7 +84,7 @@ def test_copies_made_during_compactions_are_whole(database: Any, tmp_path: Path)
     done = threading.Event()
 
     def compact() -> None:
-        while not done.is_set():
+        while not done.wait(0.001):
             database.compact_range(start=b"key1", stop=b"key7")
             database.compact_range()
 
