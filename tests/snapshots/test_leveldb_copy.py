@@ -18,9 +18,13 @@ from fastnode.snapshots.leveldb_copy import DATABASE_FILE, copy_leveldb, settle_
 
 @pytest.fixture
 def database(tmp_path: Path) -> Any:
-    """Open, with some tables and something in its log."""
-    opened = plyvel.DB(str(tmp_path / "source"), create_if_missing=True, write_buffer_size=64 << 10)
+    """Open, with some tables and something in its log; it has nothing left to compact."""
+    options = {"write_buffer_size": 64 << 10, "max_file_size": 64 << 10}
+    opened = plyvel.DB(str(tmp_path / "source"), create_if_missing=True, **options)
     for number in range(4000):
+        opened.put(b"key%d" % number, os.urandom(60))
+    opened.compact_range()
+    for number in range(4000, 4100):
         opened.put(b"key%d" % number, os.urandom(60))
     yield opened
     opened.close()
