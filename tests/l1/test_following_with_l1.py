@@ -140,7 +140,7 @@ def test_the_time_is_that_of_the_newest_block_of_l1(
         node.wait(lambda: reader.now() == ahead)
         l1.stop()
         node.wait(lambda: l1_status(node)["reason"] is not None)
-        assert reader.now() == ahead, "never back"
+        assert reader.now() == ahead, "the clock is behind"
 
 
 def test_while_l1_is_silent_the_time_is_that_of_the_clock(

@@ -198,7 +198,7 @@ class L1Reader:
         return inbox.wait_for(checkpoint_number, MESSAGE_WAIT_S)
 
     def now(self) -> float:
-        """The time of L1's newest block; the clock on the wall while L1 is silent, but never back."""
+        """The time of L1's newest block; while L1 is silent that of the clock on the wall, if it is later."""
         state = self._state
         if state is None:
             return time.time()
