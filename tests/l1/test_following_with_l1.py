@@ -129,35 +129,23 @@ def test_fees_are_the_contracts(
         assert all(fees.fee_per_l2_gas > 0 for fees in predicted)
 
 
-def test_the_time_is_that_of_the_newest_block_of_l1(
+def test_the_time_is_that_of_the_newest_block_of_l1_and_of_the_clock_while_l1_is_silent(
     tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream, l1: ScriptedL1, genesis: Path
 ) -> None:
     with node_with_l1(tmp_path / "node", genesis, upstream, l1) as node:
         reader = node.following.l1
         assert reader is not None
         node.wait(lambda: reader.now() == l1.head.timestamp)
-        ahead = l1.mine(timestamp=l1.head.timestamp + 10_000).timestamp
+        behind = l1.mine(timestamp=l1.head.timestamp - 200).timestamp  # not so old that it stands still
+        node.wait(lambda: reader.now() == behind)
+        l1.stop()
+        node.wait(lambda: reader.now() > behind + 100)
+        l1.start()
+        ahead = l1.mine(timestamp=behind + 10_000).timestamp
         node.wait(lambda: reader.now() == ahead)
         l1.stop()
         node.wait(lambda: l1_status(node)["reason"] is not None)
         assert reader.now() == ahead, "the clock is behind"
-
-
-def test_while_l1_is_silent_the_time_is_that_of_the_clock(
-    tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream, l1: ScriptedL1, genesis: Path
-) -> None:
-    with node_with_l1(tmp_path / "node", genesis, upstream, l1) as node:
-        reader = node.following.l1
-        assert reader is not None
-        node.wait(lambda: reader.now() == l1.head.timestamp)
-        earlier = l1.head.timestamp - 200  # not so old that it stands still
-        l1.tamper = lambda method, _parameters, result: (
-            result | {"timestamp": hex(earlier)} if method == "eth_getBlockByNumber" else result
-        )
-        l1.mine()
-        node.wait(lambda: reader.now() == earlier)
-        l1.stop()
-        node.wait(lambda: reader.now() > earlier + 100)
 
 
 def test_committees_and_proposers_are_l1s(
