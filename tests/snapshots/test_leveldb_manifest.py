@@ -21,6 +21,10 @@ def tables_in(path: Path) -> set[int]:
     return {int(file.stem) for file in path.glob("*.ldb")}
 
 
+def fragment(record: bytes, kind: int = 1) -> bytes:
+    return bytes(4) + len(record).to_bytes(2, "little") + bytes([kind]) + record
+
+
 @pytest.fixture(scope="module")
 def long_one(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A closed database whose tables came and went, with keys so long that records cross the blocks of the manifest."""
@@ -67,6 +71,14 @@ def test_a_record_that_is_being_written_does_not_count(long_one: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("left", range(7))
+def test_what_is_left_of_a_block_is_filling(left: int) -> None:
+    length = 32 * 1024 - left - 7 - 4  # of a text with its tag and its length before it
+    text = b"\x01" + bytes([length & 0x7F | 0x80, length >> 7 & 0x7F | 0x80, length >> 14]) + b"c" * length
+    table = b"\x07\x00\x05\x10\x01a\x01z"
+    assert live_tables(fragment(text) + bytes(left) + fragment(table)) == {5}
+
+
 @pytest.mark.parametrize(
     ("record", "what"),
     [
@@ -78,14 +90,13 @@ def test_a_record_that_is_being_written_does_not_count(long_one: Path) -> None:
     ],
 )
 def test_what_is_no_record_is_refused(record: bytes, what: str) -> None:
-    fragment = bytes(4) + len(record).to_bytes(2, "little") + b"\x01" + record
     with pytest.raises(ValueError, match=what):
-        live_tables(fragment)
+        live_tables(fragment(record))
 
 
 def test_a_fragment_of_no_known_kind_is_refused() -> None:
     with pytest.raises(ValueError, match="a fragment of kind 9"):
-        live_tables(bytes(4) + b"\x00\x00\x09")
+        live_tables(fragment(b"", 9))
 
 
 def test_random_bytes_are_read_or_refused_and_nothing_else(long_one: Path) -> None:
