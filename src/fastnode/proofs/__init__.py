@@ -1,0 +1,1 @@
+"""The proofs of transactions: what can be said of them."""

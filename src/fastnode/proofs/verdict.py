@@ -1,0 +1,62 @@
+"""What a node can say of a transaction's proof.
+
+    valid      it was verified and holds
+    invalid    it was verified and does not hold
+    unknown    this node cannot verify it, now or at all; another node may be able to
+
+A transaction whose proof is unknown is never called invalid: it is handed to a node that can judge it, or it is
+refused with the reason.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Final, Protocol, Self
+
+from fastnode.protocol.tx import Tx
+
+__all__ = ["VALID", "Judgement", "ProofVerifier", "Verdict"]
+
+
+class Judgement(enum.Enum):
+    """Of a proof."""
+
+    VALID = "valid"
+    INVALID = "invalid"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``reason`` is the sentence that clients read; empty for a valid proof alone."""
+
+    judgement: Judgement
+    reason: str = ""
+
+    @classmethod
+    def invalid(cls, reason: str) -> Self:
+        return cls(Judgement.INVALID, reason)
+
+    @classmethod
+    def unknown(cls, reason: str) -> Self:
+        return cls(Judgement.UNKNOWN, reason)
+
+
+#: The proof holds, or the network asks for none.
+VALID: Final = Verdict(Judgement.VALID)
+
+
+class ProofVerifier(Protocol):
+    """Judges the proofs of transactions.  Usable from several threads at a time."""
+
+    @property
+    def limitation(self) -> str | None:
+        """Why it can judge no proof at all, for the log, the status and readiness; None if it can judge."""
+
+    def judge(self, tx: Tx) -> Verdict:
+        """The verdict on one transaction.  May block for as long as a proof takes; called in a worker thread.
+
+        A fault of the verifier itself (no process, no memory, no time left) is an unknown proof, never an
+        exception and never an invalid one.
+        """
