@@ -1,0 +1,97 @@
+"""Commitments to blobs, against the ones that a network published."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import random
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from py_arkworks_bls12381 import G1Point
+
+from fastnode.protocol.blobs import checkpoint_blob_fields
+from fastnode.protocol.checkpoint import PublishedCheckpoint
+from fastnode.protocol.fields import field_from_int
+from fastnode.protocol.kzg import (
+    BLOB_BYTES,
+    blob_commitment,
+    blobs_hash,
+    blobs_of_fields,
+    versioned_hash,
+)
+
+#: The order of BLS12-381: the first number that is no field of a blob.
+ORDER = 0x73EDA753299D7D483339D80809A1D80553BDA402FFFE5BFEFFFFFFFF00000001
+
+
+@pytest.fixture(scope="module")
+def recorded() -> list[dict[str, Any]]:
+    path = Path(__file__).parents[1] / "data" / "l1_recorded.json.xz"
+    checkpoints: list[dict[str, Any]] = json.loads(lzma.decompress(path.read_bytes()))["checkpoints"]
+    return checkpoints
+
+
+def test_the_blobs_of_a_network_have_the_hashes_that_it_published(recorded: list[dict[str, Any]]) -> None:
+    for checkpoint in recorded:
+        blobs = [bytes.fromhex(text[2:]) for text in checkpoint["blobs"]]
+        hashes = ["0x" + versioned_hash(blob_commitment(blob)).hex() for blob in blobs]
+        assert hashes == checkpoint["versionedHashes"]
+
+
+def test_encoded_checkpoints_have_the_blobs_hash_of_their_headers(
+    sample_checkpoints: list[PublishedCheckpoint],
+) -> None:
+    for published in sample_checkpoints[::4]:
+        blobs = blobs_of_fields(checkpoint_blob_fields(published.checkpoint.blocks))
+        hashes = [versioned_hash(blob_commitment(blob)) for blob in blobs]
+        assert blobs_hash(hashes) == published.checkpoint.header.blobs_hash
+
+
+def test_all_points_add_up_to_the_generator() -> None:
+    # The Lagrange polynomials add up to one, whatever the secret of the ceremony was.
+    assert blob_commitment(field_from_int(1) * 4096) == G1Point().to_compressed_bytes()
+
+
+def test_zeros_at_the_end_do_not_matter() -> None:
+    blob = random.Random(1).randbytes(31).rjust(32, b"\0") * 5 + field_from_int(256)
+    assert blob_commitment(blob) == blob_commitment(blob.ljust(BLOB_BYTES, b"\0")) == blob_commitment(blob[:-1])
+
+
+def test_an_empty_blob_commits_to_nothing() -> None:
+    assert blob_commitment(b"") == blob_commitment(bytes(BLOB_BYTES)) == (G1Point() - G1Point()).to_compressed_bytes()
+
+
+def test_a_commitment_is_linear() -> None:
+    three, four = (blob_commitment(bytes(64) + field_from_int(number)) for number in (3, 4))
+    total = G1Point.from_compressed_bytes(three) + G1Point.from_compressed_bytes(four)
+    assert total.to_compressed_bytes() == blob_commitment(bytes(64) + field_from_int(7))
+
+
+def test_what_is_no_blob_is_refused() -> None:
+    with pytest.raises(ValueError, match="131073 bytes"):
+        blob_commitment(bytes(BLOB_BYTES) + b"\1")
+    blob_commitment((ORDER - 1).to_bytes(32, "big"))
+    with pytest.raises(ValueError, match="invalid"):
+        blob_commitment(ORDER.to_bytes(32, "big"))
+
+
+def test_threads_get_the_same_commitments() -> None:
+    fields = [field_from_int(number) for number in range(1, 600)]
+    expected = blob_commitment(b"".join(fields))
+    found: list[bytes] = []
+    threads = [threading.Thread(target=lambda: found.append(blob_commitment(b"".join(fields)))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [expected] * 4
+
+
+def test_fields_are_cut_into_blobs_in_order() -> None:
+    fields = b"".join(map(field_from_int, range(4096 + 2)))
+    first, second = blobs_of_fields(fields)
+    assert len(first) == BLOB_BYTES
+    assert second == field_from_int(4096) + field_from_int(4097)
