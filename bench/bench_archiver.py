@@ -17,14 +17,14 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from fastnode.archiver import layout
-from fastnode.archiver.chain_import import adopt_chain_file, import_chain_file
 from fastnode.archiver.check import check_database
-from fastnode.archiver.database import SharedDatabase, open_leveldb
 from fastnode.archiver.ingest import Ingestor, Verification
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.store import ArchiverStore
 from fastnode.kernels import poseidon2
 from fastnode.protocol.fields import field_from_int
+from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
+from fastnode.storage.database import SharedDatabase, open_leveldb
 
 CHAIN_FILE = Path(str(files("fastnode").joinpath("data/sample_chain.jsonl.gz")))
 BLOCKS = 106

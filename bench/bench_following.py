@@ -24,13 +24,13 @@ from typing import Any
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from fastnode.archiver.chain_import import adopt_chain_file, import_chain_file
+from fastnode.app.following import Following
 from fastnode.chain_data import ChainData
 from fastnode.config.settings import Settings
 from fastnode.development.synthetic_chain import ChainShape, write_synthetic_chain
-from fastnode.following.publication import Publication
-from fastnode.following.service import Following
-from fastnode.following.sync_control import StopRequested, SyncControl
+from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
+from fastnode.sources.publication import Publication
+from fastnode.sources.sync_control import StopRequested, SyncControl
 
 SAMPLE = Path(str(files("fastnode").joinpath("data/sample_chain.jsonl.gz")))
 BLOCKS = int(os.environ.get("FASTNODE_BENCH_FOLLOW_BLOCKS", "300"))
@@ -135,8 +135,8 @@ def _measure(
 
 
 def _tx_count(chain_file: Path) -> int:
-    from fastnode.archiver.sources.base import CheckpointRecord
-    from fastnode.archiver.sources.chain_file import ChainFileSource
+    from fastnode.archiver.source import CheckpointRecord
+    from fastnode.sources.chain_file import ChainFileSource
 
     with ChainFileSource(chain_file) as source:
         records = [record for record in source.records() if isinstance(record, CheckpointRecord)]

@@ -31,18 +31,18 @@ from bench.log_chain import (
     public_tag,
 )
 
+from fastnode.api import logs as log_methods
 from fastnode.archiver import layout as archiver_layout
-from fastnode.archiver.chain_import import adopt_chain_file
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.records import BlockInfo, StoredBlock, StoredTips
 from fastnode.archiver.store import ArchiverStore
-from fastnode.logs import ChainIndexes, layout
-from fastnode.logs.known_tags import KnownTags
+from fastnode.jsonrpc.engine import Engine, Reply
+from fastnode.jsonrpc.methods import Call, MethodTable
+from fastnode.log_index import ChainIndexes, layout
+from fastnode.log_index.known_tags import KnownTags
 from fastnode.protocol.block import L2Block
-from fastnode.rpc import log_methods
-from fastnode.rpc.engine import Engine, Reply
-from fastnode.rpc.methods import Call, MethodTable
-from fastnode.rpc.view import View
+from fastnode.sources.chain_import import adopt_chain_file
+from fastnode.view import View
 
 #: Blocks in one batch while the database is filled.
 BLOCKS_PER_BATCH = 4_000

@@ -129,9 +129,9 @@ async def serve_canned(length: int) -> None:
 
 
 async def serve_node(directory: str) -> None:
+    from fastnode.app.node import Node
     from fastnode.config.settings import Settings
-    from fastnode.node import Node
-    from fastnode.rpc.meters import CallMeters
+    from fastnode.http.meters import CallMeters
 
     settings = Settings(data_directory=Path(directory), port=0, admin_port=0, disable_admin_api_key=True)
     node = Node(settings)

@@ -24,16 +24,16 @@ import pytest
 import uvloop
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from fastnode.archiver.chain_import import adopt_chain_file, import_chain_file
+from fastnode.api.chain import METHODS
+from fastnode.api.chain_records import joint_block
 from fastnode.archiver.ingest import Ingestor, Verification
 from fastnode.archiver.store import ArchiverStore
-from fastnode.rpc.chain_methods import METHODS
-from fastnode.rpc.chain_records import joint_block
-from fastnode.rpc.engine import Engine, Reply
-from fastnode.rpc.meters import CallMeters
-from fastnode.rpc.methods import MethodTable
-from fastnode.rpc.server import RpcServer
-from fastnode.rpc.view import View
+from fastnode.http.meters import CallMeters
+from fastnode.jsonrpc.engine import Engine, Reply
+from fastnode.jsonrpc.methods import MethodTable
+from fastnode.serving.server import RpcServer
+from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
+from fastnode.view import View
 
 CHAIN_FILE = Path(str(files("fastnode").joinpath("data/sample_chain.jsonl.gz")))
 #: One ordinary transaction, 2 kB of JSON.

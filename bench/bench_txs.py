@@ -32,16 +32,16 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from tests.mempool.made import made_txs, private_base
 from tests.mempool.recorded import hashes, recordings
 
-from fastnode.archiver.chain_import import adopt_chain_file, import_chain_file
+from fastnode.api import txs as tx_methods
 from fastnode.chain_data import ChainData
+from fastnode.jsonrpc.methods import Call, MethodTable
 from fastnode.kernels import poseidon2
 from fastnode.mempool.entries import PoolEntry
 from fastnode.mempool.service import Mempool, MempoolOptions
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_layout import PRIVATE_HASH_FIELDS, PUBLIC_HASH_FIELDS
-from fastnode.rpc import tx_methods
-from fastnode.rpc.methods import Call, MethodTable
-from fastnode.rpc.view import View
+from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
+from fastnode.view import View
 
 CHAIN_FILE = Path(str(files("fastnode").joinpath("data/sample_chain.jsonl.gz")))
 TIP = 106

@@ -127,8 +127,8 @@ async def serve_canned(sizes: list[str]) -> None:
 
 
 async def serve_node(directory: str, flags: list[str]) -> None:
+    from fastnode.app.node import Node
     from fastnode.config.settings import Settings
-    from fastnode.node import Node
 
     settings = Settings(
         data_directory=Path(directory),

@@ -18,17 +18,17 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench.simulation_scenarios import SCENARIOS, calldata_key, state_before
 from tests.public_execution.memory_state import MemoryState
 
+from fastnode.api.simulation import methods
+from fastnode.http.limits import Limits
+from fastnode.jsonrpc.engine import Engine
+from fastnode.jsonrpc.methods import MethodTable
 from fastnode.mempool.service import Mempool
 from fastnode.protocol.header import GasFees, GlobalVariables
 from fastnode.protocol.tx import Tx
 from fastnode.public_execution.simulation import LocalSimulator
 from fastnode.public_execution.state import BaseState
-from fastnode.rpc.engine import Engine
-from fastnode.rpc.limits import Limits
-from fastnode.rpc.methods import MethodTable
-from fastnode.rpc.server import RpcServer
-from fastnode.rpc.simulation_methods import methods
-from fastnode.rpc.view import View
+from fastnode.serving.server import RpcServer
+from fastnode.view import View
 
 
 class ScenarioSimulator(LocalSimulator):

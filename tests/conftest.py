@@ -22,6 +22,9 @@ from hypothesis import HealthCheck, settings
 
 from fastnode.config.settings import Settings, rows
 
+#: Served chains, for the tests of everything between a socket and a method.
+pytest_plugins = ["tests.serving.fixtures"]
+
 DATA = Path(__file__).parent / "data"
 SAMPLE_CHAIN = Path(__file__).parents[1] / "src" / "fastnode" / "data" / "sample_chain.jsonl.gz"
 

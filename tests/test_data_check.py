@@ -11,17 +11,17 @@ import plyvel
 import pytest
 from tests.mempool.made import made_txs
 
-from fastnode.archiver.chain_import import adopt_chain_file, import_chain_file
 from fastnode.archiver.check import CheckReport
-from fastnode.archiver.database import KEY_BYTES_MAX, SharedDatabase
 from fastnode.archiver.layout import KEY_CHAIN, KEY_GENESIS
-from fastnode.archiver.side_database import open_side_database
 from fastnode.chain_data import ChainData
 from fastnode.data_check import check_data
 from fastnode.errors import DatabaseError
 from fastnode.mempool.entries import PoolEntry, TxState
 from fastnode.mempool.store import PoolStore, entry_key, json_key
 from fastnode.protocol.tx import Tx
+from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
+from fastnode.storage.database import KEY_BYTES_MAX, SharedDatabase
+from fastnode.storage.side_database import open_side_database
 from fastnode.world_state.layout import BLOCK, u32
 
 TIP = 106

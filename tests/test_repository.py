@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from fastnode import method_documentation
+from fastnode.app import method_documentation
 from fastnode.config import documentation as settings_documentation
+from fastnode.development import rooms
 
 PROJECT = Path(__file__).parents[1]
 PACKAGE = PROJECT / "src" / "fastnode"
@@ -127,24 +129,40 @@ def test_extensions_handle_bytes_only() -> None:
         assert not pattern.search(source.read_text(encoding="utf-8")), source.name
 
 
-#: What the rooms at the bottom may import of the package besides themselves.  Those above are free to.
-BELOW = {
-    "_twins": {"errors"},
-    "protocol": {"errors", "kernels"},
-    "config": {"errors", "kernels", "protocol"},
-    "archiver": {"errors", "kernels", "protocol"},
-    "world_state": {"archiver", "errors", "kernels", "protocol"},
-    "logs": {"archiver", "errors", "kernels", "protocol"},
-}
+def imports_of(path: Path) -> set[str]:
+    """The rooms that a module imports, on demand or for types only, too."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}: relative import"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        found |= {name.split(".")[1] for name in names if name.startswith("fastnode.")}
+    return found - {"__version__"}
 
 
-@pytest.mark.parametrize("room", BELOW)
-def test_a_room_imports_only_what_lies_below_it(room: str) -> None:
-    for path in (PACKAGE / room).rglob("*.py"):
-        imported = set(
-            re.findall(r"^\s*(?:from|import) fastnode\.(\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
-        )
-        assert imported - {room} <= BELOW[room], f"{path.name} reaches up"
+def modules_of(room: rooms.Room) -> list[Path]:
+    return [PACKAGE / room.title] if room.is_module else sorted((PACKAGE / room.name).rglob("*.py"))
+
+
+@pytest.mark.parametrize("room", rooms.ROOMS, ids=lambda room: room.name)
+def test_a_room_imports_only_what_the_table_allows(room: rooms.Room) -> None:
+    for path in modules_of(room):
+        reaching = imports_of(path) - {room.name} - rooms.allowed_imports(room)
+        assert not reaching, f"{path.relative_to(PACKAGE)} imports {reaching}"
+
+
+def test_every_module_belongs_to_a_room_of_the_table() -> None:
+    listed = {path for room in rooms.ROOMS for path in modules_of(room)}
+    assert set(PACKAGE.rglob("*.py")) - listed == {PACKAGE / "__init__.py", PACKAGE / "__main__.py"}
+
+
+def test_a_room_may_import_only_rooms_listed_before_it() -> None:
+    for index, room in enumerate(rooms.ROOMS):
+        assert rooms.allowed_imports(room) <= {other.name for other in rooms.ROOMS[:index]}, room.name
 
 
 def test_a_node_imports_nothing_that_only_developers_need() -> None:
@@ -218,12 +236,9 @@ def test_every_flag_that_a_page_names_exists() -> None:
             assert flag in known, f"{name} names {flag}"
 
 
-def test_every_folder_and_module_of_the_package_is_in_the_architecture() -> None:
+def test_the_table_of_rooms_in_the_architecture_is_the_one_that_the_test_of_imports_uses() -> None:
     page = (PROJECT / "docs" / "architecture.md").read_text()
-    names = {path.relative_to(PACKAGE).parts for path in tracked() if PACKAGE in path.parents and path.suffix == ".py"}
-    rooms = {f"{parts[0]}/" if len(parts) > 1 else parts[0] for parts in names if not parts[0].startswith("__")}
-    for room in rooms:
-        assert f"`{room}`" in page, f"docs/architecture.md does not say what {room} is"
+    assert page == rooms.render_page(page), "run scripts/make-docs"
 
 
 #: What a distribution is imported as, where that is another name.

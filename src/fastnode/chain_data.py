@@ -17,10 +17,10 @@ from fastnode.archiver.ingest import Ingestor, Verification
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.store import ArchiverStore
 from fastnode.config.settings import Settings
-from fastnode.data_directory import DataDirectory
-from fastnode.logs import TAG_FILTER_FILE, ChainIndexes
-from fastnode.observability.logs import fields
-from fastnode.snapshots.replacement import finish_replacement
+from fastnode.log import fields
+from fastnode.log_index import TAG_FILTER_FILE, ChainIndexes
+from fastnode.storage.data_directory import DataDirectory
+from fastnode.storage.replacement import finish_replacement
 from fastnode.world_state.state import WorldState
 
 __all__ = ["ChainData", "ChainOptions"]

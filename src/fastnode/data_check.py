@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Final
 
 from fastnode.archiver.check import DAMAGE, CheckReport, check_database
-from fastnode.archiver.database import reason_of
 from fastnode.archiver.queries import ChainView
 from fastnode.chain_data import ChainData
 from fastnode.errors import StartError
-from fastnode.logs.check import check_indexes
+from fastnode.log_index.check import check_indexes
 from fastnode.mempool.check import check_pool
 from fastnode.mempool.store import POOL_DIRECTORY
 from fastnode.sentinel.offense_store import OFFENSES_DIRECTORY, OffenseStore
+from fastnode.storage.database import reason_of
 from fastnode.world_state.layout import BlockRecord
 from fastnode.world_state.state import WORLD_STATE_DIRECTORY, WorldState
 from fastnode.world_state.trees import ARCHIVE

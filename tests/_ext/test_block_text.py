@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastnode._twins import block_text as twin
+from fastnode.api import chain_records as records
 from fastnode.archiver.layout import block_key, effect_key
 from fastnode.archiver.records import BlockInfo, StoredBlock
 from fastnode.kernels import block_text as kernel
-from fastnode.rpc import chain_records as records
 
 MODULES = [kernel, twin]
 hashes = st.binary(min_size=32, max_size=32)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests._ext.test_simple_request import ASKED, make_reader, results_of
-from tests.rpc.sockets import post
+from tests.serving.sockets import post
 
 from fastnode._twins import call_meter as twin_meter
 from fastnode._twins import fast_connection as twin

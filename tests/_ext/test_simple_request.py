@@ -7,16 +7,16 @@ import random
 from typing import Any
 
 import pytest
-from tests.rpc.sockets import post
-from tests.rpc.two_paths import HTTP_ODDITIES, JSON_ODDITIES, random_pieces
+from tests.serving.sockets import post
+from tests.serving.two_paths import HTTP_ODDITIES, JSON_ODDITIES, random_pieces
 
 from fastnode._twins import call_meter as twin_meter
 from fastnode._twins import kept_results as twin_results
 from fastnode._twins import simple_request as twin
+from fastnode.http.coded_answers import CodedAnswers
 from fastnode.kernels import call_meter as kernel_meter
 from fastnode.kernels import kept_results as kernel_results
 from fastnode.kernels import simple_request as kernel
-from fastnode.rpc.coded_answers import CodedAnswers
 
 MODULES = [kernel, twin]
 RESULTS = {"node_getVersion": b"7", "node_getBlockNumber": b"106", "node_getNodeInfo": b'"%b"' % (b"i" * 1200)}

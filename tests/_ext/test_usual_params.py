@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastnode._twins import usual_params as twin
+from fastnode.api.chain_parameters import DEVELOPMENT_BLOCK, BlockReference, BlockReferenceKind
+from fastnode.api.logs import TagList
+from fastnode.jsonrpc.parameters import ADDRESS, FIELD, TX_HASH, Integer, ParameterType
 from fastnode.kernels import usual_params as kernel
 from fastnode.protocol.fields import MODULUS
-from fastnode.rpc.chain_parameters import DEVELOPMENT_BLOCK, BlockReference, BlockReferenceKind
-from fastnode.rpc.log_methods import TagList
-from fastnode.rpc.parameters import ADDRESS, FIELD, TX_HASH, Integer, ParameterType
 
 MODULES = [kernel, twin]
 TIP = 106

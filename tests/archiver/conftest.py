@@ -17,11 +17,11 @@ from typing import Any
 import orjson
 import pytest
 
-from fastnode.archiver.chain_import import adopt_chain_file, import_chain_file
 from fastnode.archiver.ingest import Ingestor
-from fastnode.archiver.sources.base import BlockRecord, CheckpointRecord
+from fastnode.archiver.source import BlockRecord, CheckpointRecord
 from fastnode.archiver.store import ArchiverStore
 from fastnode.protocol.block import L2Block
+from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 
 Json = dict[str, Any]
 

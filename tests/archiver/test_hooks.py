@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fastnode.archiver.database import Transaction
 from fastnode.archiver.ingest import Ingestor, Verification
 from fastnode.archiver.store import ArchiverStore
 from fastnode.errors import BlockRejected, DatabaseError
 from fastnode.protocol.block import L2Block
+from fastnode.storage.database import Transaction
 
 if TYPE_CHECKING:
     from tests.archiver.conftest import SampleChain

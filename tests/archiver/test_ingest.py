@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fastnode.archiver.database import Transaction
 from fastnode.archiver.ingest import Ingestor, Verification
-from fastnode.archiver.sources.base import BlockRecord, CheckpointRecord, TipsRecord, UndoRecord
+from fastnode.archiver.source import BlockRecord, CheckpointRecord, TipsRecord, UndoRecord
 from fastnode.archiver.store import ArchiverStore
 from fastnode.errors import BlockRejected
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.tips import BlockId, CheckpointId, L2Tips
+from fastnode.storage.database import Transaction
 
 if TYPE_CHECKING:
     from tests.archiver.conftest import SampleChain

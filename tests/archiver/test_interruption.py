@@ -14,12 +14,12 @@ import pytest
 from tests.killed import killed, script_command
 
 from fastnode import kernels
-from fastnode.archiver.chain_import import import_chain_file
 from fastnode.archiver.check import check_database
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.store import ArchiverStore
 from fastnode.chain_data import ChainData
 from fastnode.data_check import check_data
+from fastnode.sources.chain_import import import_chain_file
 
 #: The twins hash so slowly that a few must do.
 KILLS_DURING_IMPORT = 5 if kernels.USING_TWINS else 30
@@ -37,7 +37,7 @@ HEAD = """
     import sys
     from pathlib import Path
     from fastnode.archiver import ingest
-    from fastnode.archiver.chain_import import adopt_chain_file, import_chain_file
+    from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
     from fastnode.archiver.ingest import Ingestor
     from fastnode.archiver.store import ArchiverStore
 
@@ -56,7 +56,7 @@ IMPORT = textwrap.dedent(HEAD) + "import_chain_file(ingestor, file)\n"
 IMPORT_AND_UNDO = textwrap.dedent(HEAD) + textwrap.dedent(
     """
     import random
-    from fastnode.archiver.database import SharedDatabase
+    from fastnode.storage.database import SharedDatabase
 
     write = SharedDatabase.write
 
@@ -77,7 +77,7 @@ IMPORT_EVERYTHING = textwrap.dedent(
     """
     import sys
     from pathlib import Path
-    from fastnode.archiver.chain_import import adopt_chain_file, import_chain_file
+    from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
     from fastnode.chain_data import ChainData
 
     def say(view):

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fastnode.archiver.chain_import import adopt_chain_file
-from fastnode.archiver.database import Transaction
 from fastnode.archiver.ingest import Ingestor, Verification
-from fastnode.archiver.sources.base import BlockRecord, CheckpointRecord, UndoRecord
+from fastnode.archiver.source import BlockRecord, CheckpointRecord, UndoRecord
 from fastnode.archiver.store import ArchiverStore
 from fastnode.protocol.block import L2Block
+from fastnode.sources.chain_import import adopt_chain_file
+from fastnode.storage.database import Transaction
 
 if TYPE_CHECKING:
     from tests.archiver.conftest import SampleChain

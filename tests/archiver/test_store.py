@@ -15,10 +15,10 @@ import plyvel
 import pytest
 
 from fastnode.archiver import layout
-from fastnode.archiver.sources.base import ChainRecord, GenesisRecord
-from fastnode.archiver.sources.chain_file import ChainFileSource
+from fastnode.archiver.source import ChainRecord, GenesisRecord
 from fastnode.archiver.store import ARCHIVER_DIRECTORY, ArchiverStore
 from fastnode.errors import BlockRejected, DatabaseError, DataDirectoryError, DecodeError
+from fastnode.sources.chain_file import ChainFileSource
 
 if TYPE_CHECKING:
     from tests.archiver.conftest import SampleChain

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fastnode.admin.configuration import KEYS
+from fastnode.config.configuration import KEYS
 from fastnode.config.kept import KEPT
 from fastnode.config.settings import Setting, Settings, rows
 

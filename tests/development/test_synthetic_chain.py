@@ -13,16 +13,16 @@ import pytest
 from click.testing import CliRunner
 from tests.world_state.verifier import PlainState, Verifier
 
-from fastnode.archiver.chain_import import adopt_chain_file, import_chain_file
 from fastnode.archiver.ingest import Ingestor, Verification
-from fastnode.archiver.sources.base import BlockRecord, CheckpointRecord
-from fastnode.archiver.sources.chain_file import ChainFileSource
+from fastnode.archiver.source import BlockRecord, CheckpointRecord
 from fastnode.archiver.store import ArchiverStore
 from fastnode.development.make_chain import make_chain
 from fastnode.development.synthetic_chain import ChainShape, write_synthetic_chain
 from fastnode.errors import ChainFileError
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.genesis import genesis_tips
+from fastnode.sources.chain_file import ChainFileSource
+from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.world_state.state import WorldState
 
 SHAPES = {

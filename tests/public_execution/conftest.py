@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from tests.mempool.chain import SAMPLE_CHAIN
 
-from fastnode.archiver.chain_import import adopt_chain_file, import_chain_file
 from fastnode.chain_data import ChainData
-from fastnode.rpc.view import View
+from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
+from fastnode.view import View
 
 
 @pytest.fixture(scope="session")

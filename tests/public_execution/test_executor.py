@@ -25,7 +25,7 @@ from fastnode.public_execution.contracts import ProgramCache
 from fastnode.public_execution.executor import BlockExecutor
 from fastnode.public_execution.state import ViewState
 from fastnode.public_execution.transaction import ExecutableTx, PrivateEffects
-from fastnode.rpc.view import View
+from fastnode.view import View
 
 BLOCK = GlobalVariables(31337, 3658137161, 107, 0xA04, RECORDED_TIMESTAMP, bytes(20), bytes(32), RECORDED_FEES)
 

@@ -21,13 +21,13 @@ from tests.mempool.recorded import DATA, made_up_proof
 from tests.public_execution.test_recorded_chain import executor_of
 from tests.public_execution.test_simulation import simulated
 
-from fastnode.archiver.chain_import import adopt_chain_file, import_chain_file
 from fastnode.chain_data import ChainData
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.header import GlobalVariables
 from fastnode.protocol.tx import Tx
 from fastnode.public_execution.transaction import ExecutableTx
-from fastnode.rpc.view import View
+from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
+from fastnode.view import View
 
 
 def _tx(value: dict[str, Any]) -> Tx:

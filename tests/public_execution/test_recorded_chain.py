@@ -14,7 +14,7 @@ from fastnode.protocol.tx import Tx
 from fastnode.public_execution.executor import BlockExecutor
 from fastnode.public_execution.state import ViewState
 from fastnode.public_execution.transaction import ExecutableTx
-from fastnode.rpc.view import View
+from fastnode.view import View
 
 #: The first blocks set the network up; what was sent for them is not recorded.
 FIRST_RECORDED_BLOCK = 6

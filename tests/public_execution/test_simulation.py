@@ -31,7 +31,7 @@ from fastnode.public_execution.results import ExecutionOptions
 from fastnode.public_execution.simulation import LocalSimulator, SimulationOptions
 from fastnode.public_execution.state import ViewState
 from fastnode.public_execution.transaction import ExecutableTx
-from fastnode.rpc.view import View
+from fastnode.view import View
 
 #: On the twins the hash of a transaction takes a third of a second.
 STRIDE = 8 if USING_TWINS else 1

@@ -10,7 +10,7 @@ from tests.public_execution.memory_state import MemoryState
 
 from fastnode.protocol.fields import ZERO_FIELD, field_from_int
 from fastnode.public_execution.state import READS_KEPT, PublishedContract, StateJournal, ViewState
-from fastnode.rpc.view import View
+from fastnode.view import View
 
 KEYS = [field_from_int(1000 + number) for number in range(4)]
 CONTRACTS = [PublishedContract(key, key, key) for key in KEYS]

@@ -20,7 +20,7 @@ from tests.public_execution.test_simulation import RECORDED_FEES, RECORDED_TIMES
 from fastnode.errors import DecodeError
 from fastnode.protocol.header import GlobalVariables
 from fastnode.protocol.tx import Tx
-from fastnode.rpc.view import View
+from fastnode.view import View
 
 FOLDER = os.environ.get("FASTNODE_RECORDINGS")
 METHOD = "node_simulatePublicCalls"

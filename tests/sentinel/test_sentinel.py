@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from coincurve import PrivateKey
 
-from fastnode.archiver.chain_import import adopt_chain_file, import_chain_file
 from fastnode.archiver.queries import ChainView
 from fastnode.chain_data import ChainData
 from fastnode.protocol.checkpoint import PublishedCheckpoint
 from fastnode.protocol.ethereum import keccak_256, payload_digest, signed_digest
 from fastnode.sentinel.sentinel import Sentinel
 from fastnode.sentinel.statistics import SlotTime, Status, describe_validator
+from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 
 KEYS = [PrivateKey(bytes([number]) * 32) for number in range(1, 5)]
 ADDRESSES = [keccak_256(key.public_key.format(compressed=False)[1:])[-20:] for key in KEYS]

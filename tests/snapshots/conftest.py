@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from fastnode.archiver.chain_import import adopt_chain_file, import_chain_file
 from fastnode.chain_data import ChainData
 from fastnode.snapshots.create import create_snapshot
 from fastnode.snapshots.location import Location
+from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 
 
 def import_checkpoints(sample_chain: Path, count: int, directory: Path) -> Path:

@@ -65,7 +65,7 @@ def test_a_directory_without_a_chain_has_nothing_to_copy(tmp_path: Path) -> None
 
 
 def test_a_directory_in_use_is_not_copied(old: Path, tmp_path: Path) -> None:
-    from fastnode.data_directory import DataDirectory
+    from fastnode.storage.data_directory import DataDirectory
 
     with DataDirectory.open(old, create=False):
         done = run("create", f"file://{tmp_path}/location", "--data-directory", old)

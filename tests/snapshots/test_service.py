@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from fastnode.errors import ServerError
-from fastnode.following.rollback import COPYING, ROLLING_BACK, SyncOperator
-from fastnode.following.sync_control import SyncControl, SyncState
 from fastnode.snapshots.location import Location
 from fastnode.snapshots.restore import choose_network, find_snapshots
 from fastnode.snapshots.service import SnapshotUploads
+from fastnode.sources.rollback import COPYING, ROLLING_BACK, SyncOperator
+from fastnode.sources.sync_control import SyncControl, SyncState
 
 PATIENCE_S = 60.0
 

@@ -19,11 +19,11 @@ import uvloop
 from tests.status_page.chromium import VARIABLE, Chromium, find_chromium, start_chromium
 from tests.status_page.long_chain import write_long_chain
 
+from fastnode.app.node import Node
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.store import ArchiverStore
 from fastnode.config.settings import Settings
-from fastnode.node import Node
-from fastnode.rpc.view import View
+from fastnode.view import View
 
 T = TypeVar("T")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from fastnode.archiver import layout
-from fastnode.archiver.chain_import import adopt_chain_file
 from fastnode.archiver.records import BlockInfo, StoredBlock, StoredCheckpoint, StoredTips
 from fastnode.archiver.store import ArchiverStore
+from fastnode.sources.chain_import import adopt_chain_file
 
 __all__ = ["write_long_chain"]
 

@@ -8,8 +8,8 @@ import orjson
 import pytest
 from tests.status_page.conftest import LAST_BLOCK
 
-from fastnode.rpc.methods import Method, MethodTable, Parameter, common
-from fastnode.rpc.parameters import FIELD, TX_HASH
+from fastnode.jsonrpc.methods import Method, MethodTable, Parameter, common
+from fastnode.jsonrpc.parameters import FIELD, TX_HASH
 from fastnode.status_page.explorer import DOCUMENT_MAX, Explorer
 
 CLASS_REGISTRY = "0x" + "3".zfill(64)

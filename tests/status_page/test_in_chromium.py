@@ -14,7 +14,7 @@ import pytest
 from tests.status_page.chromium import Chromium, Page
 from tests.status_page.conftest import KEY, LAST_BLOCK, LONG_CHAIN_BLOCKS
 
-from fastnode.observability.logs import fields
+from fastnode.log import fields
 from fastnode.status_page import overview
 
 PHONE = (360, 740)

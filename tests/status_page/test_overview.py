@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from tests.status_page.conftest import KEY, LAST_BLOCK
 
-from fastnode.observability.logs import fields
+from fastnode.log import fields
 from fastnode.status_page.log_tail import LINES_MAX, LogTail
 from fastnode.status_page.overview import RECENT_BLOCKS
 

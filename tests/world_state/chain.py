@@ -19,7 +19,7 @@ from tests.world_state.verifier import (
     Verifier,
 )
 
-from fastnode.archiver.sources.base import GenesisRecord
+from fastnode.archiver.source import GenesisRecord
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.effects import Body, PublicDataWrite, TxEffect
 from fastnode.protocol.genesis import GENESIS_ARCHIVE_ROOT, GENESIS_BLOCK_HEADER_HASH

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from tests.world_state.chain import open_state
 
-from fastnode.archiver.sources.base import CheckpointRecord, GenesisRecord
-from fastnode.archiver.sources.chain_file import ChainFileSource
+from fastnode.archiver.source import CheckpointRecord, GenesisRecord
 from fastnode.protocol.block import L2Block
+from fastnode.sources.chain_file import ChainFileSource
 from fastnode.world_state.state import WorldState
 
 

@@ -13,9 +13,9 @@ import pytest
 from tests.killed import killed, script_command
 from tests.world_state.conftest import SampleBlocks
 
-from fastnode.archiver.chain_import import import_chain_file
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.store import ArchiverStore
+from fastnode.sources.chain_import import import_chain_file
 from fastnode.world_state.state import WorldState
 
 KILLS = 30
@@ -29,9 +29,9 @@ HEAD = """
     import sys
     from pathlib import Path
     import orjson
-    from fastnode.archiver.chain_import import adopt_chain_file, import_chain_file
+    from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
     from fastnode.archiver.ingest import Ingestor
-    from fastnode.archiver.sources.base import GenesisRecord
+    from fastnode.archiver.source import GenesisRecord
     from fastnode.archiver.store import ArchiverStore
     from fastnode.world_state.state import WorldState
 

@@ -27,13 +27,13 @@ from tests.world_state.chain import (
 from tests.world_state.conftest import SampleBlocks
 from tests.world_state.verifier import Verifier
 
-from fastnode.archiver.chain_import import adopt_chain_file, import_chain_file
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.store import ArchiverStore
 from fastnode.errors import BlockRejected, DatabaseError, DataDirectoryError, ServerError, StartError
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.effects import Body, PublicDataWrite
 from fastnode.protocol.header import AppendOnlyTreeSnapshot
+from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.world_state.apply import BlockDraft
 from fastnode.world_state.layout import SCHEMA_KEY
 from fastnode.world_state.state import WorldState

@@ -13,7 +13,7 @@ import pytest
 from tests.world_state.chain import Content, build, genesis_record, open_state, tx_effect
 from tests.world_state.conftest import SampleBlocks
 
-from fastnode.archiver.sources.base import GenesisRecord
+from fastnode.archiver.source import GenesisRecord
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.effects import PublicDataWrite
 from fastnode.protocol.fields import MODULUS

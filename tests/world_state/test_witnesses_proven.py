@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from tests.world_state import verifier as plain
 from tests.world_state.verifier import HEIGHTS, ZERO, IndexedLeafWitness, LeafWitness, PlainState, Verifier
 
-from fastnode.archiver.sources.base import CheckpointRecord
-from fastnode.archiver.sources.chain_file import ChainFileSource
+from fastnode.archiver.source import CheckpointRecord
 from fastnode.development.synthetic_chain import ChainShape, write_synthetic_chain
 from fastnode.kernels import USING_TWINS
+from fastnode.sources.chain_file import ChainFileSource
 from fastnode.world_state.state import WorldState
 from fastnode.world_state.view import WorldStateView
 from fastnode.world_state.witnesses import (

@@ -1,7 +1,7 @@
 """Blocks as JSON, straight from a block record and the effects of its transactions as they are stored.
 
 The readable form of everything here is ``fastnode/_twins/block_text.py``; records are drawn in archiver/records.py, the
-forms in rpc/chain_records.py.
+forms in api/chain_records.py.
 """
 
 from collections.abc import Callable

@@ -8,8 +8,9 @@ The readable form of everything here is ``fastnode/_twins/simple_request.py``.  
         order with any blanks, each at most once, ``method`` and ``id`` present, no escapes outside of ``params``;
         or an array of those, if the results of all of them can be had here
 
-and whole.  Anything else is left to the strict path (rpc/http.py), byte by byte as it came; a simple request means the
-same there.  What is inside of ``params`` is read by usual_params; otherwise only where it ends *if* it is JSON.
+and whole.  Anything else is left to the strict path (http/connection.py), byte by byte as it came; a simple request
+means the same there.  What is inside of ``params`` is read by usual_params; otherwise only where it ends *if* it is
+JSON.
 """
 
 from collections.abc import Callable

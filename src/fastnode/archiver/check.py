@@ -21,7 +21,7 @@ from fastnode.archiver import layout
 from fastnode.archiver.entries import Entries, block_entries, checkpoint_entries, message_entries
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.records import BlockInfo, StoredCheckpoint
-from fastnode.archiver.sources.base import ChainRecord, GenesisRecord
+from fastnode.archiver.source import ChainRecord, GenesisRecord
 from fastnode.archiver.store import UNREADABLE, ArchiverStore, check_genesis_hash, genesis_entries
 from fastnode.archiver.verification import CheckpointVerifier, Verification, check_messages, require
 from fastnode.errors import BlockRejected, DatabaseError

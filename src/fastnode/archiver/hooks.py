@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from fastnode.archiver.database import Transaction
 from fastnode.protocol.block import L2Block
+from fastnode.storage.database import Transaction
 
 __all__ = ["IndexWriter", "StateApplier"]
 

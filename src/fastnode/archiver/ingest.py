@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from fastnode.archiver import layout
-from fastnode.archiver.database import Transaction
 from fastnode.archiver.entries import (
     Entries,
     block_entries,
@@ -31,7 +30,7 @@ from fastnode.archiver.hooks import IndexWriter, StateApplier
 from fastnode.archiver.progress import IngestionProgress
 from fastnode.archiver.queries import GENESIS_TIP, ChainView
 from fastnode.archiver.records import BlockInfo, StoredCheckpoint, StoredTips
-from fastnode.archiver.sources.base import BlockRecord, CheckpointRecord, Record, TipsRecord
+from fastnode.archiver.source import BlockRecord, CheckpointRecord, Record, TipsRecord
 from fastnode.archiver.store import ArchiverStore
 from fastnode.archiver.verification import (
     SKIPPED_WITHOUT_VERIFICATION,
@@ -46,6 +45,7 @@ from fastnode.protocol.block import L2Block
 from fastnode.protocol.checkpoint import PublishedCheckpoint
 from fastnode.protocol.messages import first_message_index
 from fastnode.protocol.tips import BlockId, L2Tips, TipId
+from fastnode.storage.database import Transaction
 
 __all__ = ["Ingestor", "Verification"]
 

@@ -36,7 +36,7 @@ from fastnode.protocol.genesis import genesis_tips
 from fastnode.protocol.tips import BlockId, CheckpointId, L2Tips, TipId
 
 if TYPE_CHECKING:
-    from fastnode.archiver.database import SharedDatabase
+    from fastnode.storage.database import SharedDatabase
 
 __all__ = ["BlockInfo", "ChainInfo", "ChainView", "StoredCheckpoint", "TxLocation"]
 

@@ -14,14 +14,14 @@ import orjson
 import plyvel
 
 from fastnode.archiver import layout
-from fastnode.archiver.database import SharedDatabase, Transaction
 from fastnode.archiver.entries import Entries
 from fastnode.archiver.queries import ChainInfo, ChainView
 from fastnode.archiver.records import BlockInfo, StoredBlock, StoredTips
 from fastnode.archiver.rendering import render
-from fastnode.archiver.sources.base import ChainRecord, GenesisRecord
+from fastnode.archiver.source import ChainRecord, GenesisRecord
 from fastnode.errors import BlockRejected, DatabaseError, DataDirectoryError
 from fastnode.protocol.header import AppendOnlyTreeSnapshot
+from fastnode.storage.database import SharedDatabase, Transaction
 
 __all__ = ["ARCHIVER_DIRECTORY", "UNREADABLE", "ArchiverStore", "check_genesis_hash", "genesis_entries"]
 

@@ -130,7 +130,7 @@ def _database_failure(error: Exception) -> str | None:
     plyvel = sys.modules.get("plyvel")  # there can be no such error before it is imported
     if plyvel is None or not isinstance(error, plyvel.Error):
         return None
-    from fastnode.archiver.database import reason_of
+    from fastnode.storage.database import reason_of
 
     return f"a database cannot be read: {reason_of(error)}; fastnode db check tells whether it is damaged, and which"
 

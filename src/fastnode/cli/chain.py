@@ -19,7 +19,7 @@ __all__ = ["database", "export_chain", "import_chain", "prepare"]
 
 def prepare(resolved: Resolved[Settings]) -> tuple[Settings, Path]:
     """Sets the log up; the settings, and the data directory, which these commands cannot do without."""
-    from fastnode.observability import logs
+    from fastnode import log as logs
 
     settings = resolved.values
     logs.configure(level=settings.log_level, as_json=settings.log_json)
@@ -44,8 +44,8 @@ def import_chain(resolved: Resolved[Settings], file: Path) -> None:
     It may be stopped at any instant and run again: what is stored is recognised and skipped.
     """
     settings, path = prepare(resolved)
-    from fastnode.archiver.chain_import import ImportProgress, adopt_chain_file, import_chain_file
     from fastnode.chain_data import ChainData, ChainOptions
+    from fastnode.sources.chain_import import ImportProgress, adopt_chain_file, import_chain_file
 
     with ChainData.open(path, options=ChainOptions.of(settings)) as data:
         adopt_chain_file(data.store, file)
@@ -73,8 +73,8 @@ def export_chain(resolved: Resolved[Settings], file: Path, first: int | None, la
     Blocks come in whole checkpoints: the file begins with the checkpoint of the first block.
     """
     _, path = prepare(resolved)
-    from fastnode.archiver.chain_export import export_chain_file
     from fastnode.chain_data import ChainData
+    from fastnode.sources.chain_export import export_chain_file
 
     with (
         ChainData.open(path, create=False) as data,

@@ -19,8 +19,8 @@ def openrpc(method_set: str) -> None:
     """Print the OpenRPC document of all methods of both ports."""
     import orjson
 
-    from fastnode.method_documentation import all_methods
-    from fastnode.rpc.openrpc import document
+    from fastnode.api.openrpc import document
+    from fastnode.app.method_documentation import all_methods
 
     text = orjson.dumps(document(all_methods(), method_set), option=orjson.OPT_INDENT_2)  # type: ignore[arg-type]
     click.echo(text.decode())

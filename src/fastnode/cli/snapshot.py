@@ -44,10 +44,10 @@ def create(resolved: Resolved[Settings], location: str) -> None:
     A running node makes one when it is asked with nodeAdmin_startSnapshotUpload.
     """
     _, path = prepare(resolved)
-    from fastnode.data_directory import DataDirectory
     from fastnode.snapshots.create import create_snapshot
     from fastnode.snapshots.location import Location
-    from fastnode.snapshots.replacement import finish_replacement
+    from fastnode.storage.data_directory import DataDirectory
+    from fastnode.storage.replacement import finish_replacement
 
     target = Location.to_write(location)
     with DataDirectory.open(path, create=False), progress("uploading") as advance:
@@ -80,11 +80,11 @@ def list_snapshots(location: str) -> None:
 def restore(resolved: Resolved[Settings], location: str, block: int | None, replace: bool) -> None:
     """Fill a data directory from a snapshot, after verifying everything in it."""
     _, path = prepare(resolved)
-    from fastnode.data_directory import DataDirectory
     from fastnode.snapshots.location import Location
-    from fastnode.snapshots.replacement import finish_replacement
     from fastnode.snapshots.restore import choose_network, restore_snapshot
     from fastnode.snapshots.stored import stored_chain
+    from fastnode.storage.data_directory import DataDirectory
+    from fastnode.storage.replacement import finish_replacement
 
     source = Location.to_read(location)
     with DataDirectory.open(path, create=True), progress("restoring") as advance:

@@ -28,8 +28,8 @@ def start(resolved: Resolved[Settings], node: bool) -> None:
     """
     if not node:
         raise click.UsageError("nothing to start: add --node", click.get_current_context())
-    from fastnode.observability import logs
-    from fastnode.process import run
+    from fastnode import log as logs
+    from fastnode.app.process import run
 
     settings = resolved.values
     logs.configure(level=settings.log_level, as_json=settings.log_json)

@@ -20,8 +20,7 @@ from typing import Any, Final
 
 import orjson
 
-from fastnode.archiver.sources.base import GenesisRecord
-from fastnode.archiver.sources.chain_file import CHAIN_FILE_VERSION, ChainFileSource, ChainFileWriter
+from fastnode.archiver.source import GenesisRecord
 from fastnode.development.synthetic_content import ChainShape, ContentGenerator, random_fields
 from fastnode.protocol.blobs import CHECKPOINT_FIELDS_MAX, BlobSponge, block_end_fields, tx_blob_fields
 from fastnode.protocol.block import L2Block
@@ -39,6 +38,7 @@ from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader, GasFee
 from fastnode.protocol.messages import in_hash
 from fastnode.protocol.out_hash import checkpoint_out_hash, epoch_out_hash, messages_of_block
 from fastnode.protocol.tips import BlockId, CheckpointId, L2Tips, TipId
+from fastnode.sources.chain_file import CHAIN_FILE_VERSION, ChainFileSource, ChainFileWriter
 from fastnode.world_state.apply import BlockDraft
 from fastnode.world_state.genesis import genesis_of
 from fastnode.world_state.state import WorldState

@@ -40,7 +40,7 @@ from fastnode.errors import (
 )
 from fastnode.ha.connection import Connection, one_line
 from fastnode.ha.pool import ConnectionPool, PoolLimits
-from fastnode.observability.logs import fields
+from fastnode.log import fields
 
 if TYPE_CHECKING:
     from fastnode.config.settings import Settings

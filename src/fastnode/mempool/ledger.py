@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from fastnode.errors import ServerError
-from fastnode.logs.contracts import contract_class_id_at
+from fastnode.log_index.contracts import contract_class_id_at
 from fastnode.protocol.constants import NULLIFIER_TREE_ID
 from fastnode.protocol.siloing import fee_juice_balance_leaf_slot
 
 if TYPE_CHECKING:
-    from fastnode.rpc.view import View
+    from fastnode.view import View
     from fastnode.world_state.view import WorldStateView
 
 __all__ = ["Ledger", "ViewLedger", "balance_slot"]

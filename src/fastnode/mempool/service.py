@@ -1,7 +1,7 @@
 """The mempool as a node uses it: validation, pool, prices and simulator over one chain.
 
 mempool = Mempool.open(directory / "p2p", view, MempoolOptions(...))
-methods = tx_methods.methods(mempool)                 # rpc/tx_methods.py
+methods = tx_methods.methods(mempool)                 # api/txs.py
 chain_methods.methods(is_pending_tx=mempool.pool.is_waiting)
 mempool.on_view(view)                                 # after each published view, in the thread that ingests
 mempool.close()                                       # before the chain's databases
@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Final, Self
 
 from fastnode.config.allow_list import DEFAULT_ALLOW_LIST, AllowedElement
 from fastnode.errors import RpcError, ServerError, SettingError
+from fastnode.fees.sources import ChainFees, FeeSource
 from fastnode.kernels import encode
 from fastnode.mempool.clock import SlotClock
-from fastnode.mempool.fee_sources import ChainFees, FeeSource
 from fastnode.mempool.ledger import ViewLedger
 from fastnode.mempool.network import NetworkIdentity
 from fastnode.mempool.pool import Added, Origin, PoolOptions, TxPool, TxSink
@@ -32,7 +32,7 @@ from fastnode.protocol.tx import Tx
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainInfo, ChainView
     from fastnode.config.settings import Settings
-    from fastnode.rpc.view import View
+    from fastnode.view import View
 
 __all__ = ["Mempool", "MempoolOptions"]
 

@@ -2,7 +2,7 @@
 
 Keys and values::
 
-    00 ...           the layout's version and whose transactions these are (archiver/side_database.py)
+    00 ...           the layout's version and whose transactions these are (storage/side_database.py)
     01 | tx hash 32  record of the transaction (entries.py)
     02 | tx hash 32  the transaction as JSON, as it is sent; absent for deleted ones
 
@@ -18,9 +18,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Self, TypeAlias
 
-from fastnode.archiver.database import SharedDatabase
-from fastnode.archiver.side_database import open_side_database
 from fastnode.mempool.entries import PoolEntry
+from fastnode.storage.database import SharedDatabase
+from fastnode.storage.side_database import open_side_database
 
 __all__ = ["POOL_DIRECTORY", "SCHEMA_VERSION", "PoolStore", "entry_key", "json_key"]
 

@@ -16,6 +16,7 @@ DA gas is always free here: it is paid for inside the L2 gas price.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -85,6 +86,25 @@ class FeeComponents(NamedTuple):
     @property
     def minimum(self) -> int:
         return min(self.sequencer_cost + self.prover_cost + self.congestion_cost, FEE_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class FeeFacts:
+    """What an L1 reader last saw of the rollup contract and of L1 itself.
+
+    ``before`` are the fees of the contract's oracle up to slot ``slot_of_change``, ``after`` those from it
+    on.  ``parent`` and ``parent_slot`` belong to the newest checkpoint.
+    """
+
+    parent: FeeHeader
+    parent_slot: int
+    pricing: ManaPricing
+    before: L1Fees
+    after: L1Fees
+    slot_of_change: int
+
+    def l1_fees(self, slot: int) -> L1Fees:
+        return self.before if slot < self.slot_of_change else self.after
 
 
 def excess_mana(excess: int, used: int, target: int) -> int:

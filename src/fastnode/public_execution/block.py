@@ -23,7 +23,7 @@ from fastnode.public_execution.state import ViewState
 from fastnode.public_execution.transaction import ExecutableTx
 
 if TYPE_CHECKING:
-    from fastnode.rpc.view import View
+    from fastnode.view import View
 
 __all__ = ["BlockLimits", "BlockOutcome", "LeftOut", "execute_block"]
 

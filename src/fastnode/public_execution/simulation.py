@@ -24,7 +24,7 @@ from fastnode.errors import (
     ServerError,
     TxExecutionError,
 )
-from fastnode.observability.logs import fields
+from fastnode.log import fields
 from fastnode.protocol.fields import ZERO_FIELD, hex_text
 from fastnode.protocol.header import GasFees, GlobalVariables
 from fastnode.protocol.tx import Tx
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from fastnode.config.settings import Settings
     from fastnode.mempool.clock import SlotClock
     from fastnode.mempool.service import Mempool
-    from fastnode.rpc.view import View
+    from fastnode.view import View
 
 __all__ = ["LocalSimulator", "SimulationOptions"]
 

@@ -14,7 +14,7 @@ import orjson
 
 from fastnode.errors import ServerError
 from fastnode.kernels import encode
-from fastnode.logs.contracts import contract_class_json, contract_instance_json
+from fastnode.log_index.contracts import contract_class_json, contract_instance_json
 from fastnode.protocol.constants import (
     L1_TO_L2_MESSAGE_TREE_ID,
     NOTE_HASH_TREE_ID,
@@ -24,7 +24,7 @@ from fastnode.protocol.constants import (
 from fastnode.protocol.fields import ZERO_FIELD
 
 if TYPE_CHECKING:
-    from fastnode.rpc.view import View
+    from fastnode.view import View
 
 __all__ = ["BaseState", "PublishedContract", "StateJournal", "ViewState"]
 

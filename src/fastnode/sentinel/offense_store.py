@@ -1,7 +1,7 @@
 """Offenses that were found, and the checkpoints they were looked for in: the LevelDB ``offenses/``.
 
     00 "schema", 00 "chain"                          the layout's version and whose validators these are
-                                                     (archiver/side_database.py)
+                                                     (storage/side_database.py)
     00 "judged"                                      u64 epochs below this one were judged for inactivity
     01 | kind u8 | epoch or slot u64 | validator 20  penalty 32
     02 | slot u64 | header hash 32                   flags u8 (bit 0: sound) | signers, 20 bytes each
@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self, TypeAlias
 
-from fastnode.archiver.database import SharedDatabase
-from fastnode.archiver.side_database import open_side_database
 from fastnode.sentinel.offenses import Offense, OffenseType
+from fastnode.storage.database import SharedDatabase
+from fastnode.storage.side_database import open_side_database
 
 __all__ = ["OFFENSES_DIRECTORY", "SCHEMA_VERSION", "OffenseStore", "SeenCheckpoint"]
 

@@ -26,7 +26,7 @@ from typing import Any, Final, Protocol
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.records import StoredCheckpoint
 from fastnode.errors import FastnodeError
-from fastnode.observability.logs import fields
+from fastnode.log import fields
 from fastnode.sentinel.attestations import Attestations
 from fastnode.sentinel.offense_store import OffenseStore, SeenCheckpoint
 from fastnode.sentinel.offenses import ALL, CURRENT, Offense, OffenseType, RoundSize

@@ -15,13 +15,13 @@ from typing import Final
 
 from fastnode.archiver.store import ARCHIVER_DIRECTORY
 from fastnode.errors import SnapshotError
-from fastnode.observability.logs import fields
+from fastnode.log import fields
 from fastnode.snapshots.archive import ArchiveFacts, ArchiveWriter, archive_size
 from fastnode.snapshots.contents import Contents, read_contents
 from fastnode.snapshots.index import ARCHIVER_KEY, OUR_SCHEMAS, WORLD_STATE_KEY, Index, Snapshot
 from fastnode.snapshots.leveldb_copy import copy_leveldb, settle_copy
 from fastnode.snapshots.location import Location
-from fastnode.snapshots.replacement import COPY_PREFIX
+from fastnode.storage.replacement import COPY_PREFIX
 from fastnode.world_state.state import WORLD_STATE_DIRECTORY
 
 __all__ = ["DIRECTORIES", "create_snapshot"]

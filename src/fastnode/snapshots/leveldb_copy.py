@@ -29,9 +29,9 @@ from typing import Final
 
 import plyvel
 
-from fastnode.archiver.database import reason_of
 from fastnode.errors import DatabaseError
 from fastnode.snapshots.leveldb_manifest import live_tables
+from fastnode.storage.database import reason_of
 
 __all__ = ["DATABASE_FILE", "copy_leveldb", "settle_copy"]
 

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Final
 
 from fastnode.errors import SnapshotError
-from fastnode.observability.logs import fields
+from fastnode.log import fields
 from fastnode.snapshots.archive import read_archive
 from fastnode.snapshots.contents import verify_contents
 from fastnode.snapshots.create import DIRECTORIES
 from fastnode.snapshots.index import OUR_SCHEMAS, Network, Snapshot
 from fastnode.snapshots.location import Location
-from fastnode.snapshots.replacement import PART_FOLDER, replace_databases
+from fastnode.storage.replacement import PART_FOLDER, replace_databases
 
 __all__ = ["choose_network", "download", "find_snapshots", "restore_snapshot"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from fastnode.errors import FastnodeError, ServerError
-from fastnode.observability.logs import fields
+from fastnode.log import fields
 from fastnode.snapshots.create import create_snapshot
 from fastnode.snapshots.location import Location
 

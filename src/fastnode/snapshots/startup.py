@@ -16,14 +16,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from fastnode.data_directory import DataDirectory
 from fastnode.errors import SnapshotError
-from fastnode.observability.logs import fields
+from fastnode.log import fields
 from fastnode.snapshots.index import Network, Snapshot
 from fastnode.snapshots.location import Location
-from fastnode.snapshots.replacement import finish_replacement
 from fastnode.snapshots.restore import choose_network, find_snapshots, restore_snapshot
 from fastnode.snapshots.stored import StoredChain, stored_chain
+from fastnode.storage.data_directory import DataDirectory
+from fastnode.storage.replacement import finish_replacement
 
 __all__ = ["start_from_snapshot"]
 

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from fastnode.api.chain_records import joint_block
+from fastnode.api.lookups import block_of_tip
 from fastnode.errors import RpcError
+from fastnode.jsonrpc.methods import Call, MethodTable
 from fastnode.kernels import encode
-from fastnode.logs.range_queries import AnswerLimits, find_public_logs, span_of_blocks
-from fastnode.rpc.chain_records import joint_block
-from fastnode.rpc.lookups import block_of_tip
-from fastnode.rpc.methods import Call, MethodTable
-from fastnode.rpc.view import View
+from fastnode.log_index.range_queries import AnswerLimits, find_public_logs, span_of_blocks
+from fastnode.view import View
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import BlockInfo

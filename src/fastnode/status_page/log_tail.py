@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-from fastnode.observability.logs import one_line
+from fastnode.log import one_line
 
 __all__ = ["LINES_MAX", "LogLine", "LogTail"]
 

@@ -16,13 +16,12 @@ import orjson
 
 from fastnode import __version__, kernels
 from fastnode.archiver.progress import IngestionProgress
+from fastnode.http.health import Health
+from fastnode.http.meters import DURATION_BOUNDS_NS, OTHER
 from fastnode.mempool.service import Mempool
-from fastnode.observability.metrics import OTHER, TIPS, tip_numbers
-from fastnode.rpc.health import Health
-from fastnode.rpc.meters import DURATION_BOUNDS_NS
-from fastnode.rpc.server import RpcServer
-from fastnode.rpc.view import View
+from fastnode.serving.server import RpcServer
 from fastnode.status_page.log_tail import LogTail
+from fastnode.view import TIPS, View, tip_numbers
 
 __all__ = ["RECENT_BLOCKS", "NodeSources", "Overview"]
 

@@ -16,10 +16,10 @@ from urllib.parse import parse_qs
 
 import orjson
 
-from fastnode.rpc.http_messages import Response, header_fields
-from fastnode.rpc.view import View
+from fastnode.http.messages import Response, header_fields
 from fastnode.status_page.explorer import Explorer
 from fastnode.status_page.overview import Overview
+from fastnode.view import View
 
 __all__ = ["StatusPage", "open_paths"]
 

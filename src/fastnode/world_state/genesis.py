@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fastnode.archiver.database import SharedDatabase
-from fastnode.archiver.sources.base import GenesisRecord
+from fastnode.archiver.source import GenesisRecord
 from fastnode.errors import StartError
 from fastnode.protocol.constants import GENESIS_INDEXED_LEAVES
 from fastnode.protocol.fields import field_from_int
 from fastnode.protocol.genesis import PrefilledPublicData, genesis_header, genesis_public_data
 from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader, StateReference
+from fastnode.storage.database import SharedDatabase
 from fastnode.world_state.append_only import Change, Growth
 from fastnode.world_state.forest import Forest
 from fastnode.world_state.indexed import LeafChanges

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from fastnode.archiver.database import SharedDatabase
 from fastnode.errors import DatabaseError
+from fastnode.storage.database import SharedDatabase
 
 __all__ = ["Snapshot"]
 

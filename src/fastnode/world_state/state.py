@@ -16,10 +16,10 @@ from typing import Final
 
 import plyvel
 
-from fastnode.archiver.database import SharedDatabase
-from fastnode.archiver.sources.base import GenesisRecord
+from fastnode.archiver.source import GenesisRecord
 from fastnode.errors import DatabaseError, DataDirectoryError
 from fastnode.protocol.block import L2Block
+from fastnode.storage.database import SharedDatabase
 from fastnode.world_state.append_only import Change
 from fastnode.world_state.apply import BlockDraft, PreparedBlock, Seal, build_block, prepare_block
 from fastnode.world_state.check import check_trees

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from fastnode.archiver.database import SharedDatabase
 from fastnode.errors import DatabaseError, ServerError
 from fastnode.protocol.siloing import public_leaf_slot
+from fastnode.storage.database import SharedDatabase
 from fastnode.world_state.append_only import AppendOnlyTree
 from fastnode.world_state.forest import Forest
 from fastnode.world_state.indexed import IndexedTree

@@ -1,1 +1,0 @@
-"""What an operator does with a running node: the admin port's key, settings, keystore."""

@@ -1,0 +1,1 @@
+"""The methods: handlers by subject, parameter types, records, schemas."""

@@ -1,0 +1,54 @@
+"""The admin methods that show and change the running node's configuration and keys."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+
+from fastnode.config.configuration import ConfigPatch, NodeConfiguration
+from fastnode.jsonrpc.methods import Call, Method, Parameter, common
+from fastnode.keystore.validators import Validators
+
+__all__ = ["methods"]
+
+_PATCH: Final = Parameter("config", ConfigPatch())
+
+
+def methods(configuration: NodeConfiguration, validators: Validators | None = None) -> list[Method]:
+    """``validators`` None: as without a keystore."""
+    keys = validators or Validators(None, configuration)
+
+    def get_config(_call: Call) -> bytes:
+        return orjson.dumps(configuration.describe())
+
+    def set_config(_call: Call, patch: dict[str, Any]) -> None:
+        configuration.change(patch)
+
+    def reload_keystore(_call: Call) -> None:
+        keys.reload()
+
+    return [
+        Method(
+            name="nodeAdmin_getConfig",
+            summary="The configuration of the running node; what is not set and what is secret is left out.",
+            handler=get_config,
+            **common("AztecNodeAdminConfig"),
+        ),
+        Method(
+            name="nodeAdmin_setConfig",
+            summary="Merge some keys into the configuration until the node ends; all of them or, if one is unknown, of "
+            "a wrong type or fixed while the node runs, none.",
+            handler=set_config,
+            in_thread=True,
+            **common("void", _PATCH, may_be_absent=True),
+        ),
+        Method(
+            name="nodeAdmin_reloadKeystore",
+            summary="Read the keystore again and take over validators, coinbases, fee recipients and publishers; all "
+            "of it or, if anything is wrong, nothing.",
+            handler=reload_keystore,
+            in_thread=True,
+            **common("void", may_be_absent=True),
+        ),
+    ]

@@ -1,0 +1,341 @@
+"""Parameter types that point at the chain: blocks, tips, checkpoints, ranges, log filters.
+
+The two method sets name a block differently:
+
+    release       hash string | number | "latest"
+    development   {number} | {hash} | {archive} | {tag} | hash string | tag | number
+
+A string of digits is a *hash* in both, as in the reference: ``"1"`` is the block whose hash is 1.
+In the set ``both`` every form of either set is accepted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, NamedTuple
+
+from fastnode.jsonrpc.parameters import (
+    ADDRESS,
+    BLOCK_HASH,
+    FIELD,
+    TX_HASH,
+    Choice,
+    Integer,
+    NumberChoice,
+    Options,
+    ParameterType,
+    reject_type,
+)
+from fastnode.values.refusal import Reject
+
+__all__ = [
+    "BLOCKS_INCLUDE_OPTIONS",
+    "BLOCK_INCLUDE_OPTIONS",
+    "CHAIN_TIP",
+    "CHECKPOINTS_QUERY",
+    "CHECKPOINT_INCLUDE_OPTIONS",
+    "CHECKPOINT_PARAMETER",
+    "DEVELOPMENT_BLOCK",
+    "LOG_FILTER",
+    "MANA_USAGE_ESTIMATE",
+    "MERKLE_TREE_ID",
+    "RELEASE_BLOCK",
+    "BlockReference",
+    "BlockReferenceKind",
+    "CheckpointRange",
+    "CheckpointReference",
+    "CheckpointReferenceKind",
+    "EpochQuery",
+    "LogFilter",
+    "LogId",
+]
+
+LATEST: Final = "latest"
+CHAIN_TIPS: Final = ("proposed", "checkpointed", "proven", "finalized")
+
+#: What the reference takes for hex, and so for a hash.
+_LOOKS_LIKE_HEX: Final = re.compile(r"(?:0[xX])?[0-9a-fA-F]+|0[xX]", re.ASCII)
+
+_BLOCK_NUMBER: Final = Integer(name="block number", minimum=0, accepts_text=True)
+
+# ---- blocks ---------------------------------------------------------------------------------
+
+
+class BlockReferenceKind(Enum):
+    NUMBER = "number"
+    HASH = "hash"
+    ARCHIVE = "archive"
+    TIP = "tag"
+
+
+class BlockReference(NamedTuple):
+    """Which block a parameter means.  ``value``: int for NUMBER, 32 bytes for HASH and ARCHIVE, a tip's name for TIP.
+
+    ``is_development_form`` is true for a form that only the development set knows: such a caller
+    expects that set's record.
+    """
+
+    kind: BlockReferenceKind
+    value: Any
+    is_development_form: bool = False
+
+
+_LATEST_BLOCK: Final = BlockReference(BlockReferenceKind.TIP, "proposed")
+
+
+def _read_block_hash_text(text: str) -> BlockReference | None:
+    """A string that looks like hex is a hash and nothing else: a bad one is refused, not tried as a number."""
+    if _LOOKS_LIKE_HEX.fullmatch(text) is None:
+        return None
+    return BlockReference(BlockReferenceKind.HASH, BLOCK_HASH.decode(text))
+
+
+def _read_block_number(kind: ParameterType, value: object) -> BlockReference:
+    if _BLOCK_NUMBER.read(value) is None:
+        raise reject_type(kind, value)
+    return BlockReference(BlockReferenceKind.NUMBER, _BLOCK_NUMBER.decode(value))
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseBlock:
+    """BlockParam of the release set."""
+
+    name: str = "BlockParam"
+    expects: str = 'a block number, a block hash or "latest"'
+
+    @property
+    def wider(self) -> ParameterType:
+        return DEVELOPMENT_BLOCK
+
+    def decode(self, value: object) -> BlockReference:
+        if value == LATEST:
+            return _LATEST_BLOCK
+        if isinstance(value, str) and (reference := _read_block_hash_text(value)) is not None:
+            return reference
+        return _read_block_number(self, value)
+
+
+@dataclass(frozen=True, slots=True)
+class DevelopmentBlock:
+    """BlockParam of the development set; a superset of the release set's."""
+
+    name: str = "BlockParam"
+    expects: str = (
+        "a block number, a block hash, one of latest, proposed, checkpointed, proven, finalized, "
+        "or an object with one of number, hash, archive, tag"
+    )
+
+    def decode(self, value: object) -> BlockReference:
+        if isinstance(value, dict):
+            return self._decode_object(value)
+        if value == LATEST:
+            return _LATEST_BLOCK
+        if isinstance(value, str):
+            if value in CHAIN_TIPS:
+                return BlockReference(BlockReferenceKind.TIP, value, is_development_form=True)
+            if (reference := _read_block_hash_text(value)) is not None:
+                return reference
+        return _read_block_number(self, value)
+
+    def _decode_object(self, value: dict[str, object]) -> BlockReference:
+        if len(value) != 1 or next(iter(value)) not in _BLOCK_OBJECT_TYPES:
+            raise Reject("must be an object with exactly one of the keys number, hash, archive, tag")
+        [(key, content)] = value.items()
+        decoded = _decode_member(_BLOCK_OBJECT_TYPES[key], content, key)
+        return BlockReference(BlockReferenceKind(key), decoded, is_development_form=True)
+
+
+CHAIN_TIP: Final = Choice("ChainTip", CHAIN_TIPS)
+_BLOCK_OBJECT_TYPES: Final[Mapping[str, ParameterType]] = {
+    "number": _BLOCK_NUMBER,
+    "hash": BLOCK_HASH,
+    "archive": FIELD,
+    "tag": CHAIN_TIP,
+}
+
+RELEASE_BLOCK: Final = ReleaseBlock()
+DEVELOPMENT_BLOCK: Final = DevelopmentBlock()
+
+BLOCK_INCLUDE_OPTIONS: Final = Options(
+    "BlockIncludeOptions", ("includeTransactions", "includeL1PublishInfo", "includeAttestations")
+)
+BLOCKS_INCLUDE_OPTIONS: Final = Options("BlocksIncludeOptions", (*BLOCK_INCLUDE_OPTIONS.flags, "onlyCheckpointed"))
+CHECKPOINT_INCLUDE_OPTIONS: Final = Options("CheckpointIncludeOptions", ("includeBlocks", *BLOCK_INCLUDE_OPTIONS.flags))
+
+# ---- checkpoints ----------------------------------------------------------------------------
+
+
+class CheckpointReferenceKind(Enum):
+    NUMBER = "number"
+    SLOT = "slot"
+    TIP = "tip"
+
+
+class CheckpointReference(NamedTuple):
+    """Which checkpoint a parameter means: an int for NUMBER and SLOT, a tip's name for TIP."""
+
+    kind: CheckpointReferenceKind
+    value: Any
+
+
+_CHECKPOINT_NUMBER: Final = Integer(name="checkpoint number", minimum=0, accepts_text=True)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointParameter:
+    """A checkpoint by number, slot or tip (development set)."""
+
+    name: str = "CheckpointParameter"
+    expects: str = (
+        "a checkpoint number, one of proposed, checkpointed, proven, finalized, or an object with one of number, slot"
+    )
+
+    def decode(self, value: object) -> CheckpointReference:
+        if isinstance(value, dict):
+            if len(value) != 1 or next(iter(value)) not in ("number", "slot"):
+                raise Reject("must be an object with exactly one of the keys number, slot")
+            [(key, content)] = value.items()
+            return CheckpointReference(CheckpointReferenceKind(key), _decode_member(_CHECKPOINT_NUMBER, content, key))
+        if isinstance(value, str) and value in CHAIN_TIPS:
+            return CheckpointReference(CheckpointReferenceKind.TIP, value)
+        if _CHECKPOINT_NUMBER.read(value) is None:
+            raise reject_type(self, value)
+        return CheckpointReference(CheckpointReferenceKind.NUMBER, _CHECKPOINT_NUMBER.decode(value))
+
+
+class CheckpointRange(NamedTuple):
+    """``limit`` checkpoints from number ``first`` on."""
+
+    first: int
+    limit: int
+
+
+class EpochQuery(NamedTuple):
+    """The checkpoints of one epoch."""
+
+    epoch: int
+
+
+_RANGE_LIMIT: Final = Integer(name="limit", minimum=1)
+_EPOCH: Final = Integer(name="epoch", minimum=0, accepts_text=True)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointsQuery:
+    """``{from, limit}`` or ``{epoch}``, nothing else in the object (development set)."""
+
+    name: str = "CheckpointsQuery"
+    expects: str = "an object with either from and limit, or epoch"
+
+    def decode(self, value: object) -> CheckpointRange | EpochQuery:
+        if not isinstance(value, dict):
+            raise reject_type(self, value)
+        keys = set(value)
+        if keys == {"epoch"}:
+            return EpochQuery(_decode_member(_EPOCH, value["epoch"], "epoch"))
+        if keys == {"from", "limit"}:
+            return CheckpointRange(
+                _decode_member(_CHECKPOINT_NUMBER, value["from"], "from"),
+                _decode_member(_RANGE_LIMIT, value["limit"], "limit"),
+            )
+        raise Reject(f"must be {self.expects}, and no other key")
+
+
+CHECKPOINT_PARAMETER: Final = CheckpointParameter()
+CHECKPOINTS_QUERY: Final = CheckpointsQuery()
+
+# ---- logs, trees, fees ----------------------------------------------------------------------
+
+
+class LogId(NamedTuple):
+    """Where one log is."""
+
+    block_number: int
+    block_hash: bytes
+    tx_hash: bytes
+    tx_index: int
+    log_index: int
+
+
+class LogFilter(NamedTuple):
+    """Which logs are wanted.  ``to_block`` is exclusive; ``after_log`` resumes strictly after that log."""
+
+    from_block: int | None
+    to_block: int | None
+    tx_hash: bytes | None
+    after_log: LogId | None
+    contract_address: bytes | None
+    tag: bytes | None
+
+
+_ANY_INTEGER: Final = Integer(name="block number", accepts_text=True)
+_INDEX: Final = Integer(name="index", minimum=0, accepts_text=True)
+_LOG_ID_TYPES: Final[Mapping[str, ParameterType]] = {
+    "blockNumber": Integer(name="block number", minimum=1, accepts_text=True),
+    "blockHash": BLOCK_HASH,
+    "txHash": TX_HASH,
+    "txIndex": _INDEX,
+    "logIndex": _INDEX,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LogIdParameter:
+    """A LogId: all five members are required."""
+
+    name: str = "LogId"
+    expects: str = "an object with blockNumber, blockHash, txHash, txIndex and logIndex"
+
+    def decode(self, value: object) -> LogId:
+        if not isinstance(value, dict):
+            raise reject_type(self, value)
+        for key in _LOG_ID_TYPES:
+            if key not in value:
+                raise Reject("is required", f".{key}")
+        return LogId(*(_decode_member(kind, value[key], key) for key, kind in _LOG_ID_TYPES.items()))
+
+
+_LOG_FILTER_TYPES: Final[Mapping[str, ParameterType]] = {
+    "fromBlock": _ANY_INTEGER,
+    "toBlock": _ANY_INTEGER,
+    "txHash": TX_HASH,
+    "afterLog": LogIdParameter(),
+    "contractAddress": ADDRESS,
+    "tag": FIELD,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LogFilterParameter:
+    """A LogFilter: every member may be left out, none may be null; unknown keys are ignored."""
+
+    name: str = "LogFilter"
+    expects: str = "an object with any of fromBlock, toBlock, txHash, afterLog, contractAddress, tag"
+
+    def decode(self, value: object) -> LogFilter:
+        if not isinstance(value, dict):
+            raise reject_type(self, value)
+        return LogFilter(
+            *(
+                _decode_member(kind, value[key], key) if key in value else None
+                for key, kind in _LOG_FILTER_TYPES.items()
+            )
+        )
+
+
+LOG_FILTER: Final = LogFilterParameter()
+MERKLE_TREE_ID: Final = NumberChoice(
+    "MerkleTreeId",
+    {0: "nullifier", 1: "note hash", 2: "public data", 3: "L1 to L2 message", 4: "archive"},
+)
+MANA_USAGE_ESTIMATE: Final = Choice("ManaUsageEstimate", ("none", "target", "limit"))
+
+
+def _decode_member(kind: ParameterType, value: object, key: str) -> Any:
+    try:
+        return kind.decode(value)
+    except Reject as error:
+        raise Reject(error.reason, f".{key}{error.path}") from None

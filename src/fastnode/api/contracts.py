@@ -1,0 +1,114 @@
+"""Contract classes and instances, names of their functions, and what may run before the fee is secured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from fastnode.config.allow_list import DEFAULT_ALLOW_LIST, AllowedElement
+from fastnode.jsonrpc.methods import Call, Method, Parameter, Usual, common
+from fastnode.jsonrpc.parameters import ADDRESS, FIELD, ArrayOf, Text
+from fastnode.log_index.contracts import contract_class_json, contract_instance_json
+from fastnode.log_index.function_names import FunctionNames
+from fastnode.values.refusal import Reject
+
+__all__ = ["methods"]
+
+SIGNATURES_MAX: Final = 100
+SIGNATURE_LENGTH_MAX: Final = 10_000
+#: Characters that are hashed in less time than it takes to change to a thread.
+QUICKLY_HASHED_LENGTH: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSignature:
+    """``name(type,type)``: text without blanks."""
+
+    name: str = "string"
+    length_max: int = SIGNATURE_LENGTH_MAX
+
+    @property
+    def expects(self) -> str:
+        return f"a function signature of at most {self.length_max} characters"
+
+    def decode(self, value: object) -> str:
+        signature = Text(length_max=self.length_max).decode(value)
+        if not signature or any(character.isspace() for character in signature):
+            raise Reject(f"must be {self.expects}, not empty and without blanks")
+        try:
+            signature.encode()
+        except UnicodeEncodeError:
+            raise Reject(f"must be {self.expects}, got one with half a character") from None
+        return signature
+
+
+class ContractMethods:
+    def __init__(
+        self, function_names: FunctionNames, allow_list_extension: Callable[[], Sequence[AllowedElement]]
+    ) -> None:
+        self._function_names = function_names
+        self._allow_list_extension = allow_list_extension
+
+    def contract_class(self, call: Call, class_id: bytes) -> bytes | None:
+        return contract_class_json(call.view.chain, class_id)
+
+    def contract(self, call: Call, address: bytes) -> bytes | None:
+        return contract_instance_json(call.view.chain, address)
+
+    def register_signatures(self, _call: Call, signatures: list[str]) -> None:
+        for signature in signatures:
+            self._function_names.register(signature)
+
+    def allowed_public_setup(self, _call: Call) -> bytes:
+        elements = (*DEFAULT_ALLOW_LIST, *self._allow_list_extension())
+        return orjson.dumps([element.to_json() for element in elements])
+
+
+def _are_long(arguments: Sequence[Any]) -> bool:
+    return sum(map(len, arguments[0])) > QUICKLY_HASHED_LENGTH
+
+
+def methods(
+    function_names: FunctionNames, allow_list_extension: Callable[[], Sequence[AllowedElement]] = tuple
+) -> list[Method]:
+    """The contract methods, alike in both method sets.
+
+    ``function_names`` takes what clients register; ``allow_list_extension`` gives the operator's present entries,
+    which follow the defaults.
+    """
+    handlers = ContractMethods(function_names, allow_list_extension)
+    signatures = Parameter("functionSignatures", ArrayOf(FunctionSignature(), SIGNATURES_MAX))
+    return [
+        Method(
+            name="node_getContractClass",
+            summary="A contract class that the chain has published.",
+            handler=handlers.contract_class,
+            is_kept=True,
+            usual=Usual(b"f", lambda view, class_id: contract_class_json(view.chain, class_id)),
+            **common("ContractClassPublic", Parameter("id", FIELD), may_be_absent=True),
+        ),
+        Method(
+            name="node_getContract",
+            summary="A contract that the chain has published, with its class at the newest block.",
+            handler=handlers.contract,
+            is_kept=True,
+            usual=Usual(b"h", lambda view, address: contract_instance_json(view.chain, address)),
+            **common("ContractInstanceWithAddress", Parameter("address", ADDRESS), may_be_absent=True),
+        ),
+        Method(
+            name="node_registerContractFunctionSignatures",
+            summary="Name contract functions, for texts that people read.",
+            handler=handlers.register_signatures,
+            in_thread=_are_long,
+            **common("void", signatures, may_be_absent=True),
+        ),
+        Method(
+            name="node_getAllowedPublicSetup",
+            summary="The public calls that a transaction may make before its fee is secured.",
+            handler=handlers.allowed_public_setup,
+            **common("AllowedElement[]"),
+        ),
+    ]

@@ -1,0 +1,65 @@
+"""The node's own namespace: what another fastnode needs to follow this one with everything verified, and
+where this one stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import orjson
+
+from fastnode.archiver import layout
+from fastnode.jsonrpc.methods import Call, Method, Parameter, common
+from fastnode.jsonrpc.parameters import Integer
+from fastnode.kernels import encode
+
+__all__ = ["methods"]
+
+_CHECKPOINT: Final = Integer(name="checkpoint number", minimum=1, accepts_text=True)
+
+
+def _get_genesis(call: Call) -> bytes | None:
+    chain = call.view.chain
+    record = chain.get(layout.KEY_CHAIN)
+    return None if record is None else b'{"chain":%b,"genesis":%b}' % (record, chain.genesis_json())
+
+
+def _get_l1_to_l2_messages(call: Call, checkpoint_number: int) -> bytes | None:
+    chain = call.view.chain
+    newest = chain.block_info(chain.tip_number)
+    if newest is None or checkpoint_number > newest.checkpoint_number:
+        return None
+    return encode.quoted_fields(b"".join(chain.l1_to_l2_messages(checkpoint_number)))
+
+
+def _status_of_stored_chain(call: Call) -> dict[str, Any]:
+    """Of a node that follows nobody."""
+    return {"state": "serving", "reason": None, "tip": call.view.chain.tip_number, "isReady": True, "upstreams": []}
+
+
+def methods(sync_status: Callable[[], dict[str, Any] | None] = lambda: None) -> list[Method]:
+    """``sync_status`` describes how the chain is followed; None when it is not."""
+
+    def get_sync_status(call: Call) -> bytes:
+        return orjson.dumps(sync_status() or _status_of_stored_chain(call))
+
+    return [
+        Method(
+            name="fastnode_getGenesis",
+            summary="The network and the state before block 1, as a chain file has them.",
+            handler=_get_genesis,
+            **common("{chain: ChainRecord, genesis: GenesisRecord}"),
+        ),
+        Method(
+            name="fastnode_getL1ToL2Messages",
+            summary="The messages from L1 that a checkpoint inserts, without padding; absent before it begins.",
+            handler=_get_l1_to_l2_messages,
+            **common("Fr[]", Parameter("checkpointNumber", _CHECKPOINT), may_be_absent=True),
+        ),
+        Method(
+            name="fastnode_getSyncStatus",
+            summary="Where the node stands: following, catching up, degraded and why, and each of its upstreams.",
+            handler=get_sync_status,
+            **common("SyncStatus"),
+        ),
+    ]

@@ -1,0 +1,221 @@
+"""Logs by tag, and logs by range."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from fastnode.api.chain_parameters import LOG_FILTER, LogFilter, LogId
+from fastnode.errors import InvalidParams, ServerError
+from fastnode.jsonrpc.methods import Call, Method, Parameter, Usual, common
+from fastnode.jsonrpc.parameters import ADDRESS, BLOCK_HASH, FIELD, Integer, reject_type
+from fastnode.kernels import encode, tag_log
+from fastnode.log_index.known_tags import KnownTags
+from fastnode.log_index.range_queries import (
+    AnswerLimits,
+    FoundLogs,
+    Span,
+    find_class_logs,
+    find_public_logs,
+    span_of_blocks,
+    span_of_tx,
+)
+from fastnode.log_index.tag_queries import private_logs_by_tags, public_logs_by_tags
+from fastnode.values.refusal import Reject
+
+if TYPE_CHECKING:
+    from fastnode.archiver.queries import ChainView
+    from fastnode.view import View
+
+__all__ = ["LOGS_MAX", "TAGS_MAX", "TagList", "methods"]
+
+#: Tags in one request unless set otherwise; what the reference node takes.
+TAGS_MAX: Final = 100
+#: Logs in one answer unless set otherwise; the reference node's default.
+LOGS_MAX: Final = 1000
+#: Of the response's bytes, for what surrounds the logs.
+ENVELOPE_BYTES: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class TagList:
+    """An array of tags.  Gives them joined, 32 bytes each."""
+
+    name: str
+    length_max: int
+
+    @property
+    def expects(self) -> str:
+        return f"an array of at most {self.length_max} tags (--rpc-max-tags)"
+
+    def decode(self, value: object) -> bytes:
+        if not isinstance(value, list):
+            raise reject_type(self, value)
+        if len(value) > self.length_max:
+            raise Reject(f"must be {self.expects}, got {len(value)}")
+        return tag_log.read_fields(value, _read_unusual_tag)
+
+
+def _read_unusual_tag(value: Any, index: int) -> bytes:
+    """Every form of a field element but the one all clients send."""
+    try:
+        return FIELD.decode(value)
+    except Reject as error:
+        raise Reject(error.reason, f"[{index}]{error.path}") from None
+
+
+class LogMethods:
+    """Handlers.  ``known_tags`` is the filter that ingestion keeps up to date."""
+
+    def __init__(self, known_tags: KnownTags, logs_max: int) -> None:
+        self._known_tags = known_tags
+        self._logs_max = logs_max
+
+    # ---- by tag ----------------------------------------------------------------------------
+
+    def private_logs_by_tags(self, call: Call, tags: bytes, page: int | None, reference_block: bytes | None) -> bytes:
+        return self.private_logs_of(call.view, tags, page, reference_block)
+
+    def private_logs_of(self, view: View, tags: bytes, page: int | None, reference_block: bytes | None) -> bytes:
+        _require_block(view.chain, reference_block)
+        return private_logs_by_tags(view.chain, self._known_tags, tags, page or 0)
+
+    def public_logs_by_tags(
+        self, call: Call, contract: bytes, tags: bytes, page: int | None, reference_block: bytes | None
+    ) -> bytes:
+        return self.public_logs_of(call.view, contract, tags, page, reference_block)
+
+    def public_logs_of(
+        self, view: View, contract: bytes, tags: bytes, page: int | None, reference_block: bytes | None
+    ) -> bytes:
+        _require_block(view.chain, reference_block)
+        return public_logs_by_tags(view.chain, self._known_tags, contract, tags, page or 0)
+
+    # ---- by range --------------------------------------------------------------------------
+
+    def public_logs(self, call: Call, wanted: LogFilter) -> bytes:
+        chain = call.view.chain
+        span = _span_of(chain, wanted)
+        if span is None:
+            return _logs_json(_NO_LOGS_BEFORE_START)
+        found = find_public_logs(chain, span, self._limits(call), contract=wanted.contract_address, tag=wanted.tag)
+        return _logs_json(found)
+
+    def class_logs(self, call: Call, wanted: LogFilter) -> bytes:
+        """``tag`` is ignored: class logs have none."""
+        chain = call.view.chain
+        span = _span_of(chain, wanted)
+        if span is None:
+            return _logs_json(_NO_LOGS_BEFORE_START)
+        return _logs_json(find_class_logs(chain, span, self._limits(call), contract=wanted.contract_address))
+
+    def _limits(self, call: Call) -> AnswerLimits:
+        return AnswerLimits(logs=self._logs_max, size=call.bytes_left - ENVELOPE_BYTES)
+
+
+#: For a range that ends before it starts the reference says that a limit was hit.
+_NO_LOGS_BEFORE_START: Final = FoundLogs([], is_cut=True)
+_NOTHING: Final = Span(b"", b"")
+
+
+def _logs_json(found: FoundLogs) -> bytes:
+    return b'{"logs":[%b],"maxLogsHit":%b}' % (b",".join(found.logs), b"true" if found.is_cut else b"false")
+
+
+def _span_of(chain: ChainView, wanted: LogFilter) -> Span | None:
+    """The positions that a filter speaks of; None when its range ends before it starts.
+
+    A transaction is looked up whatever the range says.  ``afterLog`` stands in for the start of the range.
+    """
+    after, end = wanted.after_log, chain.tip_number + 1
+    if after is None and wanted.tx_hash is not None:
+        return _span_of_tx(chain, wanted.tx_hash)
+    first = max(1, wanted.from_block or 1)
+    if after is not None:
+        _require_known_block(chain, after)
+        first = after.block_number
+    if wanted.to_block is not None:
+        if wanted.to_block < first:
+            return None
+        end = min(end, wanted.to_block)
+    if first >= end:
+        return _NOTHING
+    if after is None:
+        return span_of_blocks(first, end)
+    span = span_of_blocks(first, end)
+    if wanted.tx_hash is not None:
+        tx = _span_of_tx(chain, wanted.tx_hash)
+        span = Span(max(span.start, tx.start), min(span.stop, tx.stop))
+    return span.from_after((after.block_number, after.tx_index, after.log_index))
+
+
+def _span_of_tx(chain: ChainView, tx_hash: bytes) -> Span:
+    location = chain.tx_location(tx_hash)
+    return _NOTHING if location is None else span_of_tx(location.block_number, location.index_in_block)
+
+
+def _require_known_block(chain: ChainView, after: LogId) -> None:
+    """Going on behind a log that a reorg removed would leave out logs without a word."""
+    if chain.block_number_by_hash(after.block_hash) != after.block_number:
+        text = encode.to_hex(after.block_hash).decode()
+        raise InvalidParams(
+            f"Invalid params: filter.afterLog (parameter 1) is not on this chain: block {after.block_number} is not "
+            f"{text}. This might indicate a reorg has occurred."
+        )
+
+
+def _is_long(arguments: Sequence[Any]) -> bool:
+    """Whether a filter may find more logs than one transaction has."""
+    wanted: LogFilter = arguments[0]
+    return wanted.tx_hash is None
+
+
+def _require_block(chain: ChainView, block_hash: bytes | None) -> None:
+    """The block that a client has the chain up to."""
+    if block_hash is not None and chain.block_number_by_hash(block_hash) is None:
+        # Clients look for these words to tell a reorg from other failures.
+        text = encode.to_hex(block_hash).decode()
+        raise ServerError(f"Block {text} not found in the node. This might indicate a reorg has occurred.")
+
+
+_PAGE: Final = Parameter("page", Integer(name="page", minimum=0), optional=True)
+_REFERENCE_BLOCK: Final = Parameter("referenceBlock", BLOCK_HASH, optional=True)
+_FILTER: Final = Parameter("filter", LOG_FILTER)
+
+
+def methods(known_tags: KnownTags, *, tags_max: int = TAGS_MAX, logs_max: int = LOGS_MAX) -> list[Method]:
+    """The log methods, alike in both method sets."""
+    handlers = LogMethods(known_tags, logs_max)
+    private_tags = Parameter("tags", TagList("SiloedTag[]", tags_max))
+    public_tags = Parameter("tags", TagList("Tag[]", tags_max))
+    return [
+        Method(
+            name="node_getPrivateLogsByTags",
+            summary="Private logs whose siloed tag is one of those given, ten per tag and page.",
+            handler=handlers.private_logs_by_tags,
+            usual=Usual(b"t|nh", handlers.private_logs_of, items_max=tags_max),
+            **common("TxScopedL2Log[][]", private_tags, _PAGE, _REFERENCE_BLOCK),
+        ),
+        Method(
+            name="node_getPublicLogsByTagsFromContract",
+            summary="Public logs of a contract whose first field is one of the tags given, ten per tag and page.",
+            handler=handlers.public_logs_by_tags,
+            usual=Usual(b"ht|nh", handlers.public_logs_of, items_max=tags_max),
+            **common("TxScopedL2Log[][]", Parameter("contractAddress", ADDRESS), public_tags, _PAGE, _REFERENCE_BLOCK),
+        ),
+        Method(
+            name="node_getPublicLogs",
+            summary="Public logs of a block range or a transaction, narrowed to a contract and a tag.",
+            handler=handlers.public_logs,
+            in_thread=_is_long,
+            **common("GetPublicLogsResponse", _FILTER),
+        ),
+        Method(
+            name="node_getContractClassLogs",
+            summary="Contract class logs of a block range or a transaction, narrowed to a contract.",
+            handler=handlers.class_logs,
+            in_thread=_is_long,
+            **common("GetContractClassLogsResponse", _FILTER),
+        ),
+    ]

@@ -1,0 +1,138 @@
+"""The OpenRPC document of a method table: every method with the schemas of its parameters and of its result.
+
+``rpc.discover`` answers it, ``fastnode openrpc`` prints it.
+
+Examples are calls of a node with the sample chain and default settings, and what it answers.  They are kept by method
+in ``data/method_examples.json``, each with ``params`` and the ``result``, if there is one; ``sets`` are the method
+sets that answer so, where not all do, and ``needs`` is a flag that the node was started with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache, lru_cache
+from importlib import resources
+from typing import Any, Final
+
+import orjson
+
+from fastnode import __version__
+from fastnode.api.parameter_schemas import parameter_schema, scalars
+from fastnode.api.record_schemas import components
+from fastnode.api.schema_language import Schema, schema_of
+from fastnode.jsonrpc.methods import METHOD_SETS, Call, Method, MethodSet, common
+from fastnode.jsonrpc.provider_limits import Client
+
+__all__ = ["DISCOVER", "discovery", "document"]
+
+OPENRPC_VERSION: Final = "1.3.2"
+DISCOVER: Final = "rpc.discover"
+#: Documents that are kept; clients with the same methods have the same one.
+DOCUMENTS_MAX: Final = 16
+
+_TITLE: Final = "fastnode"
+_DESCRIPTION: Final = (
+    "Parameters go by position. An answer without a result means that nothing was found. A wrong parameter is answered "
+    "with the error -32602, which names it."
+)
+
+
+def document(methods: Sequence[Method], method_set: MethodSet = "both") -> dict[str, Any]:
+    """The document of the methods that are in a method set."""
+    served = [method for method in methods if method.signature(method_set) is not None]
+    return {
+        "openrpc": OPENRPC_VERSION,
+        "info": {
+            "title": _TITLE,
+            "version": __version__,
+            "description": _DESCRIPTION,
+            "license": {"name": "Apache-2.0"},
+        },
+        "methods": [_method(method, method_set) for method in sorted(served, key=lambda method: method.name)],
+        "components": {"schemas": {**components(), **scalars()}},
+    }
+
+
+def discovery(methods: Iterable[Method]) -> Method:
+    """The method that answers the document of ``methods`` and itself, without those that the client may not call."""
+    others = list(methods)
+
+    @lru_cache(DOCUMENTS_MAX)
+    def rendered(method_set: MethodSet, hidden: frozenset[str]) -> bytes:
+        return orjson.dumps(document([method for method in described if method.name not in hidden], method_set))
+
+    def discover(call: Call) -> bytes:
+        return rendered(call.method_set, _hidden_from(call.client, described))
+
+    itself = Method(
+        name=DISCOVER,
+        summary="This interface as an OpenRPC document.",
+        handler=discover,
+        in_thread=True,
+        **common("any"),
+    )
+    described = [*others, itself]
+    return itself
+
+
+def _hidden_from(client: Client | None, methods: Iterable[Method]) -> frozenset[str]:
+    """Names of methods that a client may not call."""
+    if client is None:
+        return frozenset()
+    return frozenset(method.name for method in methods if not client.may_call(method.name))
+
+
+def _method(method: Method, method_set: MethodSet) -> dict[str, Any]:
+    signature = method.signature(method_set)
+    assert signature is not None
+    described: dict[str, Any] = {
+        "name": method.name,
+        "summary": method.summary,
+        "paramStructure": "by-position",
+        "params": [
+            {
+                "name": parameter.name,
+                "required": not parameter.optional,
+                "schema": _or_null(parameter_schema(parameter.type), nullable=parameter.optional),
+            }
+            for parameter in signature.parameters
+        ],
+        "result": {"name": "result", "required": not signature.may_be_absent, "schema": _result(method, method_set)},
+    }
+    names = [parameter.name for parameter in signature.parameters]
+    examples = [_pairing(example, names) for example in _examples(method.name, method_set)]
+    return described | ({"examples": examples} if examples else {})
+
+
+def _result(method: Method, method_set: MethodSet) -> Schema:
+    """With both sets at one address, a call in the form of one set gets that set's record."""
+    signatures = (method.release, method.development) if method_set == "both" else (method.signature(method_set),)
+    types = dict.fromkeys(signature.result for signature in signatures if signature is not None)
+    return schema_of("|".join(types))
+
+
+def _or_null(schema: Schema, *, nullable: bool) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]} if nullable else schema
+
+
+def _pairing(example: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    result = {"name": "result", "value": example.get("result")}
+    if "result" not in example:
+        # A pairing without a result would be one of a notification.
+        result["description"] = "The answer has no result."
+    return {
+        "name": f"sample chain, {example['needs']}" if "needs" in example else "sample chain",
+        "params": [{"name": name, "value": value} for name, value in zip(names, example["params"], strict=False)],
+        "result": result,
+    }
+
+
+def _examples(method: str, method_set: MethodSet) -> list[dict[str, Any]]:
+    return [example for example in _all_examples().get(method, ()) if method_set in example.get("sets", METHOD_SETS)]
+
+
+@cache
+def _all_examples() -> dict[str, list[dict[str, Any]]]:
+    text = resources.files("fastnode").joinpath("data/method_examples.json").read_bytes()
+    examples: dict[str, list[dict[str, Any]]] = orjson.loads(text)
+    return examples

@@ -1,0 +1,139 @@
+"""What L1 needs to consume a message: the proof that it is among the messages of its epoch.
+
+An epoch can be proven in parts.  The root on L1 is that of its first n checkpoints, and the proof must be for the
+same n.  A node that reads L1 takes the root that is there; any other takes it that L1 has the root of all checkpoints
+of the epoch that are proven.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import orjson
+
+from fastnode.api.lookups import checkpoint_of_tip
+from fastnode.errors import ServerError, UpstreamUnavailable
+from fastnode.jsonrpc.methods import Call, Method, Parameter, Signature
+from fastnode.jsonrpc.parameters import FIELD, TX_HASH, Integer
+from fastnode.kernels import encode
+from fastnode.protocol.fields import ZERO_FIELD
+from fastnode.protocol.out_hash import l2_to_l1_witness
+
+if TYPE_CHECKING:
+    from fastnode.archiver.queries import ChainView
+    from fastnode.archiver.records import StoredCheckpoint
+
+__all__ = ["OutboxRoot", "witness_method"]
+
+#: ``outbox_root(epoch)``: the root on L1, zero if there is none; blocks; UpstreamUnavailable.
+OutboxRoot: TypeAlias = Callable[[int], bytes]
+
+_INDEX: Final = Integer(name="number", minimum=0)
+
+
+def witness_method(outbox_root: OutboxRoot | None) -> Method:
+    """node_getL2ToL1MembershipWitness; ``outbox_root`` None: L1 is not read."""
+    return Method(
+        name="node_getL2ToL1MembershipWitness",
+        summary="What L1 needs to consume an L2-to-L1 message; absent until its epoch is proven that far.",
+        handler=_Witnesses(outbox_root).get,
+        in_thread=True,
+        development=Signature(
+            "L2ToL1MembershipWitness",
+            (
+                Parameter("txHash", TX_HASH),
+                Parameter("message", FIELD),
+                Parameter("messageIndexInTx", _INDEX, optional=True),
+            ),
+            may_be_absent=True,
+        ),
+    )
+
+
+class _Witnesses:
+    def __init__(self, outbox_root: OutboxRoot | None) -> None:
+        self._outbox_root = outbox_root
+
+    def get(self, call: Call, tx_hash: bytes, message: bytes, message_index: int | None = None) -> bytes | None:
+        """L2ToL1MembershipWitness; None for an unknown transaction, or when no root covers it yet."""
+        chain = call.view.chain
+        location = chain.tx_location(tx_hash)
+        block = None if location is None else chain.block_info(location.block_number)
+        if location is None or block is None:
+            return None
+        epoch = block.slot_number // chain.chain.epoch_duration
+        covered = self._covered(chain, epoch, block.checkpoint_number)
+        if block.checkpoint_number not in covered:
+            return None
+        messages = [_messages_of_checkpoint(chain, _checkpoint(chain, number)) for number in covered]
+        position = (covered.index(block.checkpoint_number), block.index_within_checkpoint, location.index_in_block)
+        of_tx = messages[position[0]][position[1]][position[2]]
+        witness = l2_to_l1_witness(messages, *position, _place_in_tx(of_tx, message, message_index))
+        return b'{"epochNumber":%d,"numCheckpointsInEpoch":%d,"root":"%b","leafIndex":"%d","siblingPath":"%b"}' % (
+            epoch,
+            len(covered),
+            encode.to_hex(witness.root),
+            witness.leaf_index,
+            encode.to_base64(witness.sibling_path_buffer()),
+        )
+
+    def _covered(self, chain: ChainView, epoch: int, wanted: int) -> range:
+        """Checkpoints of the epoch that the root on L1 is of; empty if there is no root that covers ``wanted``."""
+        of_epoch = chain.checkpoint_numbers_of_epoch(epoch)
+        if self._outbox_root is None:
+            return range(of_epoch.start, min(of_epoch.stop, checkpoint_of_tip(chain, "proven") + 1))
+        try:
+            root = self._outbox_root(epoch)
+        except UpstreamUnavailable as error:
+            raise ServerError(
+                "L1 does not answer at the moment; try again later", data={"code": "L1_UNAVAILABLE"}
+            ) from error
+        if root == ZERO_FIELD or wanted not in of_epoch:
+            return range(0)
+        text = encode.to_hex(root).decode()
+        local = [_epoch_out_hash(_checkpoint(chain, number)) for number in of_epoch]
+        if text not in local:
+            raise ServerError(
+                f"Local epoch out-hash does not match Outbox at epoch {epoch} numCheckpointsInEpoch {len(local)}: "
+                f"local={local[-1]} outbox={text}"
+            )
+        # Checkpoints without messages leave the root as it is.
+        covering = [place for place, item in enumerate(local) if item == text and place >= wanted - of_epoch.start]
+        return range(of_epoch.start, of_epoch.start + covering[0] + 1) if covering else range(0)
+
+
+def _checkpoint(chain: ChainView, number: int) -> StoredCheckpoint:
+    checkpoint = chain.checkpoint(number)
+    assert checkpoint is not None  # it is in an epoch of this view
+    return checkpoint
+
+
+def _epoch_out_hash(checkpoint: StoredCheckpoint) -> str:
+    """Root of the epoch's messages up to and with this checkpoint."""
+    text: str = orjson.loads(checkpoint.header_json)["epochOutHash"]
+    return text
+
+
+def _messages_of_checkpoint(chain: ChainView, checkpoint: StoredCheckpoint) -> list[list[list[bytes]]]:
+    blocks = range(checkpoint.start_block, checkpoint.last_block + 1)
+    return [chain.l2_to_l1_messages_of_block(number) or [] for number in blocks]
+
+
+def _place_in_tx(messages: list[bytes], message: bytes, index: int | None) -> int:
+    """The place of ``message`` among those of its transaction, which must be without doubt."""
+    text = encode.to_hex(message).decode()
+    if index is not None:
+        if index >= len(messages) or messages[index] != message:
+            raise ServerError(f"Message at index {index} in tx does not match the expected message {text}")
+        return index
+    places = [place for place, candidate in enumerate(messages) if candidate == message]
+    if not places:
+        raise ServerError("The L2ToL1Message you are trying to prove inclusion of does not exist")
+    if len(places) > 1:
+        listed = ", ".join(map(str, places))
+        raise ServerError(
+            f"Multiple messages with the same value {text} found in tx (indices: {listed}). "
+            "Provide messageIndexInTx to disambiguate."
+        )
+    return places[0]

@@ -1,0 +1,166 @@
+"""The records that methods answer with, each once, as types (see api/schema_language.py) and as JSON schemas."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fastnode.api.configuration_schemas import configuration_schema, patch_schema
+from fastnode.api.schema_language import Schema, schema_of
+
+__all__ = ["components"]
+
+
+def _hex(digits: int) -> Schema:
+    return {"type": "string", "pattern": f"^0x[0-9a-f]{{{digits}}}$"}
+
+
+_BASE64: Final[Schema] = {"type": "string", "pattern": "^[A-Za-z0-9+/]*={0,2}$"}
+_NATURAL: Final[Schema] = {"type": "integer", "minimum": 0}
+
+#: What the names at the bottom are.
+SCALARS: Final[dict[str, Schema]] = {
+    "Fr": {**_hex(64), "description": "A field element: 32 bytes, big-endian."},
+    "EthAddress": _hex(40),
+    "FunctionSelector": _hex(8),
+    "Signature": {**_hex(130), "description": "r, s and v of a signature."},
+    "PublicKey": {**_hex(128), "description": "x and y of a point."},
+    "number": _NATURAL,
+    "bigint": {"type": "string", "pattern": "^-?[0-9]+$", "description": "An integer of any size as decimal text."},
+    "boolean": {"type": "boolean"},
+    "string": {"type": "string"},
+    "float": {"type": "number"},
+    "void": {"type": "null", "description": "Nothing: the answer has no result."},
+    "any": {},
+    "bytes": {**_BASE64, "description": "Bytes in base64."},
+    "SiblingPath": {**_BASE64, "description": "In base64: the length as u32 big-endian, then 32 bytes for each level."},
+    "MembershipWitness": {
+        **_BASE64,
+        "description": "In base64: the leaf's index as 32 bytes big-endian, then 32 bytes for each level.",
+    },
+    "AztecNodeAdminConfig": configuration_schema(),
+    "PartialAztecNodeAdminConfig": patch_schema(),
+    "ValidatorsByAddress": {"type": "object", "additionalProperties": {"$ref": "#/components/schemas/ValidatorStats"}},
+}
+
+_BLOCK_DATA: Final = "header: BlockHeader, archive: AppendOnlyTreeSnapshot"
+_POSITION: Final = "checkpointNumber: number, indexWithinCheckpoint: number"
+
+#: Members in the order in which they are written.
+RECORDS: Final[dict[str, str]] = {
+    # ---- blocks and checkpoints
+    "AppendOnlyTreeSnapshot": "{root: Fr, nextAvailableLeafIndex: number}",
+    "PartialStateReference": "{noteHashTree: AppendOnlyTreeSnapshot, nullifierTree: AppendOnlyTreeSnapshot, "
+    "publicDataTree: AppendOnlyTreeSnapshot}",
+    "StateReference": "{l1ToL2MessageTree: AppendOnlyTreeSnapshot, partial: PartialStateReference}",
+    "GasFees": "{feePerDaGas: bigint, feePerL2Gas: bigint}",
+    "GlobalVariables": "{chainId: Fr, version: Fr, blockNumber: number, slotNumber: Fr, timestamp: bigint, "
+    "coinbase: EthAddress, feeRecipient: Fr, gasFees: GasFees}",
+    "BlockHeader": "{lastArchive: AppendOnlyTreeSnapshot, state: StateReference, spongeBlobHash: Fr, "
+    "globalVariables: GlobalVariables, totalFees: Fr, totalManaUsed: Fr}",
+    "Body": "{txEffects: TxEffect[]}",
+    "L2Block": f"{{archive: AppendOnlyTreeSnapshot, header: BlockHeader, body: Body, {_POSITION}}}",
+    "BlockResponse": f"{{{_BLOCK_DATA}, hash: Fr, {_POSITION}, number: number, body?: Body, l1?: L1PublishInfo, "
+    "attestations?: CommitteeAttestation[]}",
+    "BlockData": f"{{{_BLOCK_DATA}, blockHash: Fr, {_POSITION}}}",
+    "L1PublishedData": "{blockNumber: bigint, timestamp: bigint, blockHash: Fr}",
+    "L1PublishInfo": "{published: boolean, blockNumber?: bigint, timestamp?: bigint, blockHash?: Fr}",
+    "CommitteeAttestation": "{address: EthAddress, signature: Signature}",
+    "CheckpointedL2Block": "{checkpointNumber: number, block: L2Block, l1: L1PublishedData, "
+    "attestations: CommitteeAttestation[]}",
+    "CheckpointHeader": "{lastArchiveRoot: Fr, blockHeadersHash: Fr, blobsHash: Fr, inHash: Fr, epochOutHash: Fr, "
+    "slotNumber: number, timestamp: bigint, coinbase: EthAddress, feeRecipient: Fr, gasFees: GasFees, "
+    "totalManaUsed: Fr}",
+    "Checkpoint": "{archive: AppendOnlyTreeSnapshot, header: CheckpointHeader, blocks: L2Block[], number: number, "
+    "feeAssetPriceModifier: bigint}",
+    "PublishedCheckpoint": "{checkpoint: Checkpoint, l1: L1PublishedData, attestations: CommitteeAttestation[]}",
+    "CheckpointData": "{header: CheckpointHeader, archive: AppendOnlyTreeSnapshot, checkpointOutHash: Fr, "
+    "checkpointNumber: number, startBlock: number, blockCount: number, feeAssetPriceModifier?: bigint, "
+    "l1: L1PublishedData, attestations: CommitteeAttestation[]}",
+    "CheckpointResponse": "{number: number, header: CheckpointHeader, archive: AppendOnlyTreeSnapshot, "
+    "checkpointOutHash: Fr, startBlock: number, blockCount: number, feeAssetPriceModifier: bigint, "
+    "blocks?: BlockResponse[], l1?: L1PublishInfo, attestations?: CommitteeAttestation[]}",
+    "BlockId": "{number: number, hash: Fr}",
+    "TipId": "{block: BlockId, checkpoint: BlockId}",
+    "L2Tips": "{proposed: BlockId, checkpointed: TipId, proven: TipId, finalized: TipId}",
+    "ChainTips": "{proposed: BlockId, checkpointed: TipId, proven: TipId, finalized: TipId}",
+    # ---- transactions
+    "PublicDataWrite": "{leafSlot: Fr, value: Fr}",
+    "PrivateLog": "{fields: Fr[], emittedLength: number}",
+    "PublicLog": "{contractAddress: Fr, fields: Fr[]}",
+    "ContractClassLog": "{contractAddress: Fr, fields: {fields: Fr[]}, emittedLength: number}",
+    "TxEffect": "{revertCode: number, txHash: Fr, transactionFee: Fr, noteHashes: Fr[], nullifiers: Fr[], "
+    "l2ToL1Msgs: Fr[], publicDataWrites: PublicDataWrite[], privateLogs: PrivateLog[], publicLogs: PublicLog[], "
+    "contractClassLogs: ContractClassLog[]}",
+    "IndexedTxEffect": "{l2BlockHash: Fr, l2BlockNumber: number, txIndexInBlock: number, data: TxEffect}",
+    "TxReceipt": '{txHash: Fr, status: "dropped"|"pending"|"proposed"|"checkpointed"|"proven"|"finalized", '
+    'executionResult?: "success"|"reverted"|"app_logic_reverted"|"teardown_reverted"|"both_reverted", '
+    "error?: string, transactionFee?: bigint, blockHash?: Fr, blockNumber?: number, epochNumber?: number, "
+    "debugLogs?: any[]}",
+    "Tx": "{txHash?: Fr, data: bytes, chonkProof: bytes, contractClassLogFields: {fields: Fr[]}[], "
+    "publicFunctionCalldata: {values: Fr[], hash: Fr}[]}",
+    "TxValidationResult": '{result: "valid"|"invalid"|"skipped", reason?: string[]}',
+    "Gas": "{daGas: number, l2Gas: number}",
+    "NestedProcessReturnValues": "{values?: Fr[], nested: NestedProcessReturnValues[]}",
+    "PublicSimulationOutput": "{revertReason?: any, globalVariables: GlobalVariables, txEffect: TxEffect, "
+    "publicReturnValues: NestedProcessReturnValues[], "
+    "gasUsed: {totalGas: Gas, teardownGas: Gas, publicGas: Gas, billedGas: Gas}, debugLogs?: any[]}",
+    # ---- trees
+    "DataInBlock": "{l2BlockNumber: number, l2BlockHash: Fr, data: bigint}",
+    "NullifierMembershipWitness": "{index: bigint, leafPreimage: {leaf: {nullifier: Fr}, nextKey: Fr, "
+    "nextIndex: bigint}, siblingPath: SiblingPath}",
+    "PublicDataWitness": "{index: bigint, leafPreimage: {leaf: {slot: Fr, value: Fr}, nextKey: Fr, "
+    "nextIndex: bigint}, siblingPath: SiblingPath}",
+    "L2ToL1MembershipWitness": "{epochNumber: number, numCheckpointsInEpoch: number, root: Fr, leafIndex: bigint, "
+    "siblingPath: SiblingPath}",
+    "WorldStateSyncStatus": "{latestBlockNumber: number, latestBlockHash: Fr, finalizedBlockNumber: number, "
+    "oldestHistoricBlockNumber: number, treesAreSynched: boolean}",
+    # ---- logs and contracts
+    "LogId": "{blockNumber: number, blockHash: Fr, txHash: Fr, txIndex: number, logIndex: number}",
+    "TxScopedL2Log": "{txHash: Fr, blockNumber: number, blockTimestamp: bigint, logData: Fr[], noteHashes: Fr[], "
+    "firstNullifier: Fr}",
+    "GetPublicLogsResponse": "{logs: {id: LogId, log: PublicLog}[], maxLogsHit: boolean}",
+    "GetContractClassLogsResponse": "{logs: {id: LogId, log: ContractClassLog}[], maxLogsHit: boolean}",
+    "ContractClassPublic": "{l2BlockNumber?: number, version: number, artifactHash: Fr, privateFunctions: any[], "
+    "utilityFunctions: any[], packedBytecode: bytes, privateFunctionsRoot: Fr, id: Fr}",
+    "PublicKeys": "{masterNullifierPublicKey: PublicKey, masterIncomingViewingPublicKey: PublicKey, "
+    "masterOutgoingViewingPublicKey: PublicKey, masterTaggingPublicKey: PublicKey}",
+    "ContractInstanceWithAddress": "{version: number, salt: Fr, deployer: Fr, currentContractClassId: Fr, "
+    "originalContractClassId: Fr, initializationHash: Fr, publicKeys: PublicKeys, address: Fr}",
+    "AllowedElement": "{address?: Fr, classId?: Fr, selector: FunctionSelector, calldataLength?: number, "
+    "onlySelf?: boolean, rejectNullMsgSender?: boolean}",
+    # ---- the network and the node
+    "L1ContractAddresses": "{registryAddress: EthAddress, slashFactoryAddress?: EthAddress, "
+    "feeAssetHandlerAddress?: EthAddress, rollupAddress: EthAddress, inboxAddress: EthAddress, "
+    "outboxAddress: EthAddress, feeJuiceAddress: EthAddress, stakingAssetAddress: EthAddress, "
+    "feeJuicePortalAddress: EthAddress, coinIssuerAddress: EthAddress, rewardDistributorAddress: EthAddress, "
+    "governanceProposerAddress: EthAddress, governanceAddress: EthAddress, stakingAssetHandlerAddress?: EthAddress, "
+    "zkPassportVerifierAddress?: EthAddress, gseAddress?: EthAddress, dateGatedRelayerAddress?: EthAddress}",
+    "ProtocolContractAddresses": "{classRegistry: Fr, feeJuice: Fr, instanceRegistry: Fr, multiCallEntrypoint: Fr}",
+    "NodeInfo": "{nodeVersion: string, l1ChainId: number, rollupVersion: number, enr?: string, "
+    "l1ContractAddresses: L1ContractAddresses, protocolContractAddresses: ProtocolContractAddresses, "
+    "realProofs: boolean}",
+    "ChainRecord": "{kind?: string, version?: number, nodeInfo: NodeInfo, l1Constants: any, minFees?: any}",
+    "GenesisRecord": "{kind?: string, header: BlockHeader, blockHash: Fr, archiveRoot: Fr, "
+    "prefilledPublicData: {slot: Fr, value: Fr}[], contractClasses: any[], contractInstances: any[]}",
+    "SyncStatus": '{state: "serving"|"catching up"|"following"|"degraded"|"paused", reason: string|null, '
+    "tip: number, sourceTip?: number|null, lagBlocks?: number|null, isReady: boolean, reorgs?: number, "
+    "lastPassAt?: number|null, upstreams: any[], l1?: any}",
+    # ---- validators
+    "TimeStat": "{timestamp: bigint, slot: number, date: string}",
+    "MissedStat": "{currentStreak: number, rate?: float, count: number, total: number}",
+    "ValidatorStats": "{address: EthAddress, lastProposal?: TimeStat, lastAttestation?: TimeStat, "
+    "totalSlots: number, missedProposals: MissedStat, missedAttestations: MissedStat, "
+    "history: {slot: number, status: string}[]}",
+    "ValidatorsStats": "{stats: ValidatorsByAddress, lastProcessedSlot?: number, initialSlot?: number, "
+    "slotWindow: number}",
+    "SingleValidatorStats": "{validator: ValidatorStats, allTimeProvenPerformance: {missed: number, total: number, "
+    "epoch: number}[], lastProcessedSlot?: number, initialSlot?: number, slotWindow: number}",
+    "Offense": "{validator: EthAddress, amount: bigint, offenseType: number, epochOrSlot: bigint}",
+    "SlashPayloadRound": "{address: EthAddress, timestamp: bigint, votes: bigint, round: bigint, "
+    "slashes: {validator: EthAddress, amount: bigint, offenses: {offenseType: number, epochOrSlot: bigint}[]}[]}",
+}
+
+
+def components() -> dict[str, Any]:
+    """Every named schema."""
+    return {**SCALARS, **{name: {"title": name, **schema_of(text)} for name, text in RECORDS.items()}}

@@ -1,0 +1,129 @@
+"""The admin methods about offenses of validators: those found here, and those that another node knows."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import orjson
+
+from fastnode.errors import ServerError
+from fastnode.jsonrpc.methods import Call, Method, Parameter, Signature, common
+from fastnode.jsonrpc.parameters import Integer
+from fastnode.log import fields
+from fastnode.sentinel.offenses import ALL, CURRENT, Offense, RoundSize
+from fastnode.sentinel.watch import OffenseWatch
+from fastnode.view import View
+
+__all__ = ["AdminQuestions", "Slashing", "methods"]
+
+logger = logging.getLogger(__name__)
+
+OFFENSES: Final = "nodeAdmin_getSlashOffenses"
+PAYLOADS: Final = "nodeAdmin_getSlashPayloads"
+
+_WORDS: Final = (ALL, CURRENT)
+_USUAL_SIZE: Final = RoundSize(epochs=4, offset_rounds=2)
+_NUMBER: Final = Integer(name="round", minimum=0, accepts_text=True)
+
+
+class AdminQuestions(Protocol):
+    """Asks another node's admin port; RpcError when it refuses or does not answer."""
+
+    def ask(self, method: str, parameters: Sequence[Any]) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Slashing:
+    """``watch`` looks for offenses here; what ``other`` knows is joined to it.  Without both an error says so."""
+
+    watch: OffenseWatch | None = None
+    other: AdminQuestions | None = None
+    size: RoundSize = _USUAL_SIZE
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A round's number, or one of two words."""
+
+    name: str = "round"
+    expects: str = 'the number of a round, "all" or "current"'
+
+    def decode(self, value: object) -> int | str:
+        return value if isinstance(value, str) and value in _WORDS else _NUMBER.decode(value)
+
+
+class _SlashMethods:
+    def __init__(self, slashing: Slashing) -> None:
+        self._watch = slashing.watch
+        self._other = slashing.other
+        self._size = slashing.size
+
+    def offenses(self, call: Call, wanted: int | str) -> bytes:
+        if self._watch is None:
+            return _json(self._of_other(call.view, wanted))
+        own = self._watch.offenses(call.view.chain, wanted)
+        if self._other is None:
+            return _json(own)
+        try:
+            others = self._of_other(call.view, wanted)
+        except ServerError as error:
+            logger.warning("only the own offenses are shown", extra=fields(reason=error.message))
+            return _json(own)
+        known = {offense.key for offense in own}
+        return _json([*own, *(offense for offense in others if offense.key not in known)])
+
+    def payloads(self, _call: Call) -> bytes:
+        """Where votes are tallied per validator, as here, there is no payload to vote for."""
+        if self._watch is not None:
+            return b"[]"
+        return orjson.dumps(self._required_other.ask(PAYLOADS, []))
+
+    @property
+    def _required_other(self) -> AdminQuestions:
+        if self._other is None:
+            raise ServerError("Slasher client not enabled", data={"code": "SLASHER_NOT_ENABLED"})
+        return self._other
+
+    def _of_other(self, view: View, wanted: int | str) -> list[Offense]:
+        if isinstance(wanted, str):
+            return _read(self._required_other.ask(OFFENSES, [wanted]))
+        # The reference node takes the two words only.
+        duration, recorded = view.chain.chain.epoch_duration, wanted - self._size.offset_rounds
+        everything = _read(self._required_other.ask(OFFENSES, [ALL]))
+        return [offense for offense in everything if self._size.round_of(offense, duration) == recorded]
+
+
+def _read(answer: Any) -> list[Offense]:
+    try:
+        if not isinstance(answer, list):
+            raise TypeError
+        return [Offense.from_json(item) for item in answer]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ServerError("The other node's answer is not understood", data={"code": "UPSTREAM_REJECTED"}) from error
+
+
+def _json(offenses: Sequence[Offense]) -> bytes:
+    return orjson.dumps([offense.to_json() for offense in offenses])
+
+
+def methods(slashing: Slashing) -> list[Method]:
+    handlers = _SlashMethods(slashing)
+    return [
+        Method(
+            name=OFFENSES,
+            summary="Offenses that are voted on in a round, or all that have not expired.",
+            handler=handlers.offenses,
+            in_thread=True,
+            **common("Offense[]", Parameter("round", Round())),
+        ),
+        Method(
+            name=PAYLOADS,
+            summary="Payloads that are voted on: none here, as votes are tallied per validator.",
+            handler=handlers.payloads,
+            in_thread=True,
+            release=Signature("SlashPayloadRound[]"),
+        ),
+    ]

@@ -1,0 +1,282 @@
+"""The methods that read the five state trees: leaves, witnesses, public storage.
+
+Every one but ``getWorldStateSyncStatus`` names a reference block and answers from the trees after it; only
+``getBlockHashMembershipWitness`` looks at the archive *before* it, the one that block's header commits to.
+
+A reference block that does not exist is an error that names it, as is one older than the kept history; a leaf
+that is not in the tree is nothing found.  What differs from release 4.1.2, because there it is a fault:
+block 0 is the genesis (there: the latest state), and ``findLeavesIndexes`` works on the public data tree, by slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias, TypedDict
+
+from fastnode.api.chain_parameters import MERKLE_TREE_ID, RELEASE_BLOCK, BlockReference, BlockReferenceKind
+from fastnode.api.lookups import find_block
+from fastnode.errors import ServerError, UnknownBlock
+from fastnode.jsonrpc.methods import Call, Handler, Method, Parameter, Usual, common
+from fastnode.jsonrpc.parameters import ADDRESS, BLOCK_HASH, FIELD, ArrayOf
+from fastnode.kernels import encode, witness_text
+from fastnode.protocol.fields import hex_text, int_from_field
+from fastnode.view import View
+from fastnode.world_state.view import WorldStateView
+from fastnode.world_state.witnesses import (
+    IndexedWitness,
+    message_json,
+    nullifier_json,
+)
+
+__all__ = ["LEAVES_MAX", "METHODS", "reference_block"]
+
+#: Leaves that one call may look for.
+LEAVES_MAX: Final = 100
+
+FIELD_BYTES: Final = 32
+
+_FIRST_BLOCK: Final = 1
+
+
+# ---- the reference block --------------------------------------------------------------------
+
+
+def _state(view: View) -> WorldStateView:
+    state = view.state
+    if state is None:
+        raise ServerError("This node serves the chain without its state trees")
+    return state
+
+
+def reference_block(call: Call, reference: BlockReference) -> int:
+    """Number of the block a parameter means; ServerError naming the block when this chain does not have it.
+
+    A number is passed on as it is: the state itself says whether it is too new or too old.
+    """
+    if reference.kind is BlockReferenceKind.NUMBER:
+        return int(reference.value)
+    number = find_block(call.view.chain, reference)
+    if number is None:
+        named = "Block with archive" if reference.kind is BlockReferenceKind.ARCHIVE else "Block hash"
+        message = (
+            f"{named} {hex_text(reference.value)} not found: no such block on the chain of this node. "
+            "If it was there before, a reorg has replaced it."
+        )
+        if reference.kind is BlockReferenceKind.HASH:
+            raise UnknownBlock(message, reference.value)
+        raise ServerError(message)
+    return number
+
+
+#: ``read(state, block, *values)``: a question to the trees after a block, and the answer as JSON.
+StateRead: TypeAlias = Callable[..., bytes | None]
+
+
+class ReadHandlers(TypedDict):
+    """Keyword arguments of :class:`Method`."""
+
+    handler: Handler
+    usual: Usual
+    is_kept: bool
+
+
+def _reads(read: StateRead, shape: bytes) -> ReadHandlers:
+    """Both ways to ``read``: with any reference block, and with values of the usual form."""
+
+    def handle(call: Call, reference: BlockReference, *values: Any) -> bytes | None:
+        return read(_state(call.view), reference_block(call, reference), *values)
+
+    def handle_usual(view: View, block: int, *values: Any) -> bytes | None:
+        return read(_state(view), block, *values)
+
+    return {"handler": handle, "usual": Usual(shape, handle_usual), "is_kept": True}
+
+
+# ---- leaves and storage ---------------------------------------------------------------------
+
+
+def find_leaves_indexes(call: Call, reference: BlockReference, tree_id: int, leaves: list[bytes]) -> bytes:
+    """``[{l2BlockNumber, l2BlockHash, data} | null]`` in the order asked; ``data`` is the leaf index."""
+    return _find_leaves(_state(call.view), reference_block(call, reference), tree_id, leaves)
+
+
+def _find_joined_leaves(view: View, block: int, tree_id: int, leaves: bytes) -> bytes:
+    if tree_id not in MERKLE_TREE_ID.choices:
+        raise ValueError(f"tree {tree_id}")
+    fields = [leaves[place : place + FIELD_BYTES] for place in range(0, len(leaves), FIELD_BYTES)]
+    return _find_leaves(_state(view), block, tree_id, fields)
+
+
+def _find_leaves(state: WorldStateView, block: int, tree_id: int, leaves: list[bytes]) -> bytes:
+    places = state.find_leaves(tree_id, leaves, block)
+    items = [
+        b"null" if place is None else _place_json(index=place[0], block=place[1], block_hash=state.block_hash(place[1]))
+        for place in places
+    ]
+    return b"[" + b",".join(items) + b"]"
+
+
+def _place_json(*, index: int, block: int, block_hash: bytes) -> bytes:
+    return b'{"l2BlockNumber":%d,"l2BlockHash":"%b","data":"%d"}' % (block, encode.to_hex(block_hash), index)
+
+
+def public_storage_at(state: WorldStateView, block: int, contract: bytes, slot: bytes) -> bytes:
+    """The value of a contract's storage slot; zero when nothing was ever written there."""
+    value = state.public_storage(contract, slot, block)
+    return b'"%b"' % encode.to_hex(value)
+
+
+# ---- witnesses ------------------------------------------------------------------------------
+
+
+def nullifier_witness(state: WorldStateView, block: int, nullifier: bytes) -> bytes | None:
+    return state.nullifier_witness_json(nullifier, block)
+
+
+def get_low_nullifier_witness(call: Call, reference: BlockReference, nullifier: bytes) -> bytes:
+    """The leaf below a nullifier that is not in the tree.
+
+    For one that is in it, the release set answers with its own leaf; the development set refuses.
+    """
+    witness = _state(call.view).low_nullifier_witness(nullifier, reference_block(call, reference))
+    if call.method_set == "development" or reference.is_development_form:
+        _require_absent(witness, nullifier)
+    return nullifier_json(witness)
+
+
+def _low_nullifier_witness(view: View, block: int, nullifier: bytes) -> bytes:
+    """For a block in a form that the release set knows too."""
+    return _state(view).low_nullifier_witness_json(nullifier, block)
+
+
+def _low_nullifier_witness_or_refusal(view: View, block: int, nullifier: bytes) -> bytes:
+    witness = _state(view).low_nullifier_witness(nullifier, block)
+    _require_absent(witness, nullifier)
+    return nullifier_json(witness)
+
+
+def _require_absent(witness: IndexedWitness, nullifier: bytes) -> None:
+    if witness.key == nullifier:
+        raise ServerError(
+            f"Cannot prove nullifier non-inclusion: nullifier {int_from_field(nullifier)} already exists in the tree"
+        )
+
+
+def public_data_witness(state: WorldStateView, block: int, leaf_slot: bytes) -> bytes:
+    """The leaf of a tree slot, or the leaf below it when nothing was ever written there."""
+    return state.public_data_witness_json(leaf_slot, block)
+
+
+def note_hash_witness(state: WorldStateView, block: int, note_hash: bytes) -> bytes | None:
+    witness = state.note_hash_witness(note_hash, block)
+    return None if witness is None else witness_text.membership(witness.index, witness.path)
+
+
+def message_witness(state: WorldStateView, block: int, message: bytes) -> bytes | None:
+    witness = state.message_witness(message, block)
+    return None if witness is None else message_json(witness)
+
+
+def block_hash_witness(state: WorldStateView, block: int, block_hash: bytes) -> bytes | None:
+    """A block before the reference block, in the archive that the reference block's header names."""
+    witness = state.block_hash_witness(block_hash, block)
+    return None if witness is None else witness_text.membership(witness.index, witness.path)
+
+
+# ---- status ---------------------------------------------------------------------------------
+
+
+def get_world_state_sync_status(call: Call) -> bytes:
+    chain, state = call.view.chain, _state(call.view)
+    tip = state.tip.number
+    # Counted from the first block, as in the reference; block 0 can be read too while nothing is pruned.
+    oldest = min(max(state.oldest, _FIRST_BLOCK), tip)
+    return (
+        b'{"latestBlockNumber":%d,"latestBlockHash":"%b","finalizedBlockNumber":%d,'
+        b'"oldestHistoricBlockNumber":%d,"treesAreSynched":%b}'
+    ) % (
+        tip,
+        encode.to_hex(state.tip.block_hash if tip else chain.tips.proposed.hash),
+        chain.tips.finalized.block.number,
+        oldest,
+        b"true" if tip == chain.tip_number else b"false",
+    )
+
+
+# ---- table ----------------------------------------------------------------------------------
+
+_REFERENCE: Final = Parameter("referenceBlock", RELEASE_BLOCK)
+
+METHODS: Final[list[Method]] = [
+    Method(
+        name="node_findLeavesIndexes",
+        summary="Index of each leaf in a tree, and the block that inserted it; null for one that is not there.",
+        handler=find_leaves_indexes,
+        is_kept=True,
+        usual=Usual(b"bnt", _find_joined_leaves, items_max=LEAVES_MAX),
+        **common(
+            "(DataInBlock|null)[]",
+            _REFERENCE,
+            Parameter("treeId", MERKLE_TREE_ID),
+            Parameter("leafValues", ArrayOf(FIELD, LEAVES_MAX)),
+        ),
+    ),
+    Method(
+        name="node_getNullifierMembershipWitness",
+        summary="Proof that a nullifier is in the nullifier tree.",
+        **_reads(nullifier_witness, b"bf"),
+        **common("NullifierMembershipWitness", _REFERENCE, Parameter("nullifier", FIELD), may_be_absent=True),
+    ),
+    Method(
+        name="node_getLowNullifierMembershipWitness",
+        summary="Proof that a nullifier is not in the nullifier tree: the leaf below it points past it.",
+        handler=get_low_nullifier_witness,
+        is_kept=True,
+        usual=Usual(
+            b"bf",
+            {
+                "both": _low_nullifier_witness,
+                "release": _low_nullifier_witness,
+                "development": _low_nullifier_witness_or_refusal,
+            },
+        ),
+        **common("NullifierMembershipWitness", _REFERENCE, Parameter("nullifier", FIELD), may_be_absent=True),
+    ),
+    Method(
+        name="node_getPublicDataWitness",
+        summary="Proof of a public data leaf, or of the leaf below it when its slot was never written.",
+        **_reads(public_data_witness, b"bf"),
+        **common("PublicDataWitness", _REFERENCE, Parameter("leafSlot", FIELD), may_be_absent=True),
+    ),
+    Method(
+        name="node_getNoteHashMembershipWitness",
+        summary="Proof that a note hash is in the note hash tree.",
+        **_reads(note_hash_witness, b"bf"),
+        **common("MembershipWitness", _REFERENCE, Parameter("noteHash", FIELD), may_be_absent=True),
+    ),
+    Method(
+        name="node_getBlockHashMembershipWitness",
+        summary="Proof that a block is an ancestor of the reference block, in the archive its header names.",
+        **_reads(block_hash_witness, b"bf"),
+        **common("MembershipWitness", _REFERENCE, Parameter("blockHash", BLOCK_HASH), may_be_absent=True),
+    ),
+    Method(
+        name="node_getL1ToL2MessageMembershipWitness",
+        summary="Leaf index of an L1 to L2 message and proof that it is in the message tree.",
+        **_reads(message_witness, b"bf"),
+        **common("[bigint, SiblingPath]", _REFERENCE, Parameter("l1ToL2Message", FIELD), may_be_absent=True),
+    ),
+    Method(
+        name="node_getPublicStorageAt",
+        summary="Value of a contract's public storage slot; zero when nothing was ever written there.",
+        **_reads(public_storage_at, b"bhf"),
+        **common("Fr", _REFERENCE, Parameter("contract", ADDRESS), Parameter("slot", FIELD)),
+    ),
+    Method(
+        name="node_getWorldStateSyncStatus",
+        summary="Newest block in the state trees, the oldest that can be asked about, and the finalized one.",
+        handler=get_world_state_sync_status,
+        is_kept=True,
+        **common("WorldStateSyncStatus"),
+    ),
+]

@@ -1,0 +1,236 @@
+"""The methods of the mempool: sending, checking and finding transactions, and what gas costs.
+
+Everything that decodes a transaction runs in a thread: its hash alone takes milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from fastnode.errors import DecodeError, InvalidParams, ServerError
+from fastnode.jsonrpc.methods import Call, Method, Parameter, Signature, Usual, common
+from fastnode.jsonrpc.parameters import TX_HASH, TX_VALIDATION_OPTIONS, ArrayOf, Choice, reject_type
+from fastnode.mempool.pool import NOT_READY, TxPool
+from fastnode.mempool.service import Mempool
+from fastnode.protocol.fees import ManaUsage
+from fastnode.protocol.header import GasFees
+from fastnode.protocol.tx import Tx
+from fastnode.values.refusal import Reject, describe
+from fastnode.view import View
+
+__all__ = ["TX", "decode_tx", "methods"]
+
+#: Transactions in one answer, when a client says how many.
+TXS_MAX: Final = 50
+#: An answer of more transactions than this is put together in a thread: each has some 200 KB.
+TXS_ON_LOOP_MAX: Final = 2
+
+_NO_FLAGS: Final[frozenset[str]] = frozenset()
+
+
+# ---- parameters -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TxParameter:
+    """A transaction.  Only its outermost shape is looked at here; the handler decodes it, in its thread."""
+
+    name: str = "Tx"
+    expects: str = "a transaction (an object)"
+
+    def decode(self, value: object) -> dict[str, Any]:
+        if isinstance(value, dict):
+            return value
+        raise reject_type(self, value)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingLimit:
+    """How many pending transactions: a JSON number from 1 to 50, fractions rounded down as in the reference."""
+
+    name: str = "number"
+    expects: str = f"a number from 1 to {TXS_MAX}"
+
+    def decode(self, value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise reject_type(self, value)
+        if not 1 <= value <= TXS_MAX:
+            raise Reject(f"must be {self.expects}, got {describe(value)}")
+        return int(value)
+
+
+TX: Final = TxParameter()
+MANA_USAGE: Final = Choice("ManaUsageEstimate", tuple(ManaUsage))
+
+
+def decode_tx(value: dict[str, Any]) -> Tx:
+    """InvalidParams names what makes it no transaction."""
+    try:
+        return Tx.from_json(value)
+    except DecodeError as error:
+        raise InvalidParams(f"Invalid params: tx (parameter 1) is no transaction: {error}") from None
+
+
+def _are_many(arguments: Sequence[Any]) -> bool:
+    first = arguments[0]
+    count = TXS_MAX if first is None else len(first) if isinstance(first, list) else first
+    return bool(count > TXS_ON_LOOP_MAX)
+
+
+# ---- handlers -----------------------------------------------------------------------------------
+
+
+class TxMethods:
+    """The handlers over one mempool; without one each of them says so."""
+
+    def __init__(self, mempool: Mempool | None) -> None:
+        self._given = mempool
+
+    @property
+    def _mempool(self) -> Mempool:
+        if self._given is None:
+            raise ServerError(NOT_READY)
+        return self._given
+
+    @property
+    def _pool(self) -> TxPool:
+        return self._mempool.pool
+
+    def send(self, call: Call, value: dict[str, Any]) -> None:
+        """Accepted, already there, or no longer includable: all of them are success without a result."""
+        self._mempool.send(decode_tx(value), call.view)
+
+    def is_valid(self, call: Call, value: dict[str, Any], options: frozenset[str] | None) -> bytes:
+        flags = options or _NO_FLAGS
+        result = self._mempool.validate(
+            decode_tx(value),
+            call.view,
+            is_simulation="isSimulation" in flags,
+            skip_fee_enforcement="skipFeeEnforcement" in flags,
+        )
+        return result.to_json_bytes()
+
+    def get(self, _call: Call, tx_hash: bytes) -> bytes | None:
+        return self._pool.tx_json(tx_hash)
+
+    def get_many(self, call: Call, tx_hashes: list[bytes]) -> bytes:
+        return self._joined(call, tx_hashes)
+
+    def pending(self, call: Call, limit: int | None, after: bytes | None) -> bytes:
+        return self._joined(call, self._pool.pending_hashes(limit=limit, after=after))
+
+    def _joined(self, call: Call, tx_hashes: Iterable[bytes]) -> bytes:
+        """Those that the pool has, as they are stored.  Joined once: fifty of them are ten megabytes."""
+        parts: list[bytes] = []
+        size = 2
+        for tx_hash in tx_hashes:
+            tx_json = self._pool.tx_json(tx_hash)
+            if tx_json is not None:
+                size += len(tx_json) + 1
+                call.require_bytes(size)
+                parts += (b"," if parts else b"[", tx_json)
+        if not parts:
+            return b"[]"
+        parts.append(b"]")
+        return b"".join(parts)
+
+    def pending_count(self, _call: Call) -> bytes:
+        return b"%d" % self._pool.pending_count
+
+    def max_priority_fees(self, _call: Call) -> bytes:
+        best = self._pool.best()
+        return _fees_json(GasFees(0, 0) if best is None else best.max_priority_fees)
+
+    def current_fees(self, call: Call) -> bytes:
+        return self.current_fees_at(call.view)
+
+    def current_fees_at(self, view: View) -> bytes:
+        return _fees_json(self._mempool.fees.current(view))
+
+    def predicted_fees(self, call: Call, usage: str | None) -> bytes:
+        predicted = self._mempool.fees.predicted(call.view, ManaUsage(usage or ManaUsage.TARGET))
+        return b"[" + b",".join([_fees_json(fees) for fees in predicted]) + b"]"
+
+
+def _fees_json(fees: GasFees) -> bytes:
+    return orjson.dumps(fees.to_json())
+
+
+# ---- table ---------------------------------------------------------------------------------------
+
+
+def methods(mempool: Mempool | None) -> list[Method]:
+    """All methods of the mempool but node_getTxReceipt, which chain_methods.py answers with the pool's help, and
+    node_simulatePublicCalls, which is in simulation_methods.py."""
+    handlers = TxMethods(mempool)
+    tx = Parameter("tx", TX)
+    tx_hash = Parameter("txHash", TX_HASH)
+    return [
+        Method(
+            name="node_sendTx",
+            summary="Submit a transaction. An answer without an error means that it is kept or was known.",
+            handler=handlers.send,
+            in_thread=True,
+            **common("void", tx, may_be_absent=True),
+        ),
+        Method(
+            name="node_isValidTx",
+            summary="Whether a transaction could be in the next block, with every reason why not.",
+            handler=handlers.is_valid,
+            in_thread=True,
+            **common("TxValidationResult", tx, Parameter("options", TX_VALIDATION_OPTIONS, optional=True)),
+        ),
+        Method(
+            name="node_getTxByHash",
+            summary="A transaction that waits, or is mined but not yet final.",
+            handler=handlers.get,
+            **common("Tx", tx_hash, may_be_absent=True),
+        ),
+        Method(
+            name="node_getTxsByHash",
+            summary="The transactions of these hashes that wait, or are mined but not yet final.",
+            handler=handlers.get_many,
+            in_thread=_are_many,
+            **common("Tx[]", Parameter("txHashes", ArrayOf(TX_HASH, TXS_MAX))),
+        ),
+        Method(
+            name="node_getPendingTxs",
+            summary="Pending transactions by falling priority, after the one named.",
+            handler=handlers.pending,
+            in_thread=_are_many,
+            **common(
+                "Tx[]",
+                Parameter("limit", PendingLimit(), optional=True),
+                Parameter("after", TX_HASH, optional=True),
+            ),
+        ),
+        Method(
+            name="node_getPendingTxCount",
+            summary="How many transactions are pending.",
+            handler=handlers.pending_count,
+            **common("number"),
+        ),
+        Method(
+            name="node_getMaxPriorityFees",
+            summary="What the pending transaction of the highest priority offers beside the minimum.",
+            handler=handlers.max_priority_fees,
+            **common("GasFees"),
+        ),
+        Method(
+            name="node_getCurrentMinFees",
+            summary="What a unit of gas costs at least now.",
+            handler=handlers.current_fees,
+            usual=Usual(b"", handlers.current_fees_at),
+            **common("GasFees"),
+        ),
+        Method(
+            name="node_getPredictedMinFees",
+            summary="What a unit of gas will cost at least in the next slots.",
+            handler=handlers.predicted_fees,
+            development=Signature("GasFees[]", (Parameter("manaUsage", MANA_USAGE, optional=True),)),
+        ),
+    ]

@@ -1,0 +1,115 @@
+"""Methods that only a full node can answer: asked of the followed one, if there is one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import orjson
+
+from fastnode.errors import ServerError
+from fastnode.jsonrpc.methods import Call, Method, Parameter, common
+from fastnode.jsonrpc.parameters import Integer, reject_type
+from fastnode.sentinel.sentinel import Sentinel
+
+__all__ = ["Questions", "methods"]
+
+#: Statistics change once per slot.
+STATISTICS_AGE_MAX_S: Final = 5.0
+#: A network record changes with the node's address, which hardly ever happens.
+RECORD_AGE_MAX_S: Final = 60.0
+#: What a node says that does not watch validators.
+_NO_STATISTICS: Final = b'{"stats":{},"slotWindow":0}'
+
+_ETH_ADDRESS: Final = re.compile(r"(?:0x)?[0-9a-fA-F]{40}")
+_SLOT: Final = Integer(name="slot", minimum=0, accepts_text=True)
+
+
+class Questions(Protocol):
+    """Hands questions on; RpcError when nobody answers."""
+
+    def ask_cached(self, method: str, parameters: Sequence[Any], max_age_s: float) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class EthAddress:
+    """An address on L1.  Passed on as lower-case text."""
+
+    name: str = "EthAddress"
+    expects: str = "an L1 address (0x and 40 hex digits)"
+
+    def decode(self, value: object) -> str:
+        if isinstance(value, str) and _ETH_ADDRESS.fullmatch(value) is not None:
+            return "0x" + value.removeprefix("0x").lower()
+        raise reject_type(self, value)
+
+
+class _UpstreamMethods:
+    def __init__(self, questions: Questions | None, sentinel: Sentinel | None) -> None:
+        self._questions = questions
+        self._sentinel = sentinel
+
+    def encoded_enr(self, call: Call) -> bytes | None:
+        """This node has none: that of the followed one, as it is now or else as it was when the chain was learned."""
+        enr = call.view.chain.chain.node_info.get("enr")
+        if self._questions is not None:
+            with suppress(ServerError):  # nobody answers: what is stored has to do
+                enr = self._questions.ask_cached("node_getEncodedEnr", [], RECORD_AGE_MAX_S)
+        return orjson.dumps(enr) if isinstance(enr, str) else None
+
+    def validators_stats(self, call: Call) -> bytes:
+        if self._sentinel is not None:
+            return orjson.dumps(self._sentinel.validators_stats(call.view.chain))
+        if self._questions is None:
+            return _NO_STATISTICS
+        return orjson.dumps(self._questions.ask_cached("node_getValidatorsStats", [], STATISTICS_AGE_MAX_S))
+
+    def validator_stats(
+        self, call: Call, address: str, from_slot: int | None = None, to_slot: int | None = None
+    ) -> bytes | None:
+        if self._sentinel is not None:
+            stats = self._sentinel.validator_stats(call.view.chain, bytes.fromhex(address[2:]), from_slot, to_slot)
+            return None if stats is None else orjson.dumps(stats)
+        if self._questions is None:
+            return None
+        parameters = [address, from_slot, to_slot]
+        answer = self._questions.ask_cached("node_getValidatorStats", parameters, STATISTICS_AGE_MAX_S)
+        return None if answer is None else orjson.dumps(answer)
+
+
+def methods(questions: Questions | None, sentinel: Sentinel | None = None) -> list[Method]:
+    """``sentinel`` answers if there is one, else the followed node; without both the answers are those of a node that
+    does not watch validators."""
+    handlers = _UpstreamMethods(questions, sentinel)
+    return [
+        Method(
+            name="node_getEncodedEnr",
+            summary="The network record of the followed node, absent without a peer-to-peer network.",
+            handler=handlers.encoded_enr,
+            in_thread=True,
+            **common("string", may_be_absent=True),
+        ),
+        Method(
+            name="node_getValidatorsStats",
+            summary="What each validator did in the last slots.",
+            handler=handlers.validators_stats,
+            in_thread=True,
+            **common("ValidatorsStats"),
+        ),
+        Method(
+            name="node_getValidatorStats",
+            summary="What one validator did.",
+            handler=handlers.validator_stats,
+            in_thread=True,
+            **common(
+                "SingleValidatorStats",
+                Parameter("validatorAddress", EthAddress()),
+                Parameter("fromSlot", _SLOT, optional=True),
+                Parameter("toSlot", _SLOT, optional=True),
+                may_be_absent=True,
+            ),
+        ),
+    ]

@@ -1,0 +1,1 @@
+"""The node put together: stages, ingestion, method tables, process."""

@@ -1,0 +1,152 @@
+"""Writes docs/methods.md from the method table.
+
+``python -m fastnode.app.documentation > docs/methods.md``; a test fails when the file is not current.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from fastnode.api.record_schemas import RECORDS
+from fastnode.jsonrpc.methods import Method, Parameter, Signature
+from fastnode.jsonrpc.parameters import Integer, ParameterType
+
+__all__ = ["render"]
+
+_INTRODUCTION: Final = """\
+# Methods
+
+<!-- Made by `python -m fastnode.app.documentation`; change the tables in src/fastnode/rpc instead. -->
+
+Parameters go by position; `?` marks one that may be left out or be `null`. *or nothing* means that the answer has no
+`result` key when nothing is found. A method with two lines has its own form in each method set; by default both sets
+are served together and the form of the development set, which takes everything that the release set takes, holds
+([compatibility](compatibility.md#method-sets)).
+
+Methods that begin with `nodeAdmin_` are on the admin port, all others on the public one.
+
+A wrong parameter is answered with the error -32602, which names the parameter, its position and what is allowed.
+"""
+
+_TYPES: Final = """\
+## Parameter types
+
+| type | what is accepted |
+|---|---|
+| number a..b | a whole number from a to b; numbers of blocks, checkpoints, epochs and slots also as text |
+"""
+
+_RECORDS: Final = """\
+## Records
+
+`fastnode openrpc` prints all of this with JSON schemas and examples, as an OpenRPC document, and `rpc.discover` answers
+what a port serves. `?` marks a member that may be absent. `Fr` is `0x` and 64 hex digits, `EthAddress` `0x` and 40,
+`bigint` decimal text, `number` a JSON number, `bytes`, `SiblingPath` and `MembershipWitness` base64.
+"""
+
+_EXAMPLES: Final = """\
+## Examples
+
+Those of the OpenRPC document are what a node with the bundled sample chain and default settings answers; one that needs
+a flag names it. These methods have none:
+
+"""
+
+#: Methods without an example, and why.
+WITHOUT_EXAMPLE: Final = {
+    "node_sendTx": "a transaction has 190 kB; [getting started](getting-started.md#send-a-transaction) sends one",
+    "node_isValidTx": "as `node_sendTx`",
+    "node_simulatePublicCalls": "as `node_sendTx`",
+    "fastnode_getGenesis": "the genesis record has 66 kB",
+    "nodeAdmin_reloadKeystore": "needs files of keys",
+    "nodeAdmin_startSnapshotUpload": "needs a place to write to",
+    "rpc.discover": "its result is the document",
+}
+
+
+def render(methods: Sequence[Method]) -> str:
+    """The whole page."""
+    parts = [_INTRODUCTION]
+    for method in sorted(methods, key=lambda method: method.name):
+        parts.append(f"\n### {method.name}\n\n{method.summary}\n\n")
+        parts.extend(f"- {line}\n" for line in _signature_lines(method))
+    parts.append("\n" + _TYPES)
+    parts.extend(f"| {name} | {accepted} |\n" for name, accepted in _type_rows(methods))
+    parts.append("\n" + _EXAMPLES)
+    parts.extend(f"- `{name}`: {reason}\n" for name, reason in WITHOUT_EXAMPLE.items())
+    parts.append("\n" + _RECORDS)
+    parts.extend(f"\n#### {name}\n\n```\n{_lay_out(text)}\n```\n" for name, text in sorted(RECORDS.items()))
+    return "".join(parts)
+
+
+def _lay_out(record: str) -> str:
+    """A record with each of its members on a line of its own."""
+    lines, depth = [""], 0
+    for character in record:
+        depth += (character in "{[(") - (character in "}])")
+        if depth == 0 and character == "}":
+            lines.append("")
+        lines[-1] += character
+        if depth == 1 and character in "{,":
+            lines.append("")
+    inside = ("  " + line.strip() for line in lines[1:-1])
+    return "\n".join((lines[0], *inside, lines[-1]))
+
+
+def _signature_lines(method: Method) -> list[str]:
+    release, development = method.release, method.development
+    if release is not None and development is not None:
+        lines = _describe(release), _describe(development)
+        if lines[0] == lines[1]:
+            return [lines[0]]
+        return [f"release: {lines[0]}", f"development: {lines[1]}"]
+    if release is not None:
+        return [f"release only: {_describe(release)}"]
+    if development is not None:
+        return [f"development only: {_describe(development)}"]
+    return []
+
+
+def _describe(signature: Signature) -> str:
+    parameters = ", ".join(map(_describe_parameter, signature.parameters))
+    nothing = " or nothing" if signature.may_be_absent else ""
+    return f"`({parameters})` gives `{signature.result}`{nothing}"
+
+
+def _describe_parameter(parameter: Parameter) -> str:
+    mark = "?" if parameter.optional else ""
+    return f"{parameter.name}{mark}: {_type_name(parameter.type)}"
+
+
+def _type_name(kind: ParameterType) -> str:
+    """The name of a type, with the bounds of a number."""
+    if not isinstance(kind, Integer) or kind.minimum is None:
+        return kind.name
+    return f"{kind.name} {kind.minimum}..{'' if kind.maximum is None else kind.maximum}"
+
+
+def _type_rows(methods: Iterable[Method]) -> list[tuple[str, str]]:
+    """Each type once; what only the release set reads in its own way is marked."""
+    in_development: set[tuple[str, str]] = set()
+    in_release: set[tuple[str, str]] = set()
+    for method in methods:
+        for signature, rows in ((method.release, in_release), (method.development, in_development)):
+            for parameter in signature.parameters if signature is not None else ():
+                if not isinstance(parameter.type, Integer):
+                    rows.add((parameter.type.name, parameter.type.expects))
+    names = {name for name, _ in in_development}
+    marked = {(f"{name} (release)" if name in names else name, text) for name, text in in_release - in_development}
+    return sorted(in_development | marked)
+
+
+def _main() -> None:
+    # The tables stand on this module's package; only the script looks back at them.
+    from fastnode.app.method_documentation import all_methods
+
+    sys.stdout.write(render(all_methods()))
+
+
+if __name__ == "__main__":
+    _main()

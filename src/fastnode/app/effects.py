@@ -1,0 +1,80 @@
+"""Which parts of the node take over a changed configuration, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from fastnode.config.allow_list import AllowedElement
+from fastnode.config.configuration import NodeConfiguration
+from fastnode.config.settings import Settings
+from fastnode.mempool.service import Mempool
+
+__all__ = ["configuration_of", "connect_mempool", "connect_offenses", "connect_polling"]
+
+_POOL_KEYS: Final = (
+    "txPublicSetupAllowListExtend",
+    "validateMaxL2BlockGas",
+    "validateMaxDABlockGas",
+    "disableTransactions",
+    "maxPendingTxCount",
+)
+#: Read by the watch for offenses whenever it looks.
+_OFFENSE_KEYS: Final = (
+    "slashInactivityPenalty",
+    "slashProposeInvalidAttestationsPenalty",
+    "slashAttestDescendantOfInvalidPenalty",
+    "slashDuplicateProposalPenalty",
+    "slashDuplicateAttestationPenalty",
+    "slashInactivityTargetPercentage",
+    "slashInactivityConsecutiveEpochThreshold",
+    "slashGracePeriodL2Slots",
+    "slashOffenseExpirationRounds",
+)
+_PROOFS: Final = "realProofs"
+_POLLING: Final = "archiverPollingIntervalMS"
+
+
+def configuration_of(
+    settings: Settings, *, allow_list_extension: tuple[AllowedElement, ...], real_proofs: bool
+) -> NodeConfiguration:
+    """The configuration at the start; whether proofs are asked for is the network's business."""
+    initial = {"txPublicSetupAllowListExtend": allow_list_extension or None, _PROOFS: real_proofs}
+    return NodeConfiguration(settings, initial)
+
+
+def connect_mempool(configuration: NodeConfiguration, mempool: Mempool) -> None:
+    """The pool and its rules follow the configuration."""
+
+    def reconfigure(new: NodeConfiguration, _changed: frozenset[str]) -> None:
+        mempool.reconfigure(
+            replace(
+                mempool.options,
+                setup_allow_list_extension=new["txPublicSetupAllowListExtend"] or (),
+                validate_max_l2_block_gas=new["validateMaxL2BlockGas"],
+                validate_max_da_block_gas=new["validateMaxDABlockGas"],
+                transactions_disabled=new["disableTransactions"],
+                p2p_max_pending_tx_count=new["maxPendingTxCount"],
+            )
+        )
+
+    def require_proofs(new: NodeConfiguration, _changed: frozenset[str]) -> None:
+        mempool.require_proofs(new[_PROOFS])
+
+    configuration.on_change(_POOL_KEYS, reconfigure)
+    configuration.on_change((_PROOFS,), require_proofs)
+
+
+def connect_polling(configuration: NodeConfiguration, set_interval: Callable[[float], None]) -> None:
+    """``set_interval``: how many seconds what follows the chain rests between two looks."""
+
+    def change(new: NodeConfiguration, _changed: frozenset[str]) -> None:
+        set_interval(new[_POLLING] / 1000)
+
+    configuration.on_change((_POLLING,), change)
+
+
+def connect_offenses(configuration: NodeConfiguration) -> None:
+    """Somebody watches for offenses and reads the configuration each time: a change needs no more."""
+    configuration.on_change(_OFFENSE_KEYS, lambda _new, _changed: None)

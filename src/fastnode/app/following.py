@@ -1,0 +1,255 @@
+"""The parts that follow a chain, put together: what the node starts when it has upstreams.
+
+following = Following(settings, network_of=lambda: store.chain or None)
+chain, genesis = following.learn_chain()         # only if nothing is stored yet
+follower = following.follow(ingestor, ...)       # to be run in the thread that ingests
+following.interrupt()                            # ends what waits for an upstream, from any thread
+following.close()
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+from fastnode.archiver.ingest import Ingestor
+from fastnode.archiver.queries import ChainInfo
+from fastnode.archiver.source import ChainRecord, GenesisRecord, L1Tips, MessageSource
+from fastnode.config.settings import Settings
+from fastnode.errors import DecodeError, StartError, UpstreamError, UpstreamFault, UpstreamUnavailable
+from fastnode.fees.l1 import L1FeeSource
+from fastnode.fees.sources import FeeSource, LatestFees
+from fastnode.mempool.forwarding import FeeRefresher, Relay, TxForwarder, UpstreamPublicSimulator
+from fastnode.mempool.mirror import PendingTxMirror
+from fastnode.mempool.service import Mempool
+from fastnode.outgoing.client import ClientLimits
+from fastnode.outgoing.network import NetworkThread
+from fastnode.outgoing.upstreams import Patience, Upstream, Upstreams, UpstreamState, check_url
+from fastnode.sources.chain_file import ChainFileSource
+from fastnode.sources.follower import Follower, FollowerOptions
+from fastnode.sources.genesis import learn_chain
+from fastnode.sources.l1.rollup import Wanted, difference
+from fastnode.sources.l1.service import L1Options, L1Reader
+from fastnode.sources.publication import Publication
+from fastnode.sources.sync_control import SyncControl
+from fastnode.view import View
+
+__all__ = ["Following"]
+
+logger = logging.getLogger(__name__)
+
+#: A node with nothing stored waits this long for an upstream to answer before its start fails.
+FIRST_ANSWER_TIME_S: Final = 60.0
+_RETRY_PAUSE_S: Final = 0.5
+#: Threads that fetch and decode ahead of ingestion, and those that carry transactions.
+FETCHERS: Final = 3
+CARRIERS: Final = 2
+
+
+class Following:
+    """``expected`` gives the stored chain, None while there is none.  SettingError for a URL that is none."""
+
+    def __init__(
+        self, settings: Settings, expected: Callable[[], ChainInfo | None], *, patience: Patience | None = None
+    ) -> None:
+        self._settings = settings
+        self._expected = expected
+        self._patience = patience or Patience()
+        self._network = NetworkThread()
+        limits = ClientLimits(
+            request_time_s=settings.upstream_timeout_s, response_bytes_max=settings.upstream_max_response_size
+        )
+        self._carriers = ThreadPoolExecutor(CARRIERS, thread_name_prefix="fastnode-carry")
+        urls = dict.fromkeys(check_url(url) for url in settings.upstream_url or ())
+        self.upstreams = Upstreams(
+            [
+                Upstream(url, self._network, f"upstream {number}", limits=limits, patience=self._patience)
+                for number, url in enumerate(urls, 1)
+            ],
+            expected,
+            self._carriers,
+        )
+        self.l1 = self._open_l1()
+        self._executor = ThreadPoolExecutor(FETCHERS, thread_name_prefix="fastnode-fetch")
+        self.relay = Relay(self.upstreams)
+        self.follower: Follower | None = None
+        self._after_passes: list[Callable[[Upstream], None]] = []
+        self._is_closed = False
+
+    def _open_l1(self) -> L1Reader | None:
+        settings = self._settings
+        if settings.l1_rpc_urls is None:
+            return None
+        return L1Reader(
+            list(dict.fromkeys(check_url(url, "--l1-rpc-urls") for url in settings.l1_rpc_urls)),
+            self._network,
+            L1Options(
+                slot_duration=settings.ethereum_slot_duration,
+                poll_interval_s=settings.l1_polling_interval_ms / 1000,
+                drift_max_s=settings.max_allowed_eth_client_drift_seconds,
+                grace_s=self._patience.l1_grace_s,
+                committee_epochs=_committee_epochs(settings),
+                first_answer_s=FIRST_ANSWER_TIME_S,
+            ),
+            limits=ClientLimits(request_time_s=settings.l1_timeout_s),
+            patience=self._patience,
+        )
+
+    def start(self) -> None:
+        self._network.start()
+
+    def check_network(self) -> None:
+        """StartError when L1 or an upstream that answers now is on another network than the stored chain."""
+        self._check_l1()
+        for upstream in self.upstreams.all:
+            try:
+                upstream.identify(self._expected())
+            except UpstreamUnavailable:
+                continue
+            except UpstreamFault as error:
+                raise StartError(f"upstream {upstream.name}: {error}") from error
+            except UpstreamError as error:
+                upstream.put_aside(str(error))
+
+    def _check_l1(self) -> None:
+        """Of the stored chain.  L1 is not waited for: it is compared when it answers first."""
+        stored = self._expected()
+        if self.l1 is None or stored is None:
+            return
+        facts = self.l1.try_learn(Wanted.of(stored.node_info, self._settings.registry_address))
+        if facts is not None:
+            what = difference(facts, stored.node_info, stored.l1_constants, "the stored chain")
+            if what is not None:
+                raise StartError(what)
+
+    def _learn_from_l1(self, upstream: Upstream) -> dict[str, Any] | None:
+        """The rollup's constants; StartError when L1 and the upstream disagree."""
+        if self.l1 is None:
+            return None
+        facts = self.l1.learn(Wanted.of(upstream.node_info, self._settings.registry_address))
+        what = difference(facts, upstream.node_info, {}, upstream.name)
+        if what is not None:
+            raise StartError(what)
+        return self.l1.constants(facts)
+
+    def learn_chain(
+        self, genesis_file: Path | None = None, l1_constants: dict[str, Any] | None = None
+    ) -> tuple[ChainRecord, GenesisRecord]:
+        """Which chain this will be; waits for an upstream to answer.  StartError with the reason."""
+        if genesis_file is not None:
+            ChainFileSource(genesis_file).close()  # whatever is wrong with it is said before anybody is waited for
+        deadline = time.monotonic() + FIRST_ANSWER_TIME_S
+        while not self._is_closed:
+            upstream = self.upstreams.choose()
+            if upstream is not None:
+                try:
+                    return learn_chain(upstream, genesis_file, l1_constants or self._learn_from_l1(upstream))
+                except UpstreamUnavailable:
+                    continue
+                except (UpstreamError, DecodeError) as error:
+                    raise StartError(f"upstream {upstream.name}: {error}") from error
+            if time.monotonic() > deadline or all(item.state is UpstreamState.ASIDE for item in self.upstreams.all):
+                break
+            time.sleep(_RETRY_PAUSE_S)
+        raise StartError(f"nothing is stored yet and no upstream can be followed: {self.upstreams.reasons()}")
+
+    def follow(
+        self,
+        ingestor: Ingestor,
+        control: SyncControl,
+        publication: Publication,
+        *,
+        messages: MessageSource | None = None,
+        l1_tips: L1Tips | None = None,
+    ) -> Follower:
+        """The loop, not running yet.  ``messages`` and ``l1_tips``: what L1 says goes before what upstreams say."""
+        settings = self._settings
+        if self.l1 is not None:
+            self.l1.begin(lambda: ingestor.view)
+        self.follower = Follower(
+            ingestor,
+            self.upstreams,
+            control,
+            publication,
+            self._executor,
+            messages=messages or self.l1,
+            l1_tips=l1_tips or self.l1,
+            authority=self.l1,
+            options=FollowerOptions(
+                poll_interval_s=settings.archiver_polling_interval_ms / 1000,
+                ready_max_lag_blocks=settings.ready_max_lag_blocks,
+                blocked_pause_s=self._patience.blocked_s,
+                l1_grace_s=self._patience.l1_grace_s,
+                shortening_s=self._patience.shortening_s,
+            ),
+            on_pass=self._on_pass,
+        )
+        return self.follower
+
+    def attach(self, mempool: Mempool, view: Callable[[], View | None], *, l1_fees: FeeSource | None = None) -> None:
+        """Carry transactions and fees; to be called before the node serves and before :meth:`follow`.
+
+        A simulator that an operator chose stays; with ``l1_fees`` nobody is asked for fees.
+        """
+        forwarder = TxForwarder(self.upstreams, mempool.pool, self._carriers)
+        mempool.sink = forwarder
+        self._after_passes.append(lambda upstream: forwarder.on_pass())
+        if mempool.simulator is None:
+            mempool.simulator = UpstreamPublicSimulator(self.relay)
+        reader = self.l1
+        if l1_fees is None and reader is not None:
+            l1_fees = L1FeeSource(reader.newest_fees, lambda: reader.slot_duration)
+        if l1_fees is not None:
+            mempool.fees = l1_fees
+        else:
+            fees = FeeRefresher(LatestFees())
+            self._after_passes.append(lambda upstream: _refresh_fees(fees, upstream, mempool))
+        if self._settings.mirror_pending_txs:
+            self._after_passes.append(PendingTxMirror(mempool, view, self._carriers).on_pass)
+
+    def _on_pass(self, upstream: Upstream) -> None:
+        for action in self._after_passes:
+            action(upstream)
+
+    @property
+    def is_ready(self) -> bool:
+        return self.follower is not None and self.follower.is_ready
+
+    def status(self) -> dict[str, Any] | None:
+        if self.follower is None:
+            return None
+        return self.follower.describe() | ({} if self.l1 is None else {"l1": self.l1.describe()})
+
+    def set_poll_interval(self, seconds: float) -> None:
+        if self.follower is not None:
+            self.follower.set_poll_interval(seconds)
+
+    def interrupt(self) -> None:
+        """Nobody waits for an upstream any longer."""
+        self._is_closed = True
+        if self.l1 is not None:
+            self.l1.interrupt()
+        self._network.close()
+
+    def close(self) -> None:
+        """After the thread that ingests has ended.  May be called more than once."""
+        self.interrupt()
+        if self.l1 is not None:
+            self.l1.close()
+        self._executor.shutdown(wait=True, cancel_futures=True)
+        self._carriers.shutdown(wait=True, cancel_futures=True)
+
+
+def _committee_epochs(settings: Settings) -> int:
+    """What the statistics of validators look back on, and the epoch that is under way."""
+    return settings.sentinel_history_length_in_epochs + 2 if settings.sentinel_enabled else 0
+
+
+def _refresh_fees(fees: FeeRefresher, upstream: Upstream, mempool: Mempool) -> None:
+    fees.refresh(upstream)
+    if fees.has_fees:
+        mempool.fees = fees.latest

@@ -1,0 +1,29 @@
+"""How the node is, from what its parts say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastnode.http.health import Health
+from fastnode.view import View
+
+__all__ = ["health_of"]
+
+
+def health_of(view: View | None, sync: Mapping[str, Any] | None, *, is_ready: bool, is_stopping: bool) -> Health:
+    """``sync`` says how the chain is followed, None if it is not; ``is_ready``, whether it is new enough."""
+    components = {
+        "chain": "no chain yet" if view is None else None,
+        "state": "the state is being brought up to the chain" if view is not None and view.state is None else None,
+        "stop": "the node is stopping" if is_stopping else None,
+    }
+    if sync is not None:
+        components["sync"] = str(sync["reason"]) if sync["state"] == "degraded" else None
+        l1 = sync.get("l1")
+        if l1 is not None:
+            components["l1"] = l1["reason"]
+    not_ready = components["stop"] or components["chain"] or components["state"]
+    if not_ready is None and not is_ready:
+        not_ready = "the chain is not new enough yet"
+    return Health(components=components, not_ready=not_ready)

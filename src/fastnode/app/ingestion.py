@@ -1,0 +1,113 @@
+"""Feeding the chain from its sources, in a thread of its own.
+
+Ingestion verifies, hashes and writes; the event loop goes on answering from the newest published
+view meanwhile.  The thread can be stopped between two blocks and always leaves whole ones.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from fastnode.archiver.ingest import Ingestor
+from fastnode.chain_data import ChainData
+from fastnode.log import fields
+from fastnode.sources.chain_import import ImportProgress, import_chain_file
+from fastnode.sources.follower import Follower
+from fastnode.sources.sync_control import StopRequested, SyncControl
+
+__all__ = ["IngestionThread"]
+
+logger = logging.getLogger(__name__)
+
+#: Seconds between two lines that say how far long work is.
+_PROGRESS_INTERVAL_S = 10.0
+
+
+class IngestionThread:
+    """Brings the state up to the chain, then loads a chain file, then follows upstreams.
+
+    ``start`` it once, ``stop`` it at will; in between ``control`` pauses and resumes it.
+
+    All callbacks are called in the thread: ``on_caught_up`` when state and chain are at the same block,
+    ``on_done`` after a complete import, ``on_failure`` with the error that ended the thread.
+    """
+
+    def __init__(
+        self,
+        data: ChainData,
+        ingestor: Ingestor,
+        chain_file: Path | None,
+        control: SyncControl,
+        follower: Follower | None = None,
+        *,
+        on_caught_up: Callable[[], None],
+        on_done: Callable[[], None],
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        self._data = data
+        self._ingestor = ingestor
+        self._chain_file = chain_file
+        self._control = control
+        self._follower = follower
+        self._on_caught_up = on_caught_up
+        self._on_done = on_done
+        self._on_failure = on_failure
+        self._next_line_at = 0.0
+        self._thread = threading.Thread(target=self._run, name="fastnode-ingestion")
+
+    def start(self) -> None:
+        self._next_line_at = time.monotonic() + _PROGRESS_INTERVAL_S
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask for the end and wait for it: at most as long as one checkpoint takes."""
+        self._control.stop()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._ingestor.catch_up(self._on_catching_up)
+            self._on_caught_up()
+            self._data.indexes.load_filter(self._ingestor.view, self._data.tag_filter_file)
+            if self._chain_file is not None:
+                self._load(self._chain_file)
+            if self._follower is not None:
+                # New blocks come one at a time; those of a file are told by its progress.
+                self._ingestor.block_log_level = logging.INFO
+                self._follower.run()
+        except StopRequested:
+            logger.info("ingestion stopped", extra=fields(tip=self._ingestor.view.tip_number))
+        except BaseException as error:  # noqa: BLE001 - handed to the node, which ends with it
+            self._on_failure(error)
+        finally:
+            self._control.leave()
+
+    def _load(self, file: Path) -> None:
+        started = time.monotonic()
+        summary = import_chain_file(self._ingestor, file, progress=self._on_import)
+        seconds = round(time.monotonic() - started, 3)
+        facts = fields(blocks=summary.blocks, new=summary.new_blocks, tip=summary.tip, seconds=seconds)
+        logger.info("chain file loaded", extra=facts)
+        self._on_done()
+
+    # ---- between blocks ------------------------------------------------------------------------
+
+    def _on_catching_up(self, done: int, total: int) -> None:
+        self._pass("bringing the state up to the chain", blocks=done, of=total)
+
+    def _on_import(self, progress: ImportProgress) -> None:
+        percent = 100 * progress.bytes_read // max(1, progress.bytes_total)
+        self._pass("loading", tip=progress.block_number, percent=percent)
+
+    def _pass(self, message: str, **facts: int) -> None:
+        """Stop here if that is wanted; now and then say how far the work is."""
+        self._control.pass_point()
+        now = time.monotonic()
+        if now >= self._next_line_at:
+            self._next_line_at = now + _PROGRESS_INTERVAL_S
+            logger.info(message, extra=fields(**facts))

@@ -1,0 +1,96 @@
+"""Which methods each port serves, and what they need of the node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastnode.api import state as state_methods
+from fastnode.api.admin import methods as configuration_methods
+from fastnode.api.chain import methods as chain_methods
+from fastnode.api.contracts import methods as contract_methods
+from fastnode.api.fastnode import methods as fastnode_methods
+from fastnode.api.logs import methods as log_methods
+from fastnode.api.outbox_witness import OutboxRoot
+from fastnode.api.simulation import methods as simulation_methods
+from fastnode.api.slashing import Slashing
+from fastnode.api.slashing import methods as slash_methods
+from fastnode.api.snapshots import methods as snapshot_methods
+from fastnode.api.sync import methods as sync_methods
+from fastnode.api.txs import methods as tx_methods
+from fastnode.api.upstream import Questions
+from fastnode.api.upstream import methods as upstream_methods
+from fastnode.config.allow_list import AllowedElement
+from fastnode.config.configuration import NodeConfiguration
+from fastnode.config.settings import Settings
+from fastnode.jsonrpc.methods import Method
+from fastnode.keystore.validators import Validators
+from fastnode.log_index.function_names import FunctionNames
+from fastnode.log_index.known_tags import KnownTags
+from fastnode.mempool.service import Mempool
+from fastnode.public_execution.simulation import LocalSimulator
+from fastnode.sentinel.sentinel import Sentinel
+from fastnode.snapshots.service import SnapshotUploads
+from fastnode.sources.rollback import SyncOperator
+
+__all__ = ["Services", "admin_methods", "public_methods"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """What handlers need beside the view of a call."""
+
+    known_tags: KnownTags
+    function_names: FunctionNames = field(default_factory=FunctionNames)
+    #: The operator's public calls that may be made before the fee is secured.
+    allow_list_extension: Callable[[], Sequence[AllowedElement]] = tuple
+    #: None: the methods of transactions say that they are not ready.
+    mempool: Mempool | None = None
+    #: Runs public calls; None: another node is asked to.
+    simulator: LocalSimulator | None = None
+    #: Whether the chain is new enough to be served.
+    is_ready: Callable[[], bool] = lambda: True
+    #: How the chain is followed; None when it is not.
+    sync_status: Callable[[], dict[str, Any] | None] = lambda: None
+    #: Answers what only a full node can; None when nobody is followed.
+    questions: Questions | None = None
+    #: Watches validators; None when that is not wanted.
+    sentinel: Sentinel | None = None
+    #: Root of an epoch's messages on L1; None when L1 is not read.
+    outbox_root: OutboxRoot | None = None
+
+    def is_pending_tx(self, tx_hash: bytes) -> bool:
+        return self.mempool is not None and self.mempool.pool.is_waiting(tx_hash)
+
+
+def public_methods(settings: Settings, services: Services) -> list[Method]:
+    """Every method of the public port, of both method sets."""
+    return [
+        *chain_methods(
+            is_pending_tx=services.is_pending_tx, is_ready=services.is_ready, outbox_root=services.outbox_root
+        ),
+        *state_methods.METHODS,
+        *log_methods(services.known_tags, tags_max=settings.rpc_max_tags, logs_max=settings.archiver_max_logs),
+        *contract_methods(services.function_names, services.allow_list_extension),
+        *tx_methods(services.mempool),
+        *simulation_methods(services.mempool, services.simulator),
+        *upstream_methods(services.questions, services.sentinel),
+        *fastnode_methods(services.sync_status),
+    ]
+
+
+def admin_methods(
+    configuration: NodeConfiguration,
+    validators: Validators | None = None,
+    sync: SyncOperator | None = None,
+    uploads: SnapshotUploads | None = None,
+    slashing: Slashing | None = None,
+) -> list[Method]:
+    """Every method of the admin port; those that need what is None say that there is none."""
+    return [
+        *configuration_methods(configuration, validators),
+        *sync_methods(sync),
+        *snapshot_methods(uploads),
+        *slash_methods(slashing or Slashing()),
+    ]

@@ -1,0 +1,94 @@
+"""What the settings mean where a value alone does not say it: limits, keys, the network, the budget of a block."""
+
+from __future__ import annotations
+
+import logging
+
+from fastnode.archiver.queries import ChainInfo
+from fastnode.config.allow_list import AllowedElement, parse_allow_list
+from fastnode.config.gas_budgets import BlockBudget
+from fastnode.config.settings import Settings
+from fastnode.errors import SettingError, StartError
+from fastnode.http.limits import Limits
+from fastnode.log import fields
+from fastnode.serving.api_key import AdminKey, choose_admin_key
+
+__all__ = [
+    "admin_key_of",
+    "allow_list_extension_of",
+    "check_network",
+    "limits_of",
+    "log_block_budget",
+    "warn_of_absent_parts",
+]
+
+logger = logging.getLogger("fastnode.app.node")
+
+
+def allow_list_extension_of(settings: Settings) -> tuple[AllowedElement, ...]:
+    """The operator's entries; SettingError names the setting and the entry that is wrong."""
+    try:
+        return parse_allow_list(settings.tx_public_setup_allow_list_extend or "")
+    except SettingError as error:
+        raise SettingError(f"tx-public-setup-allow-list-extend: {error}") from None
+
+
+def check_network(settings: Settings, chain: ChainInfo) -> None:
+    """StartError if the chain is not on the network that the settings name."""
+    addresses = chain.node_info.get("l1ContractAddresses", {})
+    for name, wanted, actual in (
+        ("l1-chain-id", settings.l1_chain_id, chain.node_info.get("l1ChainId")),
+        ("rollup-version", settings.rollup_version, chain.node_info.get("rollupVersion")),
+        ("registry-address", settings.registry_address, addresses.get("registryAddress")),
+    ):
+        if wanted is not None and str(wanted) != str(actual).lower():
+            raise StartError(f"the chain is on another network: {name} is to be {wanted}, but the chain's is {actual}")
+
+
+def warn_of_absent_parts(settings: Settings) -> None:
+    """Say what is asked for that this node does not have, where an operator might count on it."""
+    if settings.p2p_enabled:
+        logger.warning("P2P_ENABLED: this node takes no part in the peer-to-peer network")
+
+
+def log_block_budget(settings: Settings, chain: ChainInfo) -> None:
+    """Say what a block may use, if L1's limits are known."""
+    constants = chain.l1_constants
+    if not {"slotDuration", "ethereumSlotDuration", "rollupManaLimit"} <= constants.keys():
+        return
+    budget = BlockBudget.of(
+        settings,
+        slot_duration_s=int(constants["slotDuration"]),
+        l1_slot_duration_s=int(constants["ethereumSlotDuration"]),
+        mana_limit=int(constants["rollupManaLimit"]),
+    )
+    logger.info(
+        "budget of a block", extra=fields(l2_gas=budget.l2_gas, da_gas=budget.da_gas, blocks_max=budget.blocks_max)
+    )
+
+
+def admin_key_of(settings: Settings) -> AdminKey:
+    """The key of the admin port; StartError when there is none to be had."""
+    return choose_admin_key(
+        disabled=settings.disable_admin_api_key,
+        digest_text=settings.admin_api_key_hash,
+        reset=settings.reset_admin_api_key,
+        data_directory=settings.data_directory,
+    )
+
+
+def limits_of(settings: Settings) -> Limits:
+    """The RPC limits that settings ask for."""
+    return Limits(
+        body_bytes_max=settings.rpc_max_body_size,
+        batch_calls_max=settings.rpc_max_batch_size,
+        response_bytes_max=settings.rpc_max_response_size,
+        head_time_s=settings.rpc_header_timeout_s,
+        body_time_s=settings.rpc_body_timeout_s,
+        idle_time_s=settings.rpc_keep_alive_s,
+        write_time_s=settings.rpc_write_timeout_s,
+        connections_max=settings.rpc_max_connections,
+        connections_per_address_max=settings.rpc_max_connections_per_address,
+        # One answer must find room.
+        unsent_bytes_max=max(settings.rpc_max_unsent_size, settings.rpc_max_response_size),
+    )

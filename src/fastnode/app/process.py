@@ -1,0 +1,116 @@
+"""The node as a process: runs until SIGTERM or SIGINT, until its terminal is gone, or until something ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import resource
+import signal
+import sys
+from typing import Any, Final
+
+import uvloop
+
+from fastnode import __version__, kernels
+from fastnode.app.node import Node
+from fastnode.app.service_manager import READY, STOPPING, notify
+from fastnode.config.settings import Settings
+from fastnode.log import fields
+
+__all__ = ["run"]
+
+logger = logging.getLogger("fastnode.app.node")
+
+#: How long ingestion may keep the interpreter from the event loop, in seconds.  Python's own 5 ms would be
+#: the latency of every request that arrives while a block is applied.
+SWITCH_INTERVAL_S: Final = 100e-6
+#: Open files besides the connections: databases, upstreams, logs.
+OTHER_FILES: Final = 2_048
+
+
+def run(settings: Settings) -> None:
+    """Run a node until it is told to stop; raises what keeps it from starting or what ended it."""
+    logger.info("fastnode", extra=fields(version=__version__, kernel=kernels.poseidon2.kernel_name()))
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    _allow_open_files(settings.rpc_max_connections + OTHER_FILES)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_run_until_stopped(Node(settings)))
+
+
+def _allow_open_files(wanted: int) -> None:
+    """Ask the system for as many open files as the connections need; say so if it does not grant them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    granted = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (granted, hard))
+    if granted < wanted:
+        logger.warning(
+            "fewer open files are allowed than the connections may need", extra=fields(allowed=granted, wanted=wanted)
+        )
+
+
+async def _run_until_stopped(node: Node) -> None:
+    stop_requested = _stop_requested_by_signal()
+    stopping = asyncio.ensure_future(stop_requested.wait())
+    try:
+        # A start may have to wait for other nodes; a signal ends that too.
+        if await _first_of(asyncio.ensure_future(node.start()), stopping):
+            _reload_by_signal(node)
+            _settle_memory()
+            notify(READY)
+            try:
+                await _first_of(asyncio.ensure_future(node.wait_for_failure()), stopping)
+            finally:
+                notify(STOPPING)
+                await node.stop()
+    finally:
+        stopping.cancel()
+    logger.info("stopped")
+
+
+def _reload_by_signal(node: Node) -> None:
+    """SIGHUP reads limits again.  A node without any goes on as it is, unless its terminal is gone."""
+    if node.settings.rpc_limits is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, node.reload_limits)
+    elif not _has_terminal():
+        say = "nothing to read again without --rpc-limits"
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, logger.info, say)
+
+
+def _has_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def _settle_memory() -> None:
+    """What is there after the start stays: the collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+async def _first_of(work: asyncio.Future[None], stopping: asyncio.Future[Any]) -> bool:
+    """Whether ``work`` is done before ``stopping``, which cancels it; raises what ``work`` raises."""
+    await asyncio.wait((work, stopping), return_when=asyncio.FIRST_COMPLETED)
+    if work.done():
+        work.result()
+        return True
+    work.cancel()
+    await asyncio.gather(work, return_exceptions=True)
+    return False
+
+
+def _stop_requested_by_signal() -> asyncio.Event:
+    loop = asyncio.get_running_loop()
+    stop_requested = asyncio.Event()
+
+    def on_signal(number: signal.Signals) -> None:
+        logger.info("stopping", extra=fields(signal=number.name))
+        stop_requested.set()
+        # A second signal ends the process at once.
+        loop.remove_signal_handler(number)
+
+    hang_up = [signal.SIGHUP] if _has_terminal() else []
+    for number in (signal.SIGTERM, signal.SIGINT, *hang_up):
+        loop.add_signal_handler(number, on_signal, number)
+    return stop_requested

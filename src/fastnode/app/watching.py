@@ -1,0 +1,83 @@
+"""The watch over validators of a node: statistics, offenses, and another node's admin port, as the settings ask.
+
+watching = Watching(settings, is_ready=...)
+watching.open(directory, chain, configuration)      # once the chain is known
+watching.on_view(view)                              # from the thread that ingests
+watching.close()                                    # before the chain's databases are closed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from fastnode.api.slashing import Slashing
+from fastnode.app.effects import connect_offenses
+from fastnode.archiver.queries import ChainInfo
+from fastnode.config.configuration import NodeConfiguration
+from fastnode.config.settings import Settings
+from fastnode.outgoing.admin_questions import AdminQuestions
+from fastnode.sentinel.offense_store import OFFENSES_DIRECTORY, OffenseStore
+from fastnode.sentinel.offenses import RoundSize
+from fastnode.sentinel.sentinel import CommitteeOf, ProposerOf, Sentinel
+from fastnode.sentinel.watch import OffenseThread, OffenseWatch
+from fastnode.view import View
+
+__all__ = ["Watching"]
+
+
+class Watching:
+    """SettingError for a URL that is none."""
+
+    def __init__(self, settings: Settings, *, is_ready: Callable[[], bool]) -> None:
+        self._settings = settings
+        self._is_ready = is_ready
+        self._size = RoundSize(settings.slashing_round_size_in_epochs, settings.slashing_offset_in_rounds)
+        self._store: OffenseStore | None = None
+        self._watch: OffenseWatch | None = None
+        self._thread: OffenseThread | None = None
+        #: None: nobody wants statistics.
+        self.sentinel: Sentinel | None = None
+        if settings.sentinel_enabled:
+            self.sentinel = Sentinel(
+                history_epochs=settings.sentinel_history_length_in_epochs,
+                proven_epochs=settings.sentinel_historic_proven_performance_length_in_epochs,
+                is_ready=is_ready,
+            )
+        url, key = settings.upstream_admin_url, settings.upstream_admin_api_key
+        self._other = None if url is None else AdminQuestions(url, key)
+
+    def open(self, directory: Path, chain: ChainInfo, configuration: NodeConfiguration) -> None:
+        """DataDirectoryError when the offenses that are kept cannot be read."""
+        if self._other is not None:
+            self._other.start()
+        if self.sentinel is None:
+            return
+        self._store = OffenseStore.open(directory / OFFENSES_DIRECTORY, chain.genesis_block_hash)
+        self._watch = OffenseWatch(self.sentinel, configuration, self._size, self._store)
+        self._thread = OffenseThread(self._watch, self._is_ready)
+        self._thread.start()
+        connect_offenses(configuration)
+
+    def learn_from(self, committee_of: CommitteeOf, proposer_of: ProposerOf) -> None:
+        """Somebody asks L1 who is drawn.  Before :meth:`open`."""
+        if self.sentinel is not None:
+            self.sentinel.learn_from(committee_of, proposer_of)
+
+    @property
+    def slashing(self) -> Slashing:
+        """What the methods about offenses need."""
+        return Slashing(self._watch, self._other, self._size)
+
+    def on_view(self, view: View) -> None:
+        if self._thread is not None:
+            self._thread.on_view(view.chain)
+
+    def close(self) -> None:
+        """May be called more than once."""
+        if self._other is not None:
+            self._other.close()
+        if self._thread is not None:
+            self._thread.close()
+        if self._store is not None:
+            self._store.close()

@@ -1,0 +1,117 @@
+"""The rooms of the package, and what each may import: the table behind the test of imports and docs/architecture.md.
+
+A room is a folder or a module right below ``fastnode``.  The rooms are listed from the ground up, and a room imports
+only rooms listed before it; ``imports`` narrows that where a room must not know more.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final, NamedTuple
+
+__all__ = ["BEGIN", "END", "ROOMS", "Room", "allowed_imports", "render", "render_page"]
+
+BEGIN: Final = "<!-- rooms: made by scripts/make-docs -->"
+END: Final = "<!-- end of rooms -->"
+
+
+class Room(NamedTuple):
+    name: str
+    purpose: str
+    #: All that it may import; None: every room listed before it.
+    imports: frozenset[str] | None = None
+    is_module: bool = False
+
+    @property
+    def title(self) -> str:
+        return f"{self.name}.py" if self.is_module else f"{self.name}/"
+
+
+def _only(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+#: What knows nothing of the node.
+_GROUND: Final = _only("errors log kernels")
+
+ROOMS: Final = (
+    Room("errors", "the one tree of errors", _only(""), is_module=True),
+    Room("log", "the log: text for people, JSON for machines", _only(""), is_module=True),
+    Room("_ext", "Cython and C: bytes in, bytes out; no asyncio, no settings, no logging", _only("errors")),
+    Room("_twins", "the same modules in plain Python", _only("errors")),
+    Room("kernels", "the one door to the extensions", _only("errors _ext _twins"), is_module=True),
+    Room("values", "values from outside: how one is read, and why it is refused", _GROUND),
+    Room("protocol", "the network's types and rules: hashes, binary forms, JSON; no database, no network", _GROUND),
+    Room("storage", "LevelDB on disk: databases, the data directory with its lock, replacing one set by another"),
+    Room("config", "the settings table, its layers, its page; what an operator changes while the node runs"),
+    Room("archiver", "the chain: verification, ingestion, undo, queries, check"),
+    Room("world_state", "the five trees: apply, undo, prune, witnesses"),
+    Room("log_index", "indexes of logs and contracts, beside the chain in its database"),
+    Room("view", "what one request sees: the chain and the state at one tip", is_module=True),
+    Room("chain_data", "the databases of a data directory, opened and closed together", is_module=True),
+    Room("outgoing", "requests to other machines: clients, their health, the thread that runs them"),
+    Room(
+        "sources", "where blocks come from: chain files, other nodes, what L1 says; the loop that follows a live chain"
+    ),
+    Room("fees", "what gas costs: from the chain, another node or L1"),
+    Room(
+        "proofs",
+        "what can be said of a transaction's proof: valid, invalid, unknown",
+        _GROUND | _only("protocol values"),
+    ),
+    Room("mempool", "transactions that are not in a block yet: checked, kept, handed on"),
+    Room("public_execution", "the public part of transactions: phases, contracts, side effects, simulations"),
+    Room("sentinel", "what validators did, and the offenses that follow from it"),
+    Room("data_check", "the check of all databases of a data directory", is_module=True),
+    Room("snapshots", "copies of the databases: made while the node runs, uploaded, verified, restored"),
+    Room("keystore", "validator keys: key files, mnemonics, remote signers"),
+    Room("ha", "the PostgreSQL database in which redundant nodes agree on who signs"),
+    Room("http", "HTTP/1.1: connections, codings, limits, probes; knows no JSON-RPC", _GROUND | _only("values")),
+    Room(
+        "jsonrpc",
+        "the engine, the method table, waiting for a block, rate limits; knows no chain",
+        _GROUND | _only("values http view"),
+    ),
+    Room("api", "the methods: handlers by subject, parameter types, records, schemas"),
+    Room("serving", "the servers of both ports: fast path, guards"),
+    Room("metrics", "metrics as monitoring systems read them, on their own port"),
+    Room("status_page", "the page of the admin port: how the node is, and an explorer; its files are in `assets/`"),
+    Room("app", "the node put together: its parts in order, ingestion, method tables, the process"),
+    Room("cli", "the `fastnode` command; imports nothing heavy until a command runs"),
+    Room("development", "what people who work on fastnode use; a node imports nothing from here"),
+)
+
+
+def allowed_imports(room: Room) -> frozenset[str]:
+    """The names of the rooms that ``room`` may import besides itself."""
+    if room.imports is not None:
+        return room.imports
+    return frozenset(other.name for other in ROOMS[: ROOMS.index(room)])
+
+
+def render() -> str:
+    """The table for docs/architecture.md."""
+    lines = ["| room | what it is | imports |", "|---|---|---|"]
+    for room in ROOMS:
+        if room.imports is None:
+            imports = "the rooms above"
+        else:
+            names = [other.name for other in ROOMS if other.name in room.imports]
+            imports = ", ".join(f"`{name}`" for name in names) or "nothing"
+        lines.append(f"| `{room.title}` | {room.purpose} | {imports} |")
+    return "\n".join(lines)
+
+
+def render_page(page: str) -> str:
+    """``page`` with the table between the marks made anew; ValueError if it has no marks."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError("the page lacks the marks of the table of rooms")
+    return f"{before}{BEGIN}\n{render()}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    file = Path(sys.argv[1])
+    file.write_text(render_page(file.read_text(encoding="utf-8")), encoding="utf-8")

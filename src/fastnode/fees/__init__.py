@@ -1,0 +1,1 @@
+"""What gas costs: from the chain, from another node, from L1."""

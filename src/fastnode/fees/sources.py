@@ -1,0 +1,120 @@
+"""Where the node learns what gas costs: pluggable, as only some nodes see L1.
+
+====================  ==========================================================================
+:class:`ChainFees`    what the chain's source last said, else the price of the newest block
+:class:`ModelFees`    the fee model over facts read from L1 (:mod:`fastnode.protocol.fees`)
+:class:`LatestFees`   what somebody else sets from time to time, such as an upstream's answer
+====================  ==========================================================================
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+import orjson
+
+from fastnode.errors import DecodeError
+from fastnode.protocol.fees import (
+    PREDICTED_SLOTS,
+    FeeFacts,
+    ManaUsage,
+    minimum_fees,
+    predicted_minimum_fees,
+)
+from fastnode.protocol.header import GasFees
+
+__all__ = ["NO_FEES", "ChainFees", "FeeSource", "LatestFees", "ModelFees"]
+
+NO_FEES: Final = GasFees(0, 0)
+
+
+class FeeSource(Protocol):
+    """Answers at once, from what is known; ``view`` is the caller's view of the chain."""
+
+    def current(self, view: Any) -> GasFees:
+        """What a block proposed now would charge at least."""
+
+    def predicted(self, view: Any, usage: ManaUsage) -> Sequence[GasFees]:
+        """What the blocks of the next slots would charge at least."""
+
+
+class ChainFees:
+    """For a chain nobody follows live: the record of its chain file, else the newest block's own price.
+
+    Nothing is known about L1, so every prediction is the current price.
+    """
+
+    def current(self, view: Any) -> GasFees:
+        recorded = view.chain.chain.min_fees
+        if recorded is not None:
+            return GasFees.from_json(recorded, "minFees")
+        header = view.chain.header_json(view.chain.tip_number)
+        if header is None:
+            return NO_FEES
+        return GasFees.from_json(_gas_fees_of(header), "gasFees")
+
+    def predicted(self, view: Any, usage: ManaUsage) -> Sequence[GasFees]:
+        return [self.current(view)] * PREDICTED_SLOTS
+
+
+def _gas_fees_of(header_json: bytes) -> Any:
+    try:
+        return orjson.loads(header_json)["globalVariables"]["gasFees"]
+    except KeyError as error:
+        raise DecodeError(f"header: {error} is missing") from None
+
+
+class LatestFees:
+    """Holds the last answer of a source that is asked in the background; nothing before the first one."""
+
+    def __init__(self) -> None:
+        self._current = NO_FEES
+        self._predicted: dict[ManaUsage, Sequence[GasFees]] = {}
+
+    def update(self, current: GasFees, predicted: dict[ManaUsage, Sequence[GasFees]] | None = None) -> None:
+        self._current = current
+        self._predicted = predicted or {}
+
+    def current(self, _view: Any) -> GasFees:
+        return self._current
+
+    def predicted(self, _view: Any, usage: ManaUsage) -> Sequence[GasFees]:
+        return self._predicted.get(usage) or [self._current] * PREDICTED_SLOTS
+
+
+class ModelFees:
+    """Computes prices from :class:`FeeFacts`; ``facts`` gives the newest ones, None before the first."""
+
+    def __init__(
+        self,
+        facts: Callable[[], FeeFacts | None],
+        *,
+        genesis_time: int,
+        slot_duration: int,
+        l1_slot_duration: int,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._facts = facts
+        self._genesis_time = genesis_time
+        self._slot_duration = slot_duration
+        self._l1_slot_duration = l1_slot_duration
+        self._now = now
+
+    def current(self, _view: Any) -> GasFees:
+        facts = self._facts()
+        if facts is None:
+            return NO_FEES
+        slot = max(facts.parent_slot + 1, self._slot(self._now() + self._l1_slot_duration))
+        return minimum_fees(facts.l1_fees(slot), facts.parent, facts.pricing)
+
+    def predicted(self, _view: Any, usage: ManaUsage) -> Sequence[GasFees]:
+        facts = self._facts()
+        if facts is None:
+            return [NO_FEES] * PREDICTED_SLOTS
+        first = max(facts.parent_slot + 1, self._slot(self._now()))
+        return predicted_minimum_fees(lambda ahead: facts.l1_fees(first + ahead), facts.parent, facts.pricing, usage)
+
+    def _slot(self, timestamp: float) -> int:
+        return max(0, int(timestamp) - self._genesis_time) // self._slot_duration

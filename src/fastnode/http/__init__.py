@@ -1,0 +1,1 @@
+"""HTTP/1.1: connections, messages, codings, limits, probes.  Knows no JSON-RPC."""

@@ -1,0 +1,498 @@
+"""One HTTP connection: bytes in, requests to the application, answers out in order.
+
+    data_received -> RequestReader -> arrived requests -> application -> slots -> one write
+
+* Answers leave in request order.  An answer that is not ready holds back those behind it in a queue
+  of slots; with no such answer there is no queue, no task and no copy.
+* Everything that one read brings is answered with one write (pipelined requests are corked).
+* Back-pressure: while the client does not take its answers, nothing more is read or answered.
+* Whoever is refused gets the reason and then a lingering close: the rest of what it sends is read
+  and dropped for a moment, because closing at once would destroy the answer on its way.
+
+:class:`HttpConnection` is the strict path.  A faster ``data_received`` can stand in front of it and
+pass on what it does not know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import socket
+import struct
+import termios
+from collections import deque
+from collections.abc import Coroutine
+from http import HTTPStatus
+from typing import Any, Final, Protocol, cast
+
+from fastnode.http.guard import RequestGuard
+from fastnode.http.limits import Limits
+from fastnode.http.messages import CONTINUE, Refusal, Request, Response, ResponseWriter
+from fastnode.http.meters import Traffic
+from fastnode.http.peers import network_of
+from fastnode.http.reader import ReadState, RequestReader
+
+__all__ = ["Application", "ConnectionOwner", "HttpConnection"]
+
+logger = logging.getLogger("fastnode.rpc")
+
+#: A client that takes its answers more slowly than this in the time to write is cut off.
+PROGRESS_BYTES_MIN: Final = 64 * 1024
+#: How long a client may go on sending after its last answer before it is cut off, and how much.
+LINGER_S: Final = 2.0
+LINGER_BYTES_MAX: Final = 4 * 1024 * 1024
+#: Connections are kept a little longer than announced, so that a client that reuses one at the last
+#: moment never meets a closing socket.
+IDLE_SLACK_S: Final = 2.0
+#: Collected answers above this size are written before the next one is made.
+CORKED_BYTES_MAX: Final = 128 * 1024
+
+#: What the system answers to TIOCOUTQ and FIONREAD: a C int.
+_QUEUE_LENGTH: Final = struct.Struct("i")
+_NEVER: Final = float("inf")
+#: Stands for the writing where else stands what is read.
+_WRITING: Final = (ReadState.ENDED, -1)
+
+
+class Application(Protocol):
+    """What stands behind a connection."""
+
+    @property
+    def guard(self) -> RequestGuard | None:
+        """Who is admitted at all; None: everybody."""
+
+    def on_request(
+        self, method: bytes, target: bytes, headers: dict[bytes, bytes], body: bytes
+    ) -> Response | Coroutine[Any, Any, Response]:
+        """The answer to a complete request, at once or later.  Must not raise."""
+
+    def on_refusal(self, status: HTTPStatus, reason: str) -> Response:
+        """The answer to a request that is not read to its end."""
+
+
+class ConnectionOwner(Protocol):
+    """What a connection needs of its server."""
+
+    @property
+    def limits(self) -> Limits: ...
+
+    @property
+    def application(self) -> Application: ...
+
+    @property
+    def writer(self) -> ResponseWriter: ...
+
+    @property
+    def traffic(self) -> Traffic: ...
+
+    def admit(self, connection: HttpConnection) -> str | None:
+        """Count a new connection; the reason, and not counted, if there are too many."""
+
+    def forget(self, connection: HttpConnection) -> None:
+        """A connection has gone, whether it was admitted or not."""
+
+    def note_unread(self, connection: HttpConnection) -> None:
+        """A connection holds more than the high-water mark.  May cut off this one or others."""
+
+    def note_read(self, connection: HttpConnection) -> None:
+        """The client has caught up."""
+
+    def keep_task(self, task: asyncio.Task[Any]) -> None:
+        """Hold a reference to a running task until it is done, even if its connection goes."""
+
+
+class _Slot:
+    """The place of one answer in the order of a connection."""
+
+    __slots__ = ("request", "response")
+
+    def __init__(self, request: Request | None, response: Response | None) -> None:
+        self.request = request  # None: the answer to a refusal
+        self.response = response  # None: not ready
+
+    @property
+    def body_bytes(self) -> int:
+        return 0 if self.response is None or self.response.body is None else len(self.response.body)
+
+
+class HttpConnection(asyncio.Protocol):
+    """The strict path.  Lives from ``connection_made`` to ``connection_lost``.
+
+    The owner calls :meth:`on_deadline` when ``deadline`` has passed.
+    """
+
+    __slots__ = (
+        "_corked",
+        "_corked_bytes",
+        "_drained_bytes",
+        "_has_ended",
+        "_held_bytes",
+        "_is_closing",
+        "_is_draining",
+        "_is_lingering",
+        "_is_write_paused",
+        "_limits",
+        "_loop",
+        "_owner",
+        "_reader",
+        "_slots",
+        "_timed",
+        "_traffic",
+        "_transport",
+        "_unfinished",
+        "_unsent_bytes",
+        "_write_deadline",
+        "deadline",
+        "network",
+    )
+
+    def __init__(self, owner: ConnectionOwner, loop: asyncio.AbstractEventLoop) -> None:
+        self._owner = owner
+        self._loop = loop
+        self._limits = owner.limits
+        self._traffic = owner.traffic
+        self._reader = RequestReader(owner.limits, owner.application.guard)
+        #: What ``deadline`` was set for, so that trickling bytes does not extend it.
+        self._timed: tuple[ReadState, int] | None = None
+        self._transport: asyncio.Transport | None = None
+        # answers
+        self._slots: deque[_Slot] = deque()  # from the first answer that is not ready on
+        self._unfinished = 0  # slots without an answer
+        self._held_bytes = 0  # of the answers in slots
+        self._corked: list[bytes] = []
+        self._corked_bytes = 0
+        # state
+        self._is_write_paused = False
+        self._is_draining = False  # the server stops: finish, then close
+        self._is_lingering = False  # the last answer is out: drop what comes
+        self._is_closing = False  # what is written is still being sent, nothing else happens
+        self._has_ended = False  # the client sends no more
+        self._drained_bytes = 0
+        # time
+        self._unsent_bytes = 0  # when the writing was looked at last
+        self._write_deadline = _NEVER  # when it will be looked at next
+        #: Loop time at which :meth:`on_deadline` is due.
+        self.deadline = _NEVER
+        #: What the client's address counts as; None if it has none.
+        self.network: bytes | None = None
+
+    # ---- transport -------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports have the methods of asyncio.Transport and do not inherit from it.
+        transport = cast(asyncio.Transport, transport)
+        self._transport = transport
+        transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes_max)
+        self.network = network_of(transport.get_extra_info("peername"))
+        refusal = self._owner.admit(self)
+        if refusal is not None:
+            self._transport = None
+            response = self._refuse(Refusal(HTTPStatus.SERVICE_UNAVAILABLE, refusal))
+            transport.writelines(self._owner.writer.render(response, keep_alive=False, omit_body=False))
+            transport.close()
+            return
+        connection_socket = transport.get_extra_info("socket")
+        if connection_socket is not None and connection_socket.family in (socket.AF_INET, socket.AF_INET6):
+            connection_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._set_deadline()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._owner.forget(self)
+        self._transport = None
+        self._reader.arrived.clear()
+        self._slots.clear()
+        self._held_bytes = 0
+        self._corked.clear()
+
+    def data_received(self, data: bytes) -> None:
+        self._traffic.received_bytes += len(data)
+        if self._is_lingering:
+            self._drained_bytes += len(data)
+            if self._drained_bytes > LINGER_BYTES_MAX:
+                self._abort()
+            return
+        self._reader.feed(data)
+        self._pump()
+
+    def eof_received(self) -> bool:
+        """The client sends no more; True keeps the connection for the answers it still waits for."""
+        self._has_ended = True
+        if self._is_lingering or not self._is_busy():
+            return False
+        self._pump()
+        return True
+
+    def pause_writing(self) -> None:
+        self._is_write_paused = True
+        self._owner.note_unread(self)
+
+    def resume_writing(self) -> None:
+        self._is_write_paused = False
+        self._owner.note_read(self)
+        self._pump()
+
+    @property
+    def unread_bytes(self) -> int:
+        """Bytes of answers that this connection holds; what the system has taken over does not count."""
+        waiting = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        return waiting + self._held_bytes
+
+    # ---- requests to answers ---------------------------------------------------------------
+
+    def _pump(self) -> None:
+        """Answer what can be answered, write it, and decide what the connection waits for."""
+        if self._transport is None or self._is_lingering or self._is_closing:
+            return
+        arrived = self._reader.arrived
+        while arrived and self._may_go_on():
+            self._take(arrived.popleft())
+            if self._corked_bytes > CORKED_BYTES_MAX:
+                self._uncork()
+        if self._reader.awaits_continue and not self._slots and not arrived:
+            self._corked.append(CONTINUE)
+            self._reader.awaits_continue = False
+        self._uncork()
+        self._settle()
+
+    def _may_go_on(self) -> bool:
+        """Whether the next request may be answered: neither unsent nor held back answers are too many."""
+        limits = self._limits
+        return (
+            not self._is_write_paused
+            and self._unfinished < limits.pipelined_calls_max
+            and self._held_bytes <= limits.write_buffer_bytes_max
+        )
+
+    def _take(self, item: Request | Refusal) -> None:
+        if isinstance(item, Refusal):
+            self._place(_Slot(None, self._refuse(item)))
+            return
+        application = self._owner.application
+        self._enter(item, application.on_request(item.method, item.target, item.headers, item.body))
+
+    def _refuse(self, refusal: Refusal) -> Response:
+        return self._owner.application.on_refusal(refusal.status, refusal.reason)
+
+    def _enter(self, request: Request, answer: Response | Coroutine[Any, Any, Response]) -> None:
+        """Put an answer, or the place of one that is not ready, behind those before it."""
+        if isinstance(answer, Response):
+            self._place(_Slot(request, answer))
+            return
+        slot = _Slot(request, None)
+        self._slots.append(slot)
+        self._unfinished += 1
+        task = self._loop.create_task(answer)
+        self._owner.keep_task(task)
+        task.add_done_callback(lambda done: self._on_answer(slot, done))
+
+    def _place(self, slot: _Slot) -> None:
+        if self._slots:
+            self._slots.append(slot)
+            self._hold(slot)
+        else:
+            self._cork(slot)
+
+    def _hold(self, slot: _Slot) -> None:
+        """Count an answer that has to wait for one before it."""
+        self._held_bytes += slot.body_bytes
+        if self._held_bytes > self._limits.write_buffer_bytes_max:
+            self._owner.note_unread(self)
+
+    def _on_answer(self, slot: _Slot, task: asyncio.Task[Response]) -> None:
+        self._unfinished -= 1
+        if task.cancelled() or (error := task.exception()) is not None:
+            if not task.cancelled():
+                logger.error("answering %s failed", slot.request and slot.request.target, exc_info=error)
+            origin = b"" if slot.request is None else slot.request.headers.get(b"origin", b"")
+            reason = "the request could not be answered"
+            slot.response = self._refuse(Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, reason, origin))
+        else:
+            slot.response = task.result()
+        if self._transport is None:
+            return
+        self._hold(slot)
+        while self._slots and self._slots[0].response is not None:
+            first = self._slots.popleft()
+            self._held_bytes -= first.body_bytes
+            self._cork(first)
+        if not self._slots and not self._is_write_paused:
+            self._owner.note_read(self)
+        self._pump()
+
+    def _cork(self, slot: _Slot) -> None:
+        """Collect a finished answer for the next write."""
+        response = slot.response
+        assert response is not None
+        request = slot.request
+        keep_alive = request is not None and request.keep_alive and not self._closes_after_this()
+        omit_body = request is not None and request.method == b"HEAD"
+        chunks = self._owner.writer.render(response, keep_alive=keep_alive, omit_body=omit_body)
+        self._corked += chunks
+        self._corked_bytes += sum(map(len, chunks))
+
+    def _closes_after_this(self) -> bool:
+        """Whether the answer about to be rendered is the last one of a server that stops."""
+        return self._is_draining and not self._slots and not self._reader.arrived and self._is_between_requests()
+
+    def _uncork(self) -> None:
+        if self._corked and self._transport is not None:
+            self._unsent_bytes += self._corked_bytes
+            self._traffic.sent_bytes += self._corked_bytes
+            corked, self._corked, self._corked_bytes = self._corked, [], 0
+            if len(corked) == 1:
+                self._transport.write(corked[0])
+            else:
+                self._transport.writelines(corked)
+
+    # ---- between reads ---------------------------------------------------------------------
+
+    def _is_between_requests(self) -> bool:
+        return self._reader.state in (ReadState.IDLE, ReadState.ENDED)
+
+    def _is_busy(self) -> bool:
+        return bool(self._slots or self._reader.arrived or self._corked)
+
+    def _settle(self) -> None:
+        """After a write: close, linger, or wait for more."""
+        transport = self._transport
+        if transport is None:
+            return
+        if not self._is_busy():
+            if self._reader.state is ReadState.ENDED:
+                self._linger()
+                return
+            if self._has_ended or (self._is_draining and self._is_between_requests()):
+                self._close()
+                return
+        if self._reader.arrived or self._is_write_paused:
+            transport.pause_reading()
+        elif not transport.is_reading():
+            transport.resume_reading()
+        self._set_deadline()
+
+    def _linger(self) -> None:
+        transport = self._transport
+        assert transport is not None
+        if self._has_ended or self._is_draining:
+            self._close()
+            return
+        self._is_lingering = True
+        self._is_write_paused = False
+        if not transport.is_reading():
+            transport.resume_reading()
+        if transport.can_write_eof():
+            transport.write_eof()
+        self._watch_writing()
+        self.deadline = self._loop.time() + LINGER_S
+
+    def _close(self) -> None:
+        """Close when what is written has been sent."""
+        assert self._transport is not None
+        self._is_closing = True
+        self._transport.close()
+        self._watch_writing()
+
+    # ---- time ------------------------------------------------------------------------------
+
+    def _set_deadline(self) -> None:
+        limits = self._limits
+        state = self._reader.state
+        if self._is_write_paused:
+            if self._timed is not _WRITING:
+                self._timed = _WRITING
+                self._watch_writing()
+            return
+        if self._is_busy():
+            self.deadline = _NEVER  # the server's turn
+            self._timed = None
+            return
+        awaited = (state, self._reader.begun_count)
+        if awaited == self._timed:
+            return
+        self._timed = awaited
+        if state is ReadState.IDLE:
+            seconds = limits.idle_time_s + IDLE_SLACK_S
+        elif state is ReadState.HEAD:
+            seconds = limits.head_time_s
+        elif state is ReadState.BODY:
+            seconds = limits.body_time_s
+        else:
+            seconds = 0.0
+        self.deadline = self._loop.time() + seconds
+
+    def on_deadline(self) -> None:
+        """Called by the owner's sweep when ``deadline`` has passed."""
+        transport = self._transport
+        if transport is None:
+            return
+        if self._is_lingering and _count_unsent(transport) == 0:
+            self._abort()  # it has its answer and a moment to go
+        elif self._is_lingering or self._is_closing or self._is_write_paused:
+            self._check_writing()
+        elif self._reader.state is ReadState.IDLE:
+            if _count_unread(transport) == 0:
+                self._close()
+            # Otherwise a request lies in the system already: the loop was held up, not the client.
+        else:
+            what = "headers" if self._reader.state is ReadState.HEAD else "body"
+            self._reader.refuse(HTTPStatus.REQUEST_TIMEOUT, f"the request's {what} took too long")
+            self._pump()
+
+    def _watch_writing(self) -> None:
+        """Begin a period in which the client has to take something."""
+        assert self._transport is not None
+        self._unsent_bytes = _count_unsent(self._transport)
+        self._write_deadline = self.deadline = self._loop.time() + self._limits.write_time_s
+
+    def _check_writing(self) -> None:
+        """Cut off a client that has hardly taken anything since the period began."""
+        assert self._transport is not None
+        if self._loop.time() >= self._write_deadline:
+            taken = self._unsent_bytes - _count_unsent(self._transport)
+            if taken < PROGRESS_BYTES_MIN:
+                self._abort()
+                return
+            self._watch_writing()
+        if self._is_lingering:
+            self.deadline = self._loop.time() + LINGER_S
+
+    def drain(self) -> None:
+        """The server stops: answer what has begun to arrive, then close."""
+        self._is_draining = True
+        if self._transport is None:
+            return
+        if self._is_closing:
+            return
+        if self._is_lingering or (not self._is_busy() and self._is_between_requests()):
+            self._close()
+
+    def abort(self) -> None:
+        """Cut the connection off."""
+        self._abort()
+
+    def _abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+
+def _count_unsent(transport: asyncio.Transport) -> int:
+    """Bytes that the client has not taken: those that wait here and those that wait in the system."""
+    return transport.get_write_buffer_size() + _queued_bytes(transport, termios.TIOCOUTQ)
+
+
+def _count_unread(transport: asyncio.Transport) -> int:
+    """Bytes that have arrived and have not been handed over."""
+    return _queued_bytes(transport, termios.FIONREAD)
+
+
+def _queued_bytes(transport: asyncio.Transport, question: int) -> int:
+    """What the system holds for the connection in one direction."""
+    connection_socket = transport.get_extra_info("socket")
+    if connection_socket is None:
+        return 0
+    try:
+        queued = fcntl.ioctl(connection_socket.fileno(), question, bytes(_QUEUE_LENGTH.size))
+    except OSError:  # the socket has gone, or the system does not say
+        return 0
+    return int(_QUEUE_LENGTH.unpack(queued)[0])

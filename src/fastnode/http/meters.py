@@ -1,0 +1,69 @@
+"""What a server counts as it works: plain numbers, read by whoever reports them.
+
+Everything is written on the event loop; a reader in another thread sees whole numbers, though not all of one moment.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Final
+
+from fastnode.kernels import call_meter
+
+__all__ = ["BATCH_BOUNDS", "DURATION_BOUNDS_NS", "LIMITS_BY_STATUS", "OTHER", "CallMeters", "Traffic"]
+
+#: What calls of unknown methods are counted under.
+OTHER: Final = "other"
+
+_US: Final = 1_000
+_MS: Final = 1_000_000
+_S: Final = 1_000_000_000
+
+#: Upper bounds of the buckets for the time of a call: most take microseconds.
+DURATION_BOUNDS_NS: Final = (
+    *(number * _US for number in (10, 25, 50, 100, 250, 500)),
+    *(number * _MS for number in (1, 2, 5, 10, 25, 50, 100, 250, 500)),
+    *(number * _S for number in (1, 2, 5, 10)),
+)
+#: Upper bounds of the buckets for the calls of a batch.
+BATCH_BOUNDS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+
+#: Which limit an HTTP status means that a request is refused for.
+LIMITS_BY_STATUS: Final = {
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "body_size",
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: "head_size",
+    HTTPStatus.REQUEST_URI_TOO_LONG: "head_size",
+    HTTPStatus.REQUEST_TIMEOUT: "request_time",
+    HTTPStatus.SERVICE_UNAVAILABLE: "connections",
+    HTTPStatus.TOO_MANY_REQUESTS: "rate",
+}
+
+
+class CallMeters:
+    """The calls of one engine: time and errors by method, and the sizes of batches."""
+
+    __slots__ = ("batch_calls", "batch_counts", "calls", "names")
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = tuple(names)
+        self.calls = call_meter.CallMeter(self.names, DURATION_BOUNDS_NS)
+        #: Batches per bucket of BATCH_BOUNDS, the last one above all of them.
+        self.batch_counts = [0] * (len(BATCH_BOUNDS) + 1)
+        #: Calls of all batches together.
+        self.batch_calls = 0
+
+    def add_batch(self, calls: int) -> None:
+        self.batch_counts[bisect_left(BATCH_BOUNDS, calls)] += 1
+        self.batch_calls += calls
+
+
+class Traffic(call_meter.ByteCounts):
+    """Bytes and refusals of one port."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: Requests refused, by the name of the limit that they are above.
+        self.rejected: Counter[str] = Counter()

@@ -1,0 +1,256 @@
+"""The strict path of HTTP: bytes of one connection in, requests out.
+
+llhttp (through httptools) parses.  This class adds what a server must not leave to chance: limits on
+the head and the body while they arrive, and the refusal of everything that another server on the
+way could read differently.  It does no input or output and keeps no time, so that it can be tested
+byte by byte and replaced by a faster reader.
+
+After a :class:`Refusal`, and after a request that closes the connection, nothing more is read:
+one ambiguous stretch of bytes never gets two answers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum
+from http import HTTPStatus
+from typing import Final
+
+import httptools
+
+from fastnode.http.guard import RequestGuard
+from fastnode.http.limits import Limits
+from fastnode.http.messages import Refusal, Request
+
+__all__ = ["ReadState", "RequestReader"]
+
+#: Counted for each header besides its name and value: colon, blank, CR, LF.
+HEADER_OVERHEAD_BYTES: Final = 4
+
+
+class ReadState(Enum):
+    IDLE = "between requests"
+    HEAD = "in a request line or headers"
+    BODY = "in a body"
+    ENDED = "nothing more will be read"
+
+
+class _Refused(Exception):  # noqa: N818 - control flow out of the parser's callbacks
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.reason)
+        self.refusal = refusal
+
+
+class _NotAdmitted(Exception):  # noqa: N818 - likewise
+    """Nothing more of this client is read; the application says no."""
+
+
+class RequestReader:
+    """``feed`` bytes; take :class:`Request` and at most one final :class:`Refusal` from ``arrived``."""
+
+    __slots__ = (
+        "_body",
+        "_body_bytes",
+        "_guard",
+        "_head_bytes",
+        "_headers",
+        "_is_http_1_0",
+        "_keep_alive",
+        "_limits",
+        "_method",
+        "_parser",
+        "_refusal",
+        "_target",
+        "_unfinished_head_bytes",
+        "arrived",
+        "awaits_continue",
+        "begun_count",
+        "state",
+    )
+
+    def __init__(self, limits: Limits, guard: RequestGuard | None = None) -> None:
+        self._limits = limits
+        self._guard = guard
+        self.arrived: deque[Request | Refusal] = deque()
+        self.state = ReadState.IDLE
+        #: Requests whose first byte has come; tells one open head or body from the next.
+        self.begun_count = 0
+        #: The client waits for "100 Continue" before it sends the body.
+        self.awaits_continue = False
+        self._parser = httptools.HttpRequestParser(self)
+        self._refusal: Refusal | None = None
+        self._unfinished_head_bytes = 0
+        self._reset()
+
+    def _reset(self) -> None:
+        self._method = b""
+        self._target = b""
+        self._headers: dict[bytes, bytes] = {}
+        self._head_bytes = 0
+        self._body: list[bytes] = []
+        self._body_bytes = 0
+        self._is_http_1_0 = False
+        self._keep_alive = True
+
+    # ---- feeding ---------------------------------------------------------------------------
+
+    def feed(self, data: bytes) -> None:
+        """Read what has arrived on the socket.  Never raises."""
+        before, begun_before = self.state, self.begun_count
+        pieces: deque[bytes | memoryview] = deque([data])
+        while pieces and self.state is not ReadState.ENDED:
+            piece = pieces.popleft()
+            try:
+                self._parser.feed_data(piece)
+            except httptools.HttpParserUpgrade as upgrade:
+                # The parser stops behind the head.  Read the request again without its wish to upgrade.
+                pieces.append(self._head_without_upgrade())
+                pieces.append(memoryview(piece)[upgrade.args[0] :])
+                self._parser = httptools.HttpRequestParser(self)
+            except httptools.HttpParserCallbackError:
+                self._end_with(self._refusal or Refusal(HTTPStatus.BAD_REQUEST, "malformed request"))
+            except httptools.HttpParserError as error:
+                self._end_with(Refusal(HTTPStatus.BAD_REQUEST, f"malformed request: {error}"))
+        self._check_unfinished_head(len(data), before, begun_before)
+
+    def _head_without_upgrade(self) -> bytes:
+        """The request just read, as it would have been sent by a client that does not ask for another protocol.
+
+        There is none to offer, and then the request counts as it is (RFC 9110, section 7.8).
+        """
+        version = b"1.0" if self._is_http_1_0 else b"1.1"
+        lines = [b"%b %b HTTP/%b\r\n" % (self._method, self._target, version)]
+        lines += [b"%b: %b\r\n" % pair for pair in self._headers.items() if pair[0] != b"upgrade"]
+        return b"".join((*lines, b"\r\n"))
+
+    def refuse(self, status: HTTPStatus, reason: str) -> None:
+        """End the reading from outside, for a time-out."""
+        if self.state is not ReadState.ENDED:
+            self._end_with(Refusal(status, reason))
+
+    def _end_with(self, refusal: Refusal) -> None:
+        # Bytes after a request that closes the connection are not a second request to answer.
+        if self.state is not ReadState.ENDED:
+            # Between requests the headers are those of the one before.
+            origin = b"" if self.state is ReadState.IDLE else self._headers.get(b"origin", b"")
+            self.arrived.append(refusal._replace(origin=origin))
+        self.state = ReadState.ENDED
+        self.awaits_continue = False
+
+    def _check_unfinished_head(self, fed: int, before: ReadState, begun_before: int) -> None:
+        """A header that never ends reaches no callback: count what was fed while one head stayed open.
+
+        ``before`` and ``begun_before`` were the state and the count until then.  A head that shares what was fed with
+        other requests is counted from the next piece on.
+        """
+        begun = self.begun_count - begun_before
+        if self.state is ReadState.HEAD and before is ReadState.HEAD and begun == 0:
+            self._unfinished_head_bytes += fed
+        elif self.state is ReadState.HEAD and before is ReadState.IDLE and begun == 1:
+            self._unfinished_head_bytes = fed
+        else:
+            self._unfinished_head_bytes = 0
+        if self._unfinished_head_bytes > self._limits.head_bytes_max:
+            self._end_with(self._head_too_large())
+
+    def _refuse(self, refusal: Refusal) -> None:
+        """Leave the parser from inside a callback."""
+        self._refusal = refusal
+        raise _Refused(refusal)
+
+    def _head_too_large(self) -> Refusal:
+        return Refusal(
+            HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+            f"the request line and headers exceed the limit of {self._limits.head_bytes_max} bytes",
+        )
+
+    # ---- callbacks of the parser -------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        self._reset()
+        self.begun_count += 1
+        self.state = ReadState.HEAD
+
+    def on_url(self, piece: bytes) -> None:
+        self._target += piece
+        self._count_head(len(piece))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count_head(len(name) + len(value) + HEADER_OVERHEAD_BYTES)
+        if self.state is ReadState.BODY:
+            return  # a trailer of a chunked body: counted, not used
+        name = name.lower()
+        if name in self._headers:
+            if name == b"host":
+                self._refuse(Refusal(HTTPStatus.BAD_REQUEST, "two Host headers"))
+            value = self._headers[name] + b", " + value
+        self._headers[name] = value
+        if len(self._headers) > self._limits.headers_max:
+            reason = f"more than {self._limits.headers_max} headers"
+            self._refuse(Refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, reason))
+
+    def on_headers_complete(self) -> None:
+        self._method = self._parser.get_method()
+        version = self._parser.get_http_version()
+        self._is_http_1_0 = version == "1.0"
+        # CONNECT turns the connection into something that is not HTTP any more.
+        self._keep_alive = self._parser.should_keep_alive() and self._method != b"CONNECT"
+        if self._guard is not None and not self._guard.admits(self._method, self._target, self._headers):
+            self._end_with_unread_body()
+        if version not in ("1.0", "1.1"):
+            self._refuse(Refusal(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, f"HTTP/{version} is not spoken here"))
+        if not self._is_http_1_0 and b"host" not in self._headers:
+            self._refuse(Refusal(HTTPStatus.BAD_REQUEST, "no Host header"))
+        self._check_framing()
+        self.state = ReadState.BODY
+
+    def _end_with_unread_body(self) -> None:
+        """Pass on the head alone, for the application to refuse."""
+        self.arrived.append(Request(self._method, self._target, self._headers, b"", self._is_http_1_0, False))
+        self.state = ReadState.ENDED
+        raise _NotAdmitted
+
+    def _check_framing(self) -> None:
+        """How long the body is.  llhttp has refused conflicting and repeated lengths already."""
+        headers = self._headers
+        coding = headers.get(b"transfer-encoding")
+        if coding is not None:
+            if self._is_http_1_0:
+                self._refuse(Refusal(HTTPStatus.BAD_REQUEST, "Transfer-Encoding in HTTP/1.0"))
+            if coding.lower() != b"chunked":
+                self._refuse(Refusal(HTTPStatus.NOT_IMPLEMENTED, "only the transfer coding chunked is understood"))
+        length = int(headers.get(b"content-length", b"0"))
+        if length > self._limits.body_bytes_max:
+            self._refuse_body()
+        expectation = headers.get(b"expect")
+        if expectation is not None and not self._is_http_1_0:
+            if expectation.lower() != b"100-continue":
+                self._refuse(Refusal(HTTPStatus.EXPECTATION_FAILED, "unknown expectation"))
+            self.awaits_continue = coding is not None or length > 0
+
+    def on_body(self, piece: bytes) -> None:
+        self.awaits_continue = False
+        self._body_bytes += len(piece)
+        if self._body_bytes > self._limits.body_bytes_max:
+            self._refuse_body()
+        self._body.append(piece)
+
+    def on_message_complete(self) -> None:
+        if self._parser.should_upgrade() and self._method != b"CONNECT":
+            return  # its body has not been read; see feed
+        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        self.arrived.append(
+            Request(self._method, self._target, self._headers, body, self._is_http_1_0, self._keep_alive)
+        )
+        self.awaits_continue = False
+        self.state = ReadState.IDLE if self._keep_alive else ReadState.ENDED
+        self._body = []  # an idle connection holds on to nothing
+
+    def _count_head(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > self._limits.head_bytes_max:
+            self._refuse(self._head_too_large())
+
+    def _refuse_body(self) -> None:
+        reason = f"the request body exceeds the limit of {self._limits.body_bytes_max} bytes"
+        self._refuse(Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason))

@@ -1,0 +1,271 @@
+"""The method table: one declaration per method drives dispatch, validation and documentation.
+
+A :class:`Method` names its parameters and result once per method set.  A :class:`MethodTable`
+binds the methods to one choice of sets:
+
+    release, development   the method exists if that set declares it, with that set's signature
+    both                   it exists if either does.  The development signature is used where both
+                           declare one: it only ever adds optional parameters and more ways to
+                           name a block
+
+What a handler answers may depend on the choice: it reads ``call.method_set``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias, TypedDict
+
+from fastnode.errors import InvalidParams, ResponseTooLarge, ServerError
+from fastnode.jsonrpc.parameters import ParameterType, Widened
+from fastnode.jsonrpc.provider_limits import Client
+from fastnode.values.refusal import Reject
+from fastnode.view import View
+
+__all__ = [
+    "METHOD_SETS",
+    "BoundMethod",
+    "Call",
+    "DirectHandler",
+    "Handler",
+    "Method",
+    "MethodSet",
+    "MethodTable",
+    "Parameter",
+    "Signature",
+    "Usual",
+    "common",
+]
+
+MethodSet: TypeAlias = Literal["both", "release", "development"]
+METHOD_SETS: Final[tuple[MethodSet, ...]] = ("both", "release", "development")
+
+
+class Call:
+    """What the calls of one HTTP request share: the view they read and the bytes they may still answer."""
+
+    __slots__ = ("_view", "bytes_left", "client", "method_set", "response_bytes_max", "wait_until")
+
+    def __init__(
+        self, view: View | None, method_set: MethodSet, response_bytes_max: int, client: Client | None = None
+    ) -> None:
+        self._view = view
+        #: Who is charged for the calls; None: nobody.
+        self.client = client
+        self.method_set: MethodSet = method_set
+        self.response_bytes_max = response_bytes_max
+        self.bytes_left = response_bytes_max
+        #: Until when calls of this request may wait for a block, on the loop's clock; None before the first one does.
+        self.wait_until: float | None = None
+
+    def renew(self, view: View | None) -> None:
+        """Go on with a newer view."""
+        self._view = view
+
+    @property
+    def has_view(self) -> bool:
+        return self._view is not None
+
+    @property
+    def view(self) -> View:
+        if self._view is None:
+            raise ServerError("The node has not loaded its chain yet")
+        return self._view
+
+    def require_bytes(self, count: int) -> None:
+        """Refuse the call if ``count`` more bytes would exceed the limit of this response.
+
+        Handlers that collect many records ask as they go, so that an answer that cannot be sent is
+        never built.
+        """
+        if count > self.bytes_left:
+            raise ResponseTooLarge(self.response_bytes_max)
+
+
+#: ``handler(call, *arguments)``: the result as JSON, or None for nothing found.
+Handler: TypeAlias = Callable[..., bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    name: str
+    type: ParameterType
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Parameters by position, and the type of the result as the documentation names it."""
+
+    result: str
+    parameters: tuple[Parameter, ...] = ()
+    #: True if the answer may have no ``result`` key: nothing found.
+    may_be_absent: bool = False
+
+
+#: ``handler(view, *values)``: what the method's handler says to the same parameters; may raise for what that refuses.
+DirectHandler: TypeAlias = Callable[..., bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """Parameters in the form that clients write them, and who answers them.
+
+    ``shape`` has a letter for each parameter (_ext/usual_params.pyi): no others may be given; an empty shape is for
+    calls without parameters.  A block arrives as its number.  Handlers are given by method set where they differ.
+    """
+
+    shape: bytes
+    handler: DirectHandler | Mapping[MethodSet, DirectHandler]
+    #: Of an array among the parameters.
+    items_max: int = 0
+
+    def handler_for(self, method_set: MethodSet) -> DirectHandler:
+        return self.handler[method_set] if isinstance(self.handler, Mapping) else self.handler
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """One JSON-RPC method.  ``name`` carries its namespace, such as ``node_getBlock``."""
+
+    name: str
+    summary: str
+    handler: Handler
+    release: Signature | None = None
+    development: Signature | None = None
+    #: True, or a function of the arguments that says so: too long for the event loop.
+    in_thread: bool | Callable[[Sequence[Any]], bool] = False
+    #: Threads of its own, for what may keep them busy for long; else those of the server.
+    threads: Executor | None = None
+    #: True if the answers follow from the view alone: they are kept until the next one.
+    is_kept: bool = False
+    #: How the fast path calls the method when its parameters have the usual form.
+    usual: Usual | None = None
+
+    def signature(self, method_set: MethodSet) -> Signature | None:
+        """The signature that holds in a set, or None if the method is not in it."""
+        if method_set == "release":
+            return self.release
+        if method_set == "development":
+            return self.development
+        chosen = self.development or self.release
+        return None if chosen is None else _accept_every_block_form(chosen)
+
+
+class BothSignatures(TypedDict):
+    """Keyword arguments of :class:`Method`."""
+
+    release: Signature
+    development: Signature
+
+
+def common(result: str, *parameters: Parameter, may_be_absent: bool = False) -> BothSignatures:
+    """Both signatures of a method that the sets declare alike, but for how a block is named."""
+    release = Signature(result, parameters, may_be_absent)
+    return {"release": release, "development": _accept_every_block_form(release)}
+
+
+def _accept_every_block_form(signature: Signature) -> Signature:
+    parameters = tuple(
+        Parameter(parameter.name, parameter.type.wider, parameter.optional)
+        if isinstance(parameter.type, Widened)
+        else parameter
+        for parameter in signature.parameters
+    )
+    return Signature(signature.result, parameters, signature.may_be_absent)
+
+
+class BoundMethod:
+    """A method as one server serves it."""
+
+    __slots__ = (
+        "_in_thread", "_required_count", "handler", "is_kept", "name", "parameters", "signature", "summary", "threads",
+        "usual",
+    )  # fmt: skip
+
+    def __init__(self, method: Method, signature: Signature) -> None:
+        self.name = method.name
+        self.summary = method.summary
+        self.handler = method.handler
+        self.signature = signature
+        self.parameters = signature.parameters
+        self._in_thread = method.in_thread
+        self.threads = method.threads
+        self.is_kept = method.is_kept
+        self.usual = method.usual
+        required = [index for index, parameter in enumerate(self.parameters, 1) if not parameter.optional]
+        self._required_count = max(required, default=0)
+
+    def wants_thread(self, arguments: Sequence[Any]) -> bool:
+        decide = self._in_thread
+        return decide if isinstance(decide, bool) else decide(arguments)
+
+    def decode(self, values: list[Any]) -> list[Any]:
+        """The handler's arguments from the positional parameters of a request.
+
+        ``null`` stands for an optional parameter that is not given.  Raises
+        :class:`~fastnode.errors.InvalidParams`, which names the parameter or the limit.
+        """
+        given = len(values)
+        if given > len(self.parameters):
+            given = self._count_without_trailing_nulls(values)
+        if given < self._required_count:
+            raise InvalidParams(f"Invalid params: {self._label(given)} is required")
+        arguments: list[Any] = []
+        for index, parameter in enumerate(self.parameters):
+            value = values[index] if index < given else None
+            if value is None and parameter.optional:
+                arguments.append(None)
+                continue
+            try:
+                arguments.append(parameter.type.decode(value))
+            except Reject as error:
+                label = self._label(index, error.path)
+                raise InvalidParams(f"Invalid params: {label} {error.reason}") from None
+        return arguments
+
+    def _label(self, index: int, path: str = "") -> str:
+        return f"{self.parameters[index].name}{path} (parameter {index + 1})"
+
+    def _count_without_trailing_nulls(self, values: list[Any]) -> int:
+        """Clients write an optional parameter they do not use as null, also one of a newer release."""
+        given = len(values)
+        while given > len(self.parameters) and values[given - 1] is None:
+            given -= 1
+        if given > len(self.parameters):
+            raise InvalidParams(f"Invalid params: {self.name} takes {self._allowed_count()}, got {given}")
+        return given
+
+    def _allowed_count(self) -> str:
+        count = len(self.parameters)
+        if count == 0:
+            return "no parameters"
+        return f"at most {count} parameter{'' if count == 1 else 's'}"
+
+
+class MethodTable:
+    """The methods that one server serves, by name."""
+
+    __slots__ = ("_methods", "method_set")
+
+    def __init__(self, methods: Iterable[Method], method_set: MethodSet = "both") -> None:
+        self.method_set: MethodSet = method_set
+        self._methods: dict[str, BoundMethod] = {}
+        for method in methods:
+            signature = method.signature(method_set)
+            if signature is None:
+                continue
+            if method.name in self._methods:
+                raise ValueError(f"{method.name} is declared twice")
+            self._methods[method.name] = BoundMethod(method, signature)
+
+    def get(self, name: str) -> BoundMethod | None:
+        return self._methods.get(name)
+
+    def __iter__(self) -> Iterator[BoundMethod]:
+        return iter(self._methods.values())
+
+    def __len__(self) -> int:
+        return len(self._methods)

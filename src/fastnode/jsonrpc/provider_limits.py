@@ -1,0 +1,269 @@
+"""Who asks, and what it may still ask: API keys, budgets by key and by address, lists of methods, origins.
+
+A client is a key, or without one an address.  Each has a token bucket; a call takes its method's cost from it, the
+calls of a batch one by one.  A call that finds too little is answered with an error that says when to come back, and
+the others of its batch are answered as always.  A request of which nothing could be answered is refused with HTTP 429.
+
+    request -> headers, peer -> client -> price of the method -> bucket -> answered, or -32005 and when to come back
+
+The rules never change; a new file makes a new :class:`ProviderLimits`, whose buckets are full.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import math
+import random
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from ipaddress import IPv6Address, ip_address
+from typing import Final
+
+from fastnode.errors import MethodNotFound, RateLimited, RpcError
+from fastnode.jsonrpc.provider_rules import KeyRule, ProviderRules, Rate
+
+__all__ = ["ADDRESSES", "Bucket", "Client", "ProviderLimits", "Usage", "refusal_delay"]
+
+#: A refused request is held back at least this long: whoever does not heed Retry-After is slowed, and costs others
+#: nothing.
+REFUSAL_DELAY_S: Final = 0.1
+#: A longer body is not read for a client whose bucket is empty.
+UNREAD_BYTES_MIN: Final = 1024
+
+#: Stands for all clients without a key; no key has such a name.
+ADDRESSES: Final = "(address)"
+
+_BEARER: Final = re.compile(rb"bearer +(.*)", re.IGNORECASE | re.DOTALL)
+#: A subscriber to IPv6 has at least this prefix.
+_IPV6_HOST_BITS: Final = 64
+
+
+def refusal_delay() -> float:
+    """Seconds to hold a refused request back: each another time, so that many do not come again at once."""
+    return REFUSAL_DELAY_S * random.uniform(1.0, 2.0)
+
+
+class Bucket:
+    """A budget: full at first, refilled with time.  Times in seconds on one clock."""
+
+    __slots__ = ("_at", "burst", "per_second", "tokens")
+
+    def __init__(self, rate: Rate, now: float) -> None:
+        self.per_second = rate.per_second
+        self.burst = rate.burst
+        self.tokens = rate.burst
+        self._at = now
+
+    def take(self, cost: float, now: float) -> float:
+        """0.0 if the cost has been taken; else nothing has, and it is there after this many seconds."""
+        tokens = min(self.burst, self.tokens + (now - self._at) * self.per_second)
+        self._at = now
+        if tokens < cost:
+            self.tokens = tokens
+            return (cost - tokens) / self.per_second
+        self.tokens = tokens - cost
+        return 0.0
+
+
+class Usage:
+    """What was asked for so far by one key, or by all addresses together."""
+
+    __slots__ = ("calls", "cost", "refused")
+
+    def __init__(self) -> None:
+        self.calls = self.refused = 0
+        self.cost = 0.0
+
+
+class Client:
+    """Somebody who asks.  ``name`` is the key's, or the address."""
+
+    __slots__ = ("_bucket", "_clock", "_prices", "_rules", "name", "usage")
+
+    def __init__(
+        self,
+        name: str,
+        rules: ProviderRules,
+        prices: Mapping[str, float],
+        rate: Rate | None,
+        clock: Callable[[], float],
+        usage: Usage,
+    ) -> None:
+        self.name = name
+        self.usage = usage
+        self._rules = rules
+        self._prices = prices
+        self._clock = clock
+        self._bucket = None if rate is None else Bucket(rate, clock())
+
+    def refusal_of(self, method: str | None) -> RpcError | None:
+        """Charge a call; the error if it must not be made.  None stands for what is no call and takes time too."""
+        price = None if method is None else self._prices.get(method)
+        cost = self._rules.default_cost if price is None else price
+        bucket = self._bucket
+        if bucket is not None:
+            wait_s = bucket.take(cost, self._clock())
+            if wait_s:
+                self.usage.refused += 1
+                return _over_budget(method, cost, wait_s)
+        self._count(cost, 1)
+        if price is None and method is not None and method in self._rules.methods:
+            return MethodNotFound(f"Method not available: {method} is not offered to this client")
+        return None
+
+    def may_call(self, method: str) -> bool:
+        """Whether the method is offered to this client, with or without budget."""
+        return method in self._prices
+
+    def prepay(self, method: str) -> float | None:
+        """Charge a call that can be made; what it cost.  Otherwise None, and nothing is charged."""
+        price = self._prices.get(method)
+        if price is None or (self._bucket is not None and self._bucket.take(price, self._clock())):
+            return None
+        self._count(price, 1)
+        return price
+
+    def _count(self, cost: float, calls: int) -> None:
+        self.usage.calls += calls
+        self.usage.cost += cost
+
+    def refund(self, cost: float) -> None:
+        """Take back what was prepaid."""
+        self._count(-cost, -1)
+        if self._bucket is not None:
+            self._bucket.tokens += cost
+
+    def refusal_unread(self, size: int) -> RateLimited | None:
+        """The error for a body of ``size`` bytes that is not worth reading; nothing is charged."""
+        bucket = self._bucket
+        if bucket is None or size < UNREAD_BYTES_MIN:
+            return None
+        cost = min(self._prices.values(), default=self._rules.default_cost)
+        wait_s = bucket.take(0.0, self._clock()) or (cost - bucket.tokens) / bucket.per_second
+        return _over_budget(None, cost, wait_s) if wait_s > 0 else None
+
+
+def _over_budget(method: str | None, cost: float, wait_s: float) -> RateLimited:
+    what = "" if method is None else f": {method} costs {cost:g}"
+    return RateLimited(f"Rate limit exceeded{what}; try again in {_rounded(wait_s):g} s", wait_s)
+
+
+def _rounded(seconds: float) -> float:
+    return math.ceil(seconds * 1000) / 1000
+
+
+class ProviderLimits:
+    """The clients of one port under one set of rules."""
+
+    def __init__(self, rules: ProviderRules, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.rules = rules
+        self._clock = clock
+        #: By key, and without one under :data:`ADDRESSES`.
+        self.usage = {ADDRESSES: Usage()}
+        self._keys = {key.digest: (key.digest, self._client_of_key(key)) for key in rules.keys}
+        #: By falling time since they were seen; an address that is forgotten begins with a full bucket.
+        self._addresses: OrderedDict[str, Client] = OrderedDict()
+        self._by_address = self.usage[ADDRESSES]
+
+    def _client_of_key(self, key: KeyRule) -> Client:
+        usage = self.usage[key.name] = Usage()
+        return Client(key.name, self.rules, key.prices, key.rate, self._clock, usage)
+
+    @property
+    def address_count(self) -> int:
+        """Addresses that are remembered."""
+        return len(self._addresses)
+
+    # ---- who asks ----------------------------------------------------------------------------
+
+    def client_of(self, peer: str, headers: Mapping[bytes, bytes]) -> Client | None:
+        """None for a wrong key, or for none where one is asked for.
+
+        ``peer`` is the address at the other end of the connection; ``headers`` has lower-case names.
+        """
+        presented = _presented_key(headers)
+        if presented:
+            return self._client_with(presented)
+        if self.rules.requires_key:
+            return None
+        return self._client_at(self._address_behind(peer, headers.get(b"x-forwarded-for")))
+
+    def _client_with(self, key: bytes) -> Client | None:
+        """The look-up is by a hash, so how long it takes says nothing about any key."""
+        digest = hashlib.sha256(key).digest()
+        found = self._keys.get(digest)
+        return found[1] if found is not None and hmac.compare_digest(found[0], digest) else None
+
+    def _client_at(self, address: str) -> Client:
+        address = _subscriber(address)
+        clients = self._addresses
+        client = clients.get(address)
+        if client is not None:
+            clients.move_to_end(address)
+            return client
+        client = Client(address, self.rules, self.rules.prices, self.rules.address_rate, self._clock, self._by_address)
+        clients[address] = client
+        if len(clients) > self.rules.addresses_max:
+            clients.popitem(last=False)
+        return client
+
+    def _address_behind(self, peer: str, forwarded: bytes | None) -> str:
+        """The client's address: the last one that no trusted proxy has."""
+        if forwarded is None or not self._is_trusted(peer):
+            return peer
+        address = peer
+        for text in reversed(forwarded.decode("latin-1").split(",")):
+            try:
+                address = str(ip_address(text.strip()))
+            except ValueError:
+                return address
+            if not self._is_trusted(address):
+                return address
+        return address
+
+    def _is_trusted(self, address: str) -> bool:
+        if not self.rules.trusted_proxies:
+            return False
+        try:
+            parsed = ip_address(address)
+        except ValueError:  # a socket of the file system
+            return False
+        if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
+            parsed = parsed.ipv4_mapped
+        return any(parsed in network for network in self.rules.trusted_proxies)
+
+    # ---- browsers ----------------------------------------------------------------------------
+
+    def allowed_origin(self, headers: Mapping[bytes, bytes]) -> str | None:
+        """What Access-Control-Allow-Origin says; None for nothing."""
+        origins = self.rules.origins
+        if origins is None:
+            return "*"
+        origin = headers.get(b"origin", b"").decode("latin-1")
+        return origin if origin in origins else None
+
+
+def _presented_key(headers: Mapping[bytes, bytes]) -> bytes:
+    """``x-api-key`` if it is not empty, else the token of ``Authorization: Bearer``; empty if there is none."""
+    key = headers.get(b"x-api-key", b"").strip()
+    if key:
+        return key
+    bearer = _BEARER.fullmatch(headers.get(b"authorization", b"").strip())
+    return b"" if bearer is None else bearer[1].strip()
+
+
+def _subscriber(address: str) -> str:
+    """The address, or of IPv6 the network of whoever has it."""
+    if ":" not in address:
+        return address
+    try:
+        parsed = IPv6Address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    prefix = int(parsed) >> _IPV6_HOST_BITS << _IPV6_HOST_BITS
+    return f"{IPv6Address(prefix)}/{128 - _IPV6_HOST_BITS}"

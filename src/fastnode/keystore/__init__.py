@@ -1,0 +1,1 @@
+"""Validator keys: key files, mnemonics, remote signers."""

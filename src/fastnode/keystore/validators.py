@@ -1,0 +1,145 @@
+"""The node's validators: loaded from the keystore at the start, reloaded on request.
+
+What a reload takes over and what it does not (service specification, nodeAdmin_reloadKeystore):
+
+    taken over      attester keys, added, removed or replaced; coinbase, fee recipient and publishers of each validator
+    not taken over  the L1 publishers themselves, the prover's keys, the connections to the signing database
+
+Before anything is taken over, remote signers must answer and hold the addresses that name them.
+
+A validator may only name publishers that were there at the start.  One that names none publishes with its
+attester key, a new one too: the specification says so, where release 4.1.2 refuses it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from fastnode.config.configuration import NodeConfiguration
+from fastnode.errors import KeystoreError, ServerError
+from fastnode.keystore.keystore import Keystore, ValidatorKeys, load_keystore
+from fastnode.keystore.remote_signers import PAUSES_S, probe_signers
+from fastnode.log import fields
+
+__all__ = ["Validators"]
+
+logger = logging.getLogger(__name__)
+
+NO_KEYSTORE = (
+    "Cannot reload keystore: node is not using a file-based keystore. "
+    "Set KEY_STORE_DIRECTORY to use file-based keystores."
+)
+NOT_ENABLED = "Cannot reload keystore: validator is not enabled."
+
+
+class Validators:
+    """``path`` None: there is no keystore.  KeystoreError when it cannot be used.
+
+    The keys of a moment are one immutable :class:`Keystore`, replaced as a whole.
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        configuration: NodeConfiguration,
+        *,
+        probe_pauses_s: Sequence[float] = PAUSES_S,
+    ) -> None:
+        self._path = path
+        self._probe_pauses_s = probe_pauses_s
+        self._stop = threading.Event()
+        self._probing: threading.Thread | None = None
+        self._configuration = configuration
+        self._lock = threading.Lock()
+        self.keystore: Keystore | None = None
+        self._publishers: frozenset[str] = frozenset()
+        if path is not None and self._is_enabled:
+            keystore = load_keystore(path)
+            #: Addresses of the L1 publishers of this process.
+            self._publishers = keystore.publishers
+            self._take_over(keystore)
+            logger.info("keystore", extra=fields(path=path, validators=len(keystore.validators)))
+            self._probe_later(keystore)
+
+    def close(self) -> None:
+        """Nobody waits for a remote signer any longer.  May be called more than once."""
+        self._stop.set()
+        if self._probing is not None:
+            self._probing.join()
+
+    def _probe_later(self, keystore: Keystore) -> None:
+        """The node reads the chain without them: at the start a remote signer that is away is worth a line."""
+
+        def probe() -> None:
+            try:
+                probe_signers(keystore.remote_signers, self._stop, pauses_s=self._probe_pauses_s)
+            except KeystoreError as error:
+                if not self._stop.is_set():
+                    logger.warning("a remote signer is of no use", extra=fields(reason=str(error)))
+
+        if keystore.remote_signers:
+            self._probing = threading.Thread(target=probe, name="fastnode-signers")
+            self._probing.start()
+
+    @property
+    def _is_enabled(self) -> bool:
+        return not self._configuration["disableValidator"]
+
+    def of(self, address: str) -> ValidatorKeys | None:
+        """The keys of a validator, by its address in lower-case hex."""
+        keystore = self.keystore
+        if keystore is None:
+            return None
+        return next((keys for keys in keystore.validators if keys.address == address), None)
+
+    def reload(self) -> None:
+        """Take over what the files say now; ServerError, with everything as it was, when that cannot be."""
+        if self._path is None:
+            raise ServerError(NO_KEYSTORE)
+        if not self._is_enabled:
+            raise ServerError(NOT_ENABLED)
+        with self._lock:
+            try:
+                keystore = load_keystore(self._path)
+            except KeystoreError as error:
+                raise ServerError(str(error)) from None
+            for validator in keystore.validators:
+                self._require_known_publishers(validator)
+            try:
+                probe_signers(keystore.remote_signers, self._stop, pauses_s=self._probe_pauses_s)
+            except KeystoreError as error:
+                raise ServerError(f"Cannot reload keystore: {error}") from None
+            before = set(self.keystore.addresses) if self.keystore is not None else set()
+            self._take_over(keystore)
+        after = set(keystore.addresses)
+        logger.info(
+            "keystore reloaded",
+            extra=fields(validators=len(after), added=len(after - before), removed=len(before - after)),
+        )
+
+    def _require_known_publishers(self, validator: ValidatorKeys) -> None:
+        if validator.publishes_itself:
+            return
+        named = [signer.address for signer in validator.publishers]
+        unknown = [address for address in named if address not in self._publishers]
+        if not unknown:
+            return
+        which = "none match" if len(unknown) == len(named) else f"[{', '.join(unknown)}] match none of"
+        raise ServerError(
+            f"Cannot reload keystore: validator {validator.address} has publisher keys [{', '.join(named)}] "
+            f"but {which} the L1 signers initialized at startup [{', '.join(sorted(self._publishers))}]. "
+            f"Publishers cannot be hot-reloaded — use an existing publisher key or restart the node."
+        )
+
+    def _take_over(self, keystore: Keystore) -> None:
+        if self.keystore is not None:
+            # The prover's keys are those of the start.
+            keystore = Keystore(keystore.validators, self.keystore.prover, keystore.slashers)
+        self.keystore = keystore
+        self._configuration.replace("validatorAddresses", keystore.addresses)
+        if not self._configuration["slashSelfAllowed"]:
+            never = dict.fromkeys((*self._configuration["slashValidatorsNever"], *keystore.addresses))
+            self._configuration.replace("slashValidatorsNever", tuple(never))

@@ -1,0 +1,104 @@
+"""The log: one line per event on standard error, for people or, with ``LOG_JSON=1``, for machines.
+
+Facts travel as fields beside a fixed message::
+
+    logger.info("block applied", extra=fields(number=7, txs=3))
+
+    2026-11-21 07:16:00.123  info     fastnode.app.node  block applied  number=7 txs=3
+    {"number":7,"txs":3,"time":"2026-11-21T07:16:00.123Z","level":"info","logger":"fastnode.app.node","message":...}
+
+Never log a request or response body, and never a key: fields are for numbers, hashes, names and addresses.
+Long texts are cut all the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+__all__ = ["configure", "fields", "one_line"]
+
+#: The logger every module's logger is below.
+_ROOT = "fastnode"
+
+#: Longest text of a field; enough for a path and an error, too short for a body.
+_FIELD_TEXT_MAX = 500
+
+#: Larger integers are logged as text.
+_JSON_INTEGER_BITS = 63
+
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+def fields(**facts: Any) -> dict[str, Any]:
+    """The ``extra`` of a log call that carries facts."""
+    return {"facts": facts}
+
+
+def configure(*, level: str, as_json: bool) -> None:
+    """Sends everything below the ``fastnode`` logger to standard error, in one of the two forms."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonFormatter() if as_json else _LineFormatter())
+    logger = logging.getLogger(_ROOT)
+    logger.handlers[:] = [handler]
+    logger.setLevel(_LEVELS[level])
+    logger.propagate = False
+
+
+def _facts_of(record: logging.LogRecord) -> dict[str, Any]:
+    facts: dict[str, Any] = getattr(record, "facts", {})
+    return {name: _short(value) for name, value in facts.items()}
+
+
+def _short(value: Any) -> Any:
+    if value is None or isinstance(value, bool | float):
+        return value
+    if isinstance(value, int) and value.bit_length() < _JSON_INTEGER_BITS:
+        return value
+    text = "0x" + value.hex() if isinstance(value, bytes) else _printable(str(value))
+    return text if len(text) <= _FIELD_TEXT_MAX else text[:_FIELD_TEXT_MAX] + "..."
+
+
+def _printable(text: str) -> str:
+    """Paths may hold bytes that are no UTF-8; they must not break the log."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _time_of(record: logging.LogRecord) -> datetime:
+    return datetime.fromtimestamp(record.created, UTC)
+
+
+def one_line(record: logging.LogRecord) -> str:
+    """Message and facts of an event, without line breaks; neither time nor traceback."""
+    facts = " ".join(f"{name}={value}" for name, value in _facts_of(record).items())
+    line = _printable(record.getMessage()) + ("  " + facts if facts else "")
+    return line.replace("\r", "\\r").replace("\n", "\\n")
+
+
+class _LineFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        time = _time_of(record).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+        # One event is one line, whatever a text brought in; a traceback is the exception.
+        line = f"{time}  {record.levelname.lower():7}  {record.name}  {one_line(record)}"
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line
+
+
+class _JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        entry: dict[str, Any] = {
+            "time": _time_of(record).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": _printable(record.getMessage()),
+        }
+        # The four names above cannot be taken over by a fact.
+        entry = _facts_of(record) | entry
+        if record.exc_info:
+            entry["exception"] = _printable(self.formatException(record.exc_info))
+        return orjson.dumps(entry).decode()

@@ -1,0 +1,60 @@
+"""How far an index is: the newest block in it, moved in the same batch as the block's entries.
+
+An index that is not where the chain is (the database was written without it, or by a version with
+another layout) must not be extended: what is missing would stay missing.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from fastnode.errors import DatabaseError
+from fastnode.log_index.layout import LAYOUT_VERSION
+from fastnode.protocol.block import L2Block
+from fastnode.storage.database import Transaction
+
+__all__ = ["IndexHead", "StoredHead"]
+
+_HEAD: Final = struct.Struct(">II32s")
+
+
+class StoredHead(NamedTuple):
+    """``archive_root`` of the newest indexed block tells it from another block of the same number."""
+
+    version: int
+    block_number: int
+    archive_root: bytes
+
+
+class IndexHead:
+    """The head of the index called ``name``, stored at ``key``."""
+
+    def __init__(self, name: str, key: bytes) -> None:
+        self.name = name
+        self.key = key
+
+    def read(self, get: Callable[[bytes], bytes | None]) -> StoredHead | None:
+        """None: nothing was ever indexed."""
+        value = get(self.key)
+        return None if value is None else StoredHead(*_HEAD.unpack(value))
+
+    def advance(self, transaction: Transaction, block: L2Block) -> None:
+        """Move to ``block``; DatabaseError unless the index ends just before it."""
+        self._require(transaction, block.number - 1)
+        self._put(transaction, block.number, block.archive.root)
+
+    def retreat(self, transaction: Transaction, block: L2Block) -> None:
+        """Move to before ``block``; DatabaseError unless the index ends with it."""
+        self._require(transaction, block.number)
+        self._put(transaction, block.number - 1, block.header.last_archive.root)
+
+    def _require(self, transaction: Transaction, expected: int) -> None:
+        stored = self.read(transaction.get)
+        number = 0 if stored is None else stored.block_number
+        if number != expected:
+            raise DatabaseError(f"the index of {self.name} ends at block {number}, the chain at block {expected}")
+
+    def _put(self, transaction: Transaction, number: int, archive_root: bytes) -> None:
+        transaction.put(self.key, _HEAD.pack(LAYOUT_VERSION, number, archive_root))

@@ -1,0 +1,196 @@
+"""Writing and undoing what a block's logs add to the database.  Keys are drawn in ``layout.py``.
+
+The pages of a tag only grow at their end, so adding a log touches the count and the last page of its
+tag, and undoing a block cuts exactly as many logs off that end as the block put there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from fastnode.errors import DatabaseError
+from fastnode.log_index import layout
+from fastnode.log_index.head import IndexHead
+from fastnode.log_index.known_tags import KnownTags
+from fastnode.log_index.layout import LOGS_PER_PAGE, Place
+from fastnode.log_index.rendering import TxLogRenderer, first_logs, join_pages
+from fastnode.protocol.block import L2Block
+from fastnode.protocol.effects import TxEffect
+from fastnode.protocol.fields import ZERO_FIELD
+from fastnode.storage.database import Transaction
+
+__all__ = ["LogEntries", "LogIndexWriter", "log_entries"]
+
+
+class LogIndexWriter:
+    """The index writer of logs; ``known_tags`` learns every tag before the block that has it is committed."""
+
+    prefixes: Final = layout.LOG_PREFIXES
+
+    def __init__(self, known_tags: KnownTags) -> None:
+        self.head: Final = IndexHead("logs", layout.LOG_HEAD)
+        self._known_tags = known_tags
+
+    def write(self, transaction: Transaction, block: L2Block) -> None:
+        self.head.advance(transaction, block)
+        entries = log_entries(block)
+        for tag_key, logs in entries.tagged.items():
+            self._append(transaction, tag_key, logs)
+        for key, value in entries.logs:
+            transaction.put(key, value)
+        for key, places in entries.places.items():
+            transaction.put(key, layout.encode_places(places))
+
+    def undo(self, transaction: Transaction, block: L2Block) -> None:
+        self.head.retreat(transaction, block)
+        keys = _keys_of(block)
+        for tag_key, count in keys.tagged.items():
+            _cut(transaction, tag_key, count)
+        for key in keys.logs:
+            transaction.delete(key)
+        for key in keys.places:
+            transaction.delete(key)
+
+    def _append(self, transaction: Transaction, tag_key: bytes, logs: list[bytes]) -> None:
+        count_key = layout.count_key(tag_key)
+        stored = None if self._known_tags.is_unknown(tag_key) else transaction.get(count_key)
+        count = 0 if stored is None else layout.decode_number(stored)
+        self._known_tags.add(tag_key)
+        transaction.put(count_key, layout.encode_number(count + len(logs)))
+        written = 0
+        while written < len(logs):
+            page, used = divmod(count + written, LOGS_PER_PAGE)
+            added = logs[written : written + LOGS_PER_PAGE - used]
+            key = layout.page_key(tag_key, page)
+            transaction.put(key, join_pages(_page(transaction, key) if used else b"", added))
+            written += len(added)
+
+
+def _cut(transaction: Transaction, tag_key: bytes, count: int) -> None:
+    """Take the newest ``count`` logs of a tag away."""
+    count_key = layout.count_key(tag_key)
+    before = layout.decode_number(transaction.get(count_key) or b"")
+    left = before - count
+    if left < 0:
+        raise DatabaseError(f"log tag {tag_key.hex()} has {before} logs, {count} were to be undone")
+    kept_pages, used = divmod(left, LOGS_PER_PAGE)
+    if left:
+        transaction.put(count_key, layout.encode_number(left))
+    else:
+        transaction.delete(count_key)
+    if used:
+        key = layout.page_key(tag_key, kept_pages)
+        transaction.put(key, first_logs(_page(transaction, key), used))
+        kept_pages += 1
+    for page in range(kept_pages, -(-before // LOGS_PER_PAGE)):
+        transaction.delete(layout.page_key(tag_key, page))
+
+
+def _page(transaction: Transaction, key: bytes) -> bytes:
+    page = transaction.get(key)
+    if page is None:
+        raise DatabaseError(f"the chain database lacks the log page {key.hex()}")
+    return page
+
+
+# ---- what a block has -------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class LogEntries:
+    """What a block adds: JSON of logs by tag key, (key, value) by position, and places by the key of an index row."""
+
+    tagged: dict[bytes, list[bytes]] = field(default_factory=dict)
+    logs: list[tuple[bytes, bytes]] = field(default_factory=list)
+    places: dict[bytes, list[Place]] = field(default_factory=dict)
+
+
+def log_entries(block: L2Block) -> LogEntries:
+    """Everything that the logs of a block add to the index."""
+    entries = LogEntries()
+    variables = block.header.global_variables
+    block_hash = block.hash() if _has_identified_logs(block) else ZERO_FIELD
+    for tx_index, effect in enumerate(block.body.tx_effects):
+        if not (effect.private_logs or effect.public_logs or effect.contract_class_logs):
+            continue
+        renderer = TxLogRenderer(
+            effect,
+            block_number=block.number,
+            block_hash=block_hash,
+            timestamp=variables.timestamp,
+            tx_index=tx_index,
+        )
+        _add_private_logs(entries, effect, renderer)
+        _add_public_logs(entries, effect, renderer, block.number, tx_index)
+        _add_class_logs(entries, effect, renderer, block.number, tx_index)
+    return entries
+
+
+def _has_identified_logs(block: L2Block) -> bool:
+    """Whether the block's hash is part of any entry; it costs more than a small block's other entries."""
+    return any(effect.public_logs or effect.contract_class_logs for effect in block.body.tx_effects)
+
+
+def _add_private_logs(entries: LogEntries, effect: TxEffect, renderer: TxLogRenderer) -> None:
+    for log in effect.private_logs:
+        entries.tagged.setdefault(log.fields[0], []).append(renderer.scoped(log.emitted))
+
+
+def _add_public_logs(
+    entries: LogEntries, effect: TxEffect, renderer: TxLogRenderer, block_number: int, tx_index: int
+) -> None:
+    for log_index, log in enumerate(effect.public_logs):
+        if log.fields:
+            tag_key = log.contract_address + log.fields[0]
+            entries.tagged.setdefault(tag_key, []).append(renderer.scoped(b"".join(log.fields)))
+        position = (block_number, tx_index, log_index)
+        entries.logs.append((layout.log_key(layout.PUBLIC_LOG, position), renderer.public_log(log, log_index)))
+        for row in _public_rows(log.contract_address, log.fields[0] if log.fields else None, block_number):
+            entries.places.setdefault(row, []).append((tx_index, log_index))
+
+
+def _public_rows(contract: bytes, tag: bytes | None, block_number: int) -> Iterator[bytes]:
+    """Index rows that a public log belongs to."""
+    yield layout.block_key(layout.PUBLIC_BY_CONTRACT + contract, block_number)
+    if tag is not None:
+        yield layout.block_key(layout.PUBLIC_BY_TAG + tag, block_number)
+        yield layout.block_key(layout.PUBLIC_BY_CONTRACT_AND_TAG + contract + tag, block_number)
+
+
+def _add_class_logs(
+    entries: LogEntries, effect: TxEffect, renderer: TxLogRenderer, block_number: int, tx_index: int
+) -> None:
+    for log_index, log in enumerate(effect.contract_class_logs):
+        position = (block_number, tx_index, log_index)
+        entries.logs.append((layout.log_key(layout.CLASS_LOG, position), renderer.class_log(log, log_index)))
+        row = layout.block_key(layout.CLASS_BY_CONTRACT + log.contract_address, block_number)
+        entries.places.setdefault(row, []).append((tx_index, log_index))
+
+
+@dataclass(slots=True)
+class _Keys:
+    """The keys of a block's entries, and by tag key how many logs it added."""
+
+    tagged: dict[bytes, int] = field(default_factory=dict)
+    logs: list[bytes] = field(default_factory=list)
+    places: set[bytes] = field(default_factory=set)
+
+
+def _keys_of(block: L2Block) -> _Keys:
+    keys = _Keys()
+    for tx_index, effect in enumerate(block.body.tx_effects):
+        for private_log in effect.private_logs:
+            keys.tagged[private_log.fields[0]] = keys.tagged.get(private_log.fields[0], 0) + 1
+        for log_index, log in enumerate(effect.public_logs):
+            tag = log.fields[0] if log.fields else None
+            if tag is not None:
+                tag_key = log.contract_address + tag
+                keys.tagged[tag_key] = keys.tagged.get(tag_key, 0) + 1
+            keys.logs.append(layout.log_key(layout.PUBLIC_LOG, (block.number, tx_index, log_index)))
+            keys.places.update(_public_rows(log.contract_address, tag, block.number))
+        for log_index, class_log in enumerate(effect.contract_class_logs):
+            keys.logs.append(layout.log_key(layout.CLASS_LOG, (block.number, tx_index, log_index)))
+            keys.places.add(layout.block_key(layout.CLASS_BY_CONTRACT + class_log.contract_address, block.number))
+    return keys

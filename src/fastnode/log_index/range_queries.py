@@ -1,0 +1,134 @@
+"""Logs by where they are: a range of positions, narrowed to a contract, a tag, or both.
+
+Every filter has an index that lists exactly its logs, so no log is read that is not answered and a
+query costs its answer, however many blocks it spans.  Positions are handled as the eight bytes they
+are in keys, which compare as the numbers do.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from fastnode.errors import DatabaseError
+from fastnode.log_index import layout
+from fastnode.log_index.layout import Position
+from fastnode.log_index.rendering import read_class_log
+
+if TYPE_CHECKING:
+    from fastnode.archiver.queries import ChainView
+
+__all__ = ["AnswerLimits", "FoundLogs", "Span", "find_class_logs", "find_public_logs", "span_of_blocks", "span_of_tx"]
+
+#: After this many logs a scan gives the interpreter to whoever waits for it.
+LOGS_PER_SLICE: Final = 32
+
+_BLOCK_SHIFT: Final = 32
+_TX_SHIFT: Final = 16
+_INDEX_MAX: Final = 0xFFFF
+_NUMBER_MAX: Final = (1 << 8 * layout.POSITION_BYTES) - 1
+
+
+class Span(NamedTuple):
+    """Positions from ``start`` to before ``stop``, as they are in keys."""
+
+    start: bytes
+    stop: bytes
+
+    def from_after(self, position: Position) -> Span:
+        """What of it lies behind ``position``."""
+        return self._replace(start=max(self.start, _encode(_number(position) + 1)))
+
+
+class AnswerLimits(NamedTuple):
+    """When to stop: ``logs`` found, or ``size`` bytes of them."""
+
+    logs: int
+    size: int
+
+
+class FoundLogs(NamedTuple):
+    """JSON of logs in order; ``is_cut`` when a limit was reached, also when nothing is behind it."""
+
+    logs: list[bytes]
+    is_cut: bool
+
+
+def span_of_blocks(first: int, end: int) -> Span:
+    """Blocks from ``first`` to before ``end``."""
+    return Span(_encode(first << _BLOCK_SHIFT), _encode(end << _BLOCK_SHIFT))
+
+
+def span_of_tx(block_number: int, tx_index: int) -> Span:
+    first = block_number << _BLOCK_SHIFT | tx_index << _TX_SHIFT
+    return Span(_encode(first), _encode(first + (1 << _TX_SHIFT)))
+
+
+def _number(position: Position) -> int:
+    # A larger index than a block can have lies behind all that it has.
+    block, tx_index, log_index = position
+    return block << _BLOCK_SHIFT | min(tx_index, _INDEX_MAX) << _TX_SHIFT | min(log_index, _INDEX_MAX)
+
+
+def _encode(number: int) -> bytes:
+    return min(number, _NUMBER_MAX).to_bytes(layout.POSITION_BYTES, "big")
+
+
+def find_public_logs(
+    chain: ChainView, span: Span, limits: AnswerLimits, *, contract: bytes | None = None, tag: bytes | None = None
+) -> FoundLogs:
+    """``{"id":LogId,"log":{contractAddress, fields}}`` of the span; ``tag`` is the first field."""
+    if contract is not None and tag is not None:
+        row = layout.PUBLIC_BY_CONTRACT_AND_TAG + contract + tag
+    elif contract is not None:
+        row = layout.PUBLIC_BY_CONTRACT + contract
+    elif tag is not None:
+        row = layout.PUBLIC_BY_TAG + tag
+    else:
+        return _take(_scan_all(chain, layout.PUBLIC_LOG, span), limits)
+    return _take(_scan_rows(chain, layout.PUBLIC_LOG, row, span), limits)
+
+
+def find_class_logs(chain: ChainView, span: Span, limits: AnswerLimits, *, contract: bytes | None = None) -> FoundLogs:
+    """``{"id":LogId,"log":{contractAddress, fields:{fields}, emittedLength}}`` of the span."""
+    if contract is None:
+        records = _scan_all(chain, layout.CLASS_LOG, span)
+    else:
+        records = _scan_rows(chain, layout.CLASS_LOG, layout.CLASS_BY_CONTRACT + contract, span)
+    return _take(map(read_class_log, records), limits)
+
+
+def _scan_all(chain: ChainView, prefix: bytes, span: Span) -> Iterator[bytes]:
+    for _, value in chain.scan(prefix + span.start, prefix + span.stop):
+        yield value
+
+
+def _scan_rows(chain: ChainView, prefix: bytes, row: bytes, span: Span) -> Iterator[bytes]:
+    """Logs that the index rows beginning with ``row`` name."""
+    first, last = span.start[: layout.BLOCK_BYTES], span.stop[: layout.BLOCK_BYTES]
+    for key, places in chain.scan(row + first, row + last + b"\0"):
+        block = key[-layout.BLOCK_BYTES :]
+        for start in range(0, len(places), layout.PLACE_BYTES):
+            position = block + places[start : start + layout.PLACE_BYTES]
+            if span.start <= position < span.stop:
+                log = chain.get(prefix + position)
+                if log is None:
+                    raise DatabaseError(f"the chain database lacks the log {position.hex()}; run `fastnode db check`")
+                yield log
+
+
+def _take(logs: Iterable[bytes], limits: AnswerLimits) -> FoundLogs:
+    found: list[bytes] = []
+    size = 0
+    for log in logs:
+        size += len(log) + 1
+        # One log is always given: a caller that gets none could not go on behind it.
+        if size > limits.size and found:
+            return FoundLogs(found, is_cut=True)
+        found.append(log)
+        if len(found) >= limits.logs:
+            return FoundLogs(found, is_cut=True)
+        if len(found) % LOGS_PER_SLICE == 0:
+            time.sleep(0)
+    return FoundLogs(found, is_cut=False)

@@ -1,0 +1,98 @@
+"""Pending transactions of the followed node, copied into the own pool."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any, Final
+
+from fastnode.errors import DecodeError, RpcError, UpstreamError
+from fastnode.log import fields
+from fastnode.mempool.service import Mempool
+from fastnode.outgoing.upstreams import Upstream
+from fastnode.protocol.fields import hex_text
+from fastnode.protocol.tx import Tx
+from fastnode.view import View
+
+__all__ = ["PendingTxMirror"]
+
+logger = logging.getLogger(__name__)
+
+#: How often the followed node is asked; each transaction travels every time, as there is no shorter question.
+INTERVAL_S: Final = 2.0
+#: Transactions in one answer: each has some 200 KB.
+PAGE_TXS: Final = 10
+#: Transactions that were refused are not looked at again; this many are remembered.
+REFUSED_MAX: Final = 4096
+
+
+class PendingTxMirror:
+    """``on_pass`` after each pass; the work is done on the executor, one round at a time."""
+
+    def __init__(self, mempool: Mempool, view: Callable[[], View | None], executor: Executor) -> None:
+        self._mempool = mempool
+        self._view = view
+        self._executor = executor
+        self._next_at = 0.0
+        self._is_running = threading.Lock()
+        self._refused: set[str] = set()
+
+    def on_pass(self, upstream: Upstream) -> None:
+        now = time.monotonic()
+        if now < self._next_at or not self._is_running.acquire(blocking=False):
+            return
+        self._next_at = now + INTERVAL_S
+        try:
+            self._executor.submit(self._run, upstream)
+        except RuntimeError:  # the node is stopping
+            self._is_running.release()
+
+    def _run(self, upstream: Upstream) -> None:
+        try:
+            self._copy(upstream)
+        except (UpstreamError, DecodeError) as error:
+            logger.info("pending transactions not mirrored", extra=fields(upstream=upstream.name, reason=str(error)))
+        finally:
+            self._is_running.release()
+
+    def _copy(self, upstream: Upstream) -> None:
+        if not upstream.call("node_getPendingTxCount"):
+            return
+        after: list[str] = []
+        while True:
+            page = upstream.call("node_getPendingTxs", PAGE_TXS, *after)
+            if not isinstance(page, list) or not page:
+                return
+            for item in page:
+                last = self._take(item)
+            if len(page) < PAGE_TXS or [last] == after:
+                return
+            after = [last]
+
+    def _take(self, item: Any) -> str:
+        """Returns the transaction's hash as text."""
+        claimed = item.get("txHash") if isinstance(item, dict) else None
+        view = self._view()
+        if isinstance(claimed, str) and (claimed in self._refused or self._is_known(claimed)):
+            return claimed
+        tx = Tx.from_json(item)
+        text = hex_text(tx.hash)
+        if view is None or self._mempool.pool.state_of(tx.hash) is not None:
+            return text
+        try:
+            self._mempool.receive(tx, view)
+        except RpcError as error:
+            logger.debug("pending transaction refused", extra=fields(tx=text, reason=error.message))
+            if len(self._refused) >= REFUSED_MAX:
+                self._refused.clear()
+            self._refused.add(text)
+        return text
+
+    def _is_known(self, claimed: str) -> bool:
+        try:
+            return self._mempool.pool.state_of(bytes.fromhex(claimed.removeprefix("0x"))) is not None
+        except ValueError:
+            return False

@@ -1,0 +1,1 @@
+"""Metrics as monitoring systems read them."""

@@ -1,0 +1,345 @@
+"""What monitoring systems are told, in the text form of Prometheus.
+
+The node's parts keep plain counters; nothing here is touched while they work.  When somebody asks, a
+:class:`NodeCollector` reads the counters and prometheus-client writes them down.
+
+Labels are bounded: methods are those of the table, or ``other``; codes and limits are the node's own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
+
+from fastnode import __version__, kernels
+from fastnode.archiver.progress import IngestionProgress
+from fastnode.http.meters import BATCH_BOUNDS, DURATION_BOUNDS_NS, OTHER
+from fastnode.log_index.known_tags import KnownTags
+from fastnode.mempool.service import Mempool
+from fastnode.serving.server import RpcServer
+from fastnode.snapshots.service import SnapshotUploads
+from fastnode.view import View, tip_numbers
+
+__all__ = ["NodeCollector", "Sources", "duration_metrics", "registry_of", "render"]
+
+#: Stands for every method name that is not in the table.
+#: Databases, by their directories in the data directory.
+DATABASES: Final = {"archiver": "archiver", "world_state": "world_state", "pool": "p2p"}
+
+UPLOAD_OUTCOMES: Final = ("uploaded", "failed", "given_up")
+
+_NS_PER_S: Final = 1e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """What is read when somebody asks."""
+
+    servers: Mapping[str, RpcServer]
+    view: Callable[[], View | None]
+    progress: IngestionProgress
+    data_directory: Path
+    known_tags: KnownTags
+    mempool: Mempool | None = None
+    uploads: SnapshotUploads | None = None
+    #: How the chain is followed; None when it is not.
+    sync_status: Callable[[], dict[str, Any] | None] = lambda: None
+
+
+def registry_of(*collectors: Collector) -> CollectorRegistry:
+    """A registry of these collectors, the process and the interpreter."""
+    registry = CollectorRegistry()
+    for collector in collectors:
+        registry.register(collector)
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    GCCollector(registry=registry)
+    return registry
+
+
+def render(registry: CollectorRegistry) -> bytes:
+    """The answer to GET /metrics; takes milliseconds, so do not ask on an event loop."""
+    return generate_latest(registry)
+
+
+class NodeCollector(Collector):
+    """The node's own metrics."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing is collected when the collector is registered."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        sources = self._sources
+        yield _build_info()
+        yield from _rpc(sources.servers)
+        yield from _http(sources.servers)
+        yield from _kept_results(sources.servers)
+        yield from _budgets(sources.servers)
+        yield from _chain(sources.view(), sources.sync_status())
+        yield from _ingestion(sources.progress)
+        yield from _pool(sources.mempool)
+        yield from _tags(sources.known_tags)
+        yield from _databases(sources.data_directory)
+        yield from _snapshots(sources.uploads)
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"fastnode_{name}", text, value=value)
+
+
+def _count(name: str, text: str, value: float) -> Metric:
+    return CounterMetricFamily(f"fastnode_{name}", text, value=value)
+
+
+def _build_info() -> Metric:
+    info = GaugeMetricFamily("fastnode_build_info", "Constant 1; the labels say what runs.", labels=())
+    labels = {
+        "version": __version__,
+        "kernel": kernels.poseidon2.kernel_name(),
+        "extensions": "twins" if kernels.USING_TWINS else "compiled",
+        "python": ".".join(map(str, sys.version_info[:3])),
+    }
+    info.add_sample("fastnode_build_info", labels, 1)
+    return info
+
+
+# ---- requests ----------------------------------------------------------------------------------------
+
+
+def buckets_of(counts: Sequence[int], bounds: Iterable[float]) -> list[tuple[str, float]]:
+    """Cumulative buckets from one count per bucket, the last of which is above all bounds."""
+    names = [*map(floatToGoString, bounds), "+Inf"]
+    return list(zip(names, map(float, itertools.accumulate(counts)), strict=True))
+
+
+def duration_metrics(name: str, text: str, servers: Mapping[str, RpcServer], *, units_per_s: float) -> Metric:
+    """The time of the calls of every method that was called, as a histogram."""
+    family = HistogramMetricFamily(name, text, labels=("method", "set"))
+    bounds = [bound / _NS_PER_S * units_per_s for bound in DURATION_BOUNDS_NS]
+    for method, method_set, (counts, sum_ns) in _histograms(servers):
+        family.add_metric((method, method_set), buckets_of(counts, bounds), sum_ns / _NS_PER_S * units_per_s)
+    return family
+
+
+def _histograms(servers: Mapping[str, RpcServer]) -> Iterator[tuple[str, str, tuple[list[int], int]]]:
+    """By method and method set; other names than those of a table are one method, on all ports together."""
+    other, method_set = [0] * (len(DURATION_BOUNDS_NS) + 1), "both"
+    other_ns = 0
+    for server in servers.values():
+        method_set = server.engine.table.method_set
+        meters = server.engine.meters
+        if meters is None:
+            continue
+        for name in meters.names:
+            histogram = meters.calls.histogram(name)
+            if any(histogram[0]):
+                yield name, method_set, histogram
+        counts, sum_ns = meters.calls.histogram(None)
+        other = [before + more for before, more in zip(other, counts, strict=True)]
+        other_ns += sum_ns
+    if any(other):
+        yield OTHER, method_set, (other, other_ns)
+
+
+def _rpc(servers: Mapping[str, RpcServer]) -> Iterator[Metric]:
+    calls = CounterMetricFamily("fastnode_rpc_calls", "JSON-RPC calls that were answered.", labels=("method", "set"))
+    for method, method_set, (counts, _) in _histograms(servers):
+        calls.add_metric((method, method_set), sum(counts))
+    yield calls
+    yield duration_metrics(
+        "fastnode_rpc_call_duration_seconds",
+        "Time from the dispatch of a call to its answer, waiting for a thread or a block included.",
+        servers,
+        units_per_s=1,
+    )
+    yield _errors(servers)
+    batches = HistogramMetricFamily("fastnode_rpc_batch_calls", "Calls in each batch.", labels=("port",))
+    faults = CounterMetricFamily("fastnode_rpc_internal_faults", "Unexpected exceptions in methods.", labels=("port",))
+    for port, server in servers.items():
+        faults.add_metric((port,), server.engine.internal_fault_count)
+        meters = server.engine.meters
+        if meters is not None:
+            batches.add_metric((port,), buckets_of(meters.batch_counts, BATCH_BOUNDS), meters.batch_calls)
+    yield batches
+    yield faults
+
+
+def _errors(servers: Mapping[str, RpcServer]) -> Metric:
+    family = CounterMetricFamily(
+        "fastnode_rpc_errors", "Calls answered with an error.", labels=("method", "set", "code")
+    )
+    others: dict[int, int] = {}
+    method_set = "both"
+    for server in servers.values():
+        meters, method_set = server.engine.meters, server.engine.table.method_set
+        if meters is None:
+            continue
+        for name in meters.names:
+            for code, count in meters.calls.errors(name).items():
+                family.add_metric((name, method_set, str(code)), count)
+        for code, count in meters.calls.errors(None).items():
+            others[code] = others.get(code, 0) + count
+    for code, count in others.items():
+        family.add_metric((OTHER, method_set, str(code)), count)
+    return family
+
+
+def _http(servers: Mapping[str, RpcServer]) -> Iterator[Metric]:
+    received = CounterMetricFamily("fastnode_http_received_bytes", "Bytes of requests.", labels=("port",))
+    sent = CounterMetricFamily("fastnode_http_sent_bytes", "Bytes of answers.", labels=("port",))
+    is_open = GaugeMetricFamily("fastnode_http_connections", "Connections that are open.", labels=("port",))
+    accepted = CounterMetricFamily("fastnode_http_accepted_connections", "Connections taken.", labels=("port",))
+    rejected = CounterMetricFamily("fastnode_rejected", "Requests refused by a limit.", labels=("port", "limit"))
+    for port, server in servers.items():
+        received.add_metric((port,), server.traffic.received_bytes)
+        sent.add_metric((port,), server.traffic.sent_bytes)
+        is_open.add_metric((port,), server.connection_count)
+        accepted.add_metric((port,), server.accepted_count)
+        for limit, count in dict(server.traffic.rejected).items():
+            rejected.add_metric((port, limit), count)
+    yield from (received, sent, is_open, accepted, rejected)
+
+
+def _kept_results(servers: Mapping[str, RpcServer]) -> Iterator[Metric]:
+    text = "Calls of methods whose results are kept while the chain does not change."
+    lookups = CounterMetricFamily("fastnode_kept_result_lookups", text, labels=("port", "outcome"))
+    sizes = GaugeMetricFamily("fastnode_kept_result_bytes", "Memory of results kept by params.", labels=("port",))
+    for port, server in servers.items():
+        kept = server.kept_results
+        lookups.add_metric((port, "hit"), kept.hit_count)
+        lookups.add_metric((port, "miss"), kept.miss_count)
+        sizes.add_metric((port,), kept.kept_bytes)
+    yield from (lookups, sizes)
+
+
+def _budgets(servers: Mapping[str, RpcServer]) -> Iterator[Metric]:
+    limits = next((server.provider_limits for server in servers.values() if server.provider_limits), None)
+    if limits is None:
+        return
+    calls = CounterMetricFamily("fastnode_client_calls", "Calls by API key.", labels=("key",))
+    cost = CounterMetricFamily("fastnode_client_cost", "What the calls cost of their budgets.", labels=("key",))
+    refused = CounterMetricFamily("fastnode_client_refused_calls", "Calls over the budget.", labels=("key",))
+    for key, usage in limits.usage.items():
+        calls.add_metric((key,), usage.calls)
+        cost.add_metric((key,), usage.cost)
+        refused.add_metric((key,), usage.refused)
+    yield from (calls, cost, refused)
+    yield _gauge("client_addresses", "Addresses without a key whose budgets are remembered.", limits.address_count)
+
+
+# ---- chain -------------------------------------------------------------------------------------------
+
+
+def _chain(view: View | None, sync: dict[str, Any] | None) -> Iterator[Metric]:
+    if view is not None:
+        tips = GaugeMetricFamily("fastnode_chain_tip_block", "Block number of each tip.", labels=("tip",))
+        for tip, number in tip_numbers(view).items():
+            tips.add_metric((tip,), number)
+        yield tips
+        newest = view.chain.block_info(view.chain.tip_number)
+        if newest is not None:
+            text = "When the newest block was made, in seconds since 1970."
+            yield _gauge("chain_tip_timestamp_seconds", text, newest.timestamp)
+        if view.state is not None:
+            yield _gauge("state_tip_block", "Newest block in the state trees.", view.state.tip.number)
+    if sync is not None:
+        yield _gauge("sync_degraded", "1 while the followed chain does not advance.", sync["state"] == "degraded")
+        yield _gauge("sync_ready", "1 while the chain is new enough to be served.", bool(sync["isReady"]))
+        if sync["lagBlocks"] is not None:
+            yield _gauge("sync_lag_blocks", "Blocks behind the followed node.", sync["lagBlocks"])
+        yield from _l1(sync.get("l1"))
+
+
+def _l1(l1: dict[str, Any] | None) -> Iterator[Metric]:
+    if l1 is None:
+        return
+    yield _gauge("l1_degraded", "1 while L1 is not read, or contradicts the stored chain.", l1["reason"] is not None)
+    if l1["block"] is not None:
+        yield _gauge("l1_block", "Newest L1 block that was read.", l1["block"])
+        yield _gauge("l1_messages", "Messages that were ever sent from L1.", l1["messages"])
+
+
+def _ingestion(progress: IngestionProgress) -> Iterator[Metric]:
+    yield _count("ingestion_blocks", "Blocks that were added.", progress.blocks)
+    yield _count("ingestion_txs", "Transactions of the blocks that were added.", progress.txs)
+    phases = CounterMetricFamily(
+        "fastnode_ingestion_phase_seconds", "Time in each phase of ingestion.", labels=("phase",)
+    )
+    for phase, seconds in progress.seconds.items():
+        phases.add_metric((phase,), seconds)
+    yield phases
+    yield _count("reorgs", "Times that blocks were undone.", progress.undos)
+    yield _count("reorg_blocks", "Blocks that were undone.", progress.undone_blocks)
+    yield _gauge("reorg_deepest_blocks", "Blocks of the largest undo since the start.", progress.deepest_undo)
+
+
+def _pool(mempool: Mempool | None) -> Iterator[Metric]:
+    if mempool is None:
+        return
+    yield _gauge("pool_pending_txs", "Pending transactions.", mempool.pool.pending_count)
+    rejected = CounterMetricFamily("fastnode_pool_rejected_txs", "Transactions refused.", labels=("code",))
+    for code, count in dict(mempool.rejections).items():
+        rejected.add_metric((code,), count)
+    yield rejected
+
+
+def _tags(tags: KnownTags) -> Iterator[Metric]:
+    yield _gauge("tag_filter_tags", "Log tags in the filter.", tags.tag_count)
+    yield _gauge("tag_filter_bytes", "Memory of the filter of log tags.", tags.size)
+    tag_filter = tags.reader_filter
+    yield _gauge("tag_filter_ready", "1 when the filter is complete.", tag_filter is not None)
+    lookups = CounterMetricFamily(
+        "fastnode_tag_filter_lookups",
+        "Tags that were asked for: unknown to the filter, found in the database, or missed there.",
+        labels=("outcome",),
+    )
+    if tag_filter is not None:
+        lookups.add_metric(("unknown",), tag_filter.unknown_count)
+        lookups.add_metric(("found",), tag_filter.found_count)
+        lookups.add_metric(("missed",), tag_filter.missed_count)
+    yield lookups
+
+
+def _databases(directory: Path) -> Iterator[Metric]:
+    sizes = GaugeMetricFamily("fastnode_database_bytes", "Bytes of files on the disk.", labels=("database",))
+    for name, folder in DATABASES.items():
+        sizes.add_metric((name,), _bytes_below(directory / folder))
+    yield sizes
+
+
+def _snapshots(uploads: SnapshotUploads | None) -> Iterator[Metric]:
+    if uploads is None:
+        return
+    yield _gauge("snapshot_uploading", "1 while a snapshot is copied and uploaded.", uploads.is_uploading)
+    ended = CounterMetricFamily("fastnode_snapshot_uploads", "Uploads that have ended.", labels=("outcome",))
+    for outcome in UPLOAD_OUTCOMES:
+        ended.add_metric((outcome,), uploads.outcomes[outcome])
+    yield ended
+    if uploads.last_block is not None and uploads.last_time is not None:
+        yield _gauge("snapshot_last_block", "Newest block of the last snapshot uploaded.", uploads.last_block)
+        text = "When the last snapshot was uploaded, in seconds since 1970."
+        yield _gauge("snapshot_last_timestamp_seconds", text, uploads.last_time)
+
+
+def _bytes_below(directory: Path) -> int:
+    total = 0
+    if directory.is_dir():
+        for path in directory.iterdir():
+            try:
+                total += path.stat().st_size
+            except FileNotFoundError:  # a compaction has just removed it
+                continue
+    return total

@@ -1,0 +1,1 @@
+"""The servers: both ports, the fast path, guards of the admin port."""

@@ -1,0 +1,204 @@
+"""The key of the admin port: where it comes from, how it is kept, how a request is checked against it.
+
+    --disable-admin-api-key     nobody is asked for a key
+    --admin-api-key-hash HASH   the SHA-256 of a key that the operator made
+    <data directory>/admin/api_key_hash
+                                the SHA-256 of the key that an earlier start made, as 64 hex digits, mode 0600
+    otherwise                   a new key: 32 random bytes as 64 hex digits, shown once, only its hash is kept
+
+The hash is that of the key's text, not of the bytes that its digits stand for, so that
+``printf %s "$KEY" | sha256sum`` gives it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import logging
+import os
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final, Self
+
+from fastnode.errors import DataDirectoryError, SettingError
+from fastnode.http.health import PROBE_PATHS
+from fastnode.http.messages import Response, header_fields
+from fastnode.log import fields
+
+__all__ = ["HASH_FILE", "AdminKey", "ApiKeyGuard", "choose_admin_key", "introduce"]
+
+logger = logging.getLogger(__name__)
+
+#: In the data directory.
+HASH_FILE: Final = Path("admin") / "api_key_hash"
+
+_KEY_BYTES: Final = 32
+_HASH_TEXT: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_DIRECTORY_MODE: Final = 0o700
+_FILE_MODE: Final = 0o600
+
+
+# ---- where the key comes from -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AdminKey:
+    """``digest`` is None when no key is asked for.
+
+    ``new_key`` is a key that nobody knows yet, and ``file`` is where its hash will be kept; see :func:`introduce`.
+    """
+
+    digest: bytes | None
+    new_key: str | None = field(default=None, repr=False)
+    file: Path | None = None
+
+
+def choose_admin_key(*, disabled: bool, digest_text: str | None, reset: bool, data_directory: Path | None) -> AdminKey:
+    """The key of this start; ``data_directory`` is None if nothing survives the process.
+
+    SettingError for a hash that is none; DataDirectoryError when the hash file cannot be read.
+    """
+    if disabled:
+        logger.warning("No admin API key set — admin endpoint is unauthenticated")
+        return AdminKey(None)
+    if digest_text is not None:
+        if _HASH_TEXT.fullmatch(digest_text) is None:
+            # The value is not repeated: it may be the key itself.
+            raise SettingError('Invalid admin API key hash: expected 64-char hex string, got "…"')
+        return AdminKey(bytes.fromhex(digest_text))
+    if data_directory is None:
+        logger.warning("no --data-directory: the admin API key is a new one at each start")
+        logger.warning("to keep a key, set --data-directory, or --admin-api-key-hash to the SHA-256 of one of yours")
+        return _make_key(None)
+    file = data_directory / HASH_FILE
+    try:
+        digest = None if reset else _read_digest(file)
+    except OSError as error:
+        raise _unusable(file, error) from None
+    return _make_key(file) if digest is None else AdminKey(digest)
+
+
+def _unusable(file: Path, error: OSError) -> DataDirectoryError:
+    return DataDirectoryError(f"the hash of the admin API key in {file} cannot be used: {error.strerror}")
+
+
+def _read_digest(file: Path) -> bytes | None:
+    """None if there is no file, or none that makes sense."""
+    try:
+        text = file.read_bytes().decode("latin-1").strip().lower()
+    except FileNotFoundError:
+        return None
+    if _HASH_TEXT.fullmatch(text) is None:
+        logger.warning("the stored hash of the admin API key is damaged: a new key is made", extra=fields(path=file))
+        return None
+    return bytes.fromhex(text)
+
+
+def _make_key(file: Path | None) -> AdminKey:
+    key = secrets.token_hex(_KEY_BYTES)
+    return AdminKey(hashlib.sha256(key.encode("ascii")).digest(), key, file)
+
+
+def _write_digest(file: Path, digest: bytes) -> None:
+    """Whole or not at all: a start that is killed in between leaves the old hash or the new one."""
+    file.parent.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
+    unfinished = file.with_suffix(".new")
+    with contextlib.suppress(FileNotFoundError):
+        unfinished.unlink()  # its mode may be another one
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FILE_MODE)
+    try:
+        os.write(descriptor, digest.hex().encode("ascii"))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    unfinished.replace(file)
+
+
+def introduce(key: AdminKey) -> None:
+    """Show a new key on standard output, once, and keep its hash; nothing for a key that is known already.
+
+    In this order, and only when the port is open: a start that fails or is killed on the way then never leaves the
+    hash of a key that nobody has seen.  DataDirectoryError when the hash cannot be kept.
+    """
+    if key.digest is None or key.new_key is None:
+        return
+    print(_banner(key), flush=True)
+    if key.file is None:
+        return
+    try:
+        _write_digest(key.file, key.digest)
+    except OSError as error:
+        raise _unusable(key.file, error) from None
+
+
+def _banner(key: AdminKey) -> str:
+    line = "=" * 70
+    kept = ("", "  The key hash has been persisted — on next restart, the same key will be used.") if key.file else ()
+    lines = (
+        "",
+        line,
+        "  ADMIN API KEY (save this — it will NOT be shown again)",
+        "",
+        f"  {key.new_key}",
+        "",
+        f"  Use via header:  x-api-key: {key.new_key}",
+        f"  Or via header:   Authorization: Bearer {key.new_key}",
+        *kept,
+        "",
+        "  To disable admin auth: --disable-admin-api-key or SVC_DISABLE_ADMIN_API_KEY=true",
+        line,
+        "",
+    )
+    return "\n".join(lines)
+
+
+# ---- requests -----------------------------------------------------------------------------------
+
+_REFUSAL: Final = Response(
+    HTTPStatus.UNAUTHORIZED,
+    header_fields(("Vary", "Accept-Encoding"), ("Content-Type", "application/json; charset=utf-8")),
+    b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Unauthorized: invalid or missing API key"}}',
+)
+_BEARER: Final = re.compile(rb"bearer +", re.IGNORECASE)
+
+
+class ApiKeyGuard:
+    """Admits requests with the key whose SHA-256 is ``digest``, and GET of a probe (/status, /livez, /readyz) or of one
+    of ``open_paths``.
+
+    Nothing is learned from how long the answer takes: what is compared are hashes, all 32 bytes of them.
+    """
+
+    def __init__(self, digest: bytes, open_paths: Iterable[bytes] = ()) -> None:
+        self._digest = digest
+        self._open_paths = PROBE_PATHS.union(open_paths)
+        self.refusal = _REFUSAL
+
+    @classmethod
+    def of(cls, key: AdminKey, open_paths: Iterable[bytes] = ()) -> Self | None:
+        """None if no key is asked for."""
+        return None if key.digest is None else cls(key.digest, open_paths)
+
+    def admits(self, method: bytes, target: bytes, headers: Mapping[bytes, bytes]) -> bool:
+        if method == b"GET" and target.partition(b"?")[0] in self._open_paths:
+            return True
+        return self.knows_key(headers)
+
+    def knows_key(self, headers: Mapping[bytes, bytes]) -> bool:
+        """Whether a request carries the key."""
+        return hmac.compare_digest(hashlib.sha256(_presented_key(headers)).digest(), self._digest)
+
+
+def _presented_key(headers: Mapping[bytes, bytes]) -> bytes:
+    """``x-api-key`` if it is not empty, else ``Authorization`` with or without ``Bearer``; empty if there is none."""
+    key = headers.get(b"x-api-key", b"").strip()
+    if key:
+        return key
+    authorization = headers.get(b"authorization", b"").strip()
+    scheme = _BEARER.match(authorization)
+    return authorization if scheme is None else authorization[scheme.end() :]

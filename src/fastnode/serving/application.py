@@ -1,0 +1,293 @@
+"""What stands behind a connection: paths, verbs, content types, codings, CORS; JSON-RPC goes to the engine.
+
+    POST /          JSON-RPC: 200 with the answer (or the configured status for an error), 204 for nothing to say
+    GET  /status    OK or what is wrong; HEAD too.  Likewise /livez and /readyz, see http/health.py
+    OPTIONS         CORS preflight 204; a plain question 200 with Allow
+    GET  elsewhere  pages, on a port that has some
+    others          405 with Allow on a known path, 404 elsewhere
+
+A guard, if there is one, is asked before all this.
+
+A fault of HTTP has an HTTP status; what concerns the body (413, 415, 400 for damaged gzip) also
+carries a JSON-RPC error, because the client's code that reads it expects one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Executor
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+
+import orjson
+
+from fastnode.errors import InvalidRequest, ParseError
+from fastnode.http.coded_answers import CodedAnswers
+from fastnode.http.content_coding import BodyTooLarge, Coding, choose_coding, inflate, is_known_coding
+from fastnode.http.guard import RequestGuard
+from fastnode.http.health import PROBE_PATHS, Health, answer_probe
+from fastnode.http.messages import Response, header_fields
+from fastnode.http.meters import LIMITS_BY_STATUS
+from fastnode.jsonrpc.engine import Engine, Reply
+from fastnode.jsonrpc.provider_limits import Client, refusal_delay
+
+__all__ = ["Pages", "RpcApplication"]
+
+#: A smaller answer travels in one packet anyway.
+COMPRESSED_BYTES_MIN: Final = 1024
+#: A larger answer is compressed in a thread.
+COMPRESSED_ON_LOOP_BYTES_MAX: Final = 64 * 1024
+
+_JSON_TYPE: Final = re.compile(
+    rb"application/(?:json|[\w.+-]+\+json|csp-report)[ \t]*(?:;.*)?", re.IGNORECASE | re.DOTALL
+)
+_ABSOLUTE_TARGET: Final = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
+#: Header names that may be sent back to a browser that asks whether it may send them.
+_HEADER_NAMES: Final = re.compile(rb"[\w!#$%&'*+.^`|~-]+(?:[ \t]*,[ \t]*[\w!#$%&'*+.^`|~-]+)*", re.ASCII)
+#: What a browser is told unless there is a list of origins.
+ANY_ORIGIN: Final = header_fields(("Access-Control-Allow-Origin", "*"))
+#: Said where a notification is refused.
+_OVER_BUDGET: Final = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32005,"message":"Rate limit exceeded"}}'
+#: Of requests whose body could not be read or understood.
+_STATUSES_WITH_RPC_ERROR: Final = frozenset({HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE})
+
+
+class Pages(Protocol):
+    """Pages for people, on a port that has some."""
+
+    def on_get(
+        self, path: bytes, target: bytes, headers: Mapping[bytes, bytes]
+    ) -> Response | Coroutine[Any, Any, Response] | None:
+        """The answer to GET and HEAD; None for a path that is none of theirs.  Must not raise."""
+
+
+class RpcApplication:
+    """Answers the complete requests of all connections of one server.
+
+    Everybody is admitted unless there is a :attr:`guard`.
+    ``headers`` are added to every response; ``error_status`` is the HTTP status of a body that is one
+    JSON-RPC error; under ``path_prefix``, a path without a slash at its end, everything is found a second time.
+    ``executor`` compresses large answers (default: the event loop's); ``health`` says how the node
+    is, for the probes.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        headers: Sequence[tuple[str, str]] = (),
+        error_status: int = HTTPStatus.OK,
+        executor: Executor | None = None,
+        health: Callable[[], Health] = Health,
+        path_prefix: str = "",
+    ) -> None:
+        #: Called when the headers or the guard are replaced.
+        self.on_change: Callable[[], None] = lambda: None
+        self._guard: RequestGuard | None = None
+        #: What GET finds beside the probes.
+        self.pages: Pages | None = None
+        self._path_prefix = path_prefix.encode("ascii")
+        self._engine = engine
+        #: Compresses answers, and keeps what it has compressed.
+        self.coded = CodedAnswers()
+        self._health = health
+        self._executor = executor
+        self._error_status = HTTPStatus(error_status)
+        self.set_headers(headers)
+
+    def set_headers(self, headers: Sequence[tuple[str, str]]) -> None:
+        """Replace the headers of every response, from the next one on."""
+        common = header_fields(("Vary", "Accept-Encoding, Origin")) + ANY_ORIGIN + header_fields(*headers)
+        json_fields = common + header_fields(("Content-Type", "application/json; charset=utf-8"))
+        text_fields = common + header_fields(("Content-Type", "text/plain; charset=utf-8"))
+        self._common_fields = common
+        self._json_fields = json_fields
+        self._text_fields = text_fields
+        self._coded_fields: dict[Coding, bytes] = {
+            "gzip": json_fields + header_fields(("Content-Encoding", "gzip")),
+            "deflate": json_fields + header_fields(("Content-Encoding", "deflate")),
+        }
+        self._preflight_fields = common + header_fields(("Access-Control-Allow-Methods", "GET,HEAD,POST"))
+        self.on_change()
+
+    @property
+    def guard(self) -> RequestGuard | None:
+        return self._guard
+
+    @guard.setter
+    def guard(self, guard: RequestGuard | None) -> None:
+        self._guard = guard
+        self.on_change()
+
+    # ---- the connection's side ---------------------------------------------------------------
+
+    def on_request(
+        self, method: bytes, target: bytes, headers: dict[bytes, bytes], body: bytes, client: Client | None = None
+    ) -> Response | Coroutine[Any, Any, Response]:
+        """``client`` is charged for the calls of the body."""
+        if self._guard is not None and not self._guard.admits(method, target, headers):
+            return self._guard.refusal
+        # Fast path. If: POST to the root.  Then: nothing else can be meant.
+        if method == b"POST" and target == b"/":
+            return self._on_call(headers, body, client)
+        path = self._without_prefix(_path_of(target))
+        if self.pages is not None and method in (b"GET", b"HEAD"):
+            page = self.pages.on_get(path, target, headers)
+            if page is not None:
+                return page
+        if path == b"/":
+            if method == b"POST":
+                return self._on_call(headers, body, client)
+            return self._on_other_verb(method, headers, "POST" if self.pages is None else "GET, HEAD, POST")
+        if path in PROBE_PATHS:
+            if method in (b"GET", b"HEAD"):
+                return self._on_probe(path, headers)
+            return self._on_other_verb(method, headers, "HEAD, GET")
+        return self._text(HTTPStatus.NOT_FOUND)
+
+    def _without_prefix(self, path: bytes) -> bytes:
+        prefix = self._path_prefix
+        if prefix and (path == prefix or path.startswith(prefix + b"/")):
+            return b"/" + path[len(prefix) :].strip(b"/")
+        return path
+
+    def on_refusal(self, status: HTTPStatus, reason: str) -> Response:
+        self._count_refusal(status)
+        if status in _STATUSES_WITH_RPC_ERROR:
+            return self._rpc_error(status, reason)
+        return Response(status, self._text_fields, f"{status.phrase}: {reason}".encode())
+
+    # ---- verbs -------------------------------------------------------------------------------
+
+    def _on_other_verb(self, method: bytes, headers: dict[bytes, bytes], allowed: str) -> Response:
+        allow = header_fields(("Allow", allowed))
+        if method != b"OPTIONS":
+            return Response(HTTPStatus.METHOD_NOT_ALLOWED, self._text_fields + allow, b"Method Not Allowed")
+        if b"origin" not in headers or b"access-control-request-method" not in headers:
+            return Response(HTTPStatus.OK, self._text_fields + allow, b"")
+        fields = self._preflight_fields
+        wanted = headers.get(b"access-control-request-headers", b"")
+        if _HEADER_NAMES.fullmatch(wanted) is not None:
+            fields += header_fields(("Access-Control-Allow-Headers", wanted.decode("ascii")))
+        return Response(HTTPStatus.NO_CONTENT, fields, None)
+
+    def _on_probe(self, path: bytes, headers: dict[bytes, bytes]) -> Response:
+        as_json = b"application/json" in headers.get(b"accept", b"").lower()
+        status, body = answer_probe(path, self._health(), as_json=as_json)
+        return Response(status, self._json_fields if as_json else self._text_fields, body)
+
+    def _count_refusal(self, status: HTTPStatus) -> None:
+        limit = LIMITS_BY_STATUS.get(status)
+        if limit is not None:
+            self.count_rejected(limit)
+
+    def count_rejected(self, limit: str) -> None:
+        """Count a request that a limit refuses."""
+        self._engine.traffic.rejected[limit] += 1
+
+    def _text(self, status: HTTPStatus) -> Response:
+        return Response(status, self._text_fields, status.phrase.encode())
+
+    # ---- JSON-RPC ----------------------------------------------------------------------------
+
+    def _on_call(
+        self, headers: dict[bytes, bytes], body: bytes, client: Client | None
+    ) -> Response | Coroutine[Any, Any, Response]:
+        coding = headers.get(b"content-encoding")
+        if coding is not None and (refusal_or_body := self._inflate(coding, body)) is not None:
+            if isinstance(refusal_or_body, Response):
+                return refusal_or_body
+            body = refusal_or_body
+        is_json_type = _JSON_TYPE.fullmatch(headers.get(b"content-type", b"")) is not None
+        accepted = headers.get(b"accept-encoding")
+        reply = self._engine.handle(body, client)
+        if not isinstance(reply, Reply):
+            return self._respond_later(reply, accepted)
+        if not is_json_type and reply.error_code == ParseError.code:
+            return self._rpc_error(
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body is not JSON, and its Content-Type does not say it is"
+            )
+        return self._respond(reply, accepted)
+
+    def respond(
+        self, reply: Reply | Coroutine[Any, Any, Reply], accepted: bytes | None
+    ) -> Response | Coroutine[Any, Any, Response]:
+        """The response to a call in JSON; ``accepted`` is its Accept-Encoding."""
+        return self._respond(reply, accepted) if isinstance(reply, Reply) else self._respond_later(reply, accepted)
+
+    @property
+    def json_fields(self) -> bytes:
+        """The header lines of a plain answer in JSON."""
+        return self._json_fields
+
+    @property
+    def gzip_fields(self) -> bytes:
+        """The header lines of an answer in JSON that is sent in gzip."""
+        return self._coded_fields["gzip"]
+
+    def _inflate(self, coding_header: bytes, body: bytes) -> Response | bytes | None:
+        """The plain body, or the refusal; None if the body is plain already."""
+        coding = coding_header.decode("latin-1").strip().lower()
+        if coding in ("", "identity"):
+            return None
+        if not is_known_coding(coding):
+            return self._rpc_error(
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "only the content codings gzip and deflate are understood"
+            )
+        limit = self._engine.limits.body_bytes_max
+        try:
+            return inflate(body, coding, bytes_max=limit)
+        except BodyTooLarge:
+            self._count_refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            reason = f"the inflated request body exceeds the limit of {limit} bytes"
+            return self._rpc_error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
+        except ValueError as error:
+            return self._rpc_error(HTTPStatus.BAD_REQUEST, str(error))
+
+    async def _respond_later(self, pending: Coroutine[Any, Any, Reply], accepted: bytes | None) -> Response:
+        response = self._respond(await pending, accepted)
+        return response if isinstance(response, Response) else await response
+
+    def _respond(self, reply: Reply, accepted: bytes | None) -> Response | Coroutine[Any, Any, Response]:
+        body = reply.body
+        if reply.retry_after_s is not None:
+            return self._refuse_later(body, reply.retry_after_s)
+        if body is None:
+            return Response(HTTPStatus.NO_CONTENT, self._common_fields, None)
+        status = HTTPStatus.OK if reply.error_code is None else self._error_status
+        if accepted is None or len(body) <= COMPRESSED_BYTES_MIN:
+            return Response(status, self._json_fields, body)
+        coding = choose_coding(accepted)
+        if coding is None:
+            return Response(status, self._json_fields, body)
+        if len(body) > COMPRESSED_ON_LOOP_BYTES_MAX:
+            if (kept := self.coded.encode_kept(body, coding)) is not None:
+                return Response(status, self._coded_fields[coding], kept)
+            return self._compress_in_thread(status, coding, body)
+        return Response(status, self._coded_fields[coding], self.coded.encode(body, coding))
+
+    async def _refuse_later(self, body: bytes | None, retry_after_s: float) -> Response:
+        """429 for a client that has no budget for anything that it asked for."""
+        await asyncio.sleep(refusal_delay())
+        retry_after = header_fields(("Retry-After", str(max(1, math.ceil(retry_after_s)))))
+        return Response(HTTPStatus.TOO_MANY_REQUESTS, self._json_fields + retry_after, body or _OVER_BUDGET)
+
+    async def _compress_in_thread(self, status: HTTPStatus, coding: Coding, body: bytes) -> Response:
+        loop = asyncio.get_running_loop()
+        compressed = await loop.run_in_executor(self._executor, self.coded.encode, body, coding)
+        return Response(status, self._coded_fields[coding], compressed)
+
+    def _rpc_error(self, status: HTTPStatus, reason: str) -> Response:
+        error = {"code": InvalidRequest.code, "message": f"Invalid request: {reason}"}
+        return Response(status, self._json_fields, orjson.dumps({"jsonrpc": "2.0", "id": None, "error": error}))
+
+
+def _path_of(target: bytes) -> bytes:
+    """The path that a request target means: no query, no host, slashes that say nothing removed."""
+    if not target.startswith(b"/"):
+        target = _ABSOLUTE_TARGET.sub(b"", target, count=1)
+    path = target.partition(b"?")[0]
+    return b"/" + path.strip(b"/")

@@ -1,0 +1,281 @@
+"""The fast path of a connection: what nearly all clients send, answered without taking it apart.
+
+What a connection receives goes to a kernel, ``fast_connection``, without Python being asked.  While the connection is
+at rest, the kernel ``simple_request`` finds the whole simple requests, answers them, and stops at the first that it
+does not answer:
+
+    result kept since the view was published    spliced
+    params in the usual form                    read in place, the method's direct handler called, spliced
+    simple otherwise                            its method is called here, without reading head and envelope again
+    anything else                               the rest of the bytes goes to the strict path as it came
+
+Both paths give the same answers, count and time the same, and hold the same limits: tests/serving/test_fast_path.py
+compares them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+import orjson
+
+from fastnode.http import connection as http
+from fastnode.http.connection import CORKED_BYTES_MAX, ConnectionOwner, HttpConnection
+from fastnode.http.content_coding import choose_coding
+from fastnode.http.messages import Request, Response, ResponseWriter
+from fastnode.http.reader import ReadState
+from fastnode.jsonrpc.engine import RESULT_HEAD, RESULT_NAME, Engine, Reply
+from fastnode.kernels import fast_connection, kept_results, simple_request
+from fastnode.serving.application import COMPRESSED_BYTES_MIN, RpcApplication
+from fastnode.view import View
+
+__all__ = ["FastConnection", "FastPath"]
+
+_IDLE: Final = ReadState.IDLE
+#: Stands for a simple request where its answer is rendered.
+_SIMPLE: Final = Request(b"POST", b"/", {}, b"", is_http_1_0=False, keep_alive=True)
+#: What the results that are kept may take, of one server.
+KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
+
+
+class FastPath:
+    """What the connections of a server share.
+
+    Whatever an answer depends on beside the view tells when it changes: the headers, the date, the meters, the guard.
+    """
+
+    def __init__(self, engine: Engine, application: RpcApplication, writer: ResponseWriter) -> None:
+        limits = engine.limits
+        self.results = kept_results.KeptResults(
+            bytes_max=KEPT_BYTES_MAX,
+            result_bytes_max=limits.response_bytes_max,
+            find_block=_find_block,
+            blocks_of=application.coded.blocks_of,
+        )
+        self.requests = simple_request.SimpleRequests(
+            head_bytes_max=limits.head_bytes_max,
+            headers_max=limits.headers_max,
+            body_bytes_max=limits.body_bytes_max,
+            depth_max=limits.json_depth_max,
+            batch_calls_max=limits.batch_calls_max,
+            response_bytes_max=limits.response_bytes_max,
+            coded_bytes_min=COMPRESSED_BYTES_MIN,
+            results=self.results,
+            source=engine.view_source,
+            renew=self._renew,
+            choose_coding=choose_coding,
+        )
+        self._engine = engine
+        self.application = application
+        self.writer = writer
+        #: Stands for the view that the kept results are of.  Not the view: whoever holds it keeps its database open.
+        self._view_key: object = self  # of no view
+        for method in engine.table:
+            usual = method.usual
+            self.results.add_method(
+                method.name,
+                keeps=method.is_kept,
+                shape=None if usual is None else usual.shape,
+                handler=None if usual is None else usual.handler_for(engine.table.method_set),
+                items_max=0 if usual is None else usual.items_max,
+            )
+        engine.on_change = self._renew_meters
+        application.on_change = writer.on_change = self._renew_head
+        self._renew_meters()
+        self._renew_head()
+
+    def _renew(self, view: View | None) -> None:
+        """Called before a burst is answered from a view that may be another one than before."""
+        key = None if view is None else view.key
+        if key is not self._view_key:
+            self._view_key = key
+            self.results.forget(0 if view is None else view.chain.tip_number)
+
+    def _renew_meters(self) -> None:
+        meters = self._engine.meters
+        if meters is None:
+            self.requests.set_meters(None, None)
+        else:
+            self.requests.set_meters(meters.calls, meters.add_batch)
+
+    def _renew_head(self) -> None:
+        plain, packed = self.application.json_fields, self.application.gzip_fields
+        before, length = b"HTTP/1.1 200 OK\r\n", b"Content-Length: "
+        self.requests.set_head(before + plain + length, before + packed + length, b"\r\n" + self.writer.keeping)
+        self.requests.is_open = self.application.guard is None  # a guard asks for every header
+
+    def answer_call(self, view: View | None) -> Response | Coroutine[Any, Any, Response] | None:
+        """The answer to the simple request that the kernel stopped at; None if its params are not JSON."""
+        requests = self.requests
+        if requests.body is not None:
+            return self.application.respond(Reply(requests.body), requests.accepted)
+        method, text, id_text, accepted = requests.method, requests.params, requests.id_text, requests.accepted
+        assert method is not None
+        try:
+            params: list[Any] = [] if text is None else orjson.loads(text)
+        except orjson.JSONDecodeError:
+            return None
+        reply = self._engine.answer_call(method, params, id_text, view)
+        if isinstance(reply, Reply):
+            self._keep(method, text, reply, id_text)
+        return self.application.respond(reply, accepted)
+
+    def _keep(self, method: str, text: bytes | None, reply: Reply, id_text: bytes) -> None:
+        if reply.error_code is None and reply.body is not None:
+            head = len(RESULT_HEAD) + len(id_text)
+            self.results.keep(method, text, reply.body[head + len(RESULT_NAME) : -1])
+
+
+def _find_block(view: View, block_hash: bytes) -> int | None:
+    return view.chain.block_number_by_hash(block_hash)
+
+
+class FastConnection(HttpConnection):
+    """A connection with the fast path in front: its receiver gets the data, and asks here for what is unusual.
+
+    While the receiver answers everything, nothing of the connection changes; :meth:`catch_up` brings it to where the
+    strict path would be.
+    """
+
+    __slots__ = ("_fast", "_idle_s", "_receiver", "data_received")
+
+    data_received: Callable[[bytes], None]  # type: ignore[assignment]
+
+    def __init__(self, owner: ConnectionOwner, loop: asyncio.AbstractEventLoop, fast: FastPath) -> None:
+        super().__init__(owner, loop)
+        self._fast = fast
+        self._idle_s = self._limits.idle_time_s + http.IDLE_SLACK_S
+        self._receiver = fast_connection.Receiver(fast.requests, self._traffic, loop.time, CORKED_BYTES_MAX)
+        self.data_received = self._receiver.receive
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._receiver.open(self, transport)
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._receiver.close()
+        super().connection_lost(exc)
+
+    # ---- the receiver's side ---------------------------------------------------------------
+
+    def receive_unusual(self, data: bytes) -> None:
+        """What comes while the connection is not known to be at rest, or while a guard looks at everything."""
+        self.wake()
+        if self._fast.requests.is_open and self._is_at_rest():
+            self._receiver.is_resting = True
+            self._receiver.receive(data)
+        else:
+            super().data_received(data)
+
+    def receive_rest(self, data: bytes, answers: bytes | list[bytes] | None, view: View | None) -> None:
+        """A burst that is not answered to its end; ``answers`` are those that the kernel has given."""
+        self.wake()
+        answered = self._answer_simple(data, answers, view)
+        if answered < len(data):
+            super().data_received(data[answered:] if answered else data)
+            return
+        self._uncork()
+        self.settle()
+
+    def settle(self) -> None:
+        """After a write that may not have been taken whole."""
+        if self._is_write_paused or self._slots:
+            self._settle()
+        else:
+            self._set_deadline()
+
+    # ---- what ends the rest ----------------------------------------------------------------
+
+    def wake(self) -> None:
+        self._receiver.is_resting = False
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Note what the receiver has answered since the last time."""
+        receiver, reader = self._receiver, self._reader
+        if receiver.begun == 0:
+            return
+        reader.begun_count += receiver.begun
+        self._unsent_bytes += receiver.unsent_bytes
+        receiver.begun = receiver.unsent_bytes = 0
+        self._timed = (_IDLE, reader.begun_count)
+        self.deadline = receiver.active_at + self._idle_s
+
+    def eof_received(self) -> bool:
+        self.wake()
+        return super().eof_received()
+
+    def on_deadline(self) -> None:
+        self.wake()
+        if self.deadline <= self._loop.time():  # nothing came since it was set
+            super().on_deadline()
+
+    def drain(self) -> None:
+        self.wake()
+        super().drain()
+
+    def abort(self) -> None:
+        self.wake()
+        super().abort()
+
+    def pause_writing(self) -> None:
+        self.wake()
+        super().pause_writing()
+
+    # ---- request by request ----------------------------------------------------------------
+
+    def _is_at_rest(self) -> bool:
+        """Whether nothing is under way and nothing keeps the connection from going on for ever."""
+        return not (
+            self._slots
+            or self._is_write_paused
+            or self._reader.state is not ReadState.IDLE
+            or self._reader.arrived
+            or self._is_lingering
+            or self._is_closing
+            or self._is_draining
+            or self._has_ended
+            or self._transport is None
+        )
+
+    def _answer_simple(self, data: bytes, answers: bytes | list[bytes] | None, view: View | None) -> int:
+        """Answer simple requests from the start of ``data`` on; how many bytes they are.
+
+        ``answers`` are those that the kernel has given already.
+        """
+        fast, reader = self._fast, self._reader
+        requests = fast.requests
+        position = 0
+        while True:
+            if answers is not None:
+                self._corked += [answers] if isinstance(answers, bytes) else answers
+                self._corked_bytes += requests.size
+                reader.begun_count += requests.count
+                position = requests.position
+            elif requests.method is None and requests.body is None:
+                break
+            is_simple = requests.method is not None or requests.body is not None
+            if is_simple and self._corked_bytes <= CORKED_BYTES_MAX:
+                end = requests.end
+                response = fast.answer_call(view)
+                if response is None:
+                    break
+                reader.begun_count += 1
+                position = end
+                if not isinstance(response, Response):
+                    self._enter(_SIMPLE, response)
+                    break  # the others wait in the order of the strict path
+                chunks = fast.writer.render(response, keep_alive=True, omit_body=False)
+                self._corked += chunks
+                self._corked_bytes += sum(map(len, chunks))
+            if self._corked_bytes > CORKED_BYTES_MAX:
+                self._uncork()
+                if self._is_write_paused:
+                    break
+            if position == len(data):
+                break
+            answers = requests.answer(data, position, CORKED_BYTES_MAX - self._corked_bytes, view)
+        self._traffic.received_bytes += position
+        return position

@@ -1,0 +1,268 @@
+"""The server: one port, its connections, their deadlines, and a stop that loses no answer."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from http import HTTPStatus
+from typing import Any, Final
+
+from fastnode.http.connection import Application, HttpConnection
+from fastnode.http.guard import RequestGuard
+from fastnode.http.health import Health
+from fastnode.http.limits import Limits
+from fastnode.http.messages import ResponseWriter
+from fastnode.http.meters import Traffic
+from fastnode.http.peers import PeerCounts
+from fastnode.jsonrpc.engine import Engine
+from fastnode.jsonrpc.provider_limits import ProviderLimits
+from fastnode.kernels import kept_results
+from fastnode.serving.application import Pages, RpcApplication
+from fastnode.serving.fast_path import FastConnection, FastPath
+from fastnode.serving.provider_gate import LimitedConnection, ProviderGate
+
+__all__ = ["HttpServer", "RpcServer", "describe_bind_error"]
+
+logger = logging.getLogger("fastnode.rpc")
+
+#: Deadlines are checked, and the Date header renewed, this often.
+SWEEP_INTERVAL_S: Final = 1.0
+#: Connections whose time is over that are told so before requests have their turn again: a thousand that came
+#: together would keep everybody waiting.
+DEADLINES_PER_TURN: Final = 16
+#: Connections that the system may hold ready before they are accepted.
+BACKLOG: Final = 4096
+
+
+class HttpServer:
+    """Serves an application over HTTP.  ``start`` and ``stop`` belong to one running event loop."""
+
+    def __init__(
+        self, application: Application, *, host: str, port: int, limits: Limits, traffic: Traffic | None = None
+    ) -> None:
+        self.application = application
+        self.limits = limits
+        self.traffic = traffic or Traffic()
+        self.writer = ResponseWriter(limits.idle_time_s)
+        self.host = host
+        self._wanted_port = port
+        self._listener: asyncio.Server | None = None
+        self._sweeper: asyncio.Task[None] | None = None
+        self._connections: set[HttpConnection] = set()
+        self._peers = PeerCounts(limits.connections_per_address_max)
+        #: Those that leave answers unread, from the one that has done so longest on.
+        self._behind: dict[HttpConnection, None] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._all_gone: asyncio.Event | None = None
+        self._is_stopping = False
+        self._bound_port = 0
+        #: Connections since the start, and those turned away because there were too many.
+        self.accepted_count = 0
+        self.turned_away_count = 0
+
+    # ---- life --------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Bind and listen.  Raises OSError (such as EADDRINUSE), with nothing left open."""
+        if self._listener is not None:
+            raise RuntimeError("the server has been started already")
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(
+            lambda: self.make_connection(loop), self.host, self._wanted_port, backlog=BACKLOG
+        )
+        self._bound_port = self._listener.sockets[0].getsockname()[1]
+        self._sweeper = loop.create_task(self._sweep())
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on, also when port 0 asked for any free one."""
+        return self._bound_port
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
+    async def stop(self, *, grace_seconds: float = 10.0) -> None:
+        """Accept nothing new, finish the requests that have begun to arrive, close.
+
+        What is not finished after ``grace_seconds`` is cut off.  May be called more than once.
+        """
+        if self._listener is None or self._is_stopping:
+            return
+        self._is_stopping = True
+        self._listener.close()
+        self._all_gone = asyncio.Event()
+        for connection in tuple(self._connections):
+            connection.drain()
+        await self._wait_until_gone(grace_seconds)
+        if self._connections:
+            logger.warning("%d connections were cut off after %g s", len(self._connections), grace_seconds)
+            for connection in tuple(self._connections):
+                connection.abort()
+            await self._wait_until_gone(SWEEP_INTERVAL_S)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=SWEEP_INTERVAL_S)
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            await asyncio.gather(self._sweeper, return_exceptions=True)
+
+    async def _wait_until_gone(self, seconds: float) -> None:
+        assert self._all_gone is not None
+        if not self._connections:
+            return
+        try:
+            await asyncio.wait_for(self._all_gone.wait(), seconds)
+        except TimeoutError:
+            return
+
+    async def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(SWEEP_INTERVAL_S)
+            self.writer.refresh_date()
+            now = loop.time()
+            late = [connection for connection in self._connections if connection.deadline <= now]
+            for number, connection in enumerate(late):
+                if number % DEADLINES_PER_TURN == DEADLINES_PER_TURN - 1:
+                    await asyncio.sleep(0)
+                if connection.deadline <= now:  # still
+                    connection.on_deadline()
+
+    # ---- connections -------------------------------------------------------------------------
+
+    def make_connection(self, loop: asyncio.AbstractEventLoop) -> HttpConnection:
+        return HttpConnection(self, loop)
+
+    def admit(self, connection: HttpConnection) -> str | None:
+        refusal = self._reason_against(connection)
+        if refusal is not None:
+            self.turned_away_count += 1
+            return refusal
+        self.accepted_count += 1
+        self._connections.add(connection)
+        return None
+
+    def _reason_against(self, connection: HttpConnection) -> str | None:
+        if self._is_stopping:
+            return "the server stops"
+        if len(self._connections) >= self.limits.connections_max:
+            return f"too many connections; the limit is {self.limits.connections_max}"
+        if not self._peers.enter(connection.network):
+            return f"too many connections from one address; the limit is {self.limits.connections_per_address_max}"
+        return None
+
+    def forget(self, connection: HttpConnection) -> None:
+        if connection in self._connections:
+            self._connections.remove(connection)
+            self._peers.leave(connection.network)
+            self._behind.pop(connection, None)
+        if not self._connections and self._all_gone is not None:
+            self._all_gone.set()
+
+    def note_unread(self, connection: HttpConnection) -> None:
+        """Make room if all together leave too much unread, from the one on that has done so longest."""
+        behind = self._behind
+        behind[connection] = None
+        unread_bytes = {each: each.unread_bytes for each in behind}
+        total = sum(unread_bytes.values())
+        for each, size in unread_bytes.items():
+            if total <= self.limits.unsent_bytes_max:
+                return
+            total -= size
+            del behind[each]
+            self.traffic.rejected["unsent_size"] += 1
+            # Not at once: its transport may be in the middle of a write.
+            asyncio.get_running_loop().call_soon(each.abort)
+
+    def note_read(self, connection: HttpConnection) -> None:
+        self._behind.pop(connection, None)
+
+    def keep_task(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+class RpcServer(HttpServer):
+    """Serves an engine.
+
+    ``headers`` are added to every response (:meth:`set_headers` replaces them later); ``error_status``
+    is the HTTP status of a body that is one JSON-RPC error; ``health`` is what /status, /livez and /readyz tell;
+    ``path_prefix`` is a path under which all of it is found too.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        host: str,
+        port: int,
+        headers: Sequence[tuple[str, str]] = (),
+        error_status: int = HTTPStatus.OK,
+        executor: Executor | None = None,
+        health: Callable[[], Health] = Health,
+        path_prefix: str = "",
+    ) -> None:
+        self.engine = engine
+        self._rpc = RpcApplication(
+            engine,
+            headers=headers,
+            error_status=error_status,
+            executor=executor,
+            health=health,
+            path_prefix=path_prefix,
+        )
+        super().__init__(self._rpc, host=host, port=port, limits=engine.limits, traffic=engine.traffic)
+        self._fast_path = FastPath(engine, self._rpc, self.writer)
+        self._gate: ProviderGate | None = None
+
+    def make_connection(self, loop: asyncio.AbstractEventLoop) -> HttpConnection:
+        if self._gate is not None:  # it has to know who asks
+            return LimitedConnection(self, loop, self._fast_path, self._gate)
+        if self._rpc.guard is not None:  # it asks for every header
+            return super().make_connection(loop)
+        return FastConnection(self, loop, self._fast_path)
+
+    @property
+    def kept_results(self) -> kept_results.KeptResults:
+        """The results that are kept, and how often they were of use."""
+        return self._fast_path.results
+
+    def set_headers(self, headers: Sequence[tuple[str, str]]) -> None:
+        self._rpc.set_headers(headers)
+
+    def set_provider_limits(self, limits: ProviderLimits) -> None:
+        """Budgets of clients: from the next connection on, or if there were some before, from the next request on."""
+        if self._gate is None:
+            self._gate = ProviderGate(self._rpc, limits)
+        else:
+            self._gate.limits = limits
+
+    @property
+    def provider_limits(self) -> ProviderLimits | None:
+        """The budgets of clients; None: there are none."""
+        return None if self._gate is None else self._gate.limits
+
+    def set_guard(self, guard: RequestGuard | None) -> None:
+        """Who is admitted from the next connection on; None: everybody."""
+        self._rpc.guard = guard
+
+    def set_pages(self, pages: Pages) -> None:
+        self._rpc.pages = pages
+
+
+def describe_bind_error(error: OSError, host: str, port: int, prefix: str = "") -> str:
+    """One line for an operator whose server could not listen; ``prefix`` as in ``--admin-port``."""
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} on {host} is in use by another program; choose another one with --{prefix}port"
+    if error.errno == errno.EACCES:
+        return f"port {port} on {host} needs privileges; choose one above 1023 with --{prefix}port"
+    if isinstance(error, socket.gaierror):  # its numbers are not those of the system's errors
+        reason = error.strerror
+    else:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+    return f"cannot listen on {host}:{port}: {reason}; choose an address of this machine with --{prefix}host"

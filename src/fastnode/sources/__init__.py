@@ -1,0 +1,1 @@
+"""Where blocks come from, and the loop that follows a live chain."""

@@ -1,0 +1,365 @@
+"""The loop that follows a live chain: choose an upstream, make a pass, sleep.
+
+Runs in the thread that ingests.  Whatever the other side does is an expected event here: an upstream that does
+not answer is asked again later, one that gives wrong answers is put aside, and the stored chain stays as it was.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from fastnode.archiver.ingest import Ingestor
+from fastnode.archiver.queries import ChainView
+from fastnode.archiver.source import CheckpointAuthority, L1Tips, MessageSource, Record, UndoRecord
+from fastnode.errors import (
+    BlockRejected,
+    DecodeError,
+    MessagesUnavailable,
+    NotOnL1,
+    UpstreamError,
+    UpstreamUnavailable,
+)
+from fastnode.log import fields
+from fastnode.outgoing.upstreams import Upstream, Upstreams
+from fastnode.protocol.fields import hex_text
+from fastnode.protocol.header import BlockHeader
+from fastnode.protocol.tips import BlockId
+from fastnode.sources.chain_export import stored_records
+from fastnode.sources.progress import CatchUpProgress
+from fastnode.sources.publication import Publication
+from fastnode.sources.sync_control import SyncControl
+from fastnode.sources.upstream import UpstreamSource
+
+__all__ = ["Follower", "FollowerOptions"]
+
+logger = logging.getLogger(__name__)
+
+#: Passes that go wrong, one after the other, before an upstream is put aside.  A reorg in the middle of a pass can
+#: look like a wrong answer; it does not do so twice.
+BAD_PASSES_MAX: Final = 3
+#: With no upstream in sight the loop still looks around this often.
+LONGEST_PAUSE_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowerOptions:
+    poll_interval_s: float = 0.5
+    ready_max_lag_blocks: int = 16
+    #: For how long an upstream must have had a shorter chain before blocks are given up for it.
+    shortening_s: float = 12.0
+    #: Pause after a pass that ended at something nobody can give.
+    blocked_pause_s: float = 2.0
+    #: For how long L1 may be behind an upstream before that is trouble.
+    l1_grace_s: float = 5.0
+    #: How often other upstreams are asked whether they have the same blocks.
+    comparison_interval_s: float = 5.0
+
+
+class _Outcome(enum.Enum):
+    """Of one pass."""
+
+    COMPLETE = enum.auto()
+    REFUSED = enum.auto()  # something was wrong
+    BLOCKED = enum.auto()  # nothing was wrong, but something is missing
+    EARLY = enum.auto()  # it gives what is not on L1 yet
+    UNAVAILABLE = enum.auto()
+
+
+@dataclass(slots=True)
+class _Reorg:
+    """A reorg whose replacement is not complete yet."""
+
+    before: ChainView
+    target: int  # the newest block that stays
+
+
+class Follower:
+    """``run`` it in the thread that ingests; the rest may be called from any thread.
+
+    ``on_pass`` is called after each complete pass, with the upstream it was made with.
+    """
+
+    def __init__(
+        self,
+        ingestor: Ingestor,
+        upstreams: Upstreams,
+        control: SyncControl,
+        publication: Publication,
+        executor: Executor,
+        *,
+        messages: MessageSource | None = None,
+        l1_tips: L1Tips | None = None,
+        authority: CheckpointAuthority | None = None,
+        options: FollowerOptions | None = None,
+        on_pass: Callable[[Upstream], None] = lambda upstream: None,
+    ) -> None:
+        self._ingestor = ingestor
+        self._upstreams = upstreams
+        self._control = control
+        self._publication = publication
+        self._options = options or FollowerOptions()
+        self._on_pass = on_pass
+        self._sources = {
+            upstream: UpstreamSource(
+                upstream,
+                executor,
+                messages,
+                l1_tips=l1_tips,
+                authority=authority,
+                shortening_s=self._options.shortening_s,
+            )
+            for upstream in upstreams.all
+        }
+        self._bad_passes = dict.fromkeys(upstreams.all, 0)
+        self._progress = CatchUpProgress()
+        self._executor = executor
+        self._next_comparison_at = 0.0
+        self._early_since: float | None = None
+        self._disagreements = dict.fromkeys(upstreams.all, 0)
+        self._is_comparing = threading.Lock()
+        #: Why the chain does not advance; None while it does.
+        self.trouble: str | None = "no upstream has been asked yet"
+        self.has_caught_up = False
+        self.source_tip: int | None = None
+        self.reorg_count = 0
+        #: When a pass was complete last, on the clock of ``time.time``.
+        self.last_pass_at: float | None = None
+
+    # ---- for others ------------------------------------------------------------------------------
+
+    @property
+    def lag_blocks(self) -> int | None:
+        """How far the newest block known to exist is ahead; None before any upstream has answered."""
+        tip = self.source_tip
+        return None if tip is None else max(0, tip - self._ingestor.view.tip_number)
+
+    @property
+    def is_ready(self) -> bool:
+        """Caught up once, and not too far behind since."""
+        lag = self.lag_blocks
+        return self.has_caught_up and (lag is None or lag <= self._options.ready_max_lag_blocks)
+
+    def describe(self) -> dict[str, Any]:
+        """For status reports."""
+        return {
+            "state": self._state(),
+            "reason": self.trouble,
+            "tip": self._ingestor.view.tip_number,
+            "sourceTip": self.source_tip,
+            "lagBlocks": self.lag_blocks,
+            "isReady": self.is_ready,
+            "reorgs": self.reorg_count,
+            "lastPassAt": None if self.last_pass_at is None else int(self.last_pass_at),
+            "upstreams": self._upstreams.describe(),
+        }
+
+    def _state(self) -> str:
+        if self._control.is_paused:
+            return "paused"
+        if self.trouble is not None:
+            return "degraded"
+        return "following" if self.has_caught_up else "catching up"
+
+    def set_poll_interval(self, seconds: float) -> None:
+        """How long to rest between passes, from the next one on."""
+        self._options = replace(self._options, poll_interval_s=seconds)
+
+    # ---- the loop --------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Follow until StopRequested."""
+        while True:
+            self._control.pass_point()
+            self._control.sleep(self._round())
+
+    def _round(self) -> float:
+        """One pass with the first upstream that has anything to say; returns how long to sleep then."""
+        shorter: list[UpstreamSource] = []
+        outcomes: set[_Outcome] = set()
+        for upstream in self._upstreams.usable():
+            source = self._sources[upstream]
+            outcome = self._try_pass(upstream, source)
+            outcomes.add(outcome)
+            if outcome is not _Outcome.COMPLETE:
+                continue
+            if not source.is_behind:
+                for other in shorter:
+                    other.trust_nothing_shorter()
+                self._compare_with_others(upstream)
+                break
+            shorter.append(source)
+            self._set_trouble(f"{upstream.name} is behind: its newest block is {upstream.tip_number}")
+        return self._pause_after(outcomes)
+
+    def _pause_after(self, outcomes: set[_Outcome]) -> float:
+        interval = self._options.poll_interval_s
+        if outcomes & {_Outcome.COMPLETE, _Outcome.REFUSED, _Outcome.EARLY}:
+            return interval
+        if _Outcome.BLOCKED in outcomes:
+            return max(interval, self._options.blocked_pause_s)
+        self._set_trouble(f"no upstream can be followed: {self._upstreams.reasons()}")
+        return max(interval, min(self._upstreams.seconds_until_usable(), LONGEST_PAUSE_S))
+
+    def _try_pass(self, upstream: Upstream, source: UpstreamSource) -> _Outcome:
+        tip_before = self._ingestor.view.tip_number
+        try:
+            self._pass(source)
+        except UpstreamUnavailable:
+            return _Outcome.UNAVAILABLE  # its health keeps the reason
+        except MessagesUnavailable as error:
+            self._set_trouble(str(error))
+            return _Outcome.BLOCKED
+        except NotOnL1 as error:
+            self._on_early(str(error))
+            return _Outcome.EARLY
+        except (BlockRejected, DecodeError, UpstreamError) as error:
+            self._on_bad_answer(upstream, str(error))
+            return _Outcome.REFUSED
+        finally:
+            self._note_tip(upstream, source)
+        self._bad_passes[upstream] = 0
+        self._early_since = None
+        self.last_pass_at = time.time()
+        if not source.is_behind:
+            self._end_trouble()
+            upstream.forgive()
+            # A long pass ends where the other node was at its begin; the one after it tells.
+            new_blocks = self._ingestor.view.tip_number - tip_before
+            if not self.has_caught_up and new_blocks <= self._options.ready_max_lag_blocks:
+                self.has_caught_up = True
+                logger.info("caught up", extra=fields(tip=self._ingestor.view.tip_number, upstream=upstream.name))
+        self._on_pass(upstream)
+        return _Outcome.COMPLETE
+
+    def _note_tip(self, upstream: Upstream, source: UpstreamSource) -> None:
+        if source.tips is not None:
+            upstream.tip_number = self.source_tip = source.tips.proposed.number
+
+    def _on_bad_answer(self, upstream: Upstream, reason: str) -> None:
+        self._bad_passes[upstream] += 1
+        self._set_trouble(f"{upstream.name}: {reason}")
+        if self._bad_passes[upstream] >= BAD_PASSES_MAX:
+            self._bad_passes[upstream] = 0
+            upstream.put_aside(reason)
+        else:
+            logger.warning("answer refused", extra=fields(upstream=upstream.name, reason=reason))
+
+    def _on_early(self, reason: str) -> None:
+        """The upstream's L1 node may be a moment ahead of ours."""
+        now = time.monotonic()
+        if self._early_since is None:
+            self._early_since = now
+        if now - self._early_since >= self._options.l1_grace_s:
+            self._set_trouble(reason)
+
+    def _set_trouble(self, reason: str) -> None:
+        if reason != self.trouble:
+            logger.warning("the chain does not advance", extra=fields(reason=reason))
+        self.trouble = reason
+
+    def _end_trouble(self) -> None:
+        if self.trouble is not None and self.has_caught_up:
+            logger.info("the chain advances again", extra=fields(tip=self._ingestor.view.tip_number))
+        self.trouble = None
+
+    # ---- one pass --------------------------------------------------------------------------------
+
+    def _pass(self, source: UpstreamSource) -> None:
+        reorg: _Reorg | None = None
+        records = source.records(lambda: self._ingestor.view)
+        try:
+            for record in records:
+                if reorg is None:
+                    self._control.pass_point()
+                if isinstance(record, UndoRecord):
+                    reorg = self._begin_reorg(record, source)
+                self._apply(record, source)
+                if reorg is not None and self._ingestor.view.tip_number >= reorg.before.tip_number:
+                    self._publication.release()
+                    reorg = None
+        except (BlockRejected, DecodeError, UpstreamError, MessagesUnavailable, NotOnL1):
+            if reorg is not None:
+                self._put_back(reorg)
+            raise
+        finally:
+            records.close()
+            self._publication.release()
+
+    def _apply(self, record: Record, source: UpstreamSource) -> None:
+        self._ingestor.apply(record)
+        tips = source.tips
+        if tips is not None:
+            self.source_tip = tips.proposed.number
+            self._progress.note(self._ingestor.view.tip_number, tips.proposed.number)
+
+    def _begin_reorg(self, record: UndoRecord, source: UpstreamSource) -> _Reorg:
+        view = self._ingestor.view
+        self.reorg_count += 1
+        facts = fields(upstream=source.name, tip=view.tip_number, back_to=record.block_number)
+        logger.warning("reorg", extra=facts)
+        self._publication.hold()
+        return _Reorg(view, record.block_number)
+
+    def _put_back(self, reorg: _Reorg) -> None:
+        """The replacement is wrong or did not come: what was there before is right as far as anybody knows."""
+        self._ingestor.undo_above(reorg.target)
+        for record in stored_records(reorg.before, reorg.target + 1):
+            self._ingestor.apply(record)
+        logger.warning("the blocks before the reorg are back", extra=fields(tip=self._ingestor.view.tip_number))
+
+    # ---- what others say -------------------------------------------------------------------------
+
+    def _compare_with_others(self, followed: Upstream) -> None:
+        """Two upstreams must have the same block at the checkpointed tip; the one that is not followed goes."""
+        now = time.monotonic()
+        if (
+            len(self._upstreams.all) < 2
+            or now < self._next_comparison_at
+            or not self._is_comparing.acquire(blocking=False)
+        ):
+            return
+        self._next_comparison_at = now + self._options.comparison_interval_s
+        try:
+            # Not in this thread: the chain must not wait for a node that it does not follow.
+            self._executor.submit(self._compare_all, followed, self._ingestor.view.tips.checkpointed.block)
+        except RuntimeError:  # the node is stopping
+            self._is_comparing.release()
+
+    def _compare_all(self, followed: Upstream, block: BlockId) -> None:
+        try:
+            for upstream in self._upstreams.healthy():
+                if upstream is not followed and block.number > 0:
+                    self._compare(upstream, followed, block.number, block.hash)
+        finally:
+            self._is_comparing.release()
+
+    def _compare(self, upstream: Upstream, followed: Upstream, number: int, expected: bytes) -> None:
+        try:
+            answer = upstream.call("node_getBlockHeader", number)
+            found = None if answer is None else BlockHeader.from_json(answer, "header").hash()
+        except UpstreamUnavailable:
+            return
+        except (UpstreamError, DecodeError) as error:
+            self._on_bad_comparison(upstream, str(error))
+            return
+        if found is None or found == expected:
+            self._disagreements[upstream] = 0
+            return
+        self._on_bad_comparison(
+            upstream,
+            f"it disagrees with {followed.name}: block {number} is {hex_text(found)} here and {hex_text(expected)} "
+            f"there, which is verified",
+        )
+
+    def _on_bad_comparison(self, upstream: Upstream, reason: str) -> None:
+        self._disagreements[upstream] += 1
+        if self._disagreements[upstream] >= BAD_PASSES_MAX:
+            self._disagreements[upstream] = 0
+            upstream.put_aside(reason)

@@ -1,0 +1,94 @@
+"""Who may propose and attest, as the rollup draws it on L1 for each epoch.
+
+An epoch's committee and the proposers of its slots are fixed before it begins, so they are asked for once and kept.
+They are fetched by the thread that looks at L1, the newest epochs first, and answered from memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fastnode.errors import UpstreamRejection
+from fastnode.sources.l1 import contracts
+from fastnode.sources.l1.abi import ADDRESS_BYTES
+from fastnode.sources.l1.endpoints import L1Block, L1Endpoint, contract_call
+from fastnode.sources.l1.rollup import RollupFacts
+
+__all__ = ["Committees"]
+
+#: Epochs that are fetched at one look, so that a long history does not hold up what is new.
+EPOCHS_PER_LOOK: Final = 4
+_NOBODY: Final = bytes(ADDRESS_BYTES)
+_REVERTED_CODE: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """``proposers`` by slot of the epoch, None where there is none."""
+
+    committee: tuple[bytes, ...]
+    proposers: tuple[bytes | None, ...]
+
+
+class Committees:
+    """Of the newest ``epochs`` epochs.  ``refresh`` from one thread; the rest from any."""
+
+    def __init__(self, epochs: int) -> None:
+        self._epochs = epochs
+        self._drawn: dict[int, _Drawn] = {}
+        self._epoch_duration = 1
+
+    def committee_of(self, epoch: int) -> Sequence[bytes] | None:
+        """Addresses in the committee's order, empty if there is no committee; None if that is not known."""
+        drawn = self._drawn.get(epoch)
+        return None if drawn is None else drawn.committee
+
+    def proposer_of(self, slot: int) -> bytes | None:
+        drawn = self._drawn.get(slot // self._epoch_duration)
+        return None if drawn is None or not drawn.proposers else drawn.proposers[slot % self._epoch_duration]
+
+    def refresh(self, endpoint: L1Endpoint, facts: RollupFacts, head: L1Block) -> None:
+        """Fetch some of what is missing at block ``head``.  UpstreamError, DecodeError."""
+        self._epoch_duration = facts.epoch_duration
+        newest = facts.slot_at(head.timestamp) // facts.epoch_duration
+        wanted = range(newest, max(-1, newest - self._epochs), -1)
+        missing = [epoch for epoch in wanted if epoch not in self._drawn]
+        for epoch in missing[:EPOCHS_PER_LOOK]:
+            drawn = _read(endpoint, facts, epoch)
+            if drawn is None:
+                return
+            # Replaced as a whole: readers never see it change.
+            kept = {number: item for number, item in self._drawn.items() if number in wanted}
+            self._drawn = kept | {epoch: drawn}
+
+
+def _read(endpoint: L1Endpoint, facts: RollupFacts, epoch: int) -> _Drawn | None:
+    """None when L1 does not say now."""
+    first = epoch * facts.epoch_duration
+    answer = endpoint.ask([contract_call(facts.rollup, contracts.COMMITTEE_OF_EPOCH, epoch)])[0]
+    if isinstance(answer, UpstreamRejection):
+        # Too few validators for a committee: the contract gives up.
+        return _Drawn((), ()) if _is_revert(answer) else None
+    committee: tuple[bytes, ...] = contracts.COMMITTEE_OF_EPOCH.decode(answer)[0]
+    if not committee:
+        return _Drawn((), ())
+    calls = [
+        contract_call(facts.rollup, contracts.PROPOSER_AT, facts.start_of_slot(slot))
+        for slot in range(first, first + facts.epoch_duration)
+    ]
+    proposers: list[bytes | None] = []
+    for answer in endpoint.ask(calls):
+        if isinstance(answer, UpstreamRejection):
+            if not _is_revert(answer):
+                return None
+            proposers.append(None)
+            continue
+        address: bytes = contracts.PROPOSER_AT.decode(answer)[0]
+        proposers.append(None if address == _NOBODY else address)
+    return _Drawn(committee, tuple(proposers))
+
+
+def _is_revert(rejection: UpstreamRejection) -> bool:
+    return rejection.code == _REVERTED_CODE or "revert" in rejection.message.lower()

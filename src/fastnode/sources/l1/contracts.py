@@ -1,0 +1,58 @@
+"""The functions and events of the rollup's contracts that the node uses."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastnode.sources.l1.abi import Event, Function, Kind
+
+_N, _A, _B32, _B16, _FLAG = Kind.NUMBER, Kind.ADDRESS, Kind.BYTES32, Kind.BYTES16, Kind.BOOLEAN
+
+# ---- registry -------------------------------------------------------------------------------
+
+CANONICAL_ROLLUP: Final = Function("getCanonicalRollup()", _A)
+ROLLUP_OF_VERSION: Final = Function("getRollup(uint256)", _A)
+
+# ---- rollup: what never changes ---------------------------------------------------------------
+
+VERSION: Final = Function("getVersion()", _N)
+INBOX: Final = Function("getInbox()", _A)
+OUTBOX: Final = Function("getOutbox()", _A)
+FEE_ASSET_PORTAL: Final = Function("getFeeAssetPortal()", _A)
+DEPLOYMENT_BLOCK: Final = Function("L1_BLOCK_AT_GENESIS()", _N)
+GENESIS_TIME: Final = Function("getGenesisTime()", _N)
+SLOT_DURATION: Final = Function("getSlotDuration()", _N)
+EPOCH_DURATION: Final = Function("getEpochDuration()", _N)
+PROOF_SUBMISSION_EPOCHS: Final = Function("getProofSubmissionEpochs()", _N)
+TARGET_COMMITTEE_SIZE: Final = Function("getTargetCommitteeSize()", _N)
+
+# ---- rollup: what changes ---------------------------------------------------------------------
+
+#: Newest pending and newest proven checkpoint.
+TIPS: Final = Function("getTips()", _N, _N)
+PROVEN_CHECKPOINT: Final = Function("getProvenCheckpointNumber()", _N)
+#: Archive root after a checkpoint; zero for one that does not exist.
+ARCHIVE_AT: Final = Function("archiveAt(uint256)", _B32)
+CAN_PRUNE_AT_TIME: Final = Function("canPruneAtTime(uint256)", _FLAG)
+#: Archive, header hash, blob commitments, out hash, attestations, payload digest, slot, then the fee header.
+CHECKPOINT: Final = Function("getCheckpoint(uint256)", _B32, _B32, _B32, _B32, _B32, _B32, _N, _N, _N, _N, _N, _N)
+
+MANA_TARGET: Final = Function("getManaTarget()", _N)
+MANA_LIMIT: Final = Function("getManaLimit()", _N)
+PROVING_COST_PER_MANA: Final = Function("getProvingCostPerManaInEth()", _N)
+#: At a time: base fee and blob fee of L1.
+L1_FEES_AT: Final = Function("getL1FeesAt(uint256)", _N, _N)
+#: At a time, in the fee asset (true) or in wei.
+MANA_MIN_FEE_AT: Final = Function("getManaMinFeeAt(uint256,bool)", _N)
+
+COMMITTEE_OF_EPOCH: Final = Function("getEpochCommittee(uint256)", Kind.ADDRESSES)
+PROPOSER_AT: Final = Function("getProposerAt(uint256)", _A)
+
+# ---- inbox and outbox -------------------------------------------------------------------------
+
+#: Rolling hash, messages ever sent, the checkpoint that messages go to now.
+INBOX_STATE: Final = Function("getState()", _B16, _N, _N)
+#: Checkpoint and hash; index, rolling hash after it.
+MESSAGE_SENT: Final = Event("MessageSent(uint256,uint256,bytes32,bytes16)", (_N, _B32), (_N, _B16))
+#: Root of the messages of an epoch, zero if there is none yet.
+OUTBOX_ROOT: Final = Function("getRootData(uint256)", _B32)

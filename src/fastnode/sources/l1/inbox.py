@@ -1,0 +1,288 @@
+"""Messages from L1 to the rollup, as the Inbox contract's logs give them.
+
+    MessageSent(checkpoint, index, hash, rolling hash)
+    rolling hash  = first 16 bytes of keccak(rolling hash before || hash), from 16 zero bytes on
+    index         = 1024 * (checkpoint - 1) + place in the checkpoint
+
+The contract keeps the rolling hash and the count of all messages, so a list of messages that ends in both is
+complete and in order: nothing can be left out or put in.  They are compared first, and logs are only read if they
+have moved.
+
+After a reorg of L1 messages may be gone or stand in another order.  The block hash of every message is
+remembered; those whose block is no longer on L1 are forgotten and what is behind them is read again.
+
+A node that has a chain stored does not begin at the deployment: the messages of final checkpoints are the anchor
+(:class:`Anchor`), and what follows must continue their rolling hash.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from fastnode.errors import DecodeError, UpstreamFault, UpstreamUnavailable
+from fastnode.protocol.ethereum import keccak_256
+from fastnode.protocol.messages import checkpoint_of_message_index, first_message_index
+from fastnode.sources.l1.abi import from_quantity, hex_data, words_of
+from fastnode.sources.l1.contracts import MESSAGE_SENT
+from fastnode.sources.l1.endpoints import L1Block, L1Endpoint
+from fastnode.sources.l1.log_ranges import LogRanges
+
+__all__ = ["NO_MESSAGES", "Anchor", "Inbox", "InboxState", "roll", "rolled"]
+
+_ROLLING_BYTES: Final = 16
+NO_MESSAGES: Final = bytes(_ROLLING_BYTES)
+#: So far below the newest block nothing is expected to change between two questions.
+REORG_BLOCKS: Final = 64
+#: Times that logs and state may differ before everything since they were equal is read again.
+DIFFERENCES_MAX: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class InboxState:
+    """What the contract says of all its messages; messages go to checkpoint ``in_progress`` now."""
+
+    rolling_hash: bytes
+    count: int
+    in_progress: int
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """Where the list of messages begins: behind those of all checkpoints up to ``checkpoint``.
+
+    What follows was sent in L1 block ``block`` or later.
+    """
+
+    block: int
+    checkpoint: int = 0
+    rolling_hash: bytes = NO_MESSAGES
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    index: int
+    hash: bytes
+    rolling_hash: bytes
+    block_number: int
+    block_hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The list as readers see it; replaced as a whole.
+
+    Checkpoints below ``complete_below`` get no further messages.
+    """
+
+    messages: tuple[_Message, ...] = ()
+    by_checkpoint: dict[int, tuple[bytes, ...]] | None = None
+    complete_below: int = 0
+
+
+class Inbox:
+    """``refresh`` from one thread; the rest from any.
+
+    ``deployment_block`` is where to begin if the anchor does not hold.
+    """
+
+    def __init__(self, contract: bytes, deployment_block: int, anchor: Anchor | None = None) -> None:
+        self._deployment = Anchor(deployment_block)
+        self._anchor = anchor or self._deployment
+        self._logs = LogRanges(contract, MESSAGE_SENT)
+        self._messages: list[_Message] = []
+        #: Everything up to this block has been read, and was complete.
+        self._read_to: L1Block | None = None
+        #: Up to this block logs have been read since then.
+        self._passed = 0
+        #: So many messages have been found to lead to the contract's state.
+        self._confirmed = 0
+        self._differences = 0  # one after the other
+        self._known = _Known()
+        self._changed = threading.Condition()
+        self._is_closed = False
+        #: (L1 block read, L1 block wanted) while a long way is being made.
+        self.progress: tuple[int, int] | None = None
+        self.reorg_count = 0
+
+    # ---- for readers ---------------------------------------------------------------------------
+
+    def messages_of(self, checkpoint: int) -> tuple[bytes, ...] | None:
+        """All messages of a checkpoint; None while there may be more of them, or before the anchor."""
+        known = self._known
+        if not self._anchor.checkpoint < checkpoint < known.complete_below:
+            return None
+        return (known.by_checkpoint or {}).get(checkpoint, ())
+
+    @property
+    def count(self) -> int:
+        """Messages ever sent, as far as they are known."""
+        return self._anchor.count + len(self._messages)
+
+    # ---- reading -------------------------------------------------------------------------------
+
+    def refresh(self, endpoint: L1Endpoint, head: L1Block, state: InboxState) -> None:
+        """Bring the list to the ``state`` that the contract had at block ``head``.
+
+        UpstreamUnavailable when the logs do not lead there (yet); UpstreamFault or DecodeError when they cannot be
+        true.
+        """
+        if not self._is_at(state):
+            self._forget_reorganized(endpoint, head)
+            try:
+                self._read(endpoint, head)
+            except (UpstreamFault, DecodeError):
+                self._forget_unconfirmed()
+                raise
+            if not self._is_at(state):
+                self._on_difference(state)
+        self._read_to, self._confirmed, self._differences = head, len(self._messages), 0
+        self._publish(state.in_progress)
+
+    def _is_at(self, state: InboxState) -> bool:
+        return (self._rolling_hash, self.count) == (state.rolling_hash, state.count)
+
+    @property
+    def _rolling_hash(self) -> bytes:
+        return self._messages[-1].rolling_hash if self._messages else self._anchor.rolling_hash
+
+    def _forget_reorganized(self, endpoint: L1Endpoint, head: L1Block) -> None:
+        """Drop messages whose block is gone, and the memory of having read so far."""
+        if self._read_to is not None and not _is_canonical(endpoint, self._read_to.number, self._read_to.hash, head):
+            self._read_to = None
+        before = len(self._messages)
+        while self._messages:
+            newest = self._messages[-1]
+            if _is_canonical(endpoint, newest.block_number, newest.block_hash, head):
+                break
+            while self._messages and self._messages[-1].block_number == newest.block_number:
+                self._messages.pop()
+        if len(self._messages) != before:
+            self.reorg_count += 1
+            # The same messages may stand in other blocks, further back than they did.
+            self._read_to, self._passed = None, 0
+            self._confirmed = min(self._confirmed, len(self._messages))
+            self._publish(0)
+
+    def _forget_unconfirmed(self) -> None:
+        del self._messages[self._confirmed :]
+        self._passed = 0
+        self._publish(0)
+
+    def _read(self, endpoint: L1Endpoint, head: L1Block) -> None:
+        try:
+            for end, logs in self._logs.read(endpoint, self._first_block_to_read(), head.number):
+                for log in logs:
+                    self._add(log)
+                if end < head.number - REORG_BLOCKS:
+                    self._passed = end
+                    self.progress = (end, head.number)
+                    self._publish(checkpoint_of_message_index(self._messages[-1].index) if self._messages else 0)
+        finally:
+            self.progress = None
+
+    def _first_block_to_read(self) -> int:
+        if self._read_to is not None:
+            first = self._read_to.number + 1
+        else:
+            # Again from the newest message on: what is known already is passed over.
+            first = self._messages[-1].block_number if self._messages else self._anchor.block
+        return max(first, self._passed + 1)
+
+    def _on_difference(self, state: InboxState) -> None:
+        """Logs often come a moment later than the state, and then the rest is enough.  If not, the list is wrong, or
+        what it begins with."""
+        reason = (
+            f"its logs give {self.count} messages with rolling hash {hex_data(self._rolling_hash)}, its Inbox says "
+            f"{state.count} with {hex_data(state.rolling_hash)}"
+        )
+        self._differences += 1
+        if self.count >= state.count or self._differences >= DIFFERENCES_MAX:
+            self._differences = 0
+            if self._confirmed == 0:
+                self._anchor = self._deployment
+            self._forget_unconfirmed()
+        raise UpstreamUnavailable(reason)
+
+    def _add(self, log: dict[str, Any]) -> None:
+        checkpoint, message_hash, index, rolling_hash = MESSAGE_SENT.decode(log)
+        if checkpoint != checkpoint_of_message_index(index):
+            raise UpstreamFault(f"message {index} is said to be of checkpoint {checkpoint}")
+        if checkpoint <= self._anchor.checkpoint or self._is_known(index, rolling_hash):
+            return
+        expected = self._next_indexes(checkpoint)
+        if index not in expected or roll(self._rolling_hash, message_hash) != rolling_hash:
+            if not self._messages and self._anchor is not self._deployment:
+                self._anchor = self._deployment
+                raise UpstreamUnavailable("its messages do not continue the stored ones: read from the beginning")
+            raise UpstreamFault(
+                f"message {index} ({hex_data(message_hash)}) does not continue those before it: "
+                f"its rolling hash is {hex_data(rolling_hash)}"
+            )
+        block_hash = words_of(log.get("blockHash"), "log.blockHash")
+        if len(block_hash) != 1:
+            raise DecodeError("log.blockHash: no hash")
+        number = from_quantity(log.get("blockNumber"), "log.blockNumber")
+        self._messages.append(_Message(index, message_hash, rolling_hash, number, block_hash[0]))
+
+    def _is_known(self, index: int, rolling_hash: bytes) -> bool:
+        """Of the messages of the block that reading began with again."""
+        if not self._messages or index > self._messages[-1].index:
+            return False
+        return any(item.index == index and item.rolling_hash == rolling_hash for item in reversed(self._messages))
+
+    def _next_indexes(self, checkpoint: int) -> tuple[int, ...]:
+        """Where a message of ``checkpoint`` may stand: right behind the last one, or first of its checkpoint."""
+        first = first_message_index(checkpoint)
+        if not self._messages:
+            return (first,)
+        newest = self._messages[-1].index
+        if checkpoint_of_message_index(newest) == checkpoint:
+            return (newest + 1,)
+        return (first,) if first > newest else ()
+
+    def _publish(self, in_progress: int) -> None:
+        messages = tuple(self._messages)
+        known = self._known
+        if messages != known.messages or known.by_checkpoint is None:
+            grouped: dict[int, list[bytes]] = {}
+            for message in messages:
+                grouped.setdefault(checkpoint_of_message_index(message.index), []).append(message.hash)
+            known = _Known(messages, {number: tuple(hashes) for number, hashes in grouped.items()}, in_progress)
+        with self._changed:
+            self._known = replace(known, complete_below=in_progress)
+            self._changed.notify_all()
+
+    def wait_for(self, checkpoint: int, timeout_s: float) -> tuple[bytes, ...] | None:
+        """As :meth:`messages_of`, waiting for it to be complete."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._known.complete_below > checkpoint or self._is_closed, timeout_s)
+        return self.messages_of(checkpoint)
+
+    def close(self) -> None:
+        """Nobody waits any longer."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+
+def roll(rolling_hash: bytes, message_hash: bytes) -> bytes:
+    """The rolling hash (16 bytes) after one more message."""
+    return keccak_256(rolling_hash + message_hash)[:_ROLLING_BYTES]
+
+
+def rolled(messages: Sequence[bytes], start: bytes = NO_MESSAGES) -> bytes:
+    """The rolling hash after all of them."""
+    for message in messages:
+        start = roll(start, message)
+    return start
+
+
+def _is_canonical(endpoint: L1Endpoint, number: int, block_hash: bytes, head: L1Block) -> bool:
+    if number > head.number:
+        return False
+    block = endpoint.block(number)
+    return block is not None and block.hash == block_hash

@@ -1,0 +1,190 @@
+"""What L1 says about the rollup that never changes: its contracts, its slots and epochs, its genesis.
+
+All of it is also said by the nodes that are followed.  Both must say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fastnode.errors import StartError, UpstreamFault, UpstreamRejection
+from fastnode.kernels import encode
+from fastnode.sources.l1 import contracts
+from fastnode.sources.l1.abi import ADDRESS_BYTES, hex_data
+from fastnode.sources.l1.endpoints import L1Endpoint, block_call, contract_call
+
+__all__ = ["RollupFacts", "Wanted", "difference", "read_facts"]
+
+_NO_ADDRESS: Final = bytes(ADDRESS_BYTES)
+_GENESIS_CHECKPOINT: Final = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which rollup: by its registry and version; ``rollup`` if there is no registry to ask."""
+
+    chain_id: int
+    version: int
+    registry: bytes | None
+    rollup: bytes | None
+
+    @classmethod
+    def of(cls, node_info: Mapping[str, Any], registry: str | None = None) -> Wanted:
+        """From a node's NodeInfo.  ``registry``, the operator's word, goes before what the node says."""
+        addresses = node_info.get("l1ContractAddresses")
+        addresses = addresses if isinstance(addresses, dict) else {}
+        return cls(
+            chain_id=int(node_info["l1ChainId"]),
+            version=int(node_info["rollupVersion"]),
+            registry=_address(registry or addresses.get("registryAddress")),
+            rollup=_address(addresses.get("rollupAddress")),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollupFacts:
+    """Times in seconds, durations of epochs in slots."""
+
+    chain_id: int
+    version: int
+    registry: bytes | None
+    rollup: bytes
+    inbox: bytes
+    outbox: bytes
+    fee_asset_portal: bytes
+    deployment_block: int
+    deployment_hash: bytes
+    genesis_time: int
+    slot_duration: int
+    epoch_duration: int
+    proof_submission_epochs: int
+    target_committee_size: int
+    genesis_archive_root: bytes
+    mana_limit: int
+
+    def l1_constants(self) -> dict[str, Any]:
+        """As in the first line of a chain file, but for the length of L1's own slots, which no contract knows."""
+        return {
+            "l1StartBlockHash": hex_data(self.deployment_hash),
+            "l1StartBlock": str(self.deployment_block),
+            "l1GenesisTime": str(self.genesis_time),
+            "epochDuration": self.epoch_duration,
+            "slotDuration": self.slot_duration,
+            "proofSubmissionEpochs": self.proof_submission_epochs,
+            "targetCommitteeSize": self.target_committee_size,
+            "genesisArchiveRoot": hex_data(self.genesis_archive_root),
+            "rollupManaLimit": self.mana_limit,
+        }
+
+    def slot_at(self, timestamp: int) -> int:
+        return max(0, timestamp - self.genesis_time) // self.slot_duration
+
+    def start_of_slot(self, slot: int) -> int:
+        return self.genesis_time + slot * self.slot_duration
+
+
+def read_facts(endpoint: L1Endpoint, wanted: Wanted) -> RollupFacts:
+    """StartError when L1 has no such rollup; UpstreamError, DecodeError."""
+    rollup = _find_rollup(endpoint, wanted)
+    functions = (
+        contracts.VERSION,
+        contracts.INBOX,
+        contracts.OUTBOX,
+        contracts.FEE_ASSET_PORTAL,
+        contracts.DEPLOYMENT_BLOCK,
+        contracts.GENESIS_TIME,
+        contracts.SLOT_DURATION,
+        contracts.EPOCH_DURATION,
+        contracts.PROOF_SUBMISSION_EPOCHS,
+        contracts.TARGET_COMMITTEE_SIZE,
+        contracts.MANA_LIMIT,
+    )
+    calls = [contract_call(rollup, function) for function in functions]
+    calls.append(contract_call(rollup, contracts.ARCHIVE_AT, _GENESIS_CHECKPOINT))
+    *answers, genesis = endpoint.results(calls)
+    values = [function.decode(answer)[0] for function, answer in zip(functions, answers, strict=True)]
+    version, inbox, outbox, portal, block_number, genesis_time, slot, epoch, proof_epochs, committee, mana = values
+    if slot == 0 or epoch == 0:
+        raise UpstreamFault("its rollup contract has slots or epochs of length 0")
+    block = endpoint.block(block_number)
+    if block is None:
+        raise UpstreamFault(f"it does not have block {block_number}, in which the rollup began")
+    return RollupFacts(
+        chain_id=wanted.chain_id,
+        version=version,
+        registry=wanted.registry,
+        rollup=rollup,
+        inbox=inbox,
+        outbox=outbox,
+        fee_asset_portal=portal,
+        deployment_block=block_number,
+        deployment_hash=block.hash,
+        genesis_time=genesis_time,
+        slot_duration=slot,
+        epoch_duration=epoch,
+        proof_submission_epochs=proof_epochs,
+        target_committee_size=committee,
+        genesis_archive_root=contracts.ARCHIVE_AT.decode(genesis)[0],
+        mana_limit=mana,
+    )
+
+
+def _find_rollup(endpoint: L1Endpoint, wanted: Wanted) -> bytes:
+    if wanted.registry is None:
+        if wanted.rollup is None:
+            raise StartError("nobody says where on L1 the rollup is: give --registry-address")
+        return wanted.rollup
+    # That the node is there at all is seen first, so that what is missing then is the contract.
+    _, answer = endpoint.ask(
+        [block_call("latest"), contract_call(wanted.registry, contracts.ROLLUP_OF_VERSION, wanted.version)]
+    )
+    if isinstance(answer, UpstreamRejection) or answer == "0x":
+        raise StartError(
+            f"the registry {hex_data(wanted.registry)} has no rollup of version {wanted.version} on L1: {answer}"
+        )
+    rollup: bytes = contracts.ROLLUP_OF_VERSION.decode(answer)[0]
+    if rollup == _NO_ADDRESS:
+        raise StartError(f"the registry {hex_data(wanted.registry)} has no rollup of version {wanted.version} on L1")
+    return rollup
+
+
+def difference(facts: RollupFacts, node_info: Mapping[str, Any], constants: Mapping[str, Any], who: str) -> str | None:
+    """The first thing that L1 and somebody else say differently; None if nothing is.
+
+    What the other one does not say is not compared.
+    """
+    for name, ours, theirs in _pairs(facts, node_info, constants):
+        if theirs is not None and str(theirs).lower() != str(ours):
+            return f"L1 and {who} disagree: the {name} is {ours} on L1 and {theirs} there"
+    return None
+
+
+def _pairs(
+    facts: RollupFacts, node_info: Mapping[str, Any], constants: Mapping[str, Any]
+) -> Iterator[tuple[str, object, object]]:
+    addresses = node_info.get("l1ContractAddresses")
+    addresses = addresses if isinstance(addresses, dict) else {}
+    yield "rollup version", facts.version, node_info.get("rollupVersion")
+    for name, address, key in (
+        ("rollup's address", facts.rollup, "rollupAddress"),
+        ("Inbox's address", facts.inbox, "inboxAddress"),
+        ("Outbox's address", facts.outbox, "outboxAddress"),
+        ("fee asset portal's address", facts.fee_asset_portal, "feeJuicePortalAddress"),
+    ):
+        yield name, hex_data(address), addresses.get(key)
+    yield "genesis time", facts.genesis_time, constants.get("l1GenesisTime")
+    yield "length of a slot", facts.slot_duration, constants.get("slotDuration")
+    yield "length of an epoch", facts.epoch_duration, constants.get("epochDuration")
+    yield "archive root of the genesis", hex_data(facts.genesis_archive_root), constants.get("genesisArchiveRoot")
+
+
+def _address(text: object) -> bytes | None:
+    if not isinstance(text, str):
+        return None
+    try:
+        address = encode.from_hex(text)
+    except ValueError:
+        return None
+    return address if len(address) == ADDRESS_BYTES and address != _NO_ADDRESS else None

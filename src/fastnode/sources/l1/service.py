@@ -1,0 +1,404 @@
+"""L1 beside a followed chain: a thread that looks at each new L1 block, and what others ask of what it saw.
+
+l1 = L1Reader(urls, network, options)
+facts = l1.learn(wanted)               # waits; the rollup's constants, for a node that has nothing stored yet
+l1.begin(wanted, stored chain)         # starts the thread
+l1.messages_of(checkpoint)             # MessageSource
+l1.newest()                            # L1Tips
+l1.newest_fees()                       # what fees.l1 computes prices from
+l1.close()
+
+While L1 does not answer, what was seen last stays: it can only be behind.  The chain goes on with what the followed
+node gives, and the status says so.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import orjson
+
+from fastnode.archiver.queries import ChainView
+from fastnode.errors import DecodeError, StartError, UpstreamError, UpstreamFault, UpstreamUnavailable
+from fastnode.log import fields
+from fastnode.outgoing.client import ClientLimits
+from fastnode.outgoing.network import NetworkThread
+from fastnode.outgoing.upstreams import Patience
+from fastnode.sources.l1.committees import Committees
+from fastnode.sources.l1.endpoints import L1Block, L1Client, L1Endpoint
+from fastnode.sources.l1.inbox import Anchor, Inbox, rolled
+from fastnode.sources.l1.rollup import RollupFacts, Wanted, difference, read_facts
+from fastnode.sources.l1.state import FeeState, L1State, archives_of, outbox_root, read_state
+
+__all__ = ["L1Options", "L1Reader"]
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: Seconds between two blocks of most L1 networks.
+USUAL_SLOT_S: Final = 12
+#: How long whoever asks for messages waits for L1.
+MESSAGE_WAIT_S: Final = 5.0
+#: Asked again for the same messages within this time, the first answer was of no use.
+DOUBT_S: Final = 30.0
+_DOUBTS_MAX: Final = 256
+#: Outbox roots that are kept until the next L1 block.
+ROOTS_MAX: Final = 256
+#: Messages come into the Inbox this many checkpoints before their own is proposed, at most.
+INBOX_LEAD: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class L1Options:
+    """Times in seconds; ``grace_s``: how long L1 may be silent before it counts as trouble.
+
+    ``slot_duration``: of L1; None takes the stored chain's word, else the usual one.
+    """
+
+    slot_duration: int | None = None
+    #: Epochs whose committees are kept; 0: nobody wants them.
+    committee_epochs: int = 0
+    poll_interval_s: float = 1.0
+    drift_max_s: int = 300
+    grace_s: float = 5.0
+    first_answer_s: float = 60.0
+
+
+class L1Reader:
+    """Usable from any thread, once ``begin`` or ``learn`` has been called."""
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        network: NetworkThread,
+        options: L1Options,
+        *,
+        limits: ClientLimits | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        self._client = L1Client(urls, network, limits=limits, patience=patience)
+        self._options = options
+        self._wanted: Wanted | None = None
+        self._facts: RollupFacts | None = None
+        self._stored: Callable[[], ChainView] | None = None
+        self._inbox: Inbox | None = None
+        self._state: L1State | None = None
+        self._fees: FeeState | None = None
+        self._finalized: int | None = None
+        #: How the newest stored checkpoint differs from the one on L1, and since when.
+        self._contradiction: str | None = None
+        self._contradicted_since = 0.0
+        self._compared: tuple[bytes, bytes] | None = None  # L1 block, checkpoint
+        self._thread: threading.Thread | None = None
+        #: Guards the counts of looks, and wakes the thread and those who wait for it.
+        self._changed = threading.Condition()
+        self._looks_begun = self._looks_done = 0
+        self._is_wanted = False
+        self._is_closed = False
+        #: What the last look ended with, since when; what the node's status says.
+        self._reason: str | None = "L1 has not been asked yet"
+        self._reason_since = time.monotonic()
+        self._refusal: str | None = None
+        self._roots: dict[int, tuple[bytes, bytes]] = {}  # by epoch: L1 block, root
+        self._asked: OrderedDict[int, float] = OrderedDict()
+        self.committees = Committees(options.committee_epochs)
+
+    # ---- life ----------------------------------------------------------------------------------
+
+    def learn(self, wanted: Wanted) -> RollupFacts:
+        """What L1 says of the rollup; waits for L1 to answer.  StartError if it does not, or has no such rollup."""
+        self._expect(wanted)
+        deadline = time.monotonic() + self._options.first_answer_s
+        while True:
+            try:
+                return self._learned()
+            except UpstreamUnavailable as error:
+                if time.monotonic() > deadline or self._is_closed:
+                    raise StartError(f"L1 cannot be read: {error}") from error
+            self._rest(self._client.seconds_until_usable())
+
+    def constants(self, facts: RollupFacts) -> dict[str, Any]:
+        """The facts as ``l1Constants`` of a chain; the length of L1's slots only if the operator gave it."""
+        duration = self._options.slot_duration
+        return facts.l1_constants() | ({} if duration is None else {"ethereumSlotDuration": duration})
+
+    def try_learn(self, wanted: Wanted) -> RollupFacts | None:
+        """As :meth:`learn`, but asks once; None when L1 does not answer now."""
+        self._expect(wanted)
+        try:
+            return self._learned()
+        except UpstreamUnavailable:
+            return None
+
+    def begin(self, stored: Callable[[], ChainView]) -> None:
+        """Start looking.  ``stored`` gives the newest view of the chain that is stored."""
+        self._stored = stored
+        self._thread = threading.Thread(target=self._run, name="fastnode-l1", daemon=True)
+        self._thread.start()
+
+    def interrupt(self) -> None:
+        """Nobody waits for L1 any longer."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        if self._inbox is not None:
+            self._inbox.close()
+
+    def close(self) -> None:
+        """After the network is closed, so that no question is under way.  May be called more than once."""
+        self.interrupt()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _expect(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+        self._client.expected_chain_id = wanted.chain_id
+
+    def _learned(self) -> RollupFacts:
+        wanted = self._wanted
+        assert wanted is not None
+        if self._facts is None:
+            self._facts = self._client.run(lambda endpoint: read_facts(endpoint, wanted))
+        return self._facts
+
+    # ---- what others ask -----------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        return "L1"
+
+    def messages_of(self, checkpoint_number: int) -> Sequence[bytes] | None:
+        """The messages that a checkpoint inserts; None if L1 does not say (yet).
+
+        Asked a second time L1 is looked at anew: what was said before did not fit, so it may have changed.
+        """
+        if self._looks_done == 0:
+            self._look_again()
+        inbox = self._inbox
+        if inbox is None:
+            return None
+        known = inbox.messages_of(checkpoint_number)
+        if self._is_doubted(checkpoint_number):
+            self._look_again()
+        elif known is not None:
+            return known
+        if self._reason is not None and inbox.progress is None:
+            return inbox.messages_of(checkpoint_number)
+        self._wake()
+        return inbox.wait_for(checkpoint_number, MESSAGE_WAIT_S)
+
+    def now(self) -> float:
+        """The time of L1's newest block; while L1 is silent that of the clock on the wall, if it is later."""
+        state = self._state
+        if state is None:
+            return time.time()
+        newest = float(state.head.timestamp)
+        return newest if self._reason is None else max(newest, time.time())
+
+    def newest(self) -> tuple[int, int] | None:
+        """Newest proven and newest finalized checkpoint."""
+        state = self._state
+        if state is None:
+            return None
+        return state.proven, min(self._finalized or 0, state.proven)
+
+    def archive_roots(self, numbers: Sequence[int]) -> list[bytes] | None:
+        """Archive roots after checkpoints, zero for what L1 does not have; None when L1 does not answer."""
+        facts = self._facts
+        if facts is None or self._refusal is not None:
+            return None
+        try:
+            return self._client.run(lambda endpoint: archives_of(endpoint, facts, list(numbers)))
+        except UpstreamUnavailable:
+            return None
+
+    def outbox_root(self, epoch: int) -> bytes:
+        """Root of an epoch's messages to L1, zero if there is none yet.  UpstreamUnavailable."""
+        facts, state = self._facts, self._state
+        if facts is None or state is None:
+            raise UpstreamUnavailable("L1 has not answered yet")
+        with self._changed:
+            kept = self._roots.get(epoch)
+        # Clients must not be able to spend what a provider grants.
+        if kept is not None and kept[0] == state.head.hash:
+            return kept[1]
+        root = self._client.run(lambda endpoint: outbox_root(endpoint, facts, epoch))
+        with self._changed:
+            if len(self._roots) >= ROOTS_MAX:
+                self._roots.clear()
+            self._roots[epoch] = (state.head.hash, root)
+        return root
+
+    @property
+    def trouble(self) -> str | None:
+        """What an operator should look at; None while L1 is read."""
+        if self._refusal is not None:
+            return self._refusal
+        now = time.monotonic()
+        for reason, since in (
+            (self._reason, self._reason_since),
+            (self._contradiction, self._contradicted_since),
+        ):
+            if reason is not None and now - since >= self._options.grace_s:
+                return reason
+        return None
+
+    def describe(self) -> dict[str, Any]:
+        """For status reports."""
+        state, inbox = self._state, self._inbox
+        progress = None if inbox is None else inbox.progress
+        return {
+            "state": "degraded" if self.trouble is not None else "starting" if state is None else "reading",
+            "reason": self.trouble,
+            "block": None if state is None else state.head.number,
+            "blockTime": None if state is None else state.head.timestamp,
+            "pendingCheckpoint": None if state is None else state.pending,
+            "provenCheckpoint": None if state is None else state.proven,
+            "finalizedCheckpoint": self._finalized,
+            "messages": None if inbox is None else inbox.count,
+            "messagesReadTo": None if progress is None else progress[0],
+            "reorgs": 0 if inbox is None else inbox.reorg_count,
+            "nodes": [endpoint.describe() for endpoint in self._client.endpoints],
+        }
+
+    @property
+    def slot_duration(self) -> int:
+        if self._options.slot_duration is not None:
+            return self._options.slot_duration
+        constants = {} if self._stored is None else self._stored().chain.l1_constants
+        return int(constants.get("ethereumSlotDuration", USUAL_SLOT_S))
+
+    def newest_fees(self) -> tuple[RollupFacts, FeeState] | None:
+        """The rollup's constants and the newest state of its fees; None before L1 has answered."""
+        return None if self._facts is None or self._fees is None else (self._facts, self._fees)
+
+    def _is_doubted(self, checkpoint: int) -> bool:
+        now = time.monotonic()
+        with self._changed:
+            before = self._asked.pop(checkpoint, None)
+            self._asked[checkpoint] = now
+            if len(self._asked) > _DOUBTS_MAX:
+                self._asked.popitem(last=False)
+        return before is not None and now - before < DOUBT_S
+
+    # ---- the thread ----------------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._is_wanted = True
+            self._changed.notify_all()
+
+    def _look_again(self) -> None:
+        """Wait for a look that begins after this call."""
+        with self._changed:
+            wanted = self._looks_begun + 1
+            self._is_wanted = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._looks_done >= wanted or self._is_closed, MESSAGE_WAIT_S)
+
+    def _rest(self, seconds: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_wanted or self._is_closed, max(0.01, seconds))
+            self._is_wanted = False
+
+    def _run(self) -> None:
+        while not self._is_closed:
+            with self._changed:
+                self._looks_begun += 1
+            try:
+                self._look()
+            except (UpstreamError, DecodeError, StartError) as error:
+                self._note(str(error))
+            else:
+                self._note(None)
+            with self._changed:
+                self._looks_done = self._looks_begun
+                self._changed.notify_all()
+            self._rest(max(self._options.poll_interval_s, self._client.seconds_until_usable()))
+
+    def _look(self) -> None:
+        facts = self._learned()
+        stored = self._stored
+        assert stored is not None
+        if self._inbox is None:
+            self._compare(facts, stored())
+            self._inbox = Inbox(facts.inbox, facts.deployment_block, _anchor(stored(), facts))
+        self._client.run(self._look_with)
+
+    def _compare(self, facts: RollupFacts, view: ChainView) -> None:
+        """StartError, for good, when L1 is not the one of the stored chain."""
+        chain = view.chain
+        constants = chain.l1_constants | {"genesisArchiveRoot": "0x" + chain.genesis_archive_root.hex()}
+        self._refusal = difference(facts, chain.node_info, constants, "the stored chain")
+        if self._refusal is not None:
+            raise StartError(self._refusal)
+
+    def _look_with(self, endpoint: L1Endpoint) -> None:
+        facts, inbox, before = self._facts, self._inbox, self._state
+        assert facts is not None
+        assert inbox is not None
+        head = endpoint.block("latest")
+        if head is None:
+            raise UpstreamFault("it has no newest block")
+        self._check_age(head)
+        self._compare_newest(endpoint, facts, head)
+        if before is not None and before.head == head:
+            return
+        state = read_state(endpoint, facts, head, self.slot_duration)
+        inbox.refresh(endpoint, head, state.inbox)
+        self._state = state
+        self._fees = state.fees or self._fees
+        if state.finalized is not None:
+            self._finalized = state.finalized
+        self.committees.refresh(endpoint, facts, head)
+
+    def _compare_newest(self, endpoint: L1Endpoint, facts: RollupFacts, head: L1Block) -> None:
+        """A chain that L1 has given up stays stored as long as the followed node has it; that is worth a word."""
+        assert self._stored is not None
+        view = self._stored()
+        number = view.tips.checkpointed.checkpoint.number
+        stored = view.checkpoint(number)
+        if stored is None or self._compared == (head.hash, stored.header_hash):
+            return
+        ours = orjson.loads(stored.archive_json)["root"]
+        on_l1 = "0x" + archives_of(endpoint, facts, [number])[0].hex()
+        self._compared = (head.hash, stored.header_hash)
+        if on_l1 == ours:
+            self._contradiction = None
+        elif self._contradiction is None:
+            self._contradicted_since = time.monotonic()
+            self._contradiction = f"the stored checkpoint {number} has the archive root {ours}, L1 has {on_l1}"
+
+    def _check_age(self, head: L1Block) -> None:
+        limit = self._options.drift_max_s
+        age = time.time() - head.timestamp
+        if limit and age > limit:
+            raise UpstreamUnavailable(f"its newest block, {head.number}, is {int(age)} seconds old")
+
+    def _note(self, reason: str | None) -> None:
+        if (reason is None) != (self._reason is None):
+            self._reason_since = time.monotonic()
+            if reason is None:
+                head = None if self._state is None else self._state.head.number
+                logger.info("L1 is read", extra=fields(block=head))
+            elif not self._is_closed:
+                logger.warning("L1 is not read", extra=fields(reason=reason))
+        self._reason = reason
+
+
+def _anchor(view: ChainView, facts: RollupFacts) -> Anchor:
+    """The messages of the final checkpoints are stored already."""
+    final = view.tips.finalized.checkpoint.number
+    before = view.checkpoint(final - INBOX_LEAD)
+    if before is None:
+        return Anchor(facts.deployment_block)
+    messages = [message for number in range(1, final + 1) for message in view.l1_to_l2_messages(number)]
+    block = int(orjson.loads(before.l1_json)["blockNumber"])
+    return Anchor(block, final, rolled(messages), len(messages))

@@ -1,0 +1,68 @@
+"""How far catching up is: one line that renews itself on a terminal, a log line every few seconds elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from typing import Final, TextIO
+
+from fastnode.log import fields
+
+__all__ = ["CatchUpProgress"]
+
+logger = logging.getLogger("fastnode.following")
+
+LOG_INTERVAL_S: Final = 5.0
+TERMINAL_INTERVAL_S: Final = 0.5
+#: A gap as long as this begins a new measurement.
+QUIET_S: Final = 2.0
+#: Shorter than any line of the log, so that one written over it leaves nothing of it.
+WIDTH: Final = 56
+
+
+class CatchUpProgress:
+    """``note`` it after every record; says nothing as long as the chain is followed block by block.
+
+    ``terminal`` None: standard error, if that is one.
+    """
+
+    def __init__(self, terminal: TextIO | None = None) -> None:
+        self._terminal = terminal or (sys.stderr if sys.stderr.isatty() else None)
+        self._interval_s = LOG_INTERVAL_S if self._terminal is None else TERMINAL_INTERVAL_S
+        self._started_at = self._noted_at = self._next_at = 0.0
+        self._start = 0
+        self._is_shown = False
+
+    def note(self, tip: int, source_tip: int) -> None:
+        now = time.monotonic()
+        if now - self._noted_at > QUIET_S:
+            self._started_at, self._start = now, tip
+            self._next_at = now + self._interval_s
+        self._noted_at = now
+        if source_tip <= tip:
+            self._wipe()
+        elif now >= self._next_at:
+            self._next_at = now + self._interval_s
+            rate = (tip - self._start) / (now - self._started_at)
+            self._show(tip, source_tip, rate)
+
+    def _show(self, tip: int, source_tip: int, rate: float) -> None:
+        lag = source_tip - tip
+        eta_s = round(lag / rate) if rate > 0 else None
+        if self._terminal is None:
+            facts = fields(tip=tip, of=source_tip, lag=lag, blocks_per_s=round(rate, 1), eta_s=eta_s)
+            logger.info("catching up", extra=facts)
+            return
+        eta = "" if eta_s is None else f", {eta_s // 60}:{eta_s % 60:02} left"
+        text = f"block {tip} of {source_tip}, {rate:.0f}/s{eta}"
+        # The cursor goes back to the begin: the next line of the log is written over this one.
+        self._terminal.write(f"\r{text[:WIDTH]:{WIDTH}}\r")
+        self._terminal.flush()
+        self._is_shown = True
+
+    def _wipe(self) -> None:
+        if self._is_shown and self._terminal is not None:
+            self._terminal.write("\r" + " " * WIDTH + "\r")
+            self._terminal.flush()
+            self._is_shown = False

@@ -1,0 +1,126 @@
+"""What an operator can do to ingestion: pause it, resume it, take the chain back.
+
+The rules of going back are those of the reference node: the target is the last block of a checkpoint, below
+the newest block, and not below the finalized one unless that is forced.  Whatever happens, ingestion goes on
+afterwards, unless the caller asked for it to rest.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from fastnode.archiver.ingest import Ingestor
+from fastnode.archiver.queries import ChainView
+from fastnode.errors import DatabaseError, ServerError
+from fastnode.log import fields
+from fastnode.sources.sync_control import SyncControl, SyncState
+
+__all__ = ["COPYING", "ROLLING_BACK", "SyncOperator"]
+
+logger = logging.getLogger(__name__)
+
+#: The thread that ingests rests between two records; a checkpoint of full blocks takes seconds.
+PAUSE_TIME_S: Final = 60.0
+
+# What needs ingestion to rest, and how it is told to whoever comes meanwhile.
+ROLLING_BACK: Final = "rollback"
+COPYING: Final = "snapshot"
+_RUNNING: Final = {
+    ROLLING_BACK: ("A rollback is running", "ROLLBACK_RUNNING"),
+    COPYING: ("The databases are being copied for a snapshot", "SNAPSHOT_RUNNING"),
+}
+
+
+class SyncOperator:
+    """Called from worker threads, by the admin methods.  Every refusal is a ServerError."""
+
+    def __init__(self, control: SyncControl, ingestor: Ingestor) -> None:
+        self._control = control
+        self._ingestor = ingestor
+
+    def pause(self) -> None:
+        """Returns when nothing is being ingested any more; again and again if one likes."""
+        if not self._control.pause(PAUSE_TIME_S):
+            raise ServerError(
+                f"Ingestion did not come to rest within {PAUSE_TIME_S:g} s; it pauses as soon as it can",
+                data={"code": "STILL_PAUSING"},
+            )
+        logger.info("sync paused", extra=fields(tip=self._ingestor.view.tip_number))
+
+    def resume(self) -> None:
+        if self._control.resume():
+            logger.info("sync resumed", extra=fields(tip=self._ingestor.view.tip_number))
+        else:
+            logger.warning("resumeSync: the sync is running already")
+
+    @contextmanager
+    def at_rest(self) -> Iterator[None]:
+        """Nothing is ingested, and nothing taken back, within; afterwards all is as it was."""
+        with self._control.one_operation(COPYING) as running:
+            _require_nothing_running(running)
+            was_paused = self._control.is_paused
+            try:
+                self.pause()
+                if self._control.state is SyncState.STOPPING:
+                    raise ServerError("The node is stopping")
+                yield
+            finally:
+                if not was_paused and self._control.is_paused:
+                    self.resume()
+
+    def roll_back_to(self, target: int, *, force: bool = False, resume: bool = True) -> None:
+        """Undo every block above ``target``; a followed chain is then fetched again from there."""
+        with self._control.one_operation(ROLLING_BACK) as running:
+            _require_nothing_running(running)
+            _check_finalized(self._ingestor.view, target, force=force)
+            try:
+                self.pause()
+                # Checked at rest: a chain that moves could make the answer wrong.
+                _check_target(self._ingestor.view, target)
+                self._undo(target)
+            finally:
+                if resume:
+                    self.resume()
+
+    def _undo(self, target: int) -> None:
+        before = self._ingestor.view.tip_number
+        try:
+            self._ingestor.undo_above(target)
+        except DatabaseError as error:
+            raise ServerError(str(error), data={"code": "ROLLBACK_IMPOSSIBLE"}) from error
+        logger.warning("rolled back", extra=fields(before=before, tip=target))
+
+
+def _require_nothing_running(running: str | None) -> None:
+    """Two of them at a time would take the rest from each other."""
+    if running is not None:
+        message, code = _RUNNING[running]
+        raise ServerError(f"{message}; try again when it is done", data={"code": code})
+
+
+def _refuse(message: str) -> ServerError:
+    return ServerError(message, data={"code": "ROLLBACK_REFUSED"})
+
+
+def _check_finalized(view: ChainView, target: int, *, force: bool) -> None:
+    finalized = view.tips.finalized.block.number
+    if target < finalized and not force:
+        raise _refuse(f"Cannot rollback to block {target} as it is before finalized {finalized}")
+
+
+def _check_target(view: ChainView, target: int) -> None:
+    if target >= view.tip_number:
+        raise _refuse(f"Target L2 block {target} must be less than current L2 block {view.tip_number}")
+    info = view.block_info(target)
+    checkpoint = None if info is None else view.checkpoint(info.checkpoint_number)
+    if checkpoint is None:
+        raise _refuse(f"Target L2 block {target} not found")
+    if target != checkpoint.last_block:
+        raise _refuse(
+            f"Target L2 block {target} is not at a checkpoint boundary. Checkpoint {checkpoint.number} spans blocks "
+            f"{checkpoint.start_block} to {checkpoint.last_block}. Use block {checkpoint.last_block} to roll back to "
+            f"this checkpoint, or block {checkpoint.start_block - 1} to roll back to the previous one."
+        )

@@ -1,0 +1,474 @@
+"""Another node as a block source, over the methods that every node of the network serves.
+
+One pass (:meth:`UpstreamSource.records`) asks for the tips, finds the newest block that both chains have,
+undoes what is above it, and fetches what follows: whole checkpoints in pages, a few pages ahead of ingestion,
+then the proposed blocks behind the last one.
+
+    node_getL2Tips, node_getBlockHeader     where it is, and where the chains part
+    node_getCheckpoints, node_getBlocks     content
+    fastnode_getL1ToL2Messages              messages from L1, if the other node is a fastnode
+
+Nothing is believed here; only what would waste work is refused early.  Hashes of headers are computed, never
+taken over.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import orjson
+
+from fastnode.archiver.queries import ChainView
+from fastnode.archiver.source import (
+    BlockRecord,
+    CheckpointAuthority,
+    CheckpointRecord,
+    L1Tips,
+    MessageSource,
+    Record,
+    TipsRecord,
+    UndoRecord,
+)
+from fastnode.errors import DecodeError, MessagesUnavailable, NotOnL1, UpstreamFault, UpstreamRejection
+from fastnode.protocol.fields import ZERO_FIELD, hex_text
+from fastnode.protocol.header import BlockHeader
+from fastnode.protocol.messages import in_hash
+from fastnode.protocol.tips import L2Tips, TipId
+
+__all__ = ["RemoteNode", "UpstreamSource"]
+
+#: Items in one answer: what every node of the network grants.
+PAGE_ITEMS_MAX: Final = 50
+PAGE_ITEMS_FIRST: Final = 4
+#: Pages grow and shrink towards this size: large enough to spare round trips, small enough to decode in one go.
+PAGE_BYTES_WANTED: Final = 2 << 20
+PAGES_AHEAD: Final = 3
+#: Headers in one question when the chains part.
+HEADERS_PER_QUESTION: Final = 32
+#: A chain that only got shorter must say so at least this often, however long it takes.
+POLLS_BEFORE_SHORTENING: Final = 3
+
+_NO_MESSAGES_IN_HASH: Final = in_hash(())
+_GENESIS: Final = 0
+
+
+class _Reply(Protocol):
+    @property
+    def byte_count(self) -> int: ...
+
+    def results(self) -> list[Any]: ...
+
+
+class RemoteNode(Protocol):
+    """The node on the other side."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def is_fastnode(self) -> bool:
+        """Whether it answers the methods of the namespace ``fastnode``."""
+        ...
+
+    def ask(self, calls: Sequence[tuple[str, Sequence[Any]]]) -> _Reply:
+        """Several calls in one request; blocks.  UpstreamError when there is no answer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """Records in order, and what keeps the rest of the page from being used."""
+
+    records: list[Record]
+    item_bytes: int
+    failure: Exception | None = None
+
+
+@dataclass(slots=True)
+class _Shorter:
+    """Tips of a chain that is a part of ours, and how often and since when it has been so."""
+
+    tips: L2Tips
+    polls: int = 0
+    since: float = field(default_factory=time.monotonic)
+
+
+class UpstreamSource:
+    """Follows one other node.  One pass at a time; ``executor`` fetches and decodes pages ahead.
+
+    ``messages`` is asked for messages from L1 before the node itself is, ``l1_tips`` for what is proven and final in
+    its place, ``authority`` whether a checkpoint is the one on L1.  ``shortening_s``: for how long the node must have
+    nothing but a part of what is stored before the rest is given up.
+    """
+
+    def __init__(
+        self,
+        remote: RemoteNode,
+        executor: Executor,
+        messages: MessageSource | None = None,
+        *,
+        l1_tips: L1Tips | None = None,
+        authority: CheckpointAuthority | None = None,
+        shortening_s: float = 0.0,
+    ) -> None:
+        self._remote = remote
+        self._executor = executor
+        self._messages = messages
+        self._l1_tips = l1_tips
+        self._authority = authority
+        self._page_items = PAGE_ITEMS_FIRST
+        self._shortening_s = shortening_s
+        self._shorter: _Shorter | None = None
+        #: Where the node was when it was asked last.
+        self.tips: L2Tips | None = None
+
+    @property
+    def name(self) -> str:
+        return self._remote.name
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether in the last pass the node had nothing but a part of what is stored."""
+        return self._shorter is not None
+
+    def trust_nothing_shorter(self) -> None:
+        """Another node still has the longer chain: start counting anew before this one shortens it."""
+        if self._shorter is not None:
+            self._shorter = _Shorter(self._shorter.tips)
+
+    def records(self, stored: Callable[[], ChainView]) -> Generator[Record, None, None]:
+        """One pass.  UpstreamError when the node does not answer or contradicts what is final, DecodeError,
+        MessagesUnavailable."""
+        view = stored()
+        tips, header = self._poll(view)
+        target = self._block_to_return_to(view, tips, header)
+        if target < view.tip_number:
+            final = view.tips.finalized.block.number
+            if target < final:
+                raise UpstreamFault(
+                    f"it contradicts the finalized block {final}: the newest block that both chains have is {target}"
+                )
+            # What comes instead is in hand before anything is given up.
+            content = self._content(stored, target, tips)
+            first = next(content, None)
+            yield UndoRecord(target)
+            if first is not None:
+                yield first
+        else:
+            content = self._content(stored, target, tips)
+        if self.is_behind:
+            return
+        yield from content
+        yield from self._tips_record(stored(), tips)
+
+    # ---- where the chains part -----------------------------------------------------------------
+
+    def _poll(self, view: ChainView) -> tuple[L2Tips, BlockHeader | None]:
+        """Its tips, and its block of the number of our newest one."""
+        reply = self._remote.ask([("node_getL2Tips", []), ("node_getBlockHeader", [view.tip_number])])
+        tips, header = reply.results()
+        self.tips = L2Tips.from_json(tips, "tips")
+        return self.tips, None if header is None else BlockHeader.from_json(header, "header")
+
+    def _block_to_return_to(self, view: ChainView, tips: L2Tips, header: BlockHeader | None) -> int:
+        """The newest block to keep: ours, if nothing contradicts it."""
+        newest = view.tip_number
+        if newest == _GENESIS:
+            self._shorter = None
+            return newest
+        if header is not None and _is_stored(view, newest, header.hash()):
+            return self._without_lost_checkpoints(view, tips)
+        if tips.proposed.number < newest and _is_stored(view, tips.proposed.number, tips.proposed.hash):
+            return self._shorten(view, tips, tips.proposed.number)
+        self._shorter = None
+        common = self._newest_common_block(view, min(newest, tips.proposed.number))
+        return self._without_other_checkpoint(view, common)
+
+    def _without_lost_checkpoints(self, view: ChainView, tips: L2Tips) -> int:
+        """Same blocks; a checkpoint that L1 no longer has, or has in another form, goes back to single blocks."""
+        ours, theirs = view.tips.checkpointed.checkpoint, tips.checkpointed.checkpoint
+        if theirs.number < ours.number:
+            return self._shorten(view, tips, tips.checkpointed.block.number)
+        self._shorter = None
+        if theirs.number == ours.number and theirs.hash == ours.hash:
+            return view.tip_number
+        return self._without_other_checkpoint(view, view.tip_number)
+
+    def _without_other_checkpoint(self, view: ChainView, block_number: int) -> int:
+        """Blocks up to ``block_number`` are the same; the checkpoint that the last of them are in may end elsewhere."""
+        number = view.newest_complete_checkpoint(block_number)
+        stored = view.checkpoint(number)
+        if stored is None or number <= view.tips.finalized.checkpoint.number:
+            return block_number
+        answer = _as_list(self._remote.ask([("node_getCheckpoints", [number, 1])]).results()[0], "node_getCheckpoints")
+        if answer:
+            record = CheckpointRecord({"published": answer[0], "l1ToL2Messages": []})
+            if record.number == number and record.header.hash() == stored.header_hash:
+                return block_number
+        return stored.start_block - 1
+
+    def _shorten(self, view: ChainView, tips: L2Tips, target: int) -> int:
+        if self._shorter is None or self._shorter.tips != tips:
+            self._shorter = _Shorter(tips)
+        shorter = self._shorter
+        shorter.polls += 1
+        is_believed = (
+            shorter.polls >= POLLS_BEFORE_SHORTENING and time.monotonic() >= shorter.since + self._shortening_s
+        )
+        if not is_believed or target < view.tips.finalized.block.number:
+            return view.tip_number
+        self._shorter = None
+        return target
+
+    def _newest_common_block(self, view: ChainView, top: int) -> int:
+        """Block ``top`` differs, or may; the genesis is the same.  Most reorgs are short, so the newest blocks are
+        compared at once, then ever larger steps back are made."""
+        high = max(1, top + 1 - HEADERS_PER_QUESTION)
+        common = self._newest_match(view, range(high, top + 1))
+        if common is not None:
+            return common
+        step = HEADERS_PER_QUESTION
+        while high > 1:
+            low = max(_GENESIS, high - step)
+            if low == _GENESIS or self._newest_match(view, range(low, low + 1)) is not None:
+                return self._search_between(view, low, high)
+            high, step = low, step * 2
+        return _GENESIS
+
+    def _search_between(self, view: ChainView, low: int, high: int) -> int:
+        """``low`` is common, ``high`` is not."""
+        while high - low > HEADERS_PER_QUESTION:
+            middle = (low + high) // 2
+            if self._newest_match(view, range(middle, middle + 1)) is None:
+                high = middle
+            else:
+                low = middle
+        return self._newest_match(view, range(low + 1, high)) or low
+
+    def _newest_match(self, view: ChainView, numbers: range) -> int | None:
+        if not numbers:
+            return None
+        headers = self._remote.ask([("node_getBlockHeader", [number]) for number in numbers]).results()
+        newest: int | None = None
+        for number, header in zip(numbers, headers, strict=True):
+            if header is not None and _is_stored(view, number, BlockHeader.from_json(header, "header").hash()):
+                newest = number
+        return newest
+
+    def _tips_record(self, view: ChainView, tips: L2Tips) -> Iterator[TipsRecord]:
+        """Proven and finalized tips, as far as they are stored; what is final stays final."""
+        ours = view.tips
+        proven, finalized = self._proven_and_finalized(view, tips)
+        if finalized.checkpoint.number < ours.finalized.checkpoint.number:
+            finalized = ours.finalized
+        if proven.checkpoint.number < finalized.checkpoint.number:
+            proven = finalized
+        if (proven, finalized) != (ours.proven, ours.finalized):
+            yield TipsRecord(L2Tips(ours.proposed, ours.checkpointed, proven, finalized))
+
+    def _proven_and_finalized(self, view: ChainView, tips: L2Tips) -> tuple[TipId, TipId]:
+        newest = view.tips.checkpointed
+        known = None if self._l1_tips is None else self._l1_tips.newest()
+        if known is not None:
+            proven, finalized = (view.tip_of_checkpoint(min(number, newest.checkpoint.number)) for number in known)
+            return proven, finalized
+        is_stored = tips.proven.checkpoint.number <= newest.checkpoint.number
+        is_final_stored = tips.finalized.checkpoint.number <= newest.checkpoint.number
+        return tips.proven if is_stored else newest, tips.finalized if is_final_stored else newest
+
+    # ---- content -------------------------------------------------------------------------------
+
+    def _content(self, stored: Callable[[], ChainView], start: int, tips: L2Tips) -> Iterator[Record]:
+        """Everything behind block ``start``, which is stored."""
+        view = stored()
+        first, last = view.newest_complete_checkpoint(start) + 1, tips.checkpointed.checkpoint.number
+        if first <= last:
+            for record in self._pages(first, last, self._fetch_checkpoints):
+                if isinstance(record, CheckpointRecord) and record.number == last:
+                    self._require_announced("checkpoint", last, record.header.hash(), tips.checkpointed.checkpoint.hash)
+                yield record
+            view = stored()
+            start = view.tip_number
+        last = tips.proposed.number
+        for record in self._blocks(view, start, last):
+            if isinstance(record, BlockRecord) and record.block.number == last:
+                self._require_announced("block", last, record.header.hash(), tips.proposed.hash)
+            yield record
+
+    def _require_announced(self, what: str, number: int, given: bytes, announced: bytes) -> None:
+        if given != announced:
+            raise UpstreamFault(
+                f"{what} {number}: the hash of what it gives is {hex_text(given)}, its tips say {hex_text(announced)}"
+            )
+
+    def _blocks(self, view: ChainView, start: int, last: int) -> Iterator[Record]:
+        newest = view.header_json(start)
+        assert newest is not None
+        root_before = _message_root(orjson.loads(newest))
+
+        def fetch(first: int, count: int) -> _Page:
+            nonlocal root_before
+            page, root_before = self._fetch_blocks(first, count, root_before)
+            return page
+
+        # One page at a time: whether a block brings messages is seen from the block before it.
+        yield from self._pages(start + 1, last, fetch, ahead=1)
+
+    def _pages(
+        self, first: int, last: int, fetch: Callable[[int, int], _Page], *, ahead: int = PAGES_AHEAD
+    ) -> Iterator[Record]:
+        """All records from number ``first`` to ``last``, fetched some pages ahead of their use."""
+        pending: deque[Future[_Page]] = deque()
+        try:
+            while first <= last or pending:
+                while first <= last and len(pending) < ahead:
+                    count = min(self._page_items, last - first + 1)
+                    pending.append(self._executor.submit(fetch, first, count))
+                    first += count
+                page = pending.popleft().result()
+                self._adapt(page)
+                yield from page.records
+                failure = page.failure
+                # What this frame holds, an exception's traceback holds: none of it may lead back to the exception, or
+                # the views that callers look at would stay until the garbage collector finds the circle.
+                del page
+                if failure is not None:
+                    try:
+                        raise failure
+                    finally:
+                        del failure
+        finally:
+            for future in pending:
+                future.cancel()
+
+    def _adapt(self, page: _Page) -> None:
+        fitting = PAGE_BYTES_WANTED // max(1, page.item_bytes)
+        self._page_items = max(1, min(fitting, self._page_items * 2, PAGE_ITEMS_MAX))
+
+    def _fetch_checkpoints(self, first: int, count: int) -> _Page:
+        calls: list[tuple[str, Sequence[Any]]] = [("node_getCheckpoints", [first, count])]
+        if self._remote.is_fastnode:
+            calls += [("fastnode_getL1ToL2Messages", [number]) for number in range(first, first + count)]
+        reply = self._remote.ask(calls)
+        published, *messages = reply.results()
+        items = _as_list(published, "node_getCheckpoints")[:count]
+        page = _Page([], reply.byte_count // max(1, len(items)))
+        failure = self._add_checkpoints(page, range(first, first + count), items, messages or [None] * count)
+        wrong = self._difference_to_l1(page)
+        if wrong is not None:
+            place, error = wrong
+            return _Page(page.records[:place], page.item_bytes, error)
+        if failure is not None:
+            return _Page(page.records, page.item_bytes, failure)
+        return _complete(page, first, count, "checkpoint")
+
+    def _add_checkpoints(
+        self, page: _Page, numbers: range, items: list[Any], messages: Sequence[Any]
+    ) -> Exception | None:
+        """What keeps the rest of them from being used."""
+        for number, item, texts in zip(numbers, items, messages, strict=False):
+            try:
+                page.records.append(self._checkpoint_record(number, item, texts))
+            except (DecodeError, MessagesUnavailable, UpstreamFault) as error:
+                return error
+        return None
+
+    def _difference_to_l1(self, page: _Page) -> tuple[int, Exception] | None:
+        """Place of the first checkpoint that is not the one on L1, and what it is instead."""
+        records = [record for record in page.records if isinstance(record, CheckpointRecord)]
+        if self._authority is None or not records:
+            return None
+        roots = self._authority.archive_roots([record.number for record in records])
+        for place, (record, root) in enumerate(zip(records, roots or (), strict=False)):
+            given = record.published.checkpoint.archive.root
+            if root == ZERO_FIELD:
+                return place, NotOnL1(f"checkpoint {record.number} of {self.name} is not on L1")
+            if root != given:
+                what = f"its archive root is {hex_text(given)}, L1 has {hex_text(root)}"
+                return place, UpstreamFault(f"checkpoint {record.number} is not the one on L1: {what}")
+        return None
+
+    def _checkpoint_record(self, number: int, published: Any, texts: Any) -> CheckpointRecord:
+        record = CheckpointRecord({"published": published, "l1ToL2Messages": []})
+        if record.number != number:
+            raise UpstreamFault(f"asked for checkpoint {number}, it gave checkpoint {record.number}")
+        if record.header.in_hash != _NO_MESSAGES_IN_HASH:
+            texts = self._message_texts(number, texts)
+            record = CheckpointRecord({"published": published, "l1ToL2Messages": texts})
+        record.published  # noqa: B018 - decoded here, in the thread that works ahead
+        return record
+
+    def _fetch_blocks(self, first: int, count: int, root_before: str) -> tuple[_Page, str]:
+        reply = self._remote.ask([("node_getBlocks", [first, count])])
+        items = _as_list(reply.results()[0], "node_getBlocks")[:count]
+        page = _Page([], reply.byte_count // max(1, len(items)))
+        for number, item in zip(range(first, first + count), items, strict=False):
+            try:
+                record, root_before = self._block_record(number, item, root_before)
+            except (DecodeError, MessagesUnavailable, UpstreamFault) as error:
+                return _Page(page.records, page.item_bytes, error), root_before
+            page.records.append(record)
+        return _complete(page, first, count, "block"), root_before
+
+    def _block_record(self, number: int, item: Any, root_before: str) -> tuple[BlockRecord, str]:
+        raw = {"block": item}
+        block = BlockRecord(raw).block
+        if block.number != number:
+            raise UpstreamFault(f"asked for block {number}, it gave block {block.number}")
+        root = hex_text(block.header.state.l1_to_l2_message_tree.root)
+        # The padding of a checkpoint without messages is zeros, which leave the root of the tree as it is.
+        if block.index_within_checkpoint == 0 and root != root_before:
+            checkpoint = block.checkpoint_number
+            return BlockRecord(raw | {"l1ToL2Messages": self._message_texts(checkpoint)}), root
+        record = BlockRecord(raw)
+        record.block  # noqa: B018 - decoded here, in the thread that works ahead
+        return record, root
+
+    def _message_texts(self, checkpoint_number: int, remote_texts: Any = None) -> list[Any]:
+        """What L1 says, else what the node says or has said."""
+        if self._messages is not None:
+            messages = self._messages.messages_of(checkpoint_number)
+            if messages is not None:
+                return [hex_text(message) for message in messages]
+        if remote_texts is None and self._remote.is_fastnode:
+            remote_texts = self._remote.ask([("fastnode_getL1ToL2Messages", [checkpoint_number])]).results()[0]
+        if remote_texts is None:
+            raise MessagesUnavailable(self._why_no_messages(checkpoint_number))
+        return _as_list(remote_texts, "fastnode_getL1ToL2Messages")
+
+    def _why_no_messages(self, checkpoint_number: int) -> str:
+        inserts = f"checkpoint {checkpoint_number} inserts messages from L1, which"
+        if self._messages is None:
+            return f"{inserts} {self.name} does not give: configure L1, or a fastnode as upstream"
+        return f"{inserts} {self._messages.name} does not say yet, and {self.name} does not give"
+
+
+def _complete(page: _Page, first: int, count: int, what: str) -> _Page:
+    missing = first + len(page.records)
+    if missing == first + count:
+        return page
+    failure = UpstreamFault(f"it announced {what} {missing} and does not give it")
+    return _Page(page.records, page.item_bytes, failure)
+
+
+def _is_stored(view: ChainView, number: int, block_hash: bytes) -> bool:
+    """Block 0 is always the same: its tips carry a constant in place of its hash."""
+    return number == _GENESIS or view.block_number_by_hash(block_hash) == number
+
+
+def _message_root(header: dict[str, Any]) -> str:
+    root: str = header["state"]["l1ToL2MessageTree"]["root"]
+    return root
+
+
+def _as_list(value: Any, what: str) -> list[Any]:
+    if isinstance(value, UpstreamRejection):
+        raise value
+    if not isinstance(value, list):
+        raise UpstreamFault(f"{what} gave no list")
+    return value

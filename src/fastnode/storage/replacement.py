@@ -1,0 +1,103 @@
+"""Putting restored databases in the place of the old ones, so that a crash at any instant leaves either whole.
+
+    <data directory>/
+      snapshot-XXXXXX/   a copy that is being uploaded
+      restore.part/      what is being downloaded and checked
+      restore.ready/     checked, and on disk: from here on it counts
+
+The step between the last two is one rename.  Everything after it can be done again: whoever opens the data directory
+next finishes it before anything else.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from fastnode.log import fields
+
+__all__ = ["COPY_PREFIX", "PART_FOLDER", "finish_replacement", "replace_databases", "sync_tree"]
+
+logger = logging.getLogger(__name__)
+
+COPY_PREFIX: Final = "snapshot-"
+PART_FOLDER: Final = "restore.part"
+_READY_FOLDER: Final = "restore.ready"
+
+#: What belongs to the chain that was there before: transactions that wait, offenses of its validators, the filter of
+#: log tags, the mark of a sample chain that is being loaded.
+_OF_THE_OLD_CHAIN: Final = ("p2p", "offenses", "tag_filter", "sample-chain.unfinished")
+
+
+def replace_databases(directory: Path, names: tuple[str, ...]) -> None:
+    """Make the folders ``names`` of ``restore.part`` those of the locked data directory.
+
+    The old ones are removed, and with them what belongs to their chain.  OSError when the disk refuses: then the
+    old databases are untouched, or the next :func:`finish_replacement` goes on from here.
+    """
+    part = directory / PART_FOLDER
+    for entry in list(part.iterdir()):
+        if entry.name not in names:
+            _remove(entry)
+    sync_tree(part)
+    part.rename(directory / _READY_FOLDER)
+    _sync(directory)
+    _move_in(directory)
+
+
+def finish_replacement(directory: Path) -> None:
+    """Finish or forget what a crash left of restoring and copying.  The data directory must be locked."""
+    if (directory / _READY_FOLDER).is_dir():
+        logger.warning("finishing to restore a snapshot", extra=fields(path=directory))
+        _move_in(directory)
+    for entry in list(directory.iterdir()):
+        if entry.name == PART_FOLDER or (entry.name.startswith(COPY_PREFIX) and entry.is_dir()):
+            _remove(entry)
+
+
+def _move_in(directory: Path) -> None:
+    ready = directory / _READY_FOLDER
+    for name in _OF_THE_OLD_CHAIN:
+        _remove(directory / name)
+    for new in sorted(ready.iterdir()):
+        _remove(directory / new.name)
+        new.rename(directory / new.name)
+        _sync(directory)
+    ready.rmdir()
+    _sync(directory)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+# ---- durability --------------------------------------------------------------------------------------
+
+
+def sync_tree(path: Path) -> None:
+    """Wait until every file and folder below ``path`` is on disk."""
+    for file in _walk(path):
+        _sync(file)
+    _sync(path)
+
+
+def _walk(path: Path) -> Iterator[Path]:
+    for entry in path.iterdir():
+        if entry.is_dir():
+            yield from _walk(entry)
+        yield entry
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,1 @@
+"""Values from outside: how one is read, and why it is refused."""

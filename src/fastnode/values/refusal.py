@@ -1,0 +1,36 @@
+"""Why a value from outside is refused, in words that are safe to print."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["Reject", "describe"]
+
+#: A value quoted in an error text is cut to this many characters.
+QUOTED_LENGTH_MAX: Final = 60
+
+
+class Reject(Exception):  # noqa: N818 - a verdict, not a fault
+    """Why a value is refused, to follow the parameter's name; ``path`` points into the value, such as ``.limit``."""
+
+    def __init__(self, reason: str, path: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.path = path
+
+
+def describe(value: object) -> str:
+    """A refused value as it appears in an error text: short, printable, never a container's content."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return f"an array of {len(value)}"
+    if isinstance(value, str):
+        text = value if len(value) <= QUOTED_LENGTH_MAX else value[:QUOTED_LENGTH_MAX] + "..."
+        # Lone surrogates and control characters must not reach the answer or a terminal.
+        return '"' + text.encode("unicode_escape").decode("ascii") + '"'
+    return str(value)

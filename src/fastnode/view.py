@@ -1,0 +1,43 @@
+"""What one request sees: the chain and the state at one tip.
+
+A request takes the current view once and reads only from it; a batch shares one view.  So the
+answers of one HTTP request can never disagree with each other, whatever ingestion does meanwhile.
+
+Nobody closes a published view.  Ingestion replaces the reference to it; the requests that still
+hold the old one, on the loop or in a thread, finish with it, and the last of them frees its
+database snapshots.  A close by hand could hit a reader in the middle of a read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from fastnode.archiver.queries import ChainView
+    from fastnode.world_state.view import WorldStateView
+
+__all__ = ["TIPS", "View", "tip_numbers"]
+
+#: The names of the four tips, the newest first.
+TIPS: Final = ("proposed", "checkpointed", "proven", "finalized")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """``chain`` and ``state`` are immutable and belong to the same tip.
+
+    ``state`` is None in a node that serves the chain without its trees.  ``key`` stands for the view where holding the
+    view itself would keep its databases open.
+    """
+
+    chain: ChainView
+    state: WorldStateView | None = None
+    key: object = field(default_factory=object, compare=False, repr=False)
+
+
+def tip_numbers(view: View) -> dict[str, int]:
+    """The block numbers of the four tips, by name."""
+    tips = view.chain.tips
+    blocks = (tips.proposed, tips.checkpointed.block, tips.proven.block, tips.finalized.block)
+    return {name: block.number for name, block in zip(TIPS, blocks, strict=True)}

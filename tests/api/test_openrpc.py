@@ -1,0 +1,329 @@
+"""The OpenRPC document: it is valid, complete, and true of what was recorded and of what the node answers.
+
+``tests/data/openrpc_meta_schema.json`` is the OpenRPC project's own schema of documents (Apache-2.0).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft7Validator
+from referencing import Registry, Resource
+from referencing.jsonschema import DRAFT7
+from tests.serving.fixtures import ServedSets
+
+from fastnode.api.openrpc import document
+from fastnode.api.record_schemas import RECORDS
+from fastnode.api.schema_language import schema_of
+from fastnode.app.documentation import WITHOUT_EXAMPLE
+from fastnode.app.method_documentation import all_methods
+from fastnode.config.allow_list import AllowedElement
+from fastnode.config.configuration import KEYS, ConfigKey, ConfigPatch, NodeConfiguration
+from fastnode.config.settings import Settings
+from fastnode.jsonrpc.methods import METHOD_SETS
+from fastnode.values.refusal import Reject
+
+DATA = Path(__file__).parents[1] / "data"
+META_SCHEMA = json.loads((DATA / "openrpc_meta_schema.json").read_text())
+#: Where the meta-schema looks for the schema of schemas; a document's schemas are those of draft 7.
+SCHEMA_OF_SCHEMAS = "https://meta.json-schema.tools"
+
+
+def recorded() -> list[dict[str, Any]]:
+    with gzip.open(DATA / "queries_sample.jsonl.gz", "rt") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def cleaned(value: Any) -> Any:
+    """Without what the reference node leaks of its memory into headers."""
+    if isinstance(value, dict):
+        return {key: cleaned(item) for key, item in value.items() if key != "_cachedHash"}
+    return [cleaned(item) for item in value] if isinstance(value, list) else value
+
+
+def closed(schema: Any) -> Any:
+    """The same schema with every key refused that it does not name."""
+    if isinstance(schema, dict):
+        copied = {key: closed(value) for key, value in schema.items()}
+        if "required" in copied and isinstance(copied.get("properties"), dict):
+            copied["additionalProperties"] = False
+        return copied
+    return [closed(item) for item in schema] if isinstance(schema, list) else schema
+
+
+class Described:
+    """A document's methods with their validators.
+
+    Results may have no other members than those that are written down, but for the set ``both``: there some records
+    are those of both sets in one.
+    """
+
+    def __init__(self, method_set: Any) -> None:
+        self.document = document(all_methods(), method_set)
+        components = copy.deepcopy(self.document["components"])
+        strict = components if method_set == "both" else closed(components)
+        self.results: dict[str, Draft7Validator] = {}
+        self.parameters: dict[str, list[Draft7Validator]] = {}
+        for method in self.document["methods"]:
+            self.results[method["name"]] = self._validator(method["result"]["schema"], strict)
+            self.parameters[method["name"]] = [
+                self._validator(parameter["schema"], self.document["components"]) for parameter in method["params"]
+            ]
+
+    @staticmethod
+    def _validator(schema: Any, components: Any) -> Draft7Validator:
+        return Draft7Validator({"allOf": [schema], "components": components})
+
+    def flaw_of_result(self, method: str, result: Any) -> str | None:
+        errors = [str(error.message)[:200] for error in self.results[method].iter_errors(result)]
+        return f"{method}: {errors[0]}" if errors else None
+
+
+@pytest.fixture(scope="module")
+def release() -> Described:
+    return Described("release")
+
+
+# ---- the document -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method_set", METHOD_SETS)
+def test_the_document_is_valid_against_the_meta_schema(method_set: Any) -> None:
+    assert flaws_of(document(all_methods(), method_set)) == []
+
+
+def flaws_of(made: Any) -> list[str]:
+    registry: Registry[Any] = Registry().with_resource(
+        SCHEMA_OF_SCHEMAS, Resource(contents=Draft7Validator.META_SCHEMA, specification=DRAFT7)
+    )
+    # One reference points into the schema of schemas, at a key of another draft of it: a reference is a text.
+    text = json.dumps(META_SCHEMA).replace(
+        json.dumps({"$ref": f"{SCHEMA_OF_SCHEMAS}/#/definitions/JSONSchemaObject/properties/$ref"}),
+        json.dumps({"type": "string"}),
+    )
+    return [error.message for error in Draft7Validator(json.loads(text), registry=registry).iter_errors(made)]
+
+
+def test_the_check_against_the_meta_schema_finds_flaws() -> None:
+    made = document(all_methods())
+    made["methods"][0]["result"]["schema"] = 7
+    made["methods"][1]["surprise"] = True
+    del made["methods"][2]["params"]
+    assert len(flaws_of(made)) == 3
+
+
+@pytest.mark.parametrize("method_set", METHOD_SETS)
+def test_every_schema_is_a_schema_and_every_reference_leads_somewhere(method_set: Any) -> None:
+    made = document(all_methods(), method_set)
+    known = {f"#/components/schemas/{name}" for name in made["components"]["schemas"]}
+
+    def references(node: Any) -> set[str]:
+        if isinstance(node, list):
+            return set().union(*map(references, node)) if node else set()
+        if not isinstance(node, dict):
+            return set()
+        own = {node["$ref"]} if isinstance(node.get("$ref"), str) else set()
+        return own.union(*map(references, node.values())) if node else own
+
+    assert references(made) <= known
+    for schema in made["components"]["schemas"].values():
+        Draft7Validator.check_schema(schema)
+    for method in made["methods"]:
+        for described in (*method["params"], method["result"]):
+            Draft7Validator.check_schema(described["schema"])
+
+
+def test_every_method_of_a_set_is_in_its_document() -> None:
+    for method_set in METHOD_SETS:
+        names = [method["name"] for method in document(all_methods(), method_set)["methods"]]
+        assert names == sorted({method.name for method in all_methods() if method.signature(method_set) is not None})
+
+
+def test_the_command_prints_the_document() -> None:
+    command = [sys.executable, "-m", "fastnode", "openrpc", "--method-set", "release"]
+    printed = subprocess.run(command, capture_output=True, check=True).stdout
+    assert json.loads(printed) == document(all_methods(), "release")
+
+
+# ---- what was recorded ------------------------------------------------------------------------------
+
+
+def test_every_recorded_result_is_as_its_schema_says(release: Described) -> None:
+    seen = set()
+    flaws = []
+    for query in recorded():
+        if "result" in query:
+            seen.add(query["method"])
+            flaw = release.flaw_of_result(query["method"], cleaned(query["result"]))
+            if flaw is not None:
+                flaws.append(flaw)
+    assert flaws == []
+    assert len(seen) > 40
+
+
+def test_every_recorded_parameter_that_was_accepted_is_as_its_schema_says(release: Described) -> None:
+    flaws = []
+    for query in recorded():
+        if "error" in query:
+            continue
+        for validator, value in zip(release.parameters[query["method"]], query["params"], strict=False):
+            flaws.extend(f"{query['method']}: {error.message[:200]}" for error in validator.iter_errors(value))
+    assert flaws == []
+
+
+# ---- what the node answers --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method_set", METHOD_SETS)
+def test_every_answer_of_a_node_is_as_its_schema_says(served: ServedSets, method_set: str) -> None:
+    client, described = served.client(method_set), Described(method_set)
+    flaws, count = [], 0
+    for query in recorded()[::3]:
+        if query["method"] not in described.results:
+            continue
+        answer = client.call(query["method"], *query["params"])
+        if "result" in answer:
+            count += 1
+            flaw = described.flaw_of_result(query["method"], answer["result"])
+            if flaw is not None:
+                flaws.append(flaw)
+    assert flaws == []
+    assert count > 100
+
+
+def examples(method_set: Any) -> list[tuple[str, dict[str, Any]]]:
+    """Of both ports, with the names of their methods; those that change a node come last."""
+    methods = document(all_methods(), method_set)["methods"]
+    found = [(method["name"], example) for method in methods for example in method.get("examples", ())]
+    return sorted(found, key=lambda row: (row[0].startswith("nodeAdmin_"), row[0]))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"), [("sample chain", {}), ("sample chain, --sentinel-enabled", {"sentinel_enabled": True})]
+)
+def test_the_examples_are_what_a_node_answers_on_the_sample_chain(
+    name: str, settings: dict[str, Any], chain_directory: Path, tmp_path: Path, loop_runner: asyncio.Runner
+) -> None:
+    served = ServedSets(chain_directory, tmp_path, loop_runner, **settings)
+    try:
+        for method_set in METHOD_SETS:
+            for method, example in examples(method_set):
+                if example["name"] != name:
+                    continue
+                client = served.client(method_set, is_admin=method.startswith("nodeAdmin_"))
+                answer = client.call(method, *(parameter["value"] for parameter in example["params"]))
+                expected = {} if "description" in example["result"] else {"result": example["result"]["value"]}
+                assert answer == {"jsonrpc": "2.0", "id": 1} | expected, (method_set, method)
+    finally:
+        served.stop()
+
+
+@pytest.mark.parametrize("method_set", METHOD_SETS)
+def test_every_method_has_an_example_or_the_page_says_why_not(method_set: Any) -> None:
+    named = {name for name, _ in examples(method_set)}
+    served = {method.name for method in all_methods() if method.signature(method_set) is not None}
+    assert served - named == served & set(WITHOUT_EXAMPLE)
+    assert {example["name"] for _, example in examples(method_set)} == {
+        "sample chain",
+        "sample chain, --sentinel-enabled",
+    }
+
+
+def test_a_port_describes_its_own_methods(served: ServedSets) -> None:
+    client = served.client("both")
+    names = {method["name"] for method in client.result("rpc.discover")["methods"]}
+    assert names == {method.name for method in client.engine.table}
+    assert "rpc.discover" in names
+
+
+# ---- the notation -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "schema"),
+    [
+        ("Fr", {"$ref": "#/components/schemas/Fr"}),
+        ("null[][]", {"type": "array", "items": {"type": "array", "items": {"type": "null"}}}),
+        ('"a"|"b"', {"enum": ["a", "b"]}),
+        ('(null|"a")[]', {"type": "array", "items": {"anyOf": [{"type": "null"}, {"const": "a"}]}}),
+        (
+            "{a: null, b?: null}",
+            {"type": "object", "properties": {"a": {"type": "null"}, "b": {"type": "null"}}, "required": ["a"]},
+        ),
+        ("[null, null]", {"type": "array", "items": [{"type": "null"}] * 2, "minItems": 2, "maxItems": 2}),
+    ],
+)
+def test_a_type_becomes_a_schema(text: str, schema: Any) -> None:
+    assert schema_of(text) == schema
+
+
+@pytest.mark.parametrize("text", ["", "Fr]", "{a}", "[Fr", "(Fr", "Fr|", "a b", "Fr<x>", "{a: Fr b: Fr}"])
+def test_what_is_no_type_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is no type"):
+        schema_of(text)
+
+
+def test_every_record_refuses_an_empty_object_or_has_only_optional_members(release: Described) -> None:
+    for name in RECORDS:
+        schema = release.document["components"]["schemas"][name]
+        assert schema["required"] or name == "AllowedElement", name
+
+
+# ---- the configuration ------------------------------------------------------------------------------------
+
+
+def shown_configuration(**values: Any) -> dict[str, Any]:
+    return NodeConfiguration(Settings(), values).describe()
+
+
+def test_a_shown_configuration_is_as_its_schema_says(release: Described) -> None:
+    element = AllowedElement(address=b"\1" * 32, selector=b"\2" * 4, calldata_length=3, only_self=True)
+    for values in (
+        {},
+        {"txPublicSetupAllowListExtend": (element,), "coinbase": "0x" + "0a" * 20, "nodeId": "a", "maxL2BlockGas": 5},
+        {"slashInactivityTargetPercentage": 1, "validatorAddresses": ("0x" + "0b" * 20,)},
+    ):
+        assert release.flaw_of_result("nodeAdmin_getConfig", shown_configuration(**values)) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"minTxsPerBlock": "1"},
+        {"slashUnknownPenalty": 10},
+        {"databaseUrl": "postgresql://user:password@host/name"},
+        {"unknown": 1},
+        {"slashInactivityTargetPercentage": 0},
+        {"validatorAddresses": ["0x" + "0B" * 20]},
+    ],
+)
+def test_what_no_node_shows_is_not_as_the_schema_says(release: Described, change: dict[str, Any]) -> None:
+    assert release.flaw_of_result("nodeAdmin_getConfig", shown_configuration() | change) is not None
+
+
+def test_a_configuration_lacks_no_key_that_has_a_value(release: Described) -> None:
+    for name in shown_configuration():
+        shown = shown_configuration()
+        del shown[name]
+        assert release.flaw_of_result("nodeAdmin_getConfig", shown) is not None, name
+
+
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)
+def test_whatever_set_config_takes_of_a_key_its_schema_takes_and_no_more(release: Described, key: ConfigKey) -> None:
+    (schema,) = release.parameters["nodeAdmin_setConfig"]
+    for value in (0, 1, -1, 0.5, 2**80, "1", "x", "", True, [], [1], ["0x" + "Ab" * 20], "0x" + "aB" * 20, None, {}):
+        try:
+            ConfigPatch().decode({key.name: value})
+        except Reject:
+            is_taken = False
+        else:
+            is_taken = True
+        assert schema.is_valid({key.name: value}) == is_taken, value

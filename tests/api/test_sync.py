@@ -1,0 +1,95 @@
+"""Pausing, resuming and going back, over the admin port of a whole node in each method set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.api.test_validators import Start
+from tests.conftest import ADMIN_KEY_HASH, NodeProcess
+
+#: Newest block of the sample chain.
+TIP = 106
+
+
+@pytest.fixture(params=["release", "development", "both"])
+def method_set(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def loaded(start_node: Start, sample_chain: Path, method_set: str) -> NodeProcess:
+    node = start_node(
+        "--chain-file", sample_chain, "--method-set", method_set, SVC_ADMIN_API_KEY_HASH=ADMIN_KEY_HASH
+    ).wait_until_serving()
+    node.wait_for_line("chain file loaded")
+    return node
+
+
+def tip_of(node: NodeProcess) -> int:
+    return int(node.call("node_getBlock", "latest")["result"]["header"]["globalVariables"]["blockNumber"])
+
+
+def first_block_of(node: NodeProcess, checkpoint: int) -> int:
+    block = 1
+    while node.call("node_getBlock", block)["result"]["checkpointNumber"] != checkpoint:
+        block += 1
+    return block
+
+
+def last_block_before(node: NodeProcess, block: int) -> int:
+    """The last block of the checkpoint before that of ``block``."""
+    number = node.call("node_getBlock", block)["result"]["checkpointNumber"]
+    while node.call("node_getBlock", block)["result"]["checkpointNumber"] == number:
+        block -= 1
+    return block
+
+
+def test_a_node_can_be_paused_and_resumed_as_often_as_one_likes(start_node: Start, sample_chain: Path) -> None:
+    node = loaded(start_node, sample_chain, "both")
+    for method in ("pauseSync", "pauseSync", "resumeSync", "resumeSync"):
+        assert node.call_admin(f"nodeAdmin_{method}") == {"jsonrpc": "2.0", "id": 1}
+        assert tip_of(node) == TIP
+    node.wait_for_line("sync paused")
+    node.wait_for_line("sync resumed")
+    node.wait_for_line("resumeSync: the sync is running already")
+    assert node.call_admin("nodeAdmin_pauseSync", 1)["error"]["code"] == -32602
+
+
+def test_a_chain_is_taken_back_by_the_rules_of_its_method_set(
+    start_node: Start, sample_chain: Path, method_set: str
+) -> None:
+    node = loaded(start_node, sample_chain, method_set)
+    first = last_block_before(node, TIP)
+    inside = first - 1
+    while (
+        node.call("node_getBlock", inside)["result"]["checkpointNumber"]
+        != (node.call("node_getBlock", inside + 1)["result"]["checkpointNumber"])
+    ):
+        inside -= 1
+
+    refusal = node.call_admin("nodeAdmin_rollbackTo", inside)["error"]
+    assert refusal["code"] == -32000
+    assert refusal["message"].startswith(f"Target L2 block {inside} is not at a checkpoint boundary. Checkpoint ")
+    assert refusal["data"] == {"code": "ROLLBACK_REFUSED"}
+    beyond = node.call_admin("nodeAdmin_rollbackTo", TIP)["error"]["message"]
+    assert beyond == f"Target L2 block {TIP} must be less than current L2 block {TIP}"
+    for wrong in ([], ["three"], [-1], [1.5], [None], [first, "yes"]):
+        assert node.call_admin("nodeAdmin_rollbackTo", *wrong)["error"]["code"] == -32602
+    assert tip_of(node) == TIP
+
+    assert node.call_admin("nodeAdmin_rollbackTo", first) == {"jsonrpc": "2.0", "id": 1}
+    assert tip_of(node) == first
+    node.wait_for_line("sync resumed")
+
+    early = last_block_before(node, first_block_of(node, checkpoint=3))
+    unforced = node.call_admin("nodeAdmin_rollbackTo", early)["error"]["message"]
+    assert unforced.startswith(f"Cannot rollback to block {early} as it is before finalized ")
+    forced = node.call_admin("nodeAdmin_rollbackTo", early, True, False)
+    if method_set == "release":
+        # It knows the target only: nothing can force a rollback there, and it always goes on.
+        assert forced["error"]["code"] in (-32000, -32602)
+        assert tip_of(node) == first
+    else:
+        assert forced == {"jsonrpc": "2.0", "id": 1}
+        assert tip_of(node) == early
+        assert [entry["message"] for entry in node.entries()][-1] == "rolled back"  # and nothing is resumed

@@ -1,0 +1,49 @@
+"""How the node's parts add up to its health."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from fastnode.app.health import health_of
+
+COMPLETE: Any = SimpleNamespace(state=object())
+WITHOUT_STATE: Any = SimpleNamespace(state=None)
+FOLLOWING = {"state": "following", "reason": None}
+
+
+def test_a_node_with_a_chain_and_its_state_is_ready() -> None:
+    health = health_of(COMPLETE, FOLLOWING, is_ready=True, is_stopping=False)
+    assert health.not_ready is None
+    assert health.failing == {}
+    assert set(health.components) == {"chain", "state", "stop", "sync"}
+
+
+def test_a_node_is_not_ready_before_its_state_is() -> None:
+    health = health_of(WITHOUT_STATE, None, is_ready=True, is_stopping=False)
+    assert set(health.failing) == {"state"}
+    assert health.not_ready == health.failing["state"]
+
+
+def test_a_node_that_has_to_catch_up_is_not_ready_and_nothing_is_wrong() -> None:
+    health = health_of(COMPLETE, {"state": "catching up", "reason": None}, is_ready=False, is_stopping=False)
+    assert health.failing == {}
+    assert health.not_ready is not None
+
+
+def test_a_degraded_node_says_why_and_stays_ready() -> None:
+    health = health_of(COMPLETE, {"state": "degraded", "reason": "away"}, is_ready=True, is_stopping=False)
+    assert health.failing == {"sync": "away"}
+    assert health.not_ready is None
+
+
+def test_a_node_that_stops_is_not_ready() -> None:
+    assert health_of(COMPLETE, None, is_ready=True, is_stopping=True).not_ready == "the node is stopping"
+
+
+def test_a_node_that_does_not_read_its_l1_says_so_and_stays_ready() -> None:
+    for reason in (None, "L1 node 1: cannot connect"):
+        health = health_of(COMPLETE, FOLLOWING | {"l1": {"reason": reason}}, is_ready=True, is_stopping=False)
+        assert health.failing == ({} if reason is None else {"l1": reason})
+        assert "l1" in health.components
+        assert health.not_ready is None

@@ -1,0 +1,27 @@
+"""docs/methods.md says what the table says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from fastnode.api.chain import METHODS
+from fastnode.app.documentation import render
+
+PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
+
+
+def test_the_page_of_the_methods_is_current() -> None:
+    made = subprocess.run(
+        [sys.executable, "-m", "fastnode.app.documentation"], capture_output=True, text=True, check=True
+    )
+    assert PAGE.read_text() == made.stdout, "run python -m fastnode.app.documentation > docs/methods.md"
+
+
+def test_the_page_shows_sets_bounds_and_what_may_be_absent() -> None:
+    page = render(METHODS)
+    assert "- release: `(blockParameter: BlockParam)` gives `L2Block` or nothing\n" in page
+    assert "- development only: `(query: CheckpointsQuery)` gives `CheckpointData[]`\n" in page
+    assert "`(from: number 1.., limit: number 1..50)` gives `CheckpointedL2Block[]`" in page
+    assert "- `(txHash: TxHash)` gives `TxReceipt`\n" in page

@@ -1,0 +1,331 @@
+"""The node as a process: starts, serves while it loads, stops on request, survives being killed."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import pty
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conftest import NodeProcess
+
+from fastnode.app.node import SAMPLE_UNFINISHED
+from fastnode.app.node_settings import limits_of
+from fastnode.archiver.store import ArchiverStore
+from fastnode.config.settings import Settings
+
+SAMPLE_TIP = 106
+SHORT_TIP = 16  # of the fixture short_chain
+#: Environment of a node that takes its time to load, so that a test can come in between.
+SLOW = {"FASTNODE_NO_EXTENSIONS": "1"}
+
+
+def wait_for_tip(node: Any, number: int) -> None:
+    deadline = time.monotonic() + 60
+    while node.call("node_getBlockNumber")["result"] < number:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def lines(node: Any, message: str) -> list[dict[str, Any]]:
+    return [entry for entry in node.entries() if entry["message"].startswith(message)]
+
+
+# ---- the sample chain ---------------------------------------------------------------------------------
+
+
+def test_without_a_source_the_sample_chain_is_served_and_the_log_says_so(start_node: Callable[..., Any]) -> None:
+    node = start_node().wait_until_serving()
+    wait_for_tip(node, SAMPLE_TIP)
+    assert len(lines(node, "sample chain")) == 1
+    block = node.call("node_getBlock", 42)["result"]
+    assert block["header"]["globalVariables"]["blockNumber"] == 42
+    assert node.stop() == 0
+
+
+def test_a_data_directory_that_is_not_given_is_temporary_and_removed(start_node: Callable[..., Any]) -> None:
+    node = start_node().wait_until_serving()
+    path = Path(lines(node, "no --data-directory")[0]["path"])
+    assert path.is_dir()
+    assert node.stop() == 0
+    assert not path.exists()
+
+
+def test_a_second_start_serves_what_is_stored_and_loads_nothing(tmp_path: Path, start_node: Callable[..., Any]) -> None:
+    node = start_node("--data-directory", tmp_path / "data").wait_until_serving()
+    wait_for_tip(node, SAMPLE_TIP)
+    node.wait_for_line("chain file loaded")
+    assert node.stop() == 0
+    assert not (tmp_path / "data" / SAMPLE_UNFINISHED).exists()
+    node = start_node("--data-directory", tmp_path / "data").wait_until_serving()
+    assert node.call("node_getBlockNumber")["result"] == SAMPLE_TIP
+    assert lines(node, "sample chain") == []
+    assert node.stop() == 0
+
+
+def test_a_chain_of_ones_own_is_never_mixed_with_the_sample(
+    tmp_path: Path, start_node: Callable[..., Any], sample_chain: Path
+) -> None:
+    """The first blocks of a chain may be those of the sample, and its next ones others."""
+    command = [sys.executable, "-m", "fastnode", "import", str(sample_chain), "--no-verify"]
+    subprocess.run([*command, "--data-directory", str(tmp_path / "all")], check=True, capture_output=True)
+    part = tmp_path / "part.jsonl"
+    command = [sys.executable, "-m", "fastnode", "export", str(part), "--to", "20"]
+    subprocess.run([*command, "--data-directory", str(tmp_path / "all")], check=True, capture_output=True)
+    node = start_node("--data-directory", tmp_path / "data", "--chain-file", part).wait_until_serving()
+    node.wait_for_line("chain file loaded")
+    node.stop()
+    node = start_node("--data-directory", tmp_path / "data").wait_until_serving()
+    assert node.wait_for_line("serving the stored chain")["tip"] == 20
+    assert node.stop() == 0
+
+
+# ---- serving while loading -------------------------------------------------------------------------------
+
+
+def test_the_node_answers_while_it_loads(start_node: Callable[..., Any], short_chain: Path) -> None:
+    node = start_node("--chain-file", short_chain, **SLOW).wait_until_serving()
+    seen = [node.call("node_getBlockNumber")["result"]]
+    while seen[-1] < SHORT_TIP:
+        seen.append(node.call("node_getBlockNumber")["result"])
+    assert seen[0] < SHORT_TIP, "the chain was loaded before the first request"
+    assert seen == sorted(seen)
+    assert len(seen) > 10 * SHORT_TIP, "an answer that waits for a block is one a block"
+    assert node.stop() == 0
+
+
+def test_state_trees_that_were_removed_are_built_again_from_the_chain(
+    tmp_path: Path, start_node: Callable[..., Any], short_chain: Path
+) -> None:
+    """The chain is served at once; questions about the state are answered when the trees are there."""
+    directory = tmp_path / "data"
+    node = start_node("--data-directory", directory, "--chain-file", short_chain).wait_until_serving()
+    node.wait_for_line("chain file loaded")
+    question = ("node_getPublicDataWitness", "latest", "0x01")
+    witness = node.call(*question)
+    assert "result" in witness
+    assert node.stop() == 0
+    shutil.rmtree(directory / "world_state")
+    node = start_node("--data-directory", directory, **SLOW).wait_until_serving()
+    assert node.call("node_getBlockNumber")["result"] == SHORT_TIP
+    early = node.call(*question)
+    assert early == witness or "error" in early
+    deadline = time.monotonic() + 60
+    while node.call(*question) != witness:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert node.stop() == 0
+
+
+# ---- the two ports --------------------------------------------------------------------------------------
+
+
+def test_both_ports_answer_and_every_answer_names_the_network(start_node: Callable[..., Any]) -> None:
+    node = start_node().wait_until_serving()
+    for port in (node.port, node.admin_port):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        connection.request("GET", "/status")
+        response = connection.getresponse()
+        assert (response.status, response.read()) == (200, b"OK")
+        assert response.headers["x-aztec-l1ChainId"] == "31337"
+        assert response.headers["x-aztec-rollupVersion"] == "3658137161"
+        assert response.headers["x-aztec-packageVersion"] == "4.1.2"
+        assert response.headers["x-aztec-l1RollupAddress"].startswith("0x")
+        connection.close()
+    assert node.stop() == 0
+
+
+def test_settings_reach_the_server(start_node: Callable[..., Any]) -> None:
+    node = start_node(
+        "--method-set=release", "--rpc-max-batch-size=2", "--rpc-error-status=400", RPC_MAX_BODY_SIZE="2kb"
+    ).wait_until_serving()
+    connection = http.client.HTTPConnection("127.0.0.1", node.port, timeout=30)
+    headers = {"Content-Type": "application/json"}
+
+    def post(body: object) -> tuple[int, Any]:
+        connection.request("POST", "/", json.dumps(body), headers)
+        response = connection.getresponse()
+        return response.status, json.loads(response.read())
+
+    call = {"jsonrpc": "2.0", "id": 1, "method": "node_getChainTips", "params": []}
+    status, answer = post(call)  # a method of the development set alone
+    assert (status, answer["error"]["code"]) == (400, -32601)
+    status, answer = post([call] * 3)
+    assert "exceeds the limit of 2" in answer["error"]["message"]
+    status, answer = post([" " * 3000])
+    assert status == 413
+    connection.close()
+    assert node.stop() == 0
+
+
+def test_every_limit_of_the_settings_is_a_limit_of_the_server() -> None:
+    limits = limits_of(Settings(rpc_max_body_size=5, rpc_max_batch_size=6, rpc_keep_alive_s=7.0, rpc_max_connections=8))
+    assert (limits.body_bytes_max, limits.batch_calls_max, limits.idle_time_s) == (5, 6, 7.0)
+    assert limits.connections_max == 8
+    limits = limits_of(Settings(rpc_max_connections_per_address=9, rpc_max_unsent_size=1 << 20))
+    assert limits.connections_per_address_max == 9
+    assert limits.unsent_bytes_max == limits.response_bytes_max, "room for one answer"
+    assert limits_of(Settings(rpc_max_unsent_size=1 << 30)).unsent_bytes_max == 1 << 30
+    defaults = limits_of(Settings())
+    assert (defaults.body_bytes_max, defaults.batch_calls_max) == (1_048_576, 100)
+
+
+# ---- stopping --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_the_node_with_exit_code_0(start_node: Callable[..., Any], number: signal.Signals) -> None:
+    node = start_node().wait_until_serving()
+    assert node.stop(number) == 0
+    assert lines(node, "stopping")[0]["signal"] == number.name
+    assert node.entries()[-1]["message"] == "stopped"
+
+
+def test_a_node_without_limits_has_nothing_to_read_again_and_goes_on(start_node: Callable[..., Any]) -> None:
+    node = start_node().wait_until_serving()
+    node.process.send_signal(signal.SIGHUP)
+    node.wait_for_line("nothing to read again without --rpc-limits")
+    assert "result" in node.call("node_getVersion")
+    assert node.stop() == 0
+
+
+def test_a_node_whose_terminal_is_gone_stops(tmp_path: Path) -> None:
+    controller, terminal = pty.openpty()
+    try:
+        node = NodeProcess([], tmp_path / "node.log", {}, stdin=terminal).wait_until_serving()
+        assert node.stop(signal.SIGHUP) == 0
+        assert lines(node, "stopping")[0]["signal"] == "SIGHUP"
+    finally:
+        os.close(controller)
+        os.close(terminal)
+
+
+def test_a_signal_in_the_middle_of_loading_leaves_whole_blocks_and_loading_goes_on(
+    tmp_path: Path, start_node: Callable[..., Any]
+) -> None:
+    directory = tmp_path / "data"
+    node = start_node("--data-directory", directory, **SLOW).wait_until_serving()
+    wait_for_tip(node, 1)
+    assert node.stop() == 0
+    assert len(lines(node, "ingestion stopped")) == 1, "the chain was loaded before the signal came"
+    assert (directory / SAMPLE_UNFINISHED).exists()
+    with ArchiverStore.open(directory) as store, store.open_view() as view:
+        assert 0 < view.tip_number < SAMPLE_TIP
+    node = start_node("--data-directory", directory).wait_until_serving()
+    wait_for_tip(node, SAMPLE_TIP)
+    assert node.stop() == 0
+
+
+def test_a_signal_ends_a_start_that_waits_for_another_node(start_node: Callable[..., Any]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        unused = listener.getsockname()[1]
+    node = start_node("--upstream-url", f"http://127.0.0.1:{unused}")
+    node.wait_for_line("upstream unavailable")
+    begun = time.monotonic()
+    assert node.stop() == 0
+    assert time.monotonic() - begun < 10
+    assert node.entries()[-1]["message"] == "stopped"
+
+
+def test_a_kept_connection_does_not_hold_up_a_stop(start_node: Callable[..., Any]) -> None:
+    node = start_node("--shutdown-grace-s=120").wait_until_serving()
+    connection = http.client.HTTPConnection("127.0.0.1", node.port, timeout=30)
+    connection.request("GET", "/status")
+    connection.getresponse().read()
+    begun = time.monotonic()
+    assert node.stop() == 0
+    assert time.monotonic() - begun < 60
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 130)], ids=["SIGTERM", "SIGINT"]
+)
+def test_a_second_signal_ends_the_node_at_once(
+    start_node: Callable[..., Any], number: signal.Signals, code: int
+) -> None:
+    node = start_node("--shutdown-grace-s=60").wait_until_serving()
+    with socket.create_connection(("127.0.0.1", node.port)) as half:
+        half.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        time.sleep(0.2)
+        node.process.send_signal(number)
+        node.wait_for_line("stopping")
+        time.sleep(0.2)
+        assert node.process.poll() is None
+        begun = time.monotonic()
+        assert node.stop(number) == code
+        assert time.monotonic() - begun < 10
+
+
+def test_a_request_that_never_ends_holds_up_a_stop_for_the_grace_and_no_longer(start_node: Callable[..., Any]) -> None:
+    node = start_node("--shutdown-grace-s=1").wait_until_serving()
+    with socket.create_connection(("127.0.0.1", node.port)) as half:
+        half.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        time.sleep(0.2)
+        assert node.stop() == 0
+    assert lines(node, "1 connections were cut off")
+
+
+def test_no_answer_is_lost_when_the_node_stops(start_node: Callable[..., Any]) -> None:
+    """Clients that send on a connection for as long as it is open get an answer to everything they sent."""
+    node = start_node().wait_until_serving()
+    broken: list[str] = []
+    answered: list[int] = []
+
+    def client() -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", node.port, timeout=30)
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "node_getBlock", "params": [1]})
+        count = 0
+        while True:
+            try:
+                connection.request("POST", "/", body, {"Content-Type": "application/json"})
+                response = connection.getresponse()
+                response.read()
+            except ConnectionError:
+                break  # closed between two requests, before this one was sent or read
+            except http.client.HTTPException as error:
+                broken.append(repr(error))
+                break
+            count += 1
+            if response.headers["Connection"] == "close":
+                break
+        connection.close()
+        answered.append(count)
+
+    clients = [threading.Thread(target=client) for _ in range(4)]
+    for thread in clients:
+        thread.start()
+    time.sleep(0.3)
+    assert node.stop() == 0
+    for thread in clients:
+        thread.join(30)
+    assert broken == []
+    assert min(answered) > 0
+
+
+# ---- being killed -------------------------------------------------------------------------------------------
+
+
+def test_a_killed_node_starts_again_and_completes(tmp_path: Path, start_node: Callable[..., Any]) -> None:
+    directory = tmp_path / "data"
+    node = start_node("--data-directory", directory, **SLOW).wait_until_serving()
+    wait_for_tip(node, 2)
+    assert node.stop(signal.SIGKILL) == -signal.SIGKILL
+    node = start_node("--data-directory", directory).wait_until_serving()
+    assert node.call("node_getBlockNumber")["result"] >= 2
+    wait_for_tip(node, SAMPLE_TIP)
+    assert node.stop() == 0
+    command = [sys.executable, "-m", "fastnode", "db", "check", "--data-directory", str(directory)]
+    checked = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert checked.stdout.endswith("clean\n")

@@ -1,0 +1,63 @@
+"""What a node asks of the system for its process, and what it does around its life."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from fastnode.app import process
+from fastnode.config.settings import Settings
+
+ASK = """
+import logging, resource, sys
+from fastnode.app.process import _allow_open_files
+logging.basicConfig(format="%(message)s", stream=sys.stdout)
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, int(sys.argv[1])))
+_allow_open_files(int(sys.argv[2]))
+print(*resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+
+
+@pytest.mark.parametrize(
+    ("hard", "wanted", "said"),
+    [
+        (400, 300, ["300 400"]),
+        (400, 100, ["100 400"]),
+        (400, 50, ["100 400"]),
+        (400, 900, ["fewer open files are allowed than the connections may need", "400 400"]),
+    ],
+)
+def test_as_many_open_files_as_needed_are_asked_for_and_no_more(hard: int, wanted: int, said: list[str]) -> None:
+    command = [sys.executable, "-c", ASK, str(hard), str(wanted)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines() == said
+
+
+class ShortNode:
+    """A node that ends as soon as it is ready."""
+
+    def __init__(self) -> None:
+        self.settings = Settings()
+        self.frozen_when_ready = -1
+
+    async def start(self) -> None:
+        assert gc.get_freeze_count() == 0
+
+    async def wait_for_failure(self) -> None:
+        self.frozen_when_ready = gc.get_freeze_count()
+
+    async def stop(self) -> None:
+        pass
+
+
+def test_what_a_start_leaves_behind_is_not_collected_again_and_again() -> None:
+    node: Any = ShortNode()
+    try:
+        asyncio.run(process._run_until_stopped(node))
+    finally:
+        gc.unfreeze()
+    assert node.frozen_when_ready > 1000

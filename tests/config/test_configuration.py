@@ -1,0 +1,326 @@
+"""nodeAdmin_getConfig and nodeAdmin_setConfig: every key, its type, its setting, and what a change does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.config.examples import examples
+
+from fastnode.api.admin import methods
+from fastnode.app.effects import configuration_of
+from fastnode.config.allow_list import parse_allow_list
+from fastnode.config.configuration import KEYS, ConfigKey, ConfigPatch, NodeConfiguration
+from fastnode.config.kinds import Amount, Boolean, Choice, FilePath, HexText, HexTextList, Integer, Number, Text
+from fastnode.config.resolve import resolve
+from fastnode.config.settings import Settings
+from fastnode.errors import InvalidParams
+from fastnode.jsonrpc.engine import Engine, Reply
+from fastnode.jsonrpc.methods import MethodTable
+from fastnode.values.refusal import Reject
+
+DATA = Path(__file__).parents[1] / "data" / "admin"
+RECORDED: dict[str, Any] = json.loads((DATA / "recorded_config.json").read_text())
+TOKEN_CLASS = "0x01efe16b55107894e6b6fb63cebc1a3233e23bbcd648fd9cdf6c0351749ce7ee"
+ALLOW_LIST = f"C:{TOKEN_CLASS}:0xe7f045ff:os+cl=3,C:{TOKEN_CLASS}:0x8c9e5472:cl=5"
+
+PLAIN_KEYS = [key for key in KEYS if key.name != "txPublicSetupAllowListExtend"]
+FIXED = [key for key in KEYS if key.is_fixed]
+SECRET = [key for key in KEYS if key.is_secret]
+
+
+def good_json(key: ConfigKey) -> Any:
+    """A value for setConfig that is not the default."""
+    kind = key.kind
+    if isinstance(kind, Boolean):
+        return not key.default
+    if isinstance(kind, Choice):
+        return "realistic"
+    if isinstance(kind, Integer):
+        return kind.minimum + 7
+    if isinstance(kind, Number):
+        return kind.minimum + 0.75
+    if isinstance(kind, Amount):
+        return "123456789012345678901234567890"
+    if isinstance(kind, HexText):
+        return "0x" + "0a" * kind.byte_count
+    if isinstance(kind, HexTextList):
+        return ["0x" + "0a" * kind.byte_count]
+    assert isinstance(kind, Text | FilePath)
+    return "/some/where"
+
+
+def bad_json(key: ConfigKey) -> list[Any]:
+    """Values of other types, and out of range."""
+    kind = key.kind
+    bad: list[Any] = [None, {}, [[]]]
+    if not isinstance(kind, Boolean):
+        bad.append(True)
+    if isinstance(kind, Integer | Number):
+        bad += ["1", kind.minimum - 1, kind.maximum + 1]
+    if isinstance(kind, Integer):
+        bad.append(kind.minimum + 0.5)
+    if isinstance(kind, Boolean | Choice | Text | FilePath | HexText):
+        bad.append(1)
+    if isinstance(kind, Amount):
+        bad += ["-1", "0x1", 1.5, -1]
+    if isinstance(kind, HexTextList):
+        bad += ["", "0x" + "0a" * 20, ["0x12"]]
+    if isinstance(kind, HexText):
+        bad += ["", "0x12"]
+    return bad
+
+
+def change(configuration: NodeConfiguration, **keys: Any) -> None:
+    configuration.change(ConfigPatch().decode(keys))
+
+
+# ---- getConfig ------------------------------------------------------------------------------------
+
+
+def test_the_configuration_of_a_recorded_node_is_shown_as_that_node_shows_it() -> None:
+    settings = Settings(
+        min_txs_per_block=60,
+        per_block_allocation_multiplier=6,
+        coinbase=RECORDED["coinbase"],
+        l1_publishing_time=16,
+        block_duration_ms=2500,
+    )
+    shown = configuration_of(settings, allow_list_extension=parse_allow_list(ALLOW_LIST), real_proofs=False).describe()
+    assert json.dumps(shown) == json.dumps(RECORDED)
+
+
+def test_the_defaults_are_those_of_the_networks_nodes() -> None:
+    shown = configuration_of(Settings(), allow_list_extension=(), real_proofs=True).describe()
+    here = {"minTxsPerBlock": 1, "perBlockAllocationMultiplier": 2, "realProofs": True}
+    absent = {"coinbase", "txPublicSetupAllowListExtend", "l1PublishingTime", "blockDurationMs"}
+    assert shown == {name: value for name, value in RECORDED.items() if name not in absent} | here
+
+
+@pytest.mark.parametrize("key", [key for key in PLAIN_KEYS if key.setting], ids=lambda key: key.name)
+def test_a_key_shows_its_setting_under_each_environment_name(key: ConfigKey) -> None:
+    assert key.setting is not None
+    text = examples(key.setting)[0]
+    for name in key.setting.environment:
+        settings = resolve(Settings, flags={}, environment={name: text}, config_file=None).values
+        shown = NodeConfiguration(settings).describe()
+        if key.is_secret:
+            assert key.name not in shown
+            continue
+        value = key.kind.read(text)
+        expected = str(value) if isinstance(key.kind, Amount | FilePath) else value
+        assert shown[key.name] == (list(expected) if isinstance(expected, tuple) else expected)
+
+
+def test_secrets_are_never_shown() -> None:
+    assert {key.name for key in SECRET} == {"databaseUrl", "nodeUrl", "proofStore", "failedProofStore"}
+    configuration = NodeConfiguration(
+        Settings(validator_ha_database_url="postgresql://u:hunter2@h/d", prover_proof_store="s3://hunter2")
+    )
+    change(configuration, nodeUrl="http://hunter2@host", failedProofStore="s3://hunter2")
+    assert configuration["nodeUrl"] == "http://hunter2@host"
+    assert "hunter2" not in json.dumps(configuration.describe())
+
+
+# ---- setConfig ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", [key for key in PLAIN_KEYS if not key.is_fixed], ids=lambda key: key.name)
+def test_a_key_is_merged_and_shown(key: ConfigKey) -> None:
+    configuration = NodeConfiguration(Settings())
+    before = configuration.describe()
+    change(configuration, **{key.name: good_json(key)})
+    expected = before if key.is_secret else before | {key.name: good_json(key)}
+    assert configuration.describe() == expected
+
+
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)
+def test_a_value_of_a_wrong_type_is_refused_by_name_and_changes_nothing(key: ConfigKey) -> None:
+    for bad in bad_json(key) if key in PLAIN_KEYS else [None, "I:0x01", [1], [{}]]:
+        with pytest.raises(Reject) as refusal:
+            ConfigPatch().decode({"maxPendingTxCount": 5, key.name: bad})
+        assert refusal.value.path == f".{key.name}"
+        assert refusal.value.reason.startswith(f"must be {key.expects}, got ")
+
+
+@pytest.mark.parametrize("key", FIXED, ids=lambda key: key.name)
+def test_a_key_that_is_fixed_says_so_and_nothing_of_the_call_is_done(key: ConfigKey) -> None:
+    assert key.setting is not None
+    configuration = NodeConfiguration(Settings())
+    before = configuration.describe()
+    with pytest.raises(InvalidParams) as refusal:
+        change(configuration, maxPendingTxCount=5, **{key.name: good_json(key)})
+    assert refusal.value.message == (
+        f"Invalid params: config.{key.name} (parameter 1) cannot change while the node runs; "
+        f"set {key.setting.environment[-1]} and start the node again"
+    )
+    assert configuration.describe() == before
+
+
+def test_the_whole_configuration_can_be_sent_back() -> None:
+    """What a tool reads, edits and sends: fixed keys with their values are no change."""
+    configuration = configuration_of(Settings(), allow_list_extension=parse_allow_list(ALLOW_LIST), real_proofs=True)
+    before = configuration.describe()
+    change(configuration, **json.loads(json.dumps(before)))
+    assert configuration.describe() == before
+
+
+def test_the_allow_list_is_replaced() -> None:
+    configuration = NodeConfiguration(Settings())
+    change(configuration, txPublicSetupAllowListExtend=RECORDED["txPublicSetupAllowListExtend"])
+    assert configuration["txPublicSetupAllowListExtend"] == parse_allow_list(ALLOW_LIST)
+    assert configuration.describe()["txPublicSetupAllowListExtend"] == RECORDED["txPublicSetupAllowListExtend"]
+    change(configuration, txPublicSetupAllowListExtend=[])
+    assert configuration["txPublicSetupAllowListExtend"] == ()
+
+
+@pytest.mark.parametrize(
+    "element",
+    [
+        {"selector": "0x12345678"},
+        {"address": TOKEN_CLASS, "classId": TOKEN_CLASS, "selector": "0x12345678"},
+        {"address": TOKEN_CLASS},
+        {"address": TOKEN_CLASS, "selector": "0x1234567"},
+        {"address": TOKEN_CLASS[:-2], "selector": "0x12345678"},
+        {"address": "0x" + "ff" * 32, "selector": "0x12345678"},
+        {"address": TOKEN_CLASS, "selector": "0x12345678", "calldataLength": -1},
+        {"address": TOKEN_CLASS, "selector": "0x12345678", "calldataLength": True},
+        {"address": TOKEN_CLASS, "selector": "0x12345678", "onlySelf": 1},
+        {"address": TOKEN_CLASS, "selector": "0x12345678", "somethingElse": 1},
+    ],
+)
+def test_an_element_of_the_allow_list_that_makes_no_sense_is_refused(element: dict[str, Any]) -> None:
+    with pytest.raises(Reject, match=r"^must be an array of"):
+        ConfigPatch().decode({"txPublicSetupAllowListExtend": [element]})
+
+
+def test_penalty_bounds_in_the_wrong_order_are_refused() -> None:
+    configuration = NodeConfiguration(Settings())
+    with pytest.raises(
+        InvalidParams, match=r"slashMinPenaltyPercentage .* must not be above slashMaxPenaltyPercentage"
+    ):
+        change(configuration, slashMinPenaltyPercentage=3)
+    change(configuration, slashMinPenaltyPercentage=3, slashMaxPenaltyPercentage=4)
+
+
+def test_whoever_asked_is_told_what_has_changed_and_the_log_says_what_is_only_kept(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    configuration = NodeConfiguration(Settings())
+    told: list[tuple[int, frozenset[str]]] = []
+    configuration.on_change(
+        ("maxPendingTxCount", "disableTransactions"),
+        lambda new, changed: told.append((new["maxPendingTxCount"], changed)),
+    )
+    with caplog.at_level(logging.INFO):
+        change(configuration, maxPendingTxCount=5, minTxsPerBlock=2)
+        change(configuration, maxPendingTxCount=5, minTxsPerBlock=3)
+    assert told == [(5, frozenset({"maxPendingTxCount"}))]
+    assert caplog.messages == [
+        "configuration changed",
+        "configuration kept for parts that do not run here",
+        "configuration kept for parts that do not run here",
+    ]
+
+
+# ---- as methods -----------------------------------------------------------------------------------
+
+
+async def call(configuration: NodeConfiguration, method: str, *params: Any) -> dict[str, Any]:
+    engine = Engine(MethodTable(methods(configuration)), lambda: None)
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    reply = engine.handle(body)
+    if not isinstance(reply, Reply):
+        reply = await reply
+    assert reply.body is not None
+    answer: dict[str, Any] = json.loads(reply.body)
+    return answer
+
+
+def run(configuration: NodeConfiguration, method: str, *params: Any) -> dict[str, Any]:
+    return asyncio.run(call(configuration, method, *params))
+
+
+def test_set_config_answers_without_a_result_and_get_config_shows_the_change() -> None:
+    configuration = NodeConfiguration(Settings())
+    assert run(configuration, "nodeAdmin_setConfig", {"maxPendingTxCount": 5.0}) == {"jsonrpc": "2.0", "id": 1}
+    assert run(configuration, "nodeAdmin_getConfig")["result"]["maxPendingTxCount"] == 5
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ([], "config (parameter 1) is required"),
+        ([5], "config (parameter 1) must be an object with keys of the configuration, got 5"),
+        ([{"nope": 1}], 'config (parameter 1) has an unknown key "nope"'),
+        (
+            [{"realProofs": "no"}],
+            'config.realProofs (parameter 1) must be true or false, got "no"',
+        ),
+        (
+            [{"maxPendingTxCount": -1}],
+            "config.maxPendingTxCount (parameter 1) must be a whole number from 0 to 1000000, got -1",
+        ),
+        ([{"databaseUrl": 5}], "config.databaseUrl (parameter 1) must be text that is not empty, got (secret)"),
+    ],
+)
+def test_what_is_wrong_with_a_call_is_answered_with_32602(params: list[Any], message: str) -> None:
+    error = run(NodeConfiguration(Settings()), "nodeAdmin_setConfig", *params)["error"]
+    assert error == {"code": -32602, "message": f"Invalid params: {message}"}
+
+
+def test_the_environment_names_are_those_of_the_networks_nodes() -> None:
+    names = json.loads((DATA / "environment_names.json").read_text())
+    by_name = {key.name: key for key in KEYS}
+    for key_name, environment_name in names.items():
+        setting = by_name[key_name].setting
+        assert setting is not None
+        assert environment_name in setting.environment
+    others = {key.name for key in KEYS if key.setting is not None} - set(names)
+    assert others == {"maxTxsPerBlock", "slashSelfAllowed"}  # these have no name there
+
+
+# ---- adversity ------------------------------------------------------------------------------------
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.dictionaries(st.sampled_from([key.name for key in KEYS]) | st.text(), JSON_VALUES, max_size=4))
+def test_any_object_is_merged_as_a_whole_or_refused_as_a_whole(patch: dict[str, Any]) -> None:
+    configuration = NodeConfiguration(Settings())
+    before = configuration.describe()
+    try:
+        change(configuration, **patch)
+    except (Reject, InvalidParams):
+        assert configuration.describe() == before
+        return
+    assert json.dumps(configuration.describe())
+    assert {name for name, value in configuration.describe().items() if value != before.get(name)} <= set(patch)
+
+
+def test_changes_at_the_same_time_are_all_merged() -> None:
+    configuration = NodeConfiguration(Settings())
+    numbers = ("minTxsPerBlock", "maxTxsPerBlock", "maxPendingTxCount", "proverAgentCount")
+
+    def count_up(name: str) -> None:
+        for value in range(1, 201):
+            change(configuration, **{name: value})
+            assert configuration.describe()[name] == value
+
+    threads = [threading.Thread(target=count_up, args=(name,)) for name in numbers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [configuration[name] for name in numbers] == [200] * len(numbers)

@@ -1,0 +1,56 @@
+"""What /status, /livez and /readyz answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pytest
+from tests.serving.sockets import request
+
+from fastnode.http.health import Health, answer_probe
+
+FINE = Health(components={"chain": None, "sync": None})
+DEGRADED = Health(components={"chain": None, "sync": "no upstream answers"})
+STARTING = Health(components={"chain": "no chain yet"}, not_ready="no chain yet")
+
+
+@pytest.mark.parametrize("path", [b"/status", b"/livez", b"/readyz"])
+def test_every_probe_of_a_sound_node_says_ok(path: bytes) -> None:
+    assert answer_probe(path, FINE, as_json=False) == (200, b"OK")
+    status, body = answer_probe(path, FINE, as_json=True)
+    assert status == 200
+    assert orjson.loads(body)["ok"] is True
+
+
+def test_a_degraded_node_is_alive_and_ready_and_its_status_says_what_is_wrong() -> None:
+    assert answer_probe(b"/livez", DEGRADED, as_json=False) == (200, b"OK")
+    assert answer_probe(b"/readyz", DEGRADED, as_json=False) == (200, b"OK")
+    assert answer_probe(b"/status", DEGRADED, as_json=False) == (503, b"no upstream answers")
+    status, body = answer_probe(b"/status", DEGRADED, as_json=True)
+    assert status == 503
+    assert orjson.loads(body) == {
+        "ok": False,
+        "components": {"chain": {"ok": True}, "sync": {"ok": False, "reason": "no upstream answers"}},
+    }
+
+
+def test_a_node_that_cannot_serve_is_alive_and_not_ready() -> None:
+    assert answer_probe(b"/livez", STARTING, as_json=False) == (200, b"OK")
+    assert answer_probe(b"/readyz", STARTING, as_json=False) == (503, b"no chain yet")
+    assert orjson.loads(answer_probe(b"/readyz", STARTING, as_json=True)[1]) == {"ok": False, "reason": "no chain yet"}
+
+
+@pytest.mark.parametrize("path", ["/status", "/livez", "/readyz"])
+def test_probes_answer_over_a_socket_in_the_form_that_is_accepted(serve: Callable[..., Any], path: str) -> None:
+    running = serve(health=lambda: STARTING)
+    with running.connect() as connection:
+        plain = connection.ask(request("GET", path))
+        assert plain.status == (200 if path == "/livez" else 503)
+        assert plain.headers["content-type"].startswith("text/plain")
+        as_json = connection.ask(request("GET", path, "Accept: text/html, application/json"))
+        assert as_json.status == plain.status
+        assert as_json.headers["content-type"].startswith("application/json")
+        assert orjson.loads(as_json.body)["ok"] is (path == "/livez")
+        assert connection.ask(request("POST", path, "Content-Length: 0")).status == 405

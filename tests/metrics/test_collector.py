@@ -1,0 +1,235 @@
+"""The metrics of a running node, read as a monitoring system reads them."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import re
+import signal
+import socket
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from tests.serving.sockets import Connection, call, post
+
+from fastnode.http.meters import BATCH_BOUNDS, CallMeters
+from fastnode.metrics.collector import buckets_of
+
+PROJECT = Path(__file__).parents[2]
+TIP = 106
+#: Metrics of what a node without upstreams and without snapshots does not have.
+SOMETIMES = {
+    "client_calls_total",
+    "client_cost_total",
+    "client_refused_calls_total",
+    "client_addresses",
+    "sync_degraded",
+    "sync_ready",
+    "sync_lag_blocks",
+    "l1_degraded",
+    "l1_block",
+    "l1_messages",
+    "snapshot_last_block",
+    "snapshot_last_timestamp_seconds",
+}
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def read(port: int, path: str = "/metrics") -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as response:
+        assert response.headers["content-type"].startswith("text/plain; version=")
+        text: str = response.read().decode()
+        return text
+
+
+class Samples:
+    """What /metrics said, by name and labels."""
+
+    def __init__(self, text: str) -> None:
+        self.values = {
+            (sample.name, frozenset(sample.labels.items())): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+        }
+
+    def get(self, name: str, **labels: str) -> float:
+        return self.values[name, frozenset(labels.items())]
+
+    def names(self) -> set[str]:
+        return {name for name, _ in self.values}
+
+
+@pytest.fixture
+def loaded(start_node: Callable[..., Any]) -> tuple[Any, int]:
+    """A node that has loaded the sample chain, and its metrics port."""
+    port = free_port()
+    node = start_node(f"--metrics-port={port}", "--metrics-reference-names").wait_until_serving()
+    node.wait_for_line("chain file loaded")
+    return node, port
+
+
+def test_what_a_node_did_can_be_read_from_its_metrics(loaded: tuple[Any, int]) -> None:
+    node, port = loaded
+    for _ in range(3):
+        node.call("node_getBlock", 1)
+    assert "error" in node.call("node_getBlock", -5)
+    assert "error" in node.call("node_noSuchMethod")
+    samples = Samples(read(port))
+    block = {"method": "node_getBlock", "set": "both"}
+    assert samples.get("fastnode_rpc_calls_total", **block) == 4
+    assert samples.get("fastnode_rpc_call_duration_seconds_count", **block) == 4
+    assert 0 < samples.get("fastnode_rpc_call_duration_seconds_sum", **block) < 60
+    assert samples.get("fastnode_rpc_errors_total", **block, code="-32602") == 1
+    assert samples.get("fastnode_rpc_errors_total", method="other", set="both", code="-32601") == 1
+    for tip in ("proposed", "checkpointed"):
+        assert samples.get("fastnode_chain_tip_block", tip=tip) == TIP
+    assert samples.get("fastnode_state_tip_block") == TIP
+    assert samples.get("fastnode_ingestion_blocks_total") == TIP
+    assert samples.get("fastnode_ingestion_phase_seconds_total", phase="write") > 0
+    assert samples.get("fastnode_http_received_bytes_total", port="public") > 5 * 100
+    assert samples.get("fastnode_database_bytes", database="archiver") > 1000
+    assert samples.get("fastnode_tag_filter_ready") == 1
+    assert {"fastnode_build_info", "process_cpu_seconds_total", "fastnode_pool_pending_txs"} <= samples.names()
+    # Under the reference node's names:
+    assert samples.get("aztec_archiver_block_height", aztec_status="proposed") == TIP
+    assert samples.get("aztec_json_rpc_server_request_duration_ms_count", **block) == 4
+    assert samples.get("aztec_mempool_tx_count") == 0
+
+
+def test_batches_and_refusals_are_counted(loaded: tuple[Any, int]) -> None:
+    node, port = loaded
+    call = b'{"jsonrpc":"2.0","id":1,"method":"node_getBlockNumber","params":[]}'
+    for calls in (3, 101):
+        urllib.request.urlopen(node.url, data=b"[" + b",".join([call] * calls) + b"]", timeout=30).close()
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(node.url, data=b" " * (1 << 20) + call, timeout=30)
+    refused.value.close()
+    samples = Samples(read(port))
+    assert samples.get("fastnode_rpc_batch_calls_count", port="public") == 2
+    assert samples.get("fastnode_rpc_batch_calls_bucket", port="public", le="5.0") == 1
+    assert samples.get("fastnode_rejected_total", port="public", limit="batch_size") == 1
+    assert samples.get("fastnode_rejected_total", port="public", limit="body_size") == 1
+
+
+def test_what_is_kept_and_what_the_filter_knows_can_be_read(loaded: tuple[Any, int]) -> None:
+    node, port = loaded
+    with Connection(node.port) as connection:
+        for _ in range(10):
+            assert "result" in connection.ask(post(call("node_getBlockHeader", 7))).json
+    deadline = time.monotonic() + 60
+    while (samples := Samples(read(port))).get("fastnode_tag_filter_ready") == 0:
+        assert time.monotonic() < deadline
+    assert samples.get("fastnode_kept_result_lookups_total", port="public", outcome="hit") >= 4
+    assert samples.get("fastnode_kept_result_lookups_total", port="public", outcome="miss") >= 1
+    assert samples.get("fastnode_kept_result_bytes", port="public") > 1000
+    before = samples.get("fastnode_tag_filter_lookups_total", outcome="unknown")
+    node.call("node_getPrivateLogsByTags", [f"0x{number:064x}" for number in range(2000, 2010)])
+    after = Samples(read(port)).get("fastnode_tag_filter_lookups_total", outcome="unknown")
+    assert after - before >= 9  # one in thousands may pass the filter
+
+
+def test_what_clients_used_of_their_budgets_can_be_read(start_node: Callable[..., Any], tmp_path: Path) -> None:
+    port, file = free_port(), tmp_path / "limits.toml"
+    digest = hashlib.sha256(b"secret").hexdigest()
+    file.write_text(f'[address]\nrate = 0.001\nburst = 50\n[keys.partner]\nsha256 = "{digest}"\n')
+    node = start_node(f"--metrics-port={port}", "--rpc-limits", file).wait_until_serving()
+    body = b'{"jsonrpc":"2.0","id":1,"method":"node_getBlocks","params":[1,1]}'
+    with Connection(node.port) as connection:
+        statuses = [connection.ask(post(body)).status for _ in range(6)]
+        assert connection.ask(post(body, "x-api-key: secret")).status == 200
+    assert statuses == [200, 200, 200, 200, 200, 429]
+    samples = Samples(read(port))
+    assert samples.get("fastnode_client_calls_total", key="(address)") == 5
+    assert samples.get("fastnode_client_cost_total", key="(address)") == 50
+    assert samples.get("fastnode_client_refused_calls_total", key="(address)") == 1
+    assert samples.get("fastnode_client_calls_total", key="partner") == 1
+    assert samples.get("fastnode_client_addresses") == 1
+
+
+def test_the_table_of_the_docs_has_every_metric(loaded: tuple[Any, int]) -> None:
+    _, port = loaded
+    exported = {
+        family.name.removeprefix("fastnode_") + ("_total" if family.type == "counter" else "")
+        for family in text_string_to_metric_families(read(port))
+        if family.name.startswith("fastnode_")
+    }
+    page = (PROJECT / "docs" / "operations.md").read_text()
+    section = page.split("### Metrics")[1].split("\n### ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    documented = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert exported <= documented, "not in docs/operations.md"
+    assert documented - exported == SOMETIMES
+
+
+def test_names_of_methods_that_do_not_exist_make_no_labels(loaded: tuple[Any, int]) -> None:
+    node, port = loaded
+    for number in range(20):
+        node.call(f"node_invented{number}")
+    text = read(port)
+    assert "invented" not in text
+    assert Samples(text).get("fastnode_rpc_calls_total", method="other", set="both") == 20
+
+
+def test_the_metrics_port_serves_nothing_else(loaded: tuple[Any, int]) -> None:
+    _, port = loaded
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    for verb, path, status in (("GET", "/", 404), ("POST", "/metrics", 405), ("HEAD", "/metrics", 200)):
+        connection.request(verb, path)
+        response = connection.getresponse()
+        response.read()
+        assert response.status == status
+    connection.close()
+
+
+def test_a_taken_metrics_port_is_a_warning(start_node: Callable[..., Any]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        node = start_node(f"--metrics-port={port}").wait_until_serving()
+        assert str(port) in node.wait_for_line("no metrics")["reason"]
+        assert node.call("node_getBlockNumber")["result"] >= 0
+        assert node.stop() == 0
+
+
+def test_a_node_that_is_told_to_stop_says_so_and_goes_on_for_the_delay(start_node: Callable[..., Any]) -> None:
+    node = start_node("--shutdown-delay-s=4").wait_until_serving()
+    node.wait_for_line("chain file loaded")
+    assert urllib.request.urlopen(f"{node.url}/readyz", timeout=30).read() == b"OK"
+    begun = time.monotonic()
+    node.process.send_signal(signal.SIGTERM)
+    node.wait_for_line("stopping")
+    with pytest.raises(urllib.error.HTTPError) as refused:  # noqa: PT012 - the line comes a moment before
+        while True:
+            urllib.request.urlopen(f"{node.url}/readyz", timeout=30).close()
+    assert (refused.value.code, refused.value.read()) == (503, b"the node is stopping")
+    refused.value.close()
+    assert node.call("node_getBlockNumber")["result"] == TIP
+    assert urllib.request.urlopen(f"{node.url}/livez", timeout=30).read() == b"OK"
+    assert node.process.wait(60) == 0
+    assert time.monotonic() - begun >= 4
+
+
+# ---- parts ----------------------------------------------------------------------------------------------
+
+
+def test_buckets_are_cumulative() -> None:
+    assert buckets_of([1, 0, 2], [0.5, 1]) == [("0.5", 1.0), ("1.0", 1.0), ("+Inf", 3.0)]
+
+
+def test_a_batch_is_counted_in_the_bucket_of_its_size() -> None:
+    meters = CallMeters(["a"])
+    for size in (0, 1, 2, 100, 5000):
+        meters.add_batch(size)
+    buckets = dict(buckets_of(meters.batch_counts, BATCH_BOUNDS))
+    assert (buckets["1.0"], buckets["2.0"], buckets["100.0"], buckets["+Inf"]) == (2, 3, 4, 5)
+    assert meters.batch_calls == 5103

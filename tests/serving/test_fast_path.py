@@ -1,0 +1,213 @@
+"""The fast path and the strict path of a connection: the same answers, states, counts and limits for every input."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.serving.fixtures import ServedSets
+from tests.serving.sockets import post
+from tests.serving.two_paths import HTTP_ODDITIES, JSON_ODDITIES, JSON_TEXTS, HotCalls, TwoPaths, random_pieces
+
+from fastnode.http.reader import RequestReader
+from fastnode.view import View
+
+IS_LONG = os.environ.get("FASTNODE_LONG") == "1"
+RANDOM_INPUTS = 1_000_000 if IS_LONG else 20_000
+#: Inputs that share the meters and the kept results of one pair of servers.
+INPUTS_PER_PAIR = 500
+
+
+@pytest.fixture(autouse=True)
+def unrecorded_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Handlers that fail are among the inputs; a million records of them with tracebacks take gigabytes."""
+    monkeypatch.setattr(logging.getLogger("fastnode.rpc"), "disabled", True)
+
+
+@pytest.fixture(scope="module")
+def paths(view: View) -> TwoPaths:
+    return TwoPaths(view)
+
+
+def test_both_paths_agree_on_random_streams(view: View, loop_runner: asyncio.Runner) -> None:
+    async def compare(pair_seed: int) -> None:
+        paths = TwoPaths(view if pair_seed % 10 else None)
+        for seed in range(pair_seed * INPUTS_PER_PAIR, (pair_seed + 1) * INPUTS_PER_PAIR):
+            rng = random.Random(seed)
+            await paths.compare(random_pieces(rng), is_slow=rng.random() < 0.2)
+
+    for pair_seed in range(RANDOM_INPUTS // INPUTS_PER_PAIR):
+        loop_runner.run(compare(pair_seed))
+
+
+@pytest.mark.parametrize("method_set", ["both", "release", "development"])
+def test_both_paths_agree_on_random_calls_with_usual_parameters(
+    served: ServedSets, loop_runner: asyncio.Runner, method_set: str
+) -> None:
+    engine = served.client(method_set).engine
+    view = engine.view_source()
+    assert view is not None
+    assert view.state is not None
+
+    async def compare() -> None:
+        calls = HotCalls(view, engine.table)
+        paths = TwoPaths(view, lambda: engine.table)
+        for seed in range(RANDOM_INPUTS // 12):
+            rng = random.Random(seed)
+            if seed % 100 == 0:
+                paths.publish(rng.choice([view, view, View(view.chain, view.state), View(view.chain), None]))
+            await paths.compare([calls.request(rng)] * rng.choice([1, 1, 2]), is_slow=False)
+
+    loop_runner.run(compare())
+
+
+@given(
+    stream=st.lists(st.sampled_from([*HTTP_ODDITIES, *map(post, JSON_ODDITIES)]), max_size=4),
+    cut=st.integers(min_value=0, max_value=1000),
+    is_slow=st.booleans(),
+)
+@settings(max_examples=20_000 if IS_LONG else 300)
+def test_both_paths_agree_on_oddities(
+    paths: TwoPaths, loop_runner: asyncio.Runner, stream: list[bytes], cut: int, is_slow: bool
+) -> None:
+    joined = b"".join(stream)
+    pieces = [piece for piece in (joined[:cut], joined[cut:]) if piece]
+    loop_runner.run(paths.compare(pieces, is_slow=is_slow))
+
+
+@pytest.mark.parametrize("body", JSON_ODDITIES)
+def test_both_paths_agree_on_each_odd_body(paths: TwoPaths, loop_runner: asyncio.Runner, body: bytes) -> None:
+    loop_runner.run(paths.compare([post(body) * 2], is_slow=False))
+
+
+#: Where a text of JSON may stand in a request.
+PLACES = [
+    b"%b",
+    b'{"method":"node_getVersion","id":1,"params":%b}',
+    b'{"method":"node_getBlock","id":1,"params":[%b]}',
+    b'{"method":"node_getBlockHeader","params":[%b,%b],"id":1}',
+    b'{"method":"node_getVersion","id":%b}',
+    b'{"jsonrpc":%b,"method":"node_getVersion","id":1}',
+    b'{"id":1,"method":%b}',
+    b'{"id":1,"method":"node_getVersion","extra":%b}',
+    b'[{"method":"node_getVersion","id":1,"params":%b}]',
+]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_both_paths_agree_on_every_text_of_json(paths: TwoPaths, loop_runner: asyncio.Runner, place: bytes) -> None:
+    async def compare() -> None:
+        for _, text in JSON_TEXTS:
+            await paths.compare([post(place.replace(b"%b", text))], is_slow=False)
+
+    loop_runner.run(compare())
+
+
+def test_what_is_json_is_what_the_standard_says(paths: TwoPaths, loop_runner: asyncio.Runner) -> None:
+    async def ask() -> list[tuple[str, bytes, bytes]]:
+        return [
+            (verdict, text, await paths.compare([post(text)], is_slow=False))
+            for verdict, text in JSON_TEXTS
+            if verdict != "i"
+        ]
+
+    for verdict, text, answer in loop_runner.run(ask()):
+        assert (b'"code":-32700' in answer) == (verdict == "n"), text
+
+
+@pytest.mark.parametrize("request_bytes", HTTP_ODDITIES)
+def test_both_paths_agree_on_each_odd_request(
+    paths: TwoPaths, loop_runner: asyncio.Runner, request_bytes: bytes
+) -> None:
+    usual = post(b'{"method":"node_getVersion","id":1}')
+    loop_runner.run(paths.compare([usual + request_bytes + usual], is_slow=False))
+
+
+@pytest.mark.parametrize("every", [1, 2, 7, 50])
+def test_both_paths_stop_at_the_same_answer_for_a_client_that_takes_none(
+    paths: TwoPaths, loop_runner: asyncio.Runner, every: int
+) -> None:
+    kept = post(b'{"method":"node_getNodeInfo","id":1}')
+    made = post(b'{"method":"test_fill","params":[3000],"id":2}')
+    stream = b"".join(made if number % every == 0 else kept for number in range(600))
+    answers = loop_runner.run(paths.compare([stream, kept], is_slow=True))
+    assert answers.count(b"HTTP/1.1 200 OK") == 601
+
+
+# ---- what takes the fast path ----------------------------------------------------------------------
+
+USUAL = [
+    b'{"jsonrpc":"2.0","id":1,"method":"node_getBlockNumber","params":[]}',
+    b'{"method":"node_getBlockNumber","id":"a"}',
+    b' { "params" : [ ] , "id" : null , "method" : "node_getL2Tips" } ',
+    b'{"jsonrpc":"2.0","id":1,"method":"node_getBlock","params":[29]}',
+    b'{"jsonrpc":"2.0","id":1,"method":"node_getBlock","params":[{"number":29},{"includeTransactions":true}]}',
+    b'{"jsonrpc":"2.0","id":1,"method":"test_inThread","params":[7]}',
+    b'{"jsonrpc":"2.0","id":1,"method":"no_such","params":["\\u0061"]}',
+]
+
+
+@pytest.mark.parametrize("body", USUAL)
+def test_a_usual_request_does_not_reach_the_strict_path(
+    view: View, loop_runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch, body: bytes
+) -> None:
+    paths = TwoPaths(view)
+    requests = [post(body, "Accept-Encoding: gzip", "Connection: keep-alive"), post(body), post(body)]
+    expected = loop_runner.run(paths.compare(requests, is_slow=False))
+
+    def fail(reader: RequestReader, data: bytes) -> None:
+        raise AssertionError("the strict path was taken")
+
+    monkeypatch.setattr(RequestReader, "feed", fail)
+
+    async def send_to_the_fast_one() -> bytes:
+        connection = paths.fast.connect()
+        for request in requests:
+            connection.data_received(request)
+            await paths.fast.settle()
+        return bytes(paths.fast.wire.sent)
+
+    assert loop_runner.run(send_to_the_fast_one()) == expected
+    assert expected.count(b"HTTP/1.1 ") == 3
+
+
+def test_a_batch_of_kept_results_does_not_reach_the_engine(
+    view: View, loop_runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = TwoPaths(view)
+    one = b'{"method":"node_getBlockNumber","id":%d}'
+    batch = post(b"[" + b" , ".join(one % number for number in range(5)) + b"]")
+    answers = loop_runner.run(paths.compare([post(one % 1), batch, batch], is_slow=False))
+    assert answers.count(b'"result":106') == 11
+
+    def fail(body: bytes) -> None:
+        raise AssertionError("the engine was asked")
+
+    monkeypatch.setattr(paths.fast.engine, "handle", fail)
+    connection = paths.fast.connect()
+    connection.data_received(batch)
+    assert paths.fast.wire.sent == answers[-len(paths.fast.wire.sent) :]
+
+
+def test_a_kept_result_is_made_once_for_each_view(view: View, loop_runner: asyncio.Runner) -> None:
+    numbers = iter(range(10))
+    paths = TwoPaths(view)
+    fast = paths.fast.table.get("node_getBlockNumber")
+    assert fast is not None
+    fast.handler = lambda call, tip=None: b"%d" % next(numbers)
+    request = post(b'{"method":"node_getBlockNumber","id":1}')
+
+    async def ask() -> bytes:
+        connection = paths.fast.connect()
+        connection.data_received(request)
+        connection.data_received(request + request)
+        return bytes(paths.fast.wire.sent)
+
+    assert loop_runner.run(ask()).count(b'"result":0}') == 3
+    paths.fast.views.publish(None)
+    assert loop_runner.run(ask()).count(b'"result":') == 3

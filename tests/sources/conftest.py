@@ -1,0 +1,159 @@
+"""A made chain, another node that serves it, and a follower without ports: all in this process, on real sockets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.archiver.conftest import contents as contents
+from tests.archiver.conftest import full_ingestor as full_ingestor
+from tests.archiver.conftest import full_store as full_store
+from tests.archiver.conftest import imported_directory as imported_directory
+from tests.archiver.conftest import ingestor as ingestor
+from tests.archiver.conftest import open_ingestor as open_ingestor
+from tests.archiver.conftest import sample as sample
+from tests.archiver.conftest import sample_path as sample_path
+from tests.archiver.conftest import store as store
+from tests.sources.made_chain import MadeChain, made_chain
+from tests.sources.scripted_upstream import ScriptedUpstream, scripted_upstream
+
+from fastnode.app.following import Following
+from fastnode.app.ingestion import IngestionThread
+from fastnode.archiver.source import L1Tips, MessageSource
+from fastnode.chain_data import ChainData
+from fastnode.config.settings import Settings
+from fastnode.outgoing.upstreams import Patience
+from fastnode.protocol.tips import L2Tips
+from fastnode.sources.publication import Publication
+from fastnode.sources.sync_control import SyncControl
+
+#: What a slow and busy machine may need.
+PATIENCE_S = 60.0
+#: Pauses that a test can wait for.
+QUICK = Patience(
+    unavailable_s=0.02,
+    unavailable_max_s=0.1,
+    aside_s=0.2,
+    aside_max_s=0.2,
+    retry_after_max_s=1.0,
+    blocked_s=0.02,
+    shortening_s=0.03,
+    l1_grace_s=0.05,
+)
+
+
+class FollowingNode:
+    """Databases and the thread that fills them."""
+
+    def __init__(
+        self,
+        directory: Path,
+        stack: ExitStack,
+        settings: Settings,
+        messages: MessageSource | None = None,
+        l1_tips: L1Tips | None = None,
+    ) -> None:
+        self.directory = directory
+        self.failures: list[BaseException] = []
+        self.published: list[int] = []
+        self.control = SyncControl()
+        self.data = stack.enter_context(ChainData.open(directory))
+        store = self.data.store
+        self.following = Following(settings, lambda: store.chain if store.has_chain else None, patience=QUICK)
+        stack.callback(self.following.close)
+        self.following.start()
+        if store.has_chain:
+            self.following.check_network()
+        else:
+            store.adopt_chain(*self.following.learn_chain(settings.genesis))
+        publication = Publication(lambda view: self.published.append(view.tip_number))
+        self.ingestor = self.data.open_ingestor(verify=settings.verify, on_commit=publication)
+        self.follower = self.following.follow(
+            self.ingestor, self.control, publication, messages=messages, l1_tips=l1_tips
+        )
+        self._thread = IngestionThread(
+            self.data,
+            self.ingestor,
+            None,
+            self.control,
+            self.follower,
+            on_caught_up=lambda: None,
+            on_done=lambda: None,
+            on_failure=self.failures.append,
+        )
+        self._thread.start()
+        stack.callback(self._stop)
+
+    def _stop(self) -> None:
+        self.control.stop()
+        self.following.interrupt()
+        self._thread.stop()
+
+    @property
+    def tips(self) -> L2Tips:
+        return self.ingestor.view.tips
+
+    def wait(self, condition: Callable[[], object], what: str = "") -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert not self.failures, self.failures
+            assert time.monotonic() < deadline, (what, self.follower.describe())
+            time.sleep(0.005)
+
+    def wait_for(self, chain: MadeChain) -> None:
+        """Until it has the chain with all four tips."""
+        wanted = chain.tips()
+        self.wait(lambda: self.tips == wanted and self.follower.trouble is None, f"{wanted}")
+
+    def wait_for_upstream(self, state: str, reason: str = "") -> dict[str, Any]:
+        """Until its first upstream is in a state, for a reason that contains some words."""
+
+        def found() -> bool:
+            upstream = self.following.upstreams.describe()[0]
+            return upstream["state"] == state and reason in (upstream["reason"] or "")
+
+        self.wait(found, f"{state}: {reason}")
+        return self.following.upstreams.describe()[0]
+
+    def contents(self) -> dict[bytes, bytes]:
+        """Everything in the chain database."""
+        return dict(self.ingestor.view.scan())
+
+
+@contextmanager
+def following(
+    directory: Path,
+    *urls: str,
+    messages: MessageSource | None = None,
+    l1_tips: L1Tips | None = None,
+    **settings: Any,
+) -> Iterator[FollowingNode]:
+    """A node that follows these URLs; stopped and closed at the end."""
+    with ExitStack() as stack:
+        values: dict[str, Any] = {"archiver_polling_interval_ms": 5, "upstream_timeout_s": 10.0} | settings
+        node = FollowingNode(directory, stack, Settings(upstream_url=urls, **values), messages, l1_tips)
+        yield node
+    assert not node.failures, node.failures
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> Iterator[MadeChain]:
+    """A chain of six checkpoints with one to three blocks each, and two proposed blocks."""
+    directory = tmp_path / "made"
+    directory.mkdir()
+    with made_chain(directory) as chain:
+        for blocks in (1, 2, 3, 1, 2, 1):
+            chain.checkpoint(blocks)
+        chain.propose(2)
+        chain.proven, chain.finalized = 3, 2
+        yield chain
+
+
+@pytest.fixture
+def upstream(chain: MadeChain) -> Iterator[ScriptedUpstream]:
+    with scripted_upstream(chain) as upstream:
+        yield upstream

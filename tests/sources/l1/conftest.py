@@ -1,0 +1,65 @@
+"""A made chain, another node that serves it, and its L1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.sources.l1.scripted_l1 import ScriptedL1, scripted_l1
+from tests.sources.made_chain import MadeChain, made_chain
+from tests.sources.scripted_upstream import ScriptedUpstream, scripted_upstream
+
+from fastnode.outgoing.network import NetworkThread
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> Iterator[MadeChain]:
+    """A chain of four checkpoints with messages from L1, and two proposed blocks."""
+    directory = tmp_path / "made"
+    directory.mkdir()
+    with made_chain(directory) as chain:
+        for blocks in (1, 2, 1, 2):
+            chain.checkpoint(blocks)
+        chain.propose(2)
+        chain.proven, chain.finalized = 2, 1
+        yield chain
+
+
+@pytest.fixture
+def upstream(chain: MadeChain) -> Iterator[ScriptedUpstream]:
+    """Not a fastnode: it gives no messages."""
+    with scripted_upstream(chain, is_fastnode=False) as upstream:
+        yield upstream
+
+
+@pytest.fixture
+def l1(chain: MadeChain) -> Iterator[ScriptedL1]:
+    """It has the chain's messages, checkpoints and tips."""
+    with scripted_l1(chain.chain_record["nodeInfo"], chain.chain_record["l1Constants"]) as l1:
+        publish_on_l1(chain, l1)
+        yield l1
+
+
+def publish_on_l1(chain: MadeChain, l1: ScriptedL1) -> None:
+    """Bring L1 to where the chain is: messages of all its checkpoints, archives of those that are published."""
+    known = {item.checkpoint for item in l1.head.sent}
+    for unit in chain.units:
+        if unit.number not in known and unit.messages:
+            # They came while the checkpoint before the last was on its way.
+            earlier = chain.units[unit.number - 3].published if unit.number > 2 else None
+            if earlier is not None:
+                l1.mine(max(0, int(earlier["l1"]["blockNumber"]) - l1.head.number))
+            l1.send(*(bytes.fromhex(text[2:]) for text in unit.messages), checkpoint=unit.number)
+    archives = [l1.blocks[0].archives[0]]
+    archives += [unit.blocks[-1].archive.root for unit in chain.units if unit.published is not None]
+    l1.mine(in_progress=len(chain.units) + 1, archives=tuple(archives), proven=chain.finalized)
+    l1.mine(l1.finality, proven=chain.proven)
+
+
+@pytest.fixture
+def network() -> Iterator[NetworkThread]:
+    network = NetworkThread()
+    network.start()
+    yield network
+    network.close()

@@ -1,0 +1,198 @@
+"""Nodes of L1 that answer, refuse, stall and lie."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from tests.sources.l1.scripted_l1 import ScriptedL1, scripted_l1
+
+from fastnode.errors import UpstreamError, UpstreamUnavailable
+from fastnode.outgoing.client import ClientLimits
+from fastnode.outgoing.network import NetworkThread
+from fastnode.outgoing.upstreams import Patience
+from fastnode.sources.l1.endpoints import L1Client, L1Endpoint, block_call
+
+NODE_INFO = {
+    "l1ChainId": 31337,
+    "rollupVersion": 7,
+    "l1ContractAddresses": {
+        name: "0x" + f"{place:040x}"
+        for place, name in enumerate(
+            ("registryAddress", "rollupAddress", "inboxAddress", "outboxAddress", "feeJuicePortalAddress"), 1
+        )
+    },
+}
+CONSTANTS = {
+    "l1StartBlock": "3",
+    "l1GenesisTime": "1700000000",
+    "slotDuration": 36,
+    "epochDuration": 4,
+    "genesisArchiveRoot": "0x" + "07".rjust(64, "0"),
+    "rollupManaLimit": 200_000_000,
+}
+QUICK = Patience(unavailable_s=0.02, unavailable_max_s=0.1, aside_s=0.2, aside_max_s=0.2, retry_after_max_s=0.3)
+
+
+@contextlib.contextmanager
+def _l1() -> Iterator[ScriptedL1]:
+    with scripted_l1(NODE_INFO, CONSTANTS) as l1:
+        yield l1
+
+
+@pytest.fixture
+def first() -> Iterator[ScriptedL1]:
+    with _l1() as l1:
+        yield l1
+
+
+@pytest.fixture
+def second() -> Iterator[ScriptedL1]:
+    with _l1() as l1:
+        l1.mine(10)
+        yield l1
+
+
+def _client(network: NetworkThread, *nodes: ScriptedL1, patience: Patience = QUICK) -> L1Client:
+    limits = ClientLimits(request_time_s=1.0)
+    return L1Client([node.url for node in nodes], network, limits=limits, patience=patience)
+
+
+def _height(endpoint: L1Endpoint) -> int:
+    block = endpoint.block("latest")
+    assert block is not None
+    return block.number
+
+
+def test_the_first_node_that_answers_is_asked(network: NetworkThread, first: ScriptedL1, second: ScriptedL1) -> None:
+    client = _client(network, first, second)
+    assert client.run(_height) == 3
+    assert second.requests == []
+    first.stop()
+    assert client.run(_height) == 13
+    assert "cannot connect" in client.reasons()
+
+
+def test_a_node_that_is_back_is_asked_again(network: NetworkThread, first: ScriptedL1, second: ScriptedL1) -> None:
+    client = _client(network, first, second)
+    first.stop()
+    assert client.run(_height) == 13
+    first.start()
+    deadline = time.monotonic() + 60
+    while client.run(_height) != 3:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert client.reasons() == ""
+
+
+def test_work_is_begun_anew_with_the_next_node(network: NetworkThread, first: ScriptedL1, second: ScriptedL1) -> None:
+    """Two nodes may be at different blocks: nothing is put together from both."""
+
+    def work(endpoint: L1Endpoint) -> tuple[int, int]:
+        height = _height(endpoint)
+        if endpoint is client.endpoints[0]:
+            first.stop()
+        return height, _height(endpoint)
+
+    client = _client(network, first, second)
+    assert client.run(work) == (13, 13)
+
+
+def test_without_any_node_the_reasons_are_told(network: NetworkThread, first: ScriptedL1, second: ScriptedL1) -> None:
+    client = _client(network, first, second)
+    first.stop()
+    second.stop()
+    with pytest.raises(UpstreamUnavailable, match=r"L1 node 1: cannot connect.*; L1 node 2: cannot connect"):
+        client.run(_height)
+
+
+def test_a_node_of_another_chain_is_not_believed(network: NetworkThread, first: ScriptedL1, second: ScriptedL1) -> None:
+    client = _client(network, first, second)
+    client.expected_chain_id = 31337
+    first.chain_id = 1
+    assert client.run(_height) == 13
+    assert "it is a node of chain 1, the rollup is on 31337" in client.reasons()
+
+
+def test_a_batch_that_is_too_large_is_cut(network: NetworkThread, first: ScriptedL1) -> None:
+    first.mine(100)
+    first.limits.batch = 7
+    blocks = _client(network, first).run(lambda endpoint: endpoint.results([block_call(n) for n in range(60)]))
+    assert [int(block["number"], 16) for block in blocks] == list(range(60))
+
+
+def _rejecting(code: int, message: str) -> Callable[[str, list[Any], Any], Any]:
+    from tests.sources.scripted_upstream import RejectionError
+
+    def tamper(_method: str, _parameters: list[Any], _result: Any) -> Any:
+        raise RejectionError(code, message)
+
+    return tamper
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [(429, "slow down"), (-32005, "daily request count exceeded, request rate limited: rate limit"), (-32016, "x")],
+)
+def test_a_node_that_limits_requests_is_left_alone_for_a_while(
+    network: NetworkThread, first: ScriptedL1, second: ScriptedL1, code: int, message: str
+) -> None:
+    client = _client(network, first, second)
+    first.tamper = _rejecting(code, message)
+    assert client.run(_height) == 13
+    assert "it limits requests" in client.reasons()
+
+
+def test_retry_after_is_obeyed(network: NetworkThread, first: ScriptedL1) -> None:
+    def busy(handler: Any, _body: bytes) -> bool:
+        handler.reply(b"{}", 429, Retry_After="1")
+        return True
+
+    first.disturb = busy
+    client = _client(network, first)
+    with pytest.raises(UpstreamUnavailable, match="HTTP status 429"):
+        client.run(_height)
+    assert 0.2 < client.seconds_until_usable() <= 0.3
+
+
+def test_a_node_that_stalls_is_given_up(network: NetworkThread, first: ScriptedL1, second: ScriptedL1) -> None:
+    def stall(_handler: Any, _body: bytes) -> bool:
+        time.sleep(2)
+        return True
+
+    first.disturb = stall
+    client = _client(network, first, second)
+    assert client.run(_height) == 13
+    assert "no complete answer within 1 s" in client.reasons()
+
+
+@pytest.mark.parametrize(
+    "block", [None, {}, {"number": "5"}, {"number": "0x5", "hash": "0x00", "parentHash": "0x", "timestamp": "0x1"}, []]
+)
+def test_a_block_that_is_none_puts_the_node_aside(
+    network: NetworkThread, first: ScriptedL1, second: ScriptedL1, block: object
+) -> None:
+    first.tamper = lambda method, _parameters, result: block if method == "eth_getBlockByNumber" else result
+    client = _client(network, first, second)
+
+    def work(endpoint: L1Endpoint) -> int:
+        found = endpoint.block("latest")
+        if found is None:
+            raise UpstreamUnavailable("no block")
+        return found.number
+
+    assert client.run(work) == 13
+    assert client.endpoints[0].describe()["ok"] is False
+
+
+def test_a_pause_is_never_longer_than_its_maximum(network: NetworkThread, first: ScriptedL1) -> None:
+    client = _client(network, first)
+    first.stop()
+    for _ in range(40):
+        client.endpoints[0].on_failure(UpstreamUnavailable("away"))
+    assert client.seconds_until_usable() <= QUICK.unavailable_max_s * 1.5
+    with pytest.raises(UpstreamError):
+        client.run(_height)

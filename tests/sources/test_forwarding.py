@@ -1,0 +1,196 @@
+"""What goes to the followed node: transactions, questions; and what comes back with them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.sources.made_chain import MadeChain
+from tests.sources.scripted_upstream import RejectionError, ScriptedUpstream
+
+from fastnode.errors import ServerError
+from fastnode.mempool.forwarding import Relay, TxForwarder
+from fastnode.outgoing.network import NetworkThread
+from fastnode.outgoing.upstreams import Patience, Upstream, Upstreams
+
+
+class Pool:
+    """As much of a pool as a forwarder asks for."""
+
+    def __init__(self) -> None:
+        self.txs: dict[bytes, bytes] = {}
+        self.dropped: list[bytes] = []
+
+    def pending_hashes(self) -> list[bytes]:
+        return list(self.txs)
+
+    def is_waiting(self, tx_hash: bytes) -> bool:
+        return tx_hash in self.txs
+
+    def tx_json(self, tx_hash: bytes) -> bytes | None:
+        return self.txs.get(tx_hash)
+
+    def drop(self, tx_hash: bytes, _cause: str) -> None:
+        self.dropped.append(tx_hash)
+        self.txs.pop(tx_hash, None)
+
+
+class Now:
+    """An executor that does it at once."""
+
+    def submit(self, work: Any, *arguments: Any) -> None:
+        work(*arguments)
+
+
+class Tx:
+    hash = b"\1" * 32
+
+
+@pytest.fixture
+def upstreams(upstream: ScriptedUpstream) -> Iterator[Upstreams]:
+    network = NetworkThread()
+    network.start()
+    quick = Patience(unavailable_s=0.01, unavailable_max_s=0.02)
+    yield Upstreams([Upstream(upstream.url, network, patience=quick)], lambda: None)
+    network.close()
+
+
+def test_a_transaction_is_handed_on_as_it_is_stored(upstream: ScriptedUpstream, upstreams: Upstreams) -> None:
+    sent: list[Any] = []
+    upstream.answers["node_sendTx"] = sent.append
+    assert upstreams.choose() is not None
+    forwarder = TxForwarder(upstreams, Pool(), Now())  # type: ignore[arg-type]
+    forwarder.forward(Tx(), b'{"data":"AAEC"}')  # type: ignore[arg-type]
+    assert sent == [[{"data": "AAEC"}]]
+    assert forwarder.waiting_count == 0
+
+
+def test_a_refusal_reaches_the_sender_with_its_data(upstream: ScriptedUpstream, upstreams: Upstreams) -> None:
+    data = {"code": "LOW_PRIORITY_FEE", "minimumPriorityFee": "110", "txPriorityFee": "105"}
+
+    def refuse(_: list[Any]) -> Any:
+        raise RejectionError(-32702, "Tx does not meet minimum priority fee. Required: 110, got: 105", data)
+
+    upstream.answers["node_sendTx"] = refuse
+    assert upstreams.choose() is not None
+    with pytest.raises(ServerError, match="Required: 110, got: 105") as refusal:
+        TxForwarder(upstreams, Pool(), Now()).forward(Tx(), b"{}")  # type: ignore[arg-type]
+    assert refusal.value.data == data
+
+
+def test_without_an_upstream_a_transaction_waits_and_goes_when_one_is_back(
+    upstream: ScriptedUpstream, upstreams: Upstreams
+) -> None:
+    sent: list[Any] = []
+    upstream.answers["node_sendTx"] = sent.append
+    assert upstreams.choose() is not None
+    upstream.stop()
+    pool = Pool()
+    forwarder = TxForwarder(upstreams, pool, Now())  # type: ignore[arg-type]
+    pool.txs[Tx.hash] = b'{"waited":true}'
+    forwarder.forward(Tx(), pool.txs[Tx.hash])  # type: ignore[arg-type]
+    assert forwarder.waiting_count == 1
+    forwarder.on_pass()
+    assert forwarder.waiting_count == 1
+    upstream.start()
+    deadline = time.monotonic() + 60
+    while upstreams.choose() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    forwarder.on_pass()
+    assert sent == [[{"waited": True}]]
+    assert forwarder.waiting_count == 0
+
+
+def test_a_transaction_refused_later_leaves_the_pool(upstream: ScriptedUpstream, upstreams: Upstreams) -> None:
+    def refuse(_: list[Any]) -> Any:
+        raise RejectionError(-32702, "Invalid tx: Existing nullifier")
+
+    upstream.answers["node_sendTx"] = refuse
+    assert upstreams.choose() is not None
+    pool = Pool()
+    pool.txs[Tx.hash] = b"{}"
+    TxForwarder(upstreams, pool, Now()).on_pass()  # type: ignore[arg-type]
+    assert pool.dropped == [Tx.hash]
+
+
+def test_an_answer_is_kept_for_a_moment(upstream: ScriptedUpstream, upstreams: Upstreams) -> None:
+    upstream.answers["node_getValidatorsStats"] = lambda _: {"stats": {}, "slotWindow": 7}
+    assert upstreams.choose() is not None
+    relay = Relay(upstreams)
+    for _ in range(3):
+        assert relay.ask_cached("node_getValidatorsStats", [], 60)["slotWindow"] == 7
+    assert upstream.requests.count("node_getValidatorsStats") == 1
+
+
+def test_a_question_nobody_answers_says_so(upstream: ScriptedUpstream, upstreams: Upstreams) -> None:
+    with pytest.raises(ServerError, match="No upstream answers"):
+        Relay(upstreams).ask("node_getValidatorsStats", [])
+
+
+# ---- through a whole node -------------------------------------------------------------------------
+
+
+def test_a_node_relays_fees_statistics_and_waits_for_blocks(
+    tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
+) -> None:
+    from fastnode.app.node import Node
+    from fastnode.config.settings import Settings
+
+    upstream.answers["node_getValidatorsStats"] = lambda _: {"stats": {}, "slotWindow": 7}
+    upstream.answers["node_getEncodedEnr"] = lambda _: "enr:-abc"
+
+    async def ask(node: Node, method: str, *parameters: Any) -> Any:
+        assert node.public is not None
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}).encode()
+        reply = node.public.engine.handle(body)
+        if asyncio.iscoroutine(reply):
+            reply = await reply
+        return json.loads(reply.body)  # type: ignore[union-attr]
+
+    async def until(node: Node, method: str, wanted: Any) -> None:
+        deadline = time.monotonic() + 60
+        while (answer := await ask(node, method)).get("result") != wanted:
+            assert time.monotonic() < deadline, answer
+            await asyncio.sleep(0.01)
+
+    async def run() -> None:
+        settings = Settings(
+            upstream_url=(upstream.url,),
+            data_directory=tmp_path / "data",
+            port=0,
+            admin_port=0,
+            archiver_polling_interval_ms=10,
+            rpc_holdoff_ms=20_000,
+            disable_admin_api_key=True,
+        )
+        node = Node(settings)
+        await node.start()
+        try:
+            await until(node, "node_getBlockNumber", chain.tip)
+            await until(node, "node_getCurrentMinFees", {"feePerDaGas": "0", "feePerL2Gas": "12345"})
+            await until(node, "node_isReady", True)
+            assert (await ask(node, "node_getValidatorsStats"))["result"]["slotWindow"] == 7
+            assert (await ask(node, "node_getEncodedEnr"))["result"] == "enr:-abc"
+            await wait_for_a_block(node)
+        finally:
+            await node.stop()
+
+    async def wait_for_a_block(node: Node) -> None:
+        upstream.lock.acquire()
+        try:
+            chain.propose()
+            tip = "0x" + chain.block_id(chain.tip).hash.hex()
+            question = asyncio.ensure_future(ask(node, "node_getPublicStorageAt", tip, "0x" + "00" * 32, "0x01"))
+            await asyncio.sleep(0.1)
+            assert not question.done()
+        finally:
+            upstream.lock.release()
+        assert (await question)["result"] == "0x" + "00" * 32
+
+    asyncio.run(run())

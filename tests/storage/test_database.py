@@ -1,0 +1,112 @@
+"""Write transactions, shared ownership, and a disk that refuses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fastnode.errors import DatabaseError
+from fastnode.storage.database import SharedDatabase, Transaction, open_leveldb
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[SharedDatabase]:
+    path = tmp_path / "database"
+    shared = SharedDatabase(open_leveldb(path, create=True), path)
+    yield shared
+    if not shared.closed:
+        shared.release()
+
+
+def test_a_transaction_sees_its_own_changes_and_nobody_else_does(database: SharedDatabase) -> None:
+    database.write([(b"kept", b"1"), (b"dropped", b"2")])
+    transaction = Transaction(database)
+    transaction.put(b"new", b"3")
+    transaction.delete(b"dropped")
+    assert [transaction.get(key) for key in (b"kept", b"dropped", b"new")] == [b"1", None, b"3"]
+    assert [database.get(key) for key in (b"kept", b"dropped", b"new")] == [b"1", b"2", None]
+    transaction.commit()
+    assert [database.get(key) for key in (b"kept", b"dropped", b"new")] == [b"1", None, b"3"]
+
+
+def test_the_last_change_of_a_key_wins(database: SharedDatabase) -> None:
+    transaction = Transaction(database)
+    transaction.put(b"a", b"1")
+    transaction.delete(b"a")
+    transaction.delete(b"b")
+    transaction.put(b"b", b"2")
+    transaction.commit()
+    assert (database.get(b"a"), database.get(b"b")) == (None, b"2")
+
+
+def test_the_last_owner_closes(database: SharedDatabase) -> None:
+    database.acquire()
+    database.release()
+    assert not database.closed
+    database.release()
+    assert database.closed
+    with pytest.raises(DatabaseError, match="is closed"):
+        database.acquire()
+
+
+def test_an_empty_database_is_told_from_one_with_a_key(database: SharedDatabase) -> None:
+    assert database.is_empty()
+    database.write([(b"key", b"")])
+    assert not database.is_empty()
+
+
+FILE_BYTES_MAX = 300_000
+
+WRITE_UNTIL_REFUSED = textwrap.dedent(
+    """
+    import resource, signal, sys
+    from pathlib import Path
+    from fastnode.storage.database import SharedDatabase, open_leveldb
+    from fastnode.errors import DatabaseError
+
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    path, limit = Path(sys.argv[1]), int(sys.argv[2])
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, unlimited[1]))
+    database = SharedDatabase(open_leveldb(path, create=True), path)
+    written = 0
+    try:
+        while True:
+            database.write([(b"%08d" % written, bytes(10_000))])
+            written += 1
+    except DatabaseError as error:
+        first = str(error)
+    resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)  # there is room again, but the log may end in half a record
+    try:
+        database.write([(b"small", b"")])
+    except DatabaseError as error:
+        assert str(error) == first
+        print(written)
+        print(first)
+    database.release()
+    """
+)
+
+
+def test_after_a_write_that_the_disk_refused_nothing_is_written_any_more(tmp_path: Path) -> None:
+    """The limit stands in for a full disk; each refusal must be seen, and what was written before must be whole."""
+    path = tmp_path / "database"
+    result = subprocess.run(
+        [sys.executable, "-c", WRITE_UNTIL_REFUSED, str(path), str(FILE_BYTES_MAX)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    written, message = result.stdout.splitlines()
+    assert message.startswith(f"cannot write the database {path}: ")
+    assert "File too large" in message
+    database = SharedDatabase(open_leveldb(path, create=False), path)
+    assert [database.get(b"%08d" % number) for number in range(int(written))] == [bytes(10_000)] * int(written)
+    assert database.get(b"small") is None
+    database.release()

@@ -1,0 +1,91 @@
+"""Lines for people and lines for machines."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from fastnode.log import configure, fields
+
+logger = logging.getLogger("fastnode.tests.logs")
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    root = logging.getLogger("fastnode")
+    before = root.handlers[:], root.level, root.propagate
+    yield
+    root.handlers[:], root.propagate = before[0], before[2]
+    root.setLevel(before[1])
+
+
+def test_a_line_has_time_level_logger_message_and_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(level="info", as_json=False)
+    logger.info("block applied", extra=fields(number=7, hash=b"\xab\xcd", source="a file"))
+    line = capsys.readouterr().err
+    date, time, rest = line.split(" ", 2)
+    assert len(date) == len("2026-11-21")
+    assert len(time) == len("07:16:00.123")
+    assert rest == " info     fastnode.tests.logs  block applied  number=7 hash=0xabcd source=a file\n"
+
+
+def test_a_json_line_carries_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(level="info", as_json=True)
+    logger.warning("block applied", extra=fields(number=7, hash=b"\xab\xcd", large=1 << 80, none=None))
+    entry = json.loads(capsys.readouterr().err)
+    assert entry.pop("time").endswith("Z")
+    assert entry == {
+        "level": "warning",
+        "logger": "fastnode.tests.logs",
+        "message": "block applied",
+        "number": 7,
+        "hash": "0xabcd",
+        "large": str(1 << 80),
+        "none": None,
+    }
+
+
+def test_the_level_is_a_threshold(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(level="warning", as_json=False)
+    logger.info("quiet")
+    logger.warning("loud")
+    assert [line.split()[-1] for line in capsys.readouterr().err.splitlines()] == ["loud"]
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_an_event_is_one_line_whatever_a_field_holds(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    configure(level="info", as_json=as_json)
+    logger.info("open", extra=fields(path="a\nb\udcff", text="x" * 10_000))
+    text = capsys.readouterr().err
+    assert text.count("\n") == 1
+    assert len(text) < 1000
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_an_exception_comes_with_its_traceback(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    configure(level="info", as_json=as_json)
+    try:
+        raise KeyError("missing")
+    except KeyError:
+        logger.exception("a fault")
+    text = capsys.readouterr().err
+    assert "a fault" in text
+    assert "Traceback" in text
+    assert "KeyError: 'missing'" in text
+
+
+def test_a_field_cannot_take_the_place_of_the_message(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(level="info", as_json=True)
+    logger.info("true", extra=fields(message="false", level="error"))
+    entry = json.loads(capsys.readouterr().err)
+    assert (entry["message"], entry["level"]) == ("true", "info")
+
+
+def test_configuring_twice_does_not_double_the_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(level="info", as_json=False)
+    configure(level="info", as_json=False)
+    logger.info("once")
+    assert capsys.readouterr().err.count("once") == 1
