@@ -24,7 +24,7 @@ fetch_verifier() {
         echo "$verifier_sha256  $folder/bb" | sha256sum --check --status
 }
 
-# Debian's own packages of a newer suite, unpacked into $1/root; apt's state is kept apart from the system's.
+# Debian's own packages of a newer suite, unpacked into $1/newer; apt's state is kept apart from the system's.
 fetch_newer_libraries() {
     local folder=$1 options archive
     mkdir -p "$folder/apt/lists/partial" "$folder/apt/archives/partial"
@@ -39,12 +39,12 @@ fetch_newer_libraries() {
     (
         cd "$folder/apt" && timeout 120 apt-get "${options[@]}" update &&
             timeout 120 apt-get "${options[@]}" download $verifier_libraries &&
-            for package in *.deb; do dpkg-deb -x "$package" "$folder/root" || exit 1; done
+            for package in *.deb; do dpkg-deb -x "$package" "$folder/newer" || exit 1; done
     ) && rm -rf "$folder/apt"
 }
 
 write_verifier_wrapper() {
-    local libraries=$1/root/usr/lib/x86_64-linux-gnu
+    local libraries=$1/newer/usr/lib/x86_64-linux-gnu
     printf '#!/bin/sh\nexec "%s/ld-linux-x86-64.so.2" --library-path "%s" "%s/bb" "$@"\n' "$libraries" "$libraries" "$1" >"$1/bb-wrapper"
     chmod +x "$1/bb-wrapper"
 }
@@ -57,13 +57,13 @@ make_verifier_folder() {
         command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null && fetch_newer_libraries "$half" || return 1
     fi
     rm -rf "$1" && mv "$half" "$1" || return 1
-    [ ! -d "$1/root" ] || write_verifier_wrapper "$1"
+    [ ! -d "$1/newer" ] || write_verifier_wrapper "$1"
 }
 
 export_verifier() {
     if [ -x "$verifier_cache/bb-wrapper" ]; then
         export FASTNODE_TEST_BB="$verifier_cache/bb-wrapper"
-        export FASTNODE_TEST_BB_LIBRARIES="$verifier_cache/root/usr/lib/x86_64-linux-gnu"
+        export FASTNODE_TEST_BB_LIBRARIES="$verifier_cache/newer/usr/lib/x86_64-linux-gnu"
     else
         export FASTNODE_TEST_BB="$verifier_cache/bb"
     fi
