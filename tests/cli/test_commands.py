@@ -99,7 +99,7 @@ def test_blocks_that_are_not_there_cannot_be_exported(tmp_path: Path, loaded: Pa
 def test_commands_on_a_data_directory_want_to_know_which(tmp_path: Path, sample_chain: Path) -> None:
     for command in (("import", sample_chain), ("export", tmp_path / "out"), ("db", "check")):
         done = fastnode(*command)
-        assert done.returncode == 1
+        assert done.returncode == 78
         assert done.stderr == (
             "fastnode: error: no data directory: add --data-directory DIRECTORY or set SVC_DATA_DIRECTORY\n"
         )
