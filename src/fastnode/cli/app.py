@@ -22,6 +22,7 @@ from fastnode.cli.openrpc import openrpc
 from fastnode.cli.rpc import rpc
 from fastnode.cli.snapshot import snapshot
 from fastnode.cli.start import start
+from fastnode.cli.status import status
 from fastnode.config.renamed import advice_for_flag
 from fastnode.errors import FastnodeError, SettingError
 
@@ -67,6 +68,7 @@ for _command in (
     start,
     import_chain,
     export_chain,
+    status,
     rpc,
     openrpc,
     database,
