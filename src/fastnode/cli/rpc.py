@@ -45,7 +45,7 @@ _LIKENESS_MIN = 0.75
 
 
 def _method_names() -> list[str]:
-    from fastnode.method_documentation import all_methods
+    from fastnode.app.method_documentation import all_methods
 
     return sorted(method.name for method in all_methods())
 
