@@ -2,7 +2,6 @@
 
 A synthetic chain passes every check of an import: the roots are computed by the state trees, in a temporary
 database, as the blocks are made; blob hashes, message trees and checkpoint headers are those of their content.
-Only ``blobsHash`` of a checkpoint header is made up: it commits to KZG commitments, which no chain file carries.
 
 The same shape gives the same chain, byte for byte.
 """
@@ -22,7 +21,13 @@ import orjson
 
 from fastnode.archiver.source import GenesisRecord
 from fastnode.development.synthetic_content import ChainShape, ContentGenerator, random_fields
-from fastnode.protocol.blobs import CHECKPOINT_FIELDS_MAX, BlobSponge, block_end_fields, tx_blob_fields
+from fastnode.protocol.blobs import (
+    CHECKPOINT_FIELDS_MAX,
+    BlobSponge,
+    block_end_fields,
+    checkpoint_blob_fields,
+    tx_blob_fields,
+)
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.checkpoint import (
     Checkpoint,
@@ -35,6 +40,7 @@ from fastnode.protocol.effects import Body
 from fastnode.protocol.fields import FIELD_BYTES, hex_text
 from fastnode.protocol.genesis import PrefilledPublicData, genesis_tips
 from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader, GasFees, GlobalVariables, StateReference
+from fastnode.protocol.kzg import blob_commitment, blobs_hash, blobs_of_fields, versioned_hash
 from fastnode.protocol.messages import in_hash
 from fastnode.protocol.out_hash import checkpoint_out_hash, epoch_out_hash, messages_of_block
 from fastnode.protocol.tips import BlockId, CheckpointId, L2Tips, TipId
@@ -193,7 +199,7 @@ class SyntheticChain:
         return CheckpointHeader(
             last_archive_root=first.last_archive.root,
             block_headers_hash=block_headers_hash([block.hash() for block in blocks]),
-            blobs_hash=b"\0" + random_fields(self._network, 1)[1:],
+            blobs_hash=_blobs_hash(blocks),
             in_hash=in_hash(messages),
             epoch_out_hash=epoch_out_hash(self._out_hashes[epoch]),
             slot_number=variables.slot_number,
@@ -297,6 +303,11 @@ class _CheckpointInTheMaking:
         self.blob_fields += len(fields) // FIELD_BYTES
         self._sponge = self._sponge.absorb(fields)
         return self._sponge.squeeze()
+
+
+def _blobs_hash(blocks: list[L2Block]) -> bytes:
+    blobs = blobs_of_fields(checkpoint_blob_fields(blocks))
+    return blobs_hash([versioned_hash(blob_commitment(blob)) for blob in blobs])
 
 
 def _sample_records() -> tuple[dict[str, Any], dict[str, Any]]:

@@ -42,10 +42,11 @@ from fastnode.protocol.fields import FIELD_BYTES
 #: Fields that fit the blobs of one checkpoint.
 CHECKPOINT_FIELDS_MAX: Final = BLOBS_PER_CHECKPOINT_MAX * FIELDS_PER_BLOB
 
-_TX_START_BITS: Final = (32, 16, 16, 16, 16, 16, 16, 32, 16, 8, 32)
-_BLOCK_END_BITS: Final = (32, 64, 32, 16)
-_BLOCK_STATE_BITS: Final = (36, 42, 42, 40, 48)
-_CHECKPOINT_END_BITS: Final = (32, 32)
+#: Widths of the parts of markers, the most significant first.
+TX_START_BITS: Final = (32, 16, 16, 16, 16, 16, 16, 32, 16, 8, 32)
+BLOCK_END_BITS: Final = (32, 64, 32, 16)
+BLOCK_STATE_BITS: Final = (36, 42, 42, 40, 48)
+CHECKPOINT_END_BITS: Final = (32, 32)
 
 
 def _word(value: int) -> bytes:
@@ -86,7 +87,7 @@ def tx_blob_fields(effect: TxEffect) -> bytes:
 
 def _tx_start_marker(effect: TxEffect, field_count: int) -> bytes:
     return _marker(
-        _TX_START_BITS,
+        TX_START_BITS,
         (
             TX_START_PREFIX,
             len(effect.note_hashes),
@@ -107,11 +108,11 @@ def block_end_fields(block: L2Block) -> bytes:
     """The end data of a block, joined: 7 fields for the first block of a checkpoint, else 6."""
     header, state = block.header, block.header.state
     end_marker = _marker(
-        _BLOCK_END_BITS,
+        BLOCK_END_BITS,
         (BLOCK_END_PREFIX, header.global_variables.timestamp, block.number, len(block.body.tx_effects)),
     )
     state_marker = _marker(
-        _BLOCK_STATE_BITS,
+        BLOCK_STATE_BITS,
         (
             state.l1_to_l2_message_tree.next_available_leaf_index,
             state.note_hash_tree.next_available_leaf_index,
@@ -138,7 +139,7 @@ def block_blob_fields(block: L2Block) -> bytes:
 
 def checkpoint_end_marker(field_count: int) -> bytes:
     """The last field of a checkpoint; ``field_count`` counts all its fields, this one included."""
-    return _marker(_CHECKPOINT_END_BITS, (CHECKPOINT_END_PREFIX, field_count))
+    return _marker(CHECKPOINT_END_BITS, (CHECKPOINT_END_PREFIX, field_count))
 
 
 def checkpoint_blob_fields(blocks: Sequence[L2Block]) -> bytes:
