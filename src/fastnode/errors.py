@@ -5,7 +5,7 @@ Two branches matter to callers:
 * :class:`RpcError` and below travel to the client: each carries its JSON-RPC code, a message
   that names the parameter or the limit, and optional ``data``.
 * :class:`StartError` and below stop the process with one line on standard error and exit
-  code 1, or 78 if it is a :class:`SettingError`; they are what an operator sees at 3 a.m., so each says what to do.
+  code 1; they are what an operator sees at 3 a.m., so each says what to do.
 
 Everything else below :class:`FastnodeError` is internal: the RPC engine logs it with its
 traceback and answers -32603 without details.
@@ -14,6 +14,7 @@ traceback and answers -32603 without details.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -251,3 +252,15 @@ class MessagesUnavailable(FastnodeError):
 
 class NotOnL1(FastnodeError):
     """A checkpoint that another node has published is not on L1, as far as L1 can be seen."""
+
+
+class BlobsUnavailable(FastnodeError):
+    """No source has the blobs of a checkpoint (yet): the chain waits for them, nothing is left out.
+
+    ``tried``: what each source said.
+    """
+
+    def __init__(self, checkpoint: int, missing: int, tried: Sequence[str]) -> None:
+        sources = "; ".join(tried) or "none is configured"
+        super().__init__(f"waiting for {missing} blobs of checkpoint {checkpoint} (sources tried: {sources})")
+        self.checkpoint, self.missing, self.tried = checkpoint, missing, tuple(tried)

@@ -1,0 +1,1 @@
+"""Where the blobs of checkpoints come from: consensus clients, file stores, archives."""

@@ -1,0 +1,77 @@
+"""What a source of blobs is asked, and how it may fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from fastnode.errors import DecodeError, FastnodeError
+from fastnode.kernels import encode
+from fastnode.protocol.kzg import BLOB_BYTES
+
+__all__ = ["BlobRequest", "BlobSource", "BlobSourceError", "blob_from_hex"]
+
+_HEX_LENGTH: Final = 2 + 2 * BLOB_BYTES
+
+
+class BlobSourceError(FastnodeError):
+    """A source cannot be asked, or answers with something that is not what was asked for.
+
+    ``is_passing``: it may go better in a second, as with a connection that broke.
+    """
+
+    def __init__(self, reason: str, *, is_passing: bool = False) -> None:
+        super().__init__(reason)
+        self.is_passing = is_passing
+
+
+@dataclass(frozen=True, slots=True)
+class BlobRequest:
+    """Blobs of a checkpoint by their versioned hashes, and the L1 block that carries them."""
+
+    checkpoint: int
+    versioned_hashes: tuple[bytes, ...]
+    block_number: int
+    block_hash: bytes
+    block_timestamp: int
+    parent_beacon_root: bytes | None
+
+    def without(self, found: Sequence[bytes]) -> BlobRequest:
+        """Asking for the rest only."""
+        rest = tuple(item for item in self.versioned_hashes if item not in found)
+        return BlobRequest(
+            self.checkpoint, rest, self.block_number, self.block_hash, self.block_timestamp, self.parent_beacon_root
+        )
+
+
+class BlobSource(Protocol):
+    """Usable from any thread; its calls block."""
+
+    @property
+    def name(self) -> str:
+        """For logs and status, without secrets."""
+        ...
+
+    def fetch(self, request: BlobRequest) -> Iterator[bytes]:
+        """What may be the blobs, in any order, others among them perhaps; nothing of it is believed.
+
+        Each is a whole blob, zeros at its end left out.  The source goes on looking until no more is taken from the
+        iterator, or it knows no further place.  BlobSourceError.
+        """
+        ...
+
+    def check(self) -> None:
+        """BlobSourceError when it cannot be reached."""
+        ...
+
+
+def blob_from_hex(value: Any) -> bytes:
+    """A blob from its hex text, zeros at its end left out.  DecodeError for any other length."""
+    if not isinstance(value, str) or len(value) != _HEX_LENGTH:
+        length = len(value) if isinstance(value, str) else type(value).__name__
+        raise DecodeError(f"a blob of {length} instead of {_HEX_LENGTH} characters")
+    try:
+        return encode.from_hex(value).rstrip(b"\0")
+    except ValueError:
+        raise DecodeError("a blob that is not hex") from None

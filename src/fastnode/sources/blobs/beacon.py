@@ -1,0 +1,144 @@
+"""Consensus clients: the blobs of the last weeks, by the slot of the block that carries them.
+
+    GET /eth/v1/beacon/blobs/{slot}?versioned_hashes=..      data: [blob, ..]
+    GET /eth/v1/beacon/blob_sidecars/{slot}                  data: [{blob, kzg_commitment}, ..]; of older clients
+
+A slot follows from the time of the L1 block and what the consensus client says of its own times; without that, from
+the block's parent beacon root: the slot behind it, or one of the next ones where slots were missed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+from fastnode.errors import DecodeError
+from fastnode.kernels import encode
+from fastnode.protocol.fields import hex_text
+from fastnode.protocol.kzg import COMMITMENT_BYTES, versioned_hash
+from fastnode.sources.blobs.base import BlobRequest, BlobSourceError, blob_from_hex
+from fastnode.sources.blobs.http_get import HttpGet
+
+__all__ = ["BeaconNode"]
+
+#: Slots that are tried behind the one after the parent's: proposers miss slots.
+MISSED_SLOTS_MAX: Final = 10
+#: Blobs in one answer that are looked at; a block of L1 holds fewer.
+_BLOBS_MAX: Final = 4_096
+_NO_ROOT: Final = bytes(32)
+
+
+class BeaconNode:
+    """One consensus client.  ``key`` goes into the header ``key_header``, or into the query if there is none."""
+
+    def __init__(
+        self, url: str, http: HttpGet, name: str, key: str | None = None, key_header: str | None = None
+    ) -> None:
+        self.name = name
+        parts = urlsplit(url)
+        self._base = urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
+        self._query = dict(pair.split("=", 1) for pair in parts.query.split("&") if "=" in pair)
+        self._headers: dict[str, str] = {}
+        if key and key_header:
+            self._headers[key_header] = key
+        elif key:
+            self._query["key"] = key
+        self._http = http
+        self._lock = threading.Lock()
+        #: (time of slot 0, seconds per slot); None until it is asked, () if it does not say.
+        self._clock: tuple[int, int] | tuple[()] | None = None
+
+    def check(self) -> None:
+        if self._get("/eth/v1/beacon/headers") is None and self._get("/eth/v1/beacon/genesis") is None:
+            raise BlobSourceError("it answers neither for headers nor for its genesis: is it a consensus client?")
+
+    def fetch(self, request: BlobRequest) -> Iterator[bytes]:
+        tried: set[int] = set()
+        for slot in self._slots(request):
+            if slot not in tried:
+                tried.add(slot)
+                yield from self._blobs_of_slot(slot, request)
+
+    # ---- which slot ----------------------------------------------------------------------------
+
+    def _slots(self, request: BlobRequest) -> Iterator[int]:
+        """Slots to try, the likeliest first."""
+        clock = self._read_clock()
+        if clock:
+            start, seconds = clock
+            slot, rest = divmod(request.block_timestamp - start, seconds)
+            if slot > 0 and rest == 0:
+                yield slot
+        root = request.parent_beacon_root
+        parent = None if root is None else self._slot_of(root)
+        if parent is not None:
+            yield parent + 1
+            head = self._slot_of("head")
+            last = parent + 1 + MISSED_SLOTS_MAX
+            yield from range(parent + 2, (last if head is None else min(last, head)) + 1)
+        elif root is None or root == _NO_ROOT:
+            # An execution client for tests that plays both parts counts slots as it counts blocks.
+            yield request.block_number
+
+    def _read_clock(self) -> tuple[int, int] | tuple[()]:
+        with self._lock:
+            if self._clock is None:
+                genesis = _data(self._get("/eth/v1/beacon/genesis"))
+                spec = _data(self._get("/eth/v1/config/spec"))
+                start, seconds = _number(genesis.get("genesis_time")), _number(spec.get("SECONDS_PER_SLOT"))
+                self._clock = (start, seconds) if start is not None and seconds else ()
+            return self._clock
+
+    def _slot_of(self, block: bytes | str) -> int | None:
+        text = block if isinstance(block, str) else hex_text(block)
+        header = _data(self._get(f"/eth/v1/beacon/headers/{text}")).get("header")
+        message = header.get("message") if isinstance(header, dict) else None
+        return _number(message.get("slot")) if isinstance(message, dict) else None
+
+    # ---- its blobs -----------------------------------------------------------------------------
+
+    def _blobs_of_slot(self, slot: int, request: BlobRequest) -> Iterator[bytes]:
+        hashes = ",".join(map(hex_text, request.versioned_hashes))
+        for item in _listed(self._get(f"/eth/v1/beacon/blobs/{slot}", versioned_hashes=hashes)):
+            yield _blob(item)
+        for item in _listed(self._get(f"/eth/v1/beacon/blob_sidecars/{slot}")):
+            if not isinstance(item, dict):
+                raise BlobSourceError("blob_sidecars gave something that is no sidecar")
+            # Those whose commitments are not asked for belong to other rollups.
+            if _versioned_hash_of(item.get("kzg_commitment")) in request.versioned_hashes:
+                yield _blob(item.get("blob"))
+
+    def _get(self, path: str, **parameters: str) -> Any:
+        return self._http.json(self._base + path, self._headers, self._query | parameters)
+
+
+def _listed(answer: Any) -> list[Any]:
+    data = answer.get("data") if isinstance(answer, dict) else None
+    return data[:_BLOBS_MAX] if isinstance(data, list) else []
+
+
+def _versioned_hash_of(commitment: Any) -> bytes | None:
+    try:
+        data = encode.from_hex(commitment) if isinstance(commitment, str) else b""
+    except ValueError:
+        return None
+    return versioned_hash(data) if len(data) == COMMITMENT_BYTES else None
+
+
+def _blob(value: Any) -> bytes:
+    try:
+        return blob_from_hex(value)
+    except DecodeError as error:
+        raise BlobSourceError(f"it gives {error}") from error
+
+
+def _data(answer: Any) -> dict[str, Any]:
+    data = answer.get("data") if isinstance(answer, dict) else None
+    return data if isinstance(data, dict) else {}
+
+
+def _number(value: Any) -> int | None:
+    text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None

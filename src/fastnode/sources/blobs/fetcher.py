@@ -1,0 +1,257 @@
+"""Blobs of a checkpoint from several sources, each blob proven by its data alone.
+
+    1  file stores          in an order of chance
+    2  consensus clients    in the order given
+    3  file stores again    three more rounds, near the tip of the chain only: others may still be uploading
+    4  archive
+
+Only what is still missing is asked for.  The commitment of everything that comes is computed from its data; what is
+not one of the blobs asked for is dropped, and a source that gives nothing else is named and rests for a while.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from fastnode.errors import BlobsUnavailable
+from fastnode.log import fields
+from fastnode.protocol.kzg import blob_commitment, versioned_hash
+from fastnode.sources.blobs.base import BlobRequest, BlobSource, BlobSourceError
+from fastnode.sources.blobs.file_store import FileStore
+
+__all__ = ["BlobFetcher", "BlobSources", "FetchPatience"]
+
+logger = logging.getLogger(__name__)
+
+#: Blobs of one answer whose commitments are computed.
+CANDIDATES_MAX: Final = 64
+#: Seconds between two signs that the store that is written is kept.
+_HEALTH_INTERVAL_S: Final = 3_600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchPatience:
+    """Times in seconds: between tries after a broken connection, and between rounds through the file stores."""
+
+    retries_s: tuple[float, ...] = (1.0, 1.0, 3.0)
+    store_rounds_s: tuple[float, ...] = (1.0, 1.0, 2.0)
+    #: For how long a source that gave wrong blobs rests.
+    lie_rest_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class BlobSources:
+    """What is configured.  ``upload`` is written to, never read."""
+
+    stores: tuple[FileStore, ...] = ()
+    consensus: tuple[BlobSource, ...] = ()
+    archive: BlobSource | None = None
+    upload: FileStore | None = None
+
+    @property
+    def all(self) -> tuple[BlobSource, ...]:
+        return (*self.stores, *self.consensus, *(() if self.archive is None else (self.archive,)))
+
+
+@dataclass(slots=True)
+class _Health:
+    """Of one source.  Counts are of blobs, but for ``failures``."""
+
+    given: int = 0
+    refused: int = 0
+    failures: int = 0
+    reason: str | None = None
+    usable_at: float = 0.0
+
+
+@dataclass(slots=True)
+class _Search:
+    """One checkpoint's blobs so far, by versioned hash."""
+
+    request: BlobRequest
+    found: dict[bytes, bytes] = field(default_factory=dict)
+    tried: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def missing(self) -> BlobRequest:
+        return self.request.without(list(self.found))
+
+    @property
+    def is_complete(self) -> bool:
+        return all(item in self.found for item in self.request.versioned_hashes)
+
+    def take(self, blob: bytes) -> bool:
+        """Whether it is a blob that was asked for and not there yet: its hash is computed from its data."""
+        try:
+            found = versioned_hash(blob_commitment(blob))
+        except ValueError:
+            return False
+        if found not in self.request.versioned_hashes or found in self.found:
+            return False
+        self.found[found] = blob
+        return True
+
+
+class BlobFetcher:
+    """Usable from any thread.  ``executor`` uploads; ``sleep`` waits, and returns whether to go on."""
+
+    def __init__(
+        self,
+        sources: BlobSources,
+        executor: Executor,
+        *,
+        patience: FetchPatience | None = None,
+        sleep: Callable[[float], bool] | None = None,
+    ) -> None:
+        self._sources = sources
+        self._executor = executor
+        self._patience = patience or FetchPatience()
+        self._sleep = sleep or _sleep
+        self._lock = threading.Lock()
+        self._health = {source.name: _Health() for source in sources.all}
+        self._signed_at: float | None = None
+        self.blob_count = 0
+        self.byte_count = 0
+        self.upload_count = 0
+
+    @property
+    def sources(self) -> BlobSources:
+        return self._sources
+
+    def fetch(self, request: BlobRequest, *, near_tip: bool) -> list[bytes]:
+        """The blobs in the order of their hashes, zeros at their ends left out.  BlobsUnavailable."""
+        search = _Search(request)
+        self._ask_all(search, random.sample(self._sources.stores, len(self._sources.stores)))
+        self._ask_all(search, self._sources.consensus)
+        if near_tip and self._sources.stores:
+            for pause in self._patience.store_rounds_s:
+                if search.is_complete or not self._sleep(pause):
+                    break
+                self._ask_all(search, self._sources.stores)
+        if self._sources.archive is not None:
+            self._ask_all(search, (self._sources.archive,))
+        if not search.is_complete:
+            tried = [f"{name}: {outcome}" for name, outcome in search.tried.items()]
+            raise BlobsUnavailable(request.checkpoint, len(search.missing.versioned_hashes), tried)
+        blobs = [search.found[item] for item in request.versioned_hashes]
+        with self._lock:
+            self.blob_count += len(blobs)
+            self.byte_count += sum(map(len, blobs))
+        self._upload(search.found)
+        return blobs
+
+    def check(self) -> dict[str, str]:
+        """Why each source that cannot be reached cannot."""
+        reasons = {}
+        for source in self._sources.all:
+            try:
+                source.check()
+            except BlobSourceError as error:
+                reasons[source.name] = str(error)
+        return reasons
+
+    def describe(self) -> list[dict[str, Any]]:
+        """For status reports."""
+        return [
+            {
+                "name": name,
+                "ok": health.reason is None,
+                "reason": health.reason,
+                "blobs": health.given,
+                "wrongBlobs": health.refused,
+                "failures": health.failures,
+            }
+            for name, health in self._health.items()
+        ]
+
+    # ---- one source after the other --------------------------------------------------------------
+
+    def _ask_all(self, search: _Search, sources: Sequence[BlobSource]) -> None:
+        for source in sources:
+            if search.is_complete:
+                return
+            self._ask(search, source)
+
+    def _ask(self, search: _Search, source: BlobSource) -> None:
+        health = self._health[source.name]
+        if time.monotonic() < health.usable_at:
+            search.tried.setdefault(source.name, f"rests: {health.reason}")
+            return
+        try:
+            given, refused = self._with_retries(search, source)
+        except BlobSourceError as error:
+            search.tried[source.name] = str(error)
+            self._note(source, str(error))
+            return
+        health.given += given
+        health.refused += refused
+        if given or not refused:
+            search.tried[source.name] = f"it has {given} of them" if given else "it does not have them"
+            self._note(source, None)
+            return
+        health.usable_at = time.monotonic() + self._patience.lie_rest_s
+        reason = f"it gave {refused} blobs, none of which has a hash that was asked for"
+        search.tried[source.name] = reason
+        self._note(source, reason)
+
+    def _with_retries(self, search: _Search, source: BlobSource) -> tuple[int, int]:
+        """Blobs that were kept, and others."""
+        given = refused = 0
+        pauses = [*self._patience.retries_s]
+        while True:
+            try:
+                for blob in itertools.islice(source.fetch(search.missing), CANDIDATES_MAX):
+                    if search.take(blob):
+                        given += 1
+                    else:
+                        refused += 1
+                    if search.is_complete:
+                        break
+                return given, refused
+            except BlobSourceError as error:
+                self._health[source.name].failures += 1
+                if not error.is_passing or not pauses or not self._sleep(pauses.pop(0)):
+                    raise
+
+    def _note(self, source: BlobSource, reason: str | None) -> None:
+        health = self._health[source.name]
+        if reason != health.reason:
+            if reason is None:
+                logger.info("blobs are given again", extra=fields(source=source.name))
+            else:
+                logger.warning("no blobs from a source", extra=fields(source=source.name, reason=reason))
+        health.reason = reason
+
+    # ---- handing on ------------------------------------------------------------------------------
+
+    def _upload(self, blobs: dict[bytes, bytes]) -> None:
+        """Fire and forget: other nodes find there what this one found."""
+        if self._sources.upload is not None:
+            try:
+                self._executor.submit(self._upload_now, self._sources.upload, dict(blobs))
+            except RuntimeError:  # the node is stopping
+                return
+
+    def _upload_now(self, store: FileStore, blobs: dict[bytes, bytes]) -> None:
+        try:
+            now = time.monotonic()
+            if self._signed_at is None or now - self._signed_at >= _HEALTH_INTERVAL_S:
+                store.sign_as_healthy()
+                self._signed_at = now
+            for item, blob in blobs.items():
+                self.upload_count += store.upload(item, blob, blob_commitment(blob))
+        except BlobSourceError as error:
+            logger.warning("blobs are not uploaded", extra=fields(store=store.name, reason=str(error)))
+
+
+def _sleep(seconds: float) -> bool:
+    time.sleep(seconds)
+    return True

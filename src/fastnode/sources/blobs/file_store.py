@@ -1,0 +1,151 @@
+"""File stores: a file per blob, under the name of the rollup.
+
+<store>/aztec-<L1 chain id>-<rollup version>-<rollup address>/blobs/<versioned hash>.data
+    one raw block of snappy: {"blob": "0x..", "kzg_commitment": "0x.."}
+<store>/aztec-.../.healthcheck
+    "ok": written by whoever uploads, so that a reader sees that there is a store
+
+Stores are folders (file://), S3, Google Cloud Storage or web servers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+import obstore
+import orjson
+from obstore.exceptions import BaseError, NotFoundError
+from obstore.store import GCSStore, HTTPStore, LocalStore, S3Store
+
+from fastnode.errors import DecodeError
+from fastnode.protocol.fields import hex_text
+from fastnode.protocol.kzg import BLOB_BYTES
+from fastnode.sources.blobs.base import BlobRequest, BlobSourceError, blob_from_hex
+
+__all__ = ["FileStore", "folder_of", "pack_blob", "unpack_blob"]
+
+#: Of the text of one blob and its commitment, with some room for other keys.
+_TEXT_BYTES_MAX: Final = 2 * BLOB_BYTES + 4_096
+#: Snappy never makes a text longer than by a sixth.
+_FILE_BYTES_MAX: Final = 32 + _TEXT_BYTES_MAX + _TEXT_BYTES_MAX // 6
+_HEALTH_FILE: Final = ".healthcheck"
+_REQUEST_TIME: Final = "15s"
+_CONNECT_TIME: Final = "5s"
+
+
+def folder_of(chain_id: int, version: int, rollup: bytes) -> str:
+    """The folder of one rollup in every store."""
+    return f"aztec-{chain_id}-{version}-{hex_text(rollup)}"
+
+
+class FileStore:
+    """One store.  BlobSourceError for a URL of an unknown form."""
+
+    def __init__(self, url: str, folder: str, name: str, *, is_written: bool = False) -> None:
+        self.name = name
+        self._folder = folder
+        try:
+            self._store = _open(url, is_written)
+        except (BaseError, ValueError, OSError) as error:
+            raise BlobSourceError(f"it cannot be used: {_reason(error)}") from error
+
+    def check(self) -> None:
+        if self._read(f"{self._folder}/{_HEALTH_FILE}", 1_024) is None:
+            raise BlobSourceError(f"it has no file {self._folder}/{_HEALTH_FILE}")
+
+    def fetch(self, request: BlobRequest) -> Iterator[bytes]:
+        for versioned_hash in request.versioned_hashes:
+            packed = self._read(self._path(versioned_hash), _FILE_BYTES_MAX)
+            if packed is not None:
+                yield unpack_blob(packed)
+
+    def upload(self, versioned_hash: bytes, blob: bytes, commitment: bytes) -> bool:
+        """Write a blob that is not there yet; returns whether it was not."""
+        path = self._path(versioned_hash)
+        try:
+            try:
+                obstore.head(self._store, path)
+            except (NotFoundError, FileNotFoundError):
+                obstore.put(self._store, path, pack_blob(blob, commitment))
+                return True
+        except (BaseError, OSError) as error:
+            raise BlobSourceError(f"it cannot be written: {_reason(error)}", is_passing=True) from error
+        return False
+
+    def sign_as_healthy(self) -> None:
+        """Write the file that tells readers that the store is kept."""
+        try:
+            obstore.put(self._store, f"{self._folder}/{_HEALTH_FILE}", b"ok")
+        except (BaseError, OSError) as error:
+            raise BlobSourceError(f"it cannot be written: {_reason(error)}", is_passing=True) from error
+
+    def _path(self, versioned_hash: bytes) -> str:
+        return f"{self._folder}/blobs/{hex_text(versioned_hash)}.data"
+
+    def _read(self, path: str, bytes_max: int) -> bytes | None:
+        """None when it is not there."""
+        try:
+            answer = obstore.get(self._store, path)
+            if answer.meta["size"] > bytes_max:
+                raise BlobSourceError(f"{path} is larger than {bytes_max} bytes")
+            return bytes(answer.bytes())
+        except (NotFoundError, FileNotFoundError):
+            return None
+        except (BaseError, OSError) as error:
+            raise BlobSourceError(_reason(error), is_passing=True) from error
+
+
+def unpack_blob(packed: bytes) -> bytes:
+    """The blob in a file, zeros at its end left out.  BlobSourceError."""
+    import cramjam
+
+    if _announced_bytes(packed) > _TEXT_BYTES_MAX:
+        raise BlobSourceError("it gives a file that is no blob: its text would be too long")
+    try:
+        record = orjson.loads(bytes(cramjam.snappy.decompress_raw(packed)))
+        return blob_from_hex(record.get("blob") if isinstance(record, dict) else None)
+    except (cramjam.DecompressionError, orjson.JSONDecodeError, DecodeError) as error:
+        raise BlobSourceError(f"it gives a file that is no blob: {error}") from error
+
+
+def pack_blob(blob: bytes, commitment: bytes) -> bytes:
+    """The file of a blob; zeros at its end may be left out."""
+    import cramjam
+
+    text = orjson.dumps({"blob": hex_text(blob.ljust(BLOB_BYTES, b"\0")), "kzg_commitment": hex_text(commitment)})
+    return bytes(cramjam.snappy.compress_raw(text))
+
+
+def _announced_bytes(packed: bytes) -> int:
+    """The length of the text, with which a block of snappy begins: seven bits a byte, the lowest first."""
+    length = 0
+    for place, byte in enumerate(packed[:5]):
+        length |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            break
+    return length
+
+
+def _open(url: str, is_written: bool) -> Any:
+    parts = urlsplit(url)
+    path = unquote(parts.path).rstrip("/")
+    client: Any = {"timeout": _REQUEST_TIME, "connect_timeout": _CONNECT_TIME, "allow_http": True}
+    options = dict(pair.split("=", 1) for pair in parts.query.split("&") if "=" in pair)
+    if parts.scheme == "file" and not parts.netloc and path.startswith("/"):
+        return LocalStore(path, mkdir=is_written)
+    if parts.scheme == "s3" and parts.netloc:
+        given: Any = {"endpoint": unquote(options["endpoint"])} if "endpoint" in options else {}
+        return S3Store(parts.netloc, prefix=path.strip("/") or None, client_options=client, **given)
+    if parts.scheme == "gs" and parts.netloc:
+        return GCSStore(parts.netloc, prefix=path.strip("/") or None, client_options=client)
+    if parts.scheme in ("http", "https") and parts.netloc and not is_written:
+        return HTTPStore.from_url(url, client_options=client)
+    forms = "file:///folder, s3://bucket/path, gs://bucket/path" + ("" if is_written else ", https://host/path")
+    raise ValueError(f"its URL has none of the forms {forms}")
+
+
+def _reason(error: BaseException) -> str:
+    """The first line: the rest is where in the library it happened."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
