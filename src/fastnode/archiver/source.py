@@ -159,6 +159,26 @@ class CheckpointRecord:
         texts = read_list(raw, "l1ToL2Messages", "")
         self.l1_to_l2_messages = split_fields(fields_from_texts(texts, "l1ToL2Messages"))
 
+    @classmethod
+    def of(cls, published: PublishedCheckpoint, messages: tuple[bytes, ...]) -> CheckpointRecord:
+        """From a checkpoint that is decoded already."""
+        record = cls.__new__(cls)
+        checkpoint = published.checkpoint
+        record._published = {
+            "l1": published.l1.to_json(),
+            "attestations": [item.to_json() for item in published.attestations],
+        }
+        record._checkpoint = {
+            "blocks": list(checkpoint.blocks),
+            "feeAssetPriceModifier": str(checkpoint.fee_asset_price_modifier),
+        }
+        record.number = checkpoint.number
+        record.l1_to_l2_messages = messages
+        record.header = checkpoint.header
+        record.block_headers = tuple(block.header for block in checkpoint.blocks)
+        record.published = published
+        return record
+
     @cached_property
     def header(self) -> CheckpointHeader:
         return CheckpointHeader.from_json(read_record(self._checkpoint, "header", "checkpoint"), "checkpoint.header")

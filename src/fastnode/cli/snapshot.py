@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -59,31 +58,15 @@ def create(resolved: Resolved[Settings], location: str) -> None:
 
 @snapshot.command("list")
 @click.argument("location")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
-def list_snapshots(location: str, as_json: bool) -> None:
+def list_snapshots(location: str) -> None:
     """Print the snapshots at LOCATION, newest first."""
     from fastnode.snapshots.index import OUR_SCHEMAS
     from fastnode.snapshots.location import Location
 
     source = Location.to_read(location)
-    found = {network.folder: source.read_index(network).snapshots for network in source.networks()}
-    if as_json:
-        described = [
-            {
-                "network": folder,
-                "time": item.time.isoformat(),
-                "block": item.l2_block_number,
-                "bytes": item.bytes,
-                "isUsable": dict(item.schemas) == OUR_SCHEMAS,
-            }
-            for folder, snapshots in found.items()
-            for item in snapshots
-        ]
-        click.echo(json.dumps(described, indent=2))
-        return
-    for folder, snapshots in found.items():
-        click.echo(folder)
-        for item in snapshots:
+    for network in source.networks():
+        click.echo(network.folder)
+        for item in source.read_index(network).snapshots:
             use = "" if dict(item.schemas) == OUR_SCHEMAS else "  (other schema: not for this release)"
             size = f"{item.bytes / _MIB:.1f} MiB"
             click.echo(f"  {item.time:%Y-%m-%d %H:%M:%S}  block {item.l2_block_number}  {size}{use}")

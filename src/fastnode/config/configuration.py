@@ -317,9 +317,7 @@ class NodeConfiguration:
         if changed - kept:
             logger.info("configuration changed", extra=fields(keys=" ".join(sorted(changed - kept))))
         if kept:
-            logger.warning(
-                "configuration kept for parts that do not run here", extra=fields(keys=" ".join(sorted(kept)))
-            )
+            logger.info("configuration kept for parts that do not run here", extra=fields(keys=" ".join(sorted(kept))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from tests.sources.scripted_upstream import RejectionError, ScriptedServer
 from fastnode.protocol.ethereum import keccak_256
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import Function
+from fastnode.sources.l1.proposals import CHECKPOINT_PROPOSED
 
 Json = dict[str, Any]
 
@@ -38,6 +39,18 @@ class Sent:
 
 
 @dataclass(frozen=True)
+class Published:
+    """A checkpoint that a transaction brings: the event, and the transaction's target and call data."""
+
+    number: int
+    archive: bytes
+    event: str  # data of the event
+    tx_hash: str
+    to: str
+    input: str
+
+
+@dataclass(frozen=True)
 class Block:
     """A block of L1 with the state of the contracts after it."""
 
@@ -53,6 +66,8 @@ class Block:
     outbox: tuple[tuple[int, bytes], ...] = ()
     minimum_fee: int = 1_000
     committees: tuple[tuple[int, tuple[bytes, ...]], ...] = ()
+    proposals: tuple[Published, ...] = ()  # in this block
+    can_prune: bool = False
 
     @property
     def pending(self) -> int:
@@ -92,6 +107,7 @@ class ScriptedL1(ScriptedServer):
         self.version = int(node_info["rollupVersion"])
         self.addresses = Addresses.of(node_info)
         self.constants = dict(constants)
+        self.committee_size = 0
         self.finality = 2  # blocks behind the newest
         self.limits = Limits()
         #: Blocks whose logs this provider has not indexed yet.
@@ -106,6 +122,8 @@ class ScriptedL1(ScriptedServer):
         self._methods: dict[str, Callable[..., Any]] = {
             "eth_chainId": self._get_chain_id,
             "eth_getBlockByNumber": self._get_block,
+            "eth_getBlockByHash": self._get_block_by_hash,
+            "eth_getTransactionByHash": self._get_transaction,
             "eth_getLogs": self._get_logs,
             "eth_call": self._call,
         }
@@ -128,7 +146,7 @@ class ScriptedL1(ScriptedServer):
                     number=number,
                     hash=digest,
                     parent_hash=head.hash,
-                    **({"logs": (), "timestamp": max(head.timestamp, int(time.time()))} | changes),
+                    **({"logs": (), "proposals": (), "timestamp": max(head.timestamp, int(time.time()))} | changes),
                 )
             )
             changes = {}
@@ -185,14 +203,17 @@ class ScriptedL1(ScriptedServer):
 
     def _get_block(self, tag: str, _full: bool) -> Json | None:
         block = self._block(tag)
-        if block is None:
-            return None
-        return {
-            "number": hex(block.number),
-            "hash": "0x" + block.hash.hex(),
-            "parentHash": "0x" + block.parent_hash.hex(),
-            "timestamp": hex(block.timestamp),
-        }
+        return None if block is None else _block_json(block)
+
+    def _get_block_by_hash(self, text: str, _full: bool) -> Json | None:
+        return next((_block_json(block) for block in self.blocks if "0x" + block.hash.hex() == text), None)
+
+    def _get_transaction(self, text: str) -> Json | None:
+        for block in self.blocks:
+            for item in block.proposals:
+                if item.tx_hash == text:
+                    return {"hash": text, "to": item.to, "input": item.input, "blockHash": "0x" + block.hash.hex()}
+        return None
 
     def _block(self, tag: str) -> Block | None:
         if tag == "latest":
@@ -204,13 +225,30 @@ class ScriptedL1(ScriptedServer):
         first, last = int(query["fromBlock"], 16), int(query["toBlock"], 16)
         if last - first + 1 > self.limits.range_blocks:
             raise RejectionError(-32602, f"block range is too large, the limit is {self.limits.range_blocks}")
-        if query["address"] != self.addresses.inbox or query["topics"] != [contracts.MESSAGE_SENT.topic]:
+        indexed = self.blocks[: len(self.blocks) - self.unindexed][first : last + 1]
+        asked = (query["address"], query["topics"])
+        if asked == (self.addresses.inbox, [contracts.MESSAGE_SENT.topic]):
+            logs = [self._log(block, place) for block in indexed for place in range(len(block.logs))]
+        elif asked == (self.addresses.rollup, [CHECKPOINT_PROPOSED]):
+            logs = [self._event(block, place) for block in indexed for place in range(len(block.proposals))]
+        else:
             return []
-        indexed = self.blocks[: len(self.blocks) - self.unindexed]
-        logs = [self._log(block, place) for block in indexed[first : last + 1] for place in range(len(block.logs))]
         if len(logs) > self.limits.logs:
             raise RejectionError(-32005, f"query returned more than {self.limits.logs} results")
         return logs
+
+    def _event(self, block: Block, place: int) -> Json:
+        item = block.proposals[place]
+        return {
+            "address": self.addresses.rollup,
+            "topics": [CHECKPOINT_PROPOSED, _number(item.number), "0x" + item.archive.hex()],
+            "data": item.event,
+            "blockNumber": hex(block.number),
+            "blockHash": "0x" + block.hash.hex(),
+            "transactionHash": item.tx_hash,
+            "logIndex": hex(place),
+            "removed": False,
+        }
 
     def _log(self, block: Block, place: int) -> Json:
         sent = block.logs[place]
@@ -247,13 +285,15 @@ class ScriptedL1(ScriptedServer):
             contracts.SLOT_DURATION: lambda block: [constants["slotDuration"]],
             contracts.EPOCH_DURATION: lambda block: [constants["epochDuration"]],
             contracts.PROOF_SUBMISSION_EPOCHS: lambda block: [1],
-            contracts.TARGET_COMMITTEE_SIZE: lambda block: [0],
-            contracts.TIPS: lambda block: [block.pending, block.proven],
+            contracts.TARGET_COMMITTEE_SIZE: lambda block: [self.committee_size],
+            contracts.STATUS: self._status,
             contracts.PROVEN_CHECKPOINT: lambda block: [block.proven],
             contracts.ARCHIVE_AT: lambda block, number: [
                 block.archives[number] if number < len(block.archives) else bytes(WORD)
             ],
-            contracts.CAN_PRUNE_AT_TIME: lambda block, _: [0],
+            contracts.CAN_PRUNE_AT_TIME: lambda block, _: [int(block.can_prune)],
+            contracts.COMMITTEE_AT: self._committee_at,
+            contracts.ESCAPE_HATCH: lambda block: [0],
             contracts.CHECKPOINT: lambda block, number: [0] * 6 + [number, 0, 0, 10**7, 0, 0],
             contracts.MANA_TARGET: lambda block: [10**8],
             contracts.MANA_LIMIT: lambda block: [int(constants["rollupManaLimit"])],
@@ -272,6 +312,11 @@ class ScriptedL1(ScriptedServer):
             ),
         }
 
+    def _status(self, block: Block, number: int) -> list[Any]:
+        archives = block.archives
+        mine = archives[number] if number < len(archives) else bytes(WORD)
+        return [block.proven, archives[min(block.proven, block.pending)], block.pending, archives[-1], mine, 0]
+
     def _rollup_of_version(self, _block: Block, version: int) -> list[str]:
         if version != self.version:
             raise RejectionError(3, "execution reverted")
@@ -283,12 +328,31 @@ class ScriptedL1(ScriptedServer):
             raise RejectionError(3, "execution reverted: ValidatorSelection__InsufficientValidatorSetSize")
         return [WORD, len(members), *members]
 
+    def _committee_at(self, block: Block, timestamp: int) -> list[Any]:
+        slot = (timestamp - int(self.constants["l1GenesisTime"])) // int(self.constants["slotDuration"])
+        return self._committee(block, slot // int(self.constants["epochDuration"]))
+
     def _proposer(self, block: Block, timestamp: int) -> list[Any]:
         slot = (timestamp - int(self.constants["l1GenesisTime"])) // int(self.constants["slotDuration"])
         members = dict(block.committees).get(slot // int(self.constants["epochDuration"]))
         if not members:
             raise RejectionError(3, "execution reverted")
         return [members[slot % len(members)]]
+
+
+def beacon_root(number: int) -> bytes:
+    """The root of the block of the consensus chain before L1 block ``number``."""
+    return hashlib.sha256(f"beacon {number - 1}".encode()).digest()
+
+
+def _block_json(block: Block) -> Json:
+    return {
+        "number": hex(block.number),
+        "hash": "0x" + block.hash.hex(),
+        "parentHash": "0x" + block.parent_hash.hex(),
+        "timestamp": hex(block.timestamp),
+        "parentBeaconBlockRoot": "0x" + beacon_root(block.number).hex(),
+    }
 
 
 def _inbox_state(block: Block) -> list[Any]:

@@ -20,6 +20,7 @@ from fastnode.protocol.ethereum import keccak_256
 
 __all__ = [
     "ADDRESS_BYTES",
+    "WORD_BYTES",
     "Argument",
     "Event",
     "Function",

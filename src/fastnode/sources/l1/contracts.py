@@ -28,12 +28,13 @@ TARGET_COMMITTEE_SIZE: Final = Function("getTargetCommitteeSize()", _N)
 
 # ---- rollup: what changes ---------------------------------------------------------------------
 
-#: Newest pending and newest proven checkpoint.
-TIPS: Final = Function("getTips()", _N, _N)
 PROVEN_CHECKPOINT: Final = Function("getProvenCheckpointNumber()", _N)
 #: Archive root after a checkpoint; zero for one that does not exist.
 ARCHIVE_AT: Final = Function("archiveAt(uint256)", _B32)
 CAN_PRUNE_AT_TIME: Final = Function("canPruneAtTime(uint256)", _FLAG)
+#: Proven checkpoint and its archive, pending checkpoint and its archive, archive of the checkpoint asked for (all zero
+#: where there is none), epoch of the proven one.
+STATUS: Final = Function("status(uint256)", _N, _B32, _N, _B32, _B32, _N)
 #: Archive, header hash, blob commitments, out hash, attestations, payload digest, slot, then the fee header.
 CHECKPOINT: Final = Function("getCheckpoint(uint256)", _B32, _B32, _B32, _B32, _B32, _B32, _N, _N, _N, _N, _N, _N)
 
@@ -46,6 +47,11 @@ L1_FEES_AT: Final = Function("getL1FeesAt(uint256)", _N, _N)
 MANA_MIN_FEE_AT: Final = Function("getManaMinFeeAt(uint256,bool)", _N)
 
 COMMITTEE_OF_EPOCH: Final = Function("getEpochCommittee(uint256)", Kind.ADDRESSES)
+#: Of the epoch that a time is in, drawn now if it has not been before.
+COMMITTEE_AT: Final = Function("getCommitteeAt(uint256)", Kind.ADDRESSES)
+#: While the escape hatch is open, checkpoints need no attestations.
+ESCAPE_HATCH: Final = Function("getEscapeHatch()", _A)
+IS_HATCH_OPEN: Final = Function("isHatchOpen(uint256)", _FLAG)
 PROPOSER_AT: Final = Function("getProposerAt(uint256)", _A)
 
 # ---- inbox and outbox -------------------------------------------------------------------------

@@ -92,7 +92,7 @@ class Inbox:
     def __init__(self, contract: bytes, deployment_block: int, anchor: Anchor | None = None) -> None:
         self._deployment = Anchor(deployment_block)
         self._anchor = anchor or self._deployment
-        self._logs = LogRanges(contract, MESSAGE_SENT)
+        self._logs = LogRanges(contract, MESSAGE_SENT.topic)
         self._messages: list[_Message] = []
         #: Everything up to this block has been read, and was complete.
         self._read_to: L1Block | None = None

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from fastnode.errors import DecodeError, UpstreamFault, UpstreamRejection, UpstreamUnavailable
-from fastnode.sources.l1.abi import Event, from_quantity, hex_data, quantity
+from fastnode.sources.l1.abi import from_quantity, hex_data, quantity
 from fastnode.sources.l1.endpoints import L1Endpoint
 
 __all__ = ["LogRanges"]
@@ -22,11 +22,11 @@ LOGS_WANTED: Final = 1_000
 
 
 class LogRanges:
-    """Reads one event of one contract; remembers how many blocks a question may span."""
+    """Reads the logs of one event (its first topic) of one contract; remembers how many blocks a question may span."""
 
-    def __init__(self, contract: bytes, event: Event) -> None:
+    def __init__(self, contract: bytes, topic: str) -> None:
         self._contract = hex_data(contract)
-        self._event = event
+        self._topic = topic
         self._blocks = BLOCKS_FIRST
 
     def read(self, endpoint: L1Endpoint, first: int, last: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
@@ -52,7 +52,7 @@ class LogRanges:
     def _ask(self, endpoint: L1Endpoint, first: int, last: int) -> list[dict[str, Any]]:
         query = {
             "address": self._contract,
-            "topics": [self._event.topic],
+            "topics": [self._topic],
             "fromBlock": quantity(first),
             "toBlock": quantity(last),
         }
@@ -65,9 +65,7 @@ class LogRanges:
         return [log for _, log in placed if not log.get("removed") and self._is_ours(log)]
 
     def _is_ours(self, log: dict[str, Any]) -> bool:
-        return str(log.get("address")).lower() == self._contract and log.get("topics", [None])[:1] == [
-            self._event.topic
-        ]
+        return str(log.get("address")).lower() == self._contract and log.get("topics", [None])[:1] == [self._topic]
 
 
 def _place(log: object) -> tuple[int, int]:

@@ -202,6 +202,39 @@ class L1Reader:
         newest = float(state.head.timestamp)
         return newest if self._reason is None else max(newest, time.time())
 
+    def seen(self) -> tuple[RollupFacts, L1State]:
+        """The rollup, and what L1 said at the newest block that was looked at.  UpstreamUnavailable."""
+        facts, state = self._facts, self._state
+        if self._refusal is not None:
+            raise UpstreamUnavailable(self._refusal)
+        if facts is None or state is None:
+            raise UpstreamUnavailable(self._reason or "L1 has not answered yet")
+        return facts, state
+
+    @property
+    def finalized(self) -> int | None:
+        """The newest checkpoint that was proven at L1's final block, as far as it is known."""
+        return self._finalized
+
+    def run(self, work: Callable[[L1Endpoint], T]) -> T:
+        """As that of the client: for what does not depend on the newest block."""
+        return self._client.run(work)
+
+    def ask(self, head: L1Block, work: Callable[[L1Endpoint], T]) -> T:
+        """The result of ``work`` with an endpoint that has ``head``: answers of two forks are not mixed.
+
+        UpstreamUnavailable.
+        """
+        state = self._state
+
+        def pinned(endpoint: L1Endpoint) -> T:
+            is_checked = state is not None and state.head == head and state.endpoint == endpoint.name
+            if not is_checked and endpoint.block(head.number) != head:
+                raise UpstreamUnavailable(f"it does not have block {head.number} that was looked at")
+            return work(endpoint)
+
+        return self._client.run(pinned)
+
     def newest(self) -> tuple[int, int] | None:
         """Newest proven and newest finalized checkpoint."""
         state = self._state

@@ -34,11 +34,18 @@ class FeeState:
 
 @dataclass(frozen=True, slots=True)
 class L1State:
-    """Checkpoint numbers at block ``head``; ``finalized`` is None where L1 does not say what is final."""
+    """Checkpoint numbers at block ``head``; ``finalized`` is None where L1 does not say what is final.
+
+    ``can_prune``: the next proposal undoes everything that is not proven.  ``endpoint``: who said all this.
+    """
 
     head: L1Block
+    endpoint: str
     pending: int
+    pending_archive: bytes
     proven: int
+    proven_archive: bytes
+    can_prune: bool
     finalized: int | None
     inbox: InboxState
     fees: FeeState | None
@@ -54,23 +61,29 @@ class _Pricing:
 def read_state(endpoint: L1Endpoint, facts: RollupFacts, head: L1Block, l1_slot_duration: int) -> L1State:
     """UpstreamError or DecodeError; also when ``head`` is not on the endpoint's chain any more."""
     rollup, at = facts.rollup, head.number
-    functions = (contracts.TIPS, contracts.MANA_TARGET, contracts.MANA_LIMIT, contracts.PROVING_COST_PER_MANA)
+    functions = (contracts.MANA_TARGET, contracts.MANA_LIMIT, contracts.PROVING_COST_PER_MANA)
     calls = [contract_call(rollup, function, block=at) for function in functions]
     calls += [
+        contract_call(rollup, contracts.STATUS, 0, block=at),
         contract_call(facts.inbox, contracts.INBOX_STATE, block=at),
         contract_call(rollup, contracts.CAN_PRUNE_AT_TIME, head.timestamp + l1_slot_duration, block=at),
         block_call(at),
     ]
-    *answers, inbox, can_prune, block = endpoint.results(calls)
+    *answers, status, inbox, prunable, block = endpoint.results(calls)
     if L1Block.from_json(block) != head:
         raise UpstreamFault(f"its block {at} has changed while it was asked")
-    tips, target, limit, cost = (function.decode(answer) for function, answer in zip(functions, answers, strict=True))
-    pending, proven = tips
-    parent = proven if contracts.CAN_PRUNE_AT_TIME.decode(can_prune)[0] else pending
+    target, limit, cost = (function.decode(answer) for function, answer in zip(functions, answers, strict=True))
+    proven, proven_archive, pending, pending_archive, *_ = contracts.STATUS.decode(status)
+    can_prune: bool = contracts.CAN_PRUNE_AT_TIME.decode(prunable)[0]
+    parent = proven if can_prune else pending
     return L1State(
         head,
+        endpoint.name,
         pending,
+        pending_archive,
         proven,
+        proven_archive,
+        can_prune,
         _finalized(endpoint, facts),
         InboxState(*contracts.INBOX_STATE.decode(inbox)),
         _fees(endpoint, facts, head, parent, _Pricing(target[0], limit[0], cost[0]), l1_slot_duration),

@@ -1,0 +1,229 @@
+"""A checkpoint as it is proposed on L1: the event of the rollup, and the call data that it commits to.
+
+    CheckpointProposed(number, archive)             topics
+        versioned hashes, payload digest, attestations hash                data
+
+    propose((archive, price modifier, header), attestations, signers, signature, blob input)
+        word 0         archive root                    14  offset of the attestations
+             1         price modifier, signed          15  offset of the signers
+             2 ..  6   last archive, block headers,    16  v, r, s of the proposer
+                       blobs, in and out hash          19  offset of the blob input
+             7 .. 13   slot, timestamp, coinbase, fee
+                       recipient, two gas fees, mana
+
+    attestations   signature indices (bytes: one bit per member, the highest first), signatures or addresses (bytes:
+                   v 1 | r 32 | s 32 of a member whose bit is set, else its address 20)
+
+The payload digest covers archive, modifier and header, the attestations hash the attestations.  So call data that has
+both is what was proposed, wherever in a transaction it was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from fastnode.errors import DecodeError
+from fastnode.kernels import encode
+from fastnode.protocol.checkpoint import CheckpointHeader, CommitteeAttestation
+from fastnode.protocol.constants import BLOBS_PER_CHECKPOINT_MAX
+from fastnode.protocol.ethereum import keccak_256, payload_digest
+from fastnode.protocol.fields import MODULUS, U32_BITS, U64_BITS, U128_BITS
+from fastnode.protocol.header import GasFees
+from fastnode.sources.l1.abi import ADDRESS_BYTES, WORD_BYTES, from_quantity, hex_data, words_of
+
+__all__ = ["CHECKPOINT_PROPOSED", "PROPOSE_SELECTOR", "Proposal", "ProposedCheckpoint", "read_bytes_at"]
+
+_SELECTOR_BYTES: Final = 4
+CHECKPOINT_PROPOSED: Final = hex_data(keccak_256(b"CheckpointProposed(uint256,bytes32,bytes32[],bytes32,bytes32)"))
+PROPOSE_SELECTOR: Final = keccak_256(
+    b"propose((bytes32,(int256),(bytes32,bytes32,bytes32,bytes32,bytes32,uint256,uint256,address,bytes32,"
+    b"(uint128,uint128),uint256)),(bytes,bytes),address[],(uint8,bytes32,bytes32),bytes)"
+)[:_SELECTOR_BYTES]
+_HEAD_WORDS: Final = 20
+_ATTESTATIONS_WORD: Final = 14
+_EVENT_HEAD_WORDS: Final = 4  # offset, payload digest, attestations hash, then the count of hashes
+_NO_ADDRESS: Final = bytes(ADDRESS_BYTES)
+_SIGNATURE_BYTES: Final = 65
+_NO_SIGNATURE: Final = bytes(_SIGNATURE_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedCheckpoint:
+    """An event, and where on L1 it is."""
+
+    number: int
+    archive_root: bytes
+    versioned_hashes: tuple[bytes, ...]
+    payload_digest: bytes
+    attestations_hash: bytes
+    block_number: int
+    block_hash: bytes
+    tx_hash: str
+
+    @classmethod
+    def from_log(cls, log: dict[str, Any]) -> ProposedCheckpoint:
+        """DecodeError if it is no such log."""
+        name = "CheckpointProposed"
+        topics = log.get("topics")
+        if not isinstance(topics, list) or len(topics) != 3 or topics[0] != CHECKPOINT_PROPOSED:
+            raise DecodeError(f"{name}: a log of another event")
+        number, archive = (words_of(topic, name)[0] for topic in topics[1:])
+        words = words_of(log.get("data"), name)
+        count = int.from_bytes(words[3], "big") if len(words) >= _EVENT_HEAD_WORDS else -1
+        if int.from_bytes(words[0] if words else b"", "big") != 3 * WORD_BYTES or count != len(words) - 4:
+            raise DecodeError(f"{name}: a log of {len(words)} words")
+        if not 1 <= count <= BLOBS_PER_CHECKPOINT_MAX:
+            raise DecodeError(f"{name}: {count} blobs")
+        block_hash = words_of(log.get("blockHash"), "log.blockHash")
+        tx_hash = words_of(log.get("transactionHash"), "log.transactionHash")
+        if len(block_hash) != 1 or len(tx_hash) != 1:
+            raise DecodeError(f"{name}: a log without its place")
+        return cls(
+            number=int.from_bytes(number, "big"),
+            archive_root=archive,
+            versioned_hashes=tuple(words[4:]),
+            payload_digest=words[1],
+            attestations_hash=words[2],
+            block_number=from_quantity(log.get("blockNumber"), "log.blockNumber"),
+            block_hash=block_hash[0],
+            tx_hash=hex_data(tx_hash[0]),
+        )
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """The arguments of a call of ``propose``, as far as the event commits to them."""
+
+    archive_root: bytes
+    fee_asset_price_modifier: int
+    header: CheckpointHeader
+    signature_indices: bytes
+    signatures_or_addresses: bytes
+
+    @classmethod
+    def from_call_data(cls, data: bytes) -> Proposal:
+        """From call data with its selector; DecodeError for anything that no compiler would have written."""
+        if data[:_SELECTOR_BYTES] != PROPOSE_SELECTOR:
+            raise DecodeError("propose: another function is called")
+        arguments = data[_SELECTOR_BYTES:]
+        if len(arguments) < _HEAD_WORDS * WORD_BYTES:
+            raise DecodeError(f"propose: {len(arguments)} bytes of arguments")
+        words = [arguments[at : at + WORD_BYTES] for at in range(0, _HEAD_WORDS * WORD_BYTES, WORD_BYTES)]
+        attestations = int.from_bytes(words[_ATTESTATIONS_WORD], "big")
+        return cls(
+            archive_root=_field(words[0]),
+            fee_asset_price_modifier=int.from_bytes(words[1], "big", signed=True),
+            header=_header(words[2:_ATTESTATIONS_WORD]),
+            signature_indices=read_bytes_at(arguments, attestations, 0),
+            signatures_or_addresses=read_bytes_at(arguments, attestations, 1),
+        )
+
+    @cached_property
+    def payload_digest(self) -> bytes:
+        """What the event has in its field of this name; what a committee signs."""
+        return payload_digest(self.header, self.archive_root, self.fee_asset_price_modifier)
+
+    @cached_property
+    def attestations_hash(self) -> bytes:
+        """Over the attestations in the one form that is canonical, whatever form the call data had."""
+        first = _encoded_bytes(self.signature_indices)
+        offsets = _word(WORD_BYTES) + _word(2 * WORD_BYTES) + _word(2 * WORD_BYTES + len(first))
+        return keccak_256(offsets + first + _encoded_bytes(self.signatures_or_addresses))
+
+    def is_of(self, proposed: ProposedCheckpoint) -> bool:
+        """Whether this is what the event tells of."""
+        return (
+            self.archive_root == proposed.archive_root
+            and self.payload_digest == proposed.payload_digest
+            and self.attestations_hash == proposed.attestations_hash
+        )
+
+    def attestations(self, committee_size: int) -> tuple[CommitteeAttestation, ...]:
+        """One per member of a committee; members that signed are known by their signatures alone.  DecodeError."""
+        data, at = self.signatures_or_addresses, 0
+        found = []
+        for member in range(committee_size if data else 0):
+            byte, bit = divmod(member, 8)
+            is_signed = byte < len(self.signature_indices) and self.signature_indices[byte] >> (7 - bit) & 1
+            length = _SIGNATURE_BYTES if is_signed else ADDRESS_BYTES
+            part = data[at : at + length]
+            if len(part) != length:
+                raise DecodeError(f"attestations: the data ends before member {member}")
+            at += length
+            if is_signed:
+                found.append(CommitteeAttestation(_NO_ADDRESS, part[1:] + part[:1]))
+            else:
+                found.append(CommitteeAttestation(part, _NO_SIGNATURE))
+        return tuple(found)
+
+
+def _header(words: Sequence[bytes]) -> CheckpointHeader:
+    return CheckpointHeader(
+        last_archive_root=_field(words[0]),
+        block_headers_hash=_field(words[1]),
+        blobs_hash=_field(words[2]),
+        in_hash=_field(words[3]),
+        epoch_out_hash=_field(words[4]),
+        slot_number=_number(words[5], U32_BITS, "slot"),
+        timestamp=_number(words[6], U64_BITS, "timestamp"),
+        coinbase=_number(words[7], 8 * ADDRESS_BYTES, "coinbase").to_bytes(ADDRESS_BYTES, "big"),
+        fee_recipient=_field(words[8]),
+        gas_fees=GasFees(_number(words[9], U128_BITS, "DA gas fee"), _number(words[10], U128_BITS, "L2 gas fee")),
+        total_mana_used=_number(words[11], MODULUS.bit_length(), "mana"),
+    )
+
+
+def _field(word: bytes) -> bytes:
+    if int.from_bytes(word, "big") >= MODULUS:
+        raise DecodeError(f"propose: {hex_data(word)} is not below the field modulus")
+    return word
+
+
+def _number(word: bytes, bits: int, name: str) -> int:
+    value = int.from_bytes(word, "big")
+    if value >> bits or value >= MODULUS:
+        raise DecodeError(f"propose: the {name} {value} does not fit {bits} bits")
+    return value
+
+
+def _word(value: int) -> bytes:
+    return value.to_bytes(WORD_BYTES, "big")
+
+
+def _encoded_bytes(data: bytes) -> bytes:
+    return _word(len(data)) + data + bytes(-len(data) % WORD_BYTES)
+
+
+def word_at(data: bytes, at: int) -> int:
+    """The number in the word at a place.  DecodeError."""
+    word = data[at : at + WORD_BYTES]
+    if len(word) != WORD_BYTES:
+        raise DecodeError(f"call data: no word at byte {at} of {len(data)}")
+    return int.from_bytes(word, "big")
+
+
+def read_bytes_at(data: bytes, start: int, place: int) -> bytes:
+    """The byte string whose offset is word ``place`` of the tuple that begins at ``start``.  DecodeError."""
+    if start > len(data):
+        raise DecodeError(f"call data: nothing at byte {start} of {len(data)}")
+    at = start + min(word_at(data, start + place * WORD_BYTES), len(data))
+    length = word_at(data, at)
+    content = data[at + WORD_BYTES : at + WORD_BYTES + min(length, len(data))]
+    if len(content) != length:
+        raise DecodeError(f"call data: {length} bytes are said to be at byte {at}, {len(content)} are")
+    return content
+
+
+def call_data_of(value: object) -> bytes:
+    """Bytes of hex data.  DecodeError."""
+    try:
+        return encode.from_hex(value) if isinstance(value, str) else _refuse()
+    except ValueError:
+        return _refuse()
+
+
+def _refuse() -> bytes:
+    raise DecodeError("call data: no hex data")
