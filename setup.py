@@ -5,6 +5,7 @@ Each ``src/fastnode/_ext/<name>.pyx`` becomes ``fastnode._ext.<name>``.  Environ
 ``FASTNODE_DEBUG_BUILD=1``    no optimisation, bounds and overflow checks on, C assertions on
 ``FASTNODE_SANITIZE=address`` adds ``-fsanitize=`` with that value
 ``FASTNODE_ANNOTATE=1``       writes the annotated HTML beside each ``.pyx``
+``FASTNODE_SYMBOLS=1``        keeps symbols and debug information, for profilers
 
 Change them together with ``build_ext --force``: nothing is made anew for another switch alone.
 """
@@ -46,6 +47,7 @@ C_SOURCES: dict[str, list[str]] = {
 
 DEBUG = os.environ.get("FASTNODE_DEBUG_BUILD") == "1"
 SANITIZE = os.environ.get("FASTNODE_SANITIZE")
+HAS_SYMBOLS = DEBUG or bool(SANITIZE) or os.environ.get("FASTNODE_SYMBOLS") == "1"
 
 compile_args = [
     "-std=c11",
@@ -61,11 +63,26 @@ compile_args += ["-O0", "-g", "-UNDEBUG"] if DEBUG else ["-O3", "-DNDEBUG"]
 if DEBUG:
     # Where overflows are checked, Cython subtracts pointers as numbers.
     compile_args.append("-Wno-int-conversion")
+if not HAS_SYMBOLS:
+    # Python's own flags ask for -g: two thirds of a wheel would be debug information.
+    compile_args.append("-g0")
+    link_args.append("-Wl,-x" if sys.platform == "darwin" else "-Wl,--strip-all")
 if SANITIZE:
     compile_args += [f"-fsanitize={SANITIZE}", "-fno-omit-frame-pointer", "-g"]
     link_args += [f"-fsanitize={SANITIZE}"]
 
 Options.warning_errors = True
+
+
+def sources() -> list[Path]:
+    """Every ``.pyx``.  Each has a stub, which goes into every kind of package: a stub alone tells that the source was
+    left out, and the build must not succeed without the extension."""
+    found = sorted(EXT.glob("*.pyx"))
+    missing = [stub.with_suffix(".pyx") for stub in sorted(EXT.glob("*.pyi")) if stub.with_suffix(".pyx") not in found]
+    missing += [EXT / "c" / file for files in C_SOURCES.values() for file in files if not (EXT / "c" / file).is_file()]
+    if missing or not found:
+        raise SystemExit(f"sources of extensions are missing: {' '.join(map(str, missing)) or EXT / '*.pyx'}")
+    return found
 
 
 def extension(source: Path) -> Extension:
@@ -81,9 +98,9 @@ def extension(source: Path) -> Extension:
     )
 
 
-setup(
-    ext_modules=cythonize(
-        [extension(source) for source in sorted(EXT.glob("*.pyx"))],
+def in_c(extensions: list[Extension]) -> list[Extension]:
+    made: list[Extension] = cythonize(
+        extensions,
         include_path=["src"],
         # The C of a build with other switches must not be taken for this one's.
         force="--force" in sys.argv,
@@ -98,4 +115,10 @@ setup(
             "overflowcheck": DEBUG,
         },
     )
-)
+    return made
+
+
+extensions = [extension(source) for source in sources()]
+#: Commands that list files and compile nothing.
+IS_LISTING = next((word for word in sys.argv[1:] if word[0] != "-"), "") in ("sdist", "egg_info", "dist_info")
+setup(ext_modules=extensions if IS_LISTING else in_c(extensions))

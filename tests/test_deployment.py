@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import re
 import shutil
@@ -13,9 +14,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 
+from fastnode.cli.app import EXIT_SETTINGS, EXIT_USAGE
 from fastnode.config.settings import Settings, rows
 
 PROJECT = Path(__file__).parents[1]
@@ -103,6 +106,12 @@ def test_the_unit_is_one_that_systemd_understands(tmp_path: Path) -> None:
     )
     checked = subprocess.run([analyze, "verify", "--man=no", unit], capture_output=True, text=True, check=False)
     assert "fastnode.service" not in checked.stderr
+
+
+def test_a_start_that_cannot_succeed_is_not_tried_again() -> None:
+    unit = text_of("systemd", "fastnode.service")
+    [codes] = re.findall(r"^RestartPreventExitStatus=(.*)$", unit, re.MULTILINE)
+    assert codes.split() == [str(EXIT_USAGE), str(EXIT_SETTINGS)]
 
 
 def test_the_service_manager_is_told_when_the_node_serves_and_when_it_stops(
@@ -195,6 +204,8 @@ class Renderer:
         raise AssertionError("a range without an end")
 
     def _value(self, expression: str, variables: dict[str, Any]) -> Any:
+        if expression.startswith("or "):
+            return next((value for term in expression.split()[1:] if (value := self._term(term, variables))), "")
         first, *pipes = (part.strip() for part in expression.split("|"))
         value = self._term(first, variables)
         for pipe in pipes:
@@ -204,7 +215,9 @@ class Renderer:
             elif name == "nindent":
                 value = "\n" + "\n".join(" " * int(arguments[0]) + line for line in value.splitlines())
             elif name == "default":
-                value = value or self._term(arguments[0], variables)
+                value = value or self._term(pipe.removeprefix("default").strip(), variables)
+            elif name == "sha256sum":
+                value = hashlib.sha256(value.encode()).hexdigest()
             else:
                 raise AssertionError(f"an unknown function: {name}")
         return value
@@ -214,6 +227,8 @@ class Renderer:
             return Renderer(self.scope, self.helpers).render(self.helpers[term.split('"')[1]])
         if term.startswith("toYaml "):
             return yaml.safe_dump(self._term(term.removeprefix("toYaml "), variables)).rstrip()
+        if printf := re.fullmatch(r'\(printf "(.*)" (\S+)\)', term):
+            return printf[1] % self._term(printf[2], variables)
         if term in variables:
             return variables[term]
         assert term.startswith("."), f"an unknown term: {term}"
@@ -237,8 +252,13 @@ def rendered(values: dict[str, Any]) -> dict[tuple[str, str], Any]:
     return objects
 
 
+def pod_of(objects: dict[tuple[str, str], Any]) -> dict[str, Any]:
+    result: dict[str, Any] = objects["StatefulSet", "a"]["spec"]["template"]["spec"]
+    return result
+
+
 def container_of(objects: dict[tuple[str, str], Any]) -> dict[str, Any]:
-    [container] = objects["StatefulSet", "a"]["spec"]["template"]["spec"]["containers"]
+    [container] = pod_of(objects)["containers"]
     result: dict[str, Any] = container
     return result
 
@@ -279,6 +299,98 @@ def test_the_chart_of_production_is_scraped_and_has_limits() -> None:
     assert grace > 5 + Settings().shutdown_grace_s
 
 
+def test_a_service_called_svc_puts_no_settings_into_the_pod() -> None:
+    assert pod_of(rendered(values_of("values.yaml")))["enableServiceLinks"] is False
+
+
+def test_limits_reach_the_node_through_a_config_map_and_other_limits_mean_other_pods() -> None:
+    content = "[address]\nrate = 50\n"
+    objects = rendered(values_of("values.yaml", rpcLimits={"content": content}))
+    assert objects["ConfigMap", "a-rpc-limits"]["data"] == {"limits.toml": content}
+    container = container_of(objects)
+    file = next(entry["value"] for entry in container["env"] if entry["name"] == "SVC_RPC_LIMITS")
+    mount = next(mount for mount in container["volumeMounts"] if mount["name"] == "rpc-limits")
+    assert file == f"{mount['mountPath']}/limits.toml"
+    volumes = {volume["name"]: volume for volume in pod_of(objects)["volumes"]}
+    assert volumes["rpc-limits"]["configMap"]["name"] == "a-rpc-limits"
+    checksums = {
+        rendered(values_of("values.yaml", rpcLimits={"content": text}))["StatefulSet", "a"]["spec"]["template"][
+            "metadata"
+        ]["annotations"]["checksum/rpc-limits"]
+        for text in (content, "[address]\nrate = 51\n")
+    }
+    assert len(checksums) == 2
+
+    of_another = rendered(values_of("values.yaml", rpcLimits={"configMap": "mine"}))
+    assert not any(kind == "ConfigMap" for kind, _ in of_another)
+    volumes = {volume["name"]: volume for volume in pod_of(of_another)["volumes"]}
+    assert volumes["rpc-limits"]["configMap"]["name"] == "mine"
+    assert "rpc-limits" not in {volume["name"] for volume in pod_of(rendered(values_of("values.yaml")))["volumes"]}
+
+
+def test_a_service_monitor_has_the_labels_it_is_selected_by_and_the_job_that_alerts_look_for() -> None:
+    labels = {"serviceMonitorLabels": {"release": "prometheus"}, "serviceMonitor": True}
+    monitor = rendered(values_of("values.yaml", metrics=labels))["ServiceMonitor", "a"]
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    assert monitor["spec"]["jobLabel"] in monitor["metadata"]["labels"]
+    services = rendered(values_of("values.yaml"))["Service", "a-metrics"]["metadata"]["labels"]
+    assert services[monitor["spec"]["jobLabel"]] == "fastnode"
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= services.items()
+
+
+def test_pods_of_production_are_spread_disturbed_one_at_a_time_and_closed_but_for_two_ports() -> None:
+    objects = rendered(values_of("values.yaml", "values-production.yaml"))
+    labels = objects["StatefulSet", "a"]["spec"]["template"]["metadata"]["labels"]
+    [spread] = pod_of(objects)["topologySpreadConstraints"]
+    assert spread["topologyKey"] == "topology.kubernetes.io/zone"
+    budget = objects["PodDisruptionBudget", "a"]["spec"]
+    assert budget["maxUnavailable"] == 1
+    policy = objects["NetworkPolicy", "a"]["spec"]
+    assert policy["policyTypes"] == ["Ingress"]
+    assert [port["port"] for rule in policy["ingress"] for port in rule["ports"]] == ["rpc", "metrics"]
+    assert "from" not in policy["ingress"][0]
+    assert policy["ingress"][1]["from"]
+    for selector in (spread["labelSelector"], budget["selector"], policy["podSelector"]):
+        assert selector["matchLabels"].items() <= labels.items()
+
+
+def value_errors(values: dict[str, Any]) -> list[str]:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    return [error.json_path for error in jsonschema.Draft7Validator(schema).iter_errors(values)]
+
+
+def test_the_values_are_as_their_schema_says() -> None:
+    assert value_errors(values_of("values.yaml")) == []
+    assert value_errors(values_of("values.yaml", "values-production.yaml")) == []
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    assert set(schema["properties"]) == {*values_of("values.yaml"), "global"}
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        ({"replica": 2}, "$"),
+        ({"replicas": "2"}, "$.replicas"),
+        ({"service": {"port": 70_000}}, "$.service.port"),
+        ({"upstreamUrl": "node:8080"}, "$.upstreamUrl"),
+        ({"disableAdminApiKey": False}, "$.adminApiKeySecret"),
+        ({"storage": {"size": "many"}}, "$.storage.size"),
+        ({"environment": {"SVC-PORT": "1"}}, "$.environment"),
+        ({"rpcLimits": {"content": "a", "configMap": "b"}}, "$.rpcLimits"),
+    ],
+)
+def test_a_mistake_in_the_values_is_found_before_anything_is_installed(change: dict[str, Any], place: str) -> None:
+    assert value_errors(values_of("values.yaml", **change)) == [place]
+
+
+def test_the_charts_objects_are_as_kubernetes_wants_them() -> None:
+    kubernetes_validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not here")
+    values = values_of("values.yaml", "values-production.yaml", rpcLimits={"content": "[address]\nrate = 50\n"})
+    for (kind, _), item in rendered(values).items():
+        if kind != "ServiceMonitor":  # not one of Kubernetes' own
+            kubernetes_validate.validate(item, "1.29", strict=True)
+
+
 def test_production_overrides_only_what_exists() -> None:
     def paths(values: dict[str, Any], prefix: str = "") -> set[str]:
         nested = (
@@ -287,7 +399,8 @@ def test_production_overrides_only_what_exists() -> None:
         return {prefix + name for name in values}.union(*nested)
 
     base = paths(values_of("values.yaml"))
-    assert {path for path in paths(values_of("values-production.yaml")) if not path.startswith("resources.")} <= base
+    free = ("resources.", "networkPolicy.metricsFrom")
+    assert {path for path in paths(values_of("values-production.yaml")) if not path.startswith(free)} <= base
 
 
 def test_versions_agree() -> None:
@@ -350,6 +463,65 @@ def test_every_alert_says_what_it_is_and_what_to_do() -> None:
             assert rule["labels"]["severity"] in ("warning", "critical")
             assert set(rule["annotations"]) == {"summary", "description"}
     assert len(names) == len(set(names))
+
+
+def rule_of(alert: str) -> dict[str, Any]:
+    rules = yaml.safe_load(text_of("prometheus", "alerts.yaml"))
+    [rule] = [rule for group in rules["groups"] for rule in group["rules"] if rule["alert"] == alert]
+    result: dict[str, Any] = rule
+    return result
+
+
+def test_a_node_that_follows_nothing_is_not_said_to_stand() -> None:
+    """Such a node has no metric of this name."""
+    assert "and on (job, instance) fastnode_sync_ready == 1" in rule_of("FastnodeChainStands")["expr"]
+    assert rule_of("FastnodeNotReady")["expr"] == "fastnode_sync_ready == 0"
+
+
+#: What three nodes say for half an hour, and what is to be heard of it: one whose chain stands though it is ready, one
+#: that follows nothing, and one that is not ready.
+ALERT_SCENARIO: dict[str, Any] = {
+    "rule_files": ["alerts.yaml"],
+    "evaluation_interval": "1m",
+    "tests": [
+        {
+            "interval": "1m",
+            "input_series": [
+                {
+                    "series": 'fastnode_chain_tip_block{tip="proposed",job="fastnode",instance="stands"}',
+                    "values": "9x40",
+                },
+                {"series": 'fastnode_sync_ready{job="fastnode",instance="stands"}', "values": "1x40"},
+                {
+                    "series": 'fastnode_chain_tip_block{tip="proposed",job="fastnode",instance="alone"}',
+                    "values": "9x40",
+                },
+                {"series": 'fastnode_chain_tip_block{tip="proposed",job="fastnode",instance="late"}', "values": "9x40"},
+                {"series": 'fastnode_sync_ready{job="fastnode",instance="late"}', "values": "0x40"},
+            ],
+            "promql_expr_test": [
+                {
+                    "expr": f'count by (instance) (ALERTS{{alertname="{alert}",alertstate="firing"}})',
+                    "eval_time": "30m",
+                    "exp_samples": [{"labels": f'{{instance="{instance}"}}', "value": 1}],
+                }
+                for alert, instance in (("FastnodeChainStands", "stands"), ("FastnodeNotReady", "late"))
+            ],
+        }
+    ],
+}
+
+
+def test_alerts_fire_where_they_should_and_nowhere_else(tmp_path: Path) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not here")
+    (tmp_path / "alerts.yaml").write_text(text_of("prometheus", "alerts.yaml"))
+    (tmp_path / "scenario.yaml").write_text(yaml.safe_dump(ALERT_SCENARIO))
+    checked = subprocess.run(
+        [promtool, "test", "rules", "scenario.yaml"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 # ---- nginx --------------------------------------------------------------------------------------------

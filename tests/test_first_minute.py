@@ -271,24 +271,24 @@ PORTS = "a whole number from 0 to 65535"
 
 def test_a_bad_value_of_a_flag_is_named_with_what_is_allowed() -> None:
     line, code = failure_of("start", "--node", "--port", "eighty")
-    assert (line, code) == (f"fastnode: error: --port: bad value 'eighty'; allowed: {PORTS}", 1)
+    assert (line, code) == (f"fastnode: error: --port: bad value 'eighty'; allowed: {PORTS}", 78)
 
 
 def test_a_bad_value_in_the_environment_is_named_with_what_is_allowed() -> None:
     line, code = failure_of("start", "--node", SVC_PORT="65536")
-    assert (line, code) == (f"fastnode: error: SVC_PORT: bad value '65536'; allowed: {PORTS}", 1)
+    assert (line, code) == (f"fastnode: error: SVC_PORT: bad value '65536'; allowed: {PORTS}", 78)
 
 
 def test_a_bad_value_in_the_settings_file_is_named_with_what_is_allowed(tmp_path: Path) -> None:
     file = tmp_path / "node.toml"
     file.write_text('port = "8080"\n')
     line, code = failure_of("start", "--node", "--config", file)
-    assert (line, code) == (f"fastnode: error: port in {file}: bad value '8080'; allowed: {PORTS}", 1)
+    assert (line, code) == (f"fastnode: error: port in {file}: bad value '8080'; allowed: {PORTS}", 78)
 
 
 def test_an_entry_of_the_allow_list_that_makes_no_sense_is_named() -> None:
     line, code = failure_of("start", "--node", TX_PUBLIC_SETUP_ALLOWLIST="I:0x01")
-    assert code == 1
+    assert code == 78
     assert line.startswith('fastnode: error: tx-public-setup-allow-list-extend: Invalid allow list entry "I:0x01"')
 
 
@@ -301,7 +301,7 @@ def test_an_unknown_flag_is_named_with_what_is_close() -> None:
 
 def test_an_unknown_environment_name_is_named_with_what_is_close() -> None:
     line, code = failure_of("start", "--node", SVC_PROT="1")
-    assert code == 1
+    assert code == 78
     assert line.startswith("fastnode: error: unknown environment variable SVC_PROT (did you mean SVC_PORT?)")
 
 
@@ -309,18 +309,18 @@ def test_an_unknown_key_of_the_settings_file_is_named_with_what_is_close(tmp_pat
     file = tmp_path / "node.toml"
     file.write_text("prot = 1\n")
     line, code = failure_of("start", "--node", SVC_CONFIG=str(file))
-    assert (line, code) == (f"fastnode: error: unknown setting 'prot' in {file} (did you mean port?)", 1)
+    assert (line, code) == (f"fastnode: error: unknown setting 'prot' in {file} (did you mean port?)", 78)
 
 
 def test_a_settings_file_that_is_missing_or_no_toml_is_named(tmp_path: Path) -> None:
     line, code = failure_of("start", "--node", "--config", tmp_path / "node.toml")
     assert (line, code) == (
         f"fastnode: error: settings file {tmp_path / 'node.toml'} cannot be read: No such file or directory",
-        1,
+        78,
     )
     (tmp_path / "node.toml").write_text("port 8080")
     line, code = failure_of("start", "--node", "--config", tmp_path / "node.toml")
-    assert code == 1
+    assert code == 78
     assert line.startswith(f"fastnode: error: settings file {tmp_path / 'node.toml'} is not TOML: ")
 
 

@@ -218,6 +218,24 @@ def ready(project: Project) -> Project:
     return project
 
 
+def test_a_comparison_without_a_baseline_is_refused_before_anything_is_measured(project: Project) -> None:
+    ready(project)
+    result = project.run("bench", "--benchmark-compare")
+    assert (result.returncode, project.calls()) == (1, [])
+    assert result.stderr == (
+        "fastnode: error: nothing to compare with: .benchmarks holds no run; scripts/bench without --benchmark-compare "
+        "makes one\n"
+    )
+    runs = project.root / ".benchmarks" / "Linux-CPython-3.12-64bit"
+    runs.mkdir(parents=True)
+    (runs / "0001_abc.json").write_text("{}")
+    assert project.run("bench", "--benchmark-compare").returncode == 0
+    assert project.run("bench", "--benchmark-compare=0001").returncode == 0
+    result = project.run("bench", "--benchmark-compare=0002")
+    assert result.returncode == 1
+    assert ".benchmarks holds no run that begins with 0002;" in result.stderr
+
+
 def test_the_first_run_makes_installs_builds_and_starts(project: Project) -> None:
     project.add_python("3.12")
     project.add_compiler()

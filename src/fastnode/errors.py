@@ -5,7 +5,7 @@ Two branches matter to callers:
 * :class:`RpcError` and below travel to the client: each carries its JSON-RPC code, a message
   that names the parameter or the limit, and optional ``data``.
 * :class:`StartError` and below stop the process with one line on standard error and exit
-  code 1; they are what an operator sees at 3 a.m., so each says what to do.
+  code 1, or 78 if it is a :class:`SettingError`; they are what an operator sees at 3 a.m., so each says what to do.
 
 Everything else below :class:`FastnodeError` is internal: the RPC engine logs it with its
 traceback and answers -32603 without details.

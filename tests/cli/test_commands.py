@@ -58,6 +58,9 @@ def test_import_verifies_and_says_how_many_blocks_are_new(tmp_path: Path, sample
     assert output_of("db", "check", "--data-directory", tmp_path) == (
         "106 blocks, 41 checkpoints, 137 transactions: clean\n"
     )
+    report = json.loads(output_of("db", "check", "--json", "--data-directory", tmp_path))
+    counts = {"blocks": 106, "checkpoints": 41, "transactions": 137}
+    assert report == {"clean": True, **counts, "problems": [], "notes": []}
 
 
 def test_no_verify_says_what_it_skips(tmp_path: Path, sample_chain: Path) -> None:
@@ -99,7 +102,7 @@ def test_blocks_that_are_not_there_cannot_be_exported(tmp_path: Path, loaded: Pa
 def test_commands_on_a_data_directory_want_to_know_which(tmp_path: Path, sample_chain: Path) -> None:
     for command in (("import", sample_chain), ("export", tmp_path / "out"), ("db", "check")):
         done = fastnode(*command)
-        assert done.returncode == 1
+        assert done.returncode == 78
         assert done.stderr == (
             "fastnode: error: no data directory: add --data-directory DIRECTORY or set SVC_DATA_DIRECTORY\n"
         )
@@ -156,6 +159,15 @@ def test_config_show_tells_every_value_and_where_it_came_from(tmp_path: Path) ->
     assert set(values) == {row.name for row in rows(Settings)}
 
 
+def test_config_show_can_leave_out_defaults_and_speak_json() -> None:
+    assert output_of("config", "show", "--changed") == ""
+    assert output_of("config", "show", "--changed", "--port", "9") == "port  9  flag --port\n"
+    found = json.loads(output_of("config", "show", "--json", SVC_UPSTREAM_URL="http://user:secret@node"))
+    assert found["upstream-url"] == {"value": "(set, not shown)", "origin": "environment SVC_UPSTREAM_URL"}
+    assert found["data-directory"] == {"value": None, "origin": "default"}
+    assert found["rpc-max-body-size"] == {"value": "1mb", "origin": "default"}
+
+
 def test_config_show_warns_of_names_that_are_not_read_any_more() -> None:
     done = fastnode("config", "show", SEQ_MAX_TX_PER_BLOCK="5")
     assert done.returncode == 0
@@ -184,6 +196,8 @@ def test_the_completion_of_a_shell_knows_commands_and_flags() -> None:
         ("fastnode ex", 1, "export"),
         ("fastnode start --method", 2, "--method-set"),
         ("fastnode start --method-set dev", 3, "development"),
+        ("fastnode rpc getBlockN", 2, "getBlockNumber"),
+        ("fastnode rpc nodeAdmin_getC", 2, "nodeAdmin_getConfig"),
     ):
         environment = os.environ | {
             "_FASTNODE_COMPLETE": "bash_complete",

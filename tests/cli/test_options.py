@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 import pytest
+from click.testing import CliRunner
 from tests.config.examples import examples
 
 from fastnode.cli.app import root
 from fastnode.cli.options import with_settings
+from fastnode.config.kept import KEPT
 from fastnode.config.kinds import Boolean
 from fastnode.config.resolve import Resolved
 from fastnode.config.settings import START, Setting, Settings, rows
@@ -160,3 +164,19 @@ def test_the_help_of_start_lists_the_settings_by_section() -> None:
     headings = [line.rstrip(":") for line in lines if line.endswith(":") and not line.startswith(" ")]
     assert headings == ["Options", *dict.fromkeys(setting.section for setting in START_ROWS)]
     assert lines.index("Admin interface:") < next(i for i, line in enumerate(lines) if "--admin-api-key-hash" in line)
+
+
+def help_of_start(flag: str) -> str:
+    done = CliRunner().invoke(root, ["start", flag])
+    assert done.exit_code == 0
+    return " ".join(done.output.split())
+
+
+def test_settings_without_effect_are_marked_in_the_help_and_left_out_of_its_short_form() -> None:
+    long, short = help_of_start("--help"), help_of_start("-h")
+    assert "[no effect: needs a sequencer, which this node does not have; env: SVC_COINBASE, COINBASE]" in long
+    assert f"{len(KEPT)} settings without effect are not shown; --help has them too." in short
+    for setting in START_ROWS:
+        assert f" {setting.flag}" in long
+        assert (re.search(rf" {setting.flag}[ ,/]", short) is None) is (setting.name in KEPT), setting.name
+    assert "no effect: needs" not in short

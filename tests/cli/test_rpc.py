@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -14,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
-from fastnode.cli.rpc import _parameter
+from fastnode.cli.rpc import _parameter, coloured
 
 TIMEOUT_S = 60.0
 
@@ -65,7 +68,7 @@ def rpc(*arguments: object, stdin: str = "", **environment: str) -> subprocess.C
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
-        env=os.environ | environment,
+        env={name: value for name, value in os.environ.items() if not name.startswith("FASTNODE_")} | environment,
     )
 
 
@@ -123,16 +126,40 @@ def test_a_method_without_a_prefix_is_one_of_the_node(node: Node) -> None:
     done = rpc("getBlock", "42", "--url", node.url)
     assert (done.returncode, done.stdout) == (0, "7\n")
     assert node.calls == [{"jsonrpc": "2.0", "id": 1, "method": "node_getBlock", "params": [42]}]
-    rpc("nodeAdmin_getConfig", "--url", node.url)
-    assert node.calls[1]["method"] == "nodeAdmin_getConfig"
+    for name in ("nodeAdmin_getConfig", "rpc.discover"):
+        rpc(name, "--url", node.url)
+        assert node.calls[-1]["method"] == name
 
 
-def test_the_admin_key_is_sent_with_admin_methods_only(node: Node) -> None:
-    rpc("nodeAdmin_getConfig", "--url", node.url, "--api-key", "from-the-flag")
-    rpc("nodeAdmin_getConfig", "--url", node.url, FASTNODE_ADMIN_API_KEY="from-the-environment")
-    rpc("nodeAdmin_getConfig", "--url", node.url)
-    rpc("getBlockNumber", "--url", node.url, FASTNODE_ADMIN_API_KEY="from-the-environment")
-    assert node.keys == ["from-the-flag", "from-the-environment", None, None]
+KEYS = {"FASTNODE_ADMIN_API_KEY": "of-the-admin-port", "FASTNODE_API_KEY": "of-a-client"}
+
+
+def test_each_key_of_the_environment_is_sent_to_its_own_port_and_that_of_the_flag_to_either(node: Node) -> None:
+    for method in ("nodeAdmin_getConfig", "getBlockNumber"):
+        rpc(method, "--url", node.url, "--api-key", "of-the-flag", **KEYS)
+        rpc(method, "--url", node.url, **KEYS)
+        rpc(method, "--url", node.url)
+    assert node.keys == ["of-the-flag", "of-the-admin-port", None, "of-the-flag", "of-a-client", None]
+
+
+def test_the_address_of_the_node_may_stand_in_the_environment_and_needs_no_scheme(node: Node) -> None:
+    bare = node.url.removeprefix("http://")
+    assert rpc("getBlockNumber", "--url", bare).returncode == 0
+    assert rpc("getBlockNumber", FASTNODE_URL=bare).returncode == 0
+    assert rpc("nodeAdmin_getConfig", FASTNODE_ADMIN_URL=node.url, FASTNODE_URL="http://127.0.0.1:1").returncode == 0
+    assert len(node.calls) == 3
+
+
+def test_a_method_that_does_not_exist_brings_those_that_may_have_been_meant(node: Node) -> None:
+    node.answer = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found: node_x"}}'
+    for method, meant in (
+        ("getBlok", "did you mean node_getBlock or "),
+        ("getConfig", "did you mean nodeAdmin_getConfig?"),
+        ("node_getblocknumber", "did you mean node_getBlockNumber?"),
+    ):
+        assert meant in rpc(method, "--url", node.url).stderr
+    for method in ("getBlock", "nothingLikeIt"):  # there is nothing better
+        assert "did you mean" not in rpc(method, "--url", node.url).stderr
 
 
 def test_an_answer_401_is_printed_as_the_error_it_is(node: Node) -> None:
@@ -141,7 +168,7 @@ def test_an_answer_401_is_printed_as_the_error_it_is(node: Node) -> None:
     done = rpc("nodeAdmin_getConfig", "--url", node.url)
     assert done.returncode == 1
     assert "Unauthorized" in done.stderr
-    assert done.stderr.endswith("the key of the admin port is taken from --api-key or FASTNODE_ADMIN_API_KEY\n")
+    assert done.stderr.endswith("the key is taken from --api-key or FASTNODE_ADMIN_API_KEY\n")
     assert "is taken from" not in rpc("nodeAdmin_getConfig", "--url", node.url, "--api-key", "wrong").stderr
 
 
@@ -169,6 +196,16 @@ def test_a_proxy_of_the_environment_is_not_used_for_this_machine(node: Node) -> 
 def test_a_result_is_printed_for_people(node: Node) -> None:
     node.answer = b'{"jsonrpc":"2.0","id":1,"result":{"number":7,"hash":"0x01"}}'
     assert rpc("getX", "--url", node.url).stdout == '{\n  "number": 7,\n  "hash": "0x01"\n}\n'
+
+
+def test_colours_are_those_of_the_terminal_that_light_and_dark_ones_can_both_show() -> None:
+    shown = io.StringIO()
+    text = '{"a": [1, true, null, "x"]}'
+    Console(file=shown, force_terminal=True, color_system="truecolor", width=80).print(coloured(text))
+    codes = {int(code) for codes in re.findall(r"\x1b\[([0-9;]*)m", shown.getvalue()) for code in codes.split(";")}
+    assert codes <= {0, 1, 32, 35}  # plain, bold, green, magenta
+    assert {32, 35} <= codes
+    assert re.sub(r"\x1b\[[0-9;]*m", "", shown.getvalue()).strip() == text
 
 
 def test_an_error_goes_to_standard_error_with_exit_code_1(node: Node) -> None:
@@ -213,7 +250,7 @@ def test_a_node_that_does_not_answer_in_time_is_named() -> None:
         )
 
 
-@pytest.mark.parametrize("url", ["localhost:8080", "file:///etc/hosts", "ftp://x", "http://", "nonsense"])
+@pytest.mark.parametrize("url", ["file:///etc/hosts", "ftp://x", "http://", "nonsense.invalid"])
 def test_an_address_that_is_none_is_named(url: str) -> None:
     assert url in failure("getBlock", "1", "--url", url)
 

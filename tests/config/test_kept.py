@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fastnode.config.configuration import KEYS
-from fastnode.config.kept import KEPT
+from fastnode.config.kept import KEPT, without_effect
 from fastnode.config.settings import Setting, Settings, rows
 
 PACKAGE = Path(__file__).parents[2] / "src" / "fastnode"
@@ -48,11 +48,44 @@ def test_a_setting_is_used_or_listed_as_without_effect(row: Setting) -> None:
 
 
 def test_the_list_names_settings() -> None:
-    assert {row.name for row in rows(Settings)} >= KEPT
-    assert NAMED_OTHERWISE <= KEPT
+    assert {row.name for row in rows(Settings)} >= KEPT.keys()
+    assert KEPT.keys() >= NAMED_OTHERWISE
 
 
-def test_a_start_names_what_it_was_given_without_effect(start_node: Callable[..., Any], short_chain: Path) -> None:
+def test_what_a_setting_needs_depends_on_the_others() -> None:
+    given = ["slash-inactivity-penalty", "port", "max-txs-per-block", "key-store-directory", "coinbase"]
+    found = without_effect(Settings(), given)
+    assert list(found.values()) == [
+        ["coinbase", "max-txs-per-block"],
+        ["key-store-directory"],
+        ["slash-inactivity-penalty"],
+    ]
+    sequencer, signer, watch = found
+    assert "sequencer" in sequencer
+    assert "sign" in signer
+    assert watch == "--sentinel-enabled"
+    assert watch not in without_effect(Settings(sentinel_enabled=True), given)
+
+
+def test_every_setting_of_validators_and_offenses_does_something_or_is_named() -> None:
+    sections = ("Validator", "High availability", "Slashing and statistics")
+    #: The switches that bring the rest to life, or are refused; and limits of what the pool takes.
+    alive = {
+        "validator-ha-signing-enabled",
+        "sentinel-enabled",
+        "validate-max-l2-block-gas",
+        "validate-max-da-block-gas",
+    }
+    names = {row.name for row in rows(Settings) if row.section in sections}
+    named = {name for found in without_effect(Settings(), names).values() for name in found}
+    assert names - named == alive
+
+
+def test_a_start_warns_of_what_it_was_given_without_effect_and_says_what_it_would_need(
+    start_node: Callable[..., Any], short_chain: Path
+) -> None:
     node = start_node("--chain-file", short_chain, "--max-txs-per-block=5", COINBASE="0x" + "12" * 20)
     node.wait_until_serving()
-    assert node.wait_for_line("settings without effect here")["names"] == "coinbase max-txs-per-block"
+    line = node.wait_for_line("settings without effect here")
+    assert (line["level"], line["names"]) == ("warning", "coinbase max-txs-per-block")
+    assert line["need"] == "a sequencer, which this node does not have"

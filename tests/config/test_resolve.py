@@ -107,6 +107,27 @@ def test_an_unknown_environment_name_of_ours_is_refused() -> None:
         resolved(environment={"SVC_PROT": "1"})
 
 
+@pytest.mark.parametrize("service", ["SVC", "SVC_X", "SVC_ADMIN", "SVC_METRICS", "SVC_A_1_B"])
+def test_what_kubernetes_says_of_a_service_is_no_setting(service: str) -> None:
+    links = {
+        f"{service}_SERVICE_HOST": "10.0.0.1",
+        f"{service}_SERVICE_PORT": "80",
+        f"{service}_SERVICE_PORT_HTTP": "80",
+        f"{service}_PORT": "tcp://10.0.0.1:80",
+        f"{service}_PORT_80_TCP": "tcp://10.0.0.1:80",
+        f"{service}_PORT_80_TCP_PROTO": "tcp",
+        f"{service}_PORT_80_TCP_PORT": "80",
+        f"{service}_PORT_80_TCP_ADDR": "10.0.0.1",
+        f"{service}_PORT_53_UDP": "udp://[fd00::1]:53",
+    }
+    assert resolved(environment=links).values == Settings()
+
+
+def test_a_port_of_ours_that_is_no_number_still_stops_the_start() -> None:
+    with pytest.raises(SettingError, match="SVC_PORT: bad value 'tcp'"):
+        resolved(environment={"SVC_PORT": "tcp"})
+
+
 def test_environment_names_of_others_are_left_alone() -> None:
     assert resolved(environment={"PORT": "1", "HOME": "/", "MY_SVC_PORT": "x"}).values == Settings()
 

@@ -113,7 +113,7 @@ def test_a_start_on_another_network_than_the_settings_name_is_refused(
 
 def test_a_prover_is_refused_with_a_clear_sentence(start_node: Callable[..., Any]) -> None:
     node = start_node("--prover-node")
-    assert node.process.wait(60) == 1
+    assert node.process.wait(60) == 78
     assert node.entries()[-1]["message"].startswith("fastnode: error: --prover-node: this node has no prover yet")
 
 

@@ -350,4 +350,4 @@ def test_a_bad_file_stops_the_start(start_node: Callable[..., NodeProcess], shor
     node = start_node("--chain-file", short_chain, "--rpc-limits", file)
     entry = node.wait_for_line("fastnode: error: rpc-limits:")
     assert f"{file}: address.rate: must be a number" in entry["message"]
-    assert node.process.wait(30) == 1
+    assert node.process.wait(30) == 78

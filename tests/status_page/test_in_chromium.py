@@ -205,6 +205,51 @@ def test_number_hash_transaction_and_address_are_found_and_lead_on(open_site: An
     visit(scenario)
 
 
+LINKS = "[...document.querySelectorAll('#result pre a')].map((link) => link.textContent)"
+
+
+def test_every_link_in_a_document_leads_to_something_and_roots_and_note_hashes_are_none(
+    open_site: Any, visit: Any
+) -> None:
+    async def scenario(page: Page) -> None:
+        number, body = 0, {"txEffects": []}
+        while not any(effect["noteHashes"] for effect in body["txEffects"]):
+            number += 1
+            block = await open_site.ask("node_getBlock", number)
+            body = block["body"]
+        first = body["txEffects"][0]["txHash"]
+        dead = {block["archive"]["root"], block["header"]["lastArchive"]["root"]}
+        dead |= {note for effect in body["txEffects"] for note in effect["noteHashes"] + effect["nullifiers"]}
+        await page.open(open_site.url)
+        await page.wait(IS_SHOWN)
+        await page.evaluate(f"location.hash = '#block={number}'")
+        await page.wait(f"document.querySelector('#result-title').textContent === 'Block {number}, whole'")
+        linked = set(await page.evaluate(LINKS))
+        assert {first, block["hash"]} <= linked
+        for text in (first, FEE_JUICE, str(number)):
+            await search(page, text)
+            linked |= set(await page.evaluate(LINKS))
+        assert not linked & dead
+        for link in linked:
+            assert "Nothing on this chain" not in await search(page, link), link
+
+    visit(scenario)
+
+
+def test_every_item_stands_in_a_list_that_is_one(open_site: Any, visit: Any) -> None:
+    async def scenario(page: Page) -> None:
+        await page.open(open_site.url)
+        await page.wait(IS_SHOWN)
+        assert "serving" in await page.text("#log")
+        strays = (
+            "[...document.querySelectorAll('li')].filter((item) => !['UL', 'OL'].includes(item.parentElement.tagName)"
+            " || ![null, 'list'].includes(item.parentElement.getAttribute('role'))).map((item) => item.outerHTML)"
+        )
+        assert await page.evaluate(strays) == []
+
+    visit(scenario)
+
+
 def test_an_address_of_a_finding_can_be_passed_on(open_site: Any, visit: Any) -> None:
     async def scenario(page: Page) -> None:
         await page.open(open_site.url + "#find=7")

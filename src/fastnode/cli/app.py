@@ -1,7 +1,7 @@
 """The root of the command line: its commands, and the one place where errors become exit codes.
 
 Exit codes: 0 done; 1 a command failed for a reason that its one line on standard error tells;
-2 the command line itself is wrong; 70 a bug; 130 interrupted.
+2 the command line itself is wrong; 70 a bug; 78 a setting is bad; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ from fastnode.cli.openrpc import openrpc
 from fastnode.cli.rpc import rpc
 from fastnode.cli.snapshot import snapshot
 from fastnode.cli.start import start
+from fastnode.cli.status import status
 from fastnode.config.renamed import advice_for_flag
-from fastnode.errors import FastnodeError
+from fastnode.errors import FastnodeError, SettingError
 
 __all__ = ["main", "root"]
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_BUG = 70  # EX_SOFTWARE of sysexits.h
+EXIT_SETTINGS = 78  # EX_CONFIG of sysexits.h: trying again changes nothing
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 #: Environment name of --debug, for places where the command line is out of reach.
@@ -66,6 +68,7 @@ for _command in (
     start,
     import_chain,
     export_chain,
+    status,
     rpc,
     openrpc,
     database,
@@ -98,7 +101,7 @@ def main() -> NoReturn:
         sys.exit(EXIT_FAILED)
     except FastnodeError as error:
         _show_traceback_if_wanted()
-        _fail(str(error), EXIT_FAILED)
+        _fail(str(error), EXIT_SETTINGS if isinstance(error, SettingError) else EXIT_FAILED)
     except Exception as error:  # noqa: BLE001 - the last line of defence: a bug, reported as one
         wanted = _show_traceback_if_wanted()
         damage = _database_failure(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -91,8 +92,9 @@ def database() -> None:
 
 
 @database.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @with_settings(CHECK)
-def check(resolved: Resolved[Settings]) -> int:
+def check(resolved: Resolved[Settings], as_json: bool) -> int:
     """Work out again everything that is stored and compare.  Exit code 1 when something is wrong."""
     _, path = prepare(resolved)
     from fastnode.chain_data import ChainData
@@ -105,6 +107,11 @@ def check(resolved: Resolved[Settings]) -> int:
             on_indexes=lambda done, total: advance(done, total, f"{done} of {total} blocks of the indexes"),
             on_state=lambda done, total: advance(done, total, f"{done} of {total} leaves of the state"),
         )
+    if as_json:
+        counts = {"blocks": report.blocks, "checkpoints": report.checkpoints, "transactions": report.transactions}
+        found = {"clean": report.clean, **counts, "problems": list(report.problems), "notes": list(report.notes)}
+        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        return 0 if report.clean else 1
     for note in report.notes:
         click.echo(f"note: {note}")
     for problem in report.problems:

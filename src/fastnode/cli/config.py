@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+
 import click
 
 from fastnode.cli.options import SettingsCommand, with_settings
@@ -11,23 +14,37 @@ from fastnode.config.settings import START, Settings, rows
 __all__ = ["config"]
 
 
+def _readable(value: str | None) -> str:
+    return "(not set)" if value is None else value or "(empty)"
+
+
+def _print_table(lines: Sequence[tuple[str, ...]]) -> None:
+    """Columns as wide as they have to be, but for the last one."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)][:-1]
+    for line in lines:
+        click.echo("".join(f"{cell:{width}}  " for cell, width in zip(line, widths, strict=False)) + line[-1])
+
+
 @click.group()
 def config() -> None:
     """Look at the settings."""
 
 
 @config.command(cls=SettingsCommand)
+@click.option("--changed", is_flag=True, help="Leave out settings that have their default.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: by name, `value` and `origin`.")
 @with_settings(START)
-def show(resolved: Resolved[Settings]) -> None:
+def show(resolved: Resolved[Settings], changed: bool, as_json: bool) -> None:
     """Print every setting with its value and where the value came from."""
-    lines = []
-    for setting in rows(Settings):
-        value = setting.show(getattr(resolved.values, setting.attribute))
-        lines.append(
-            (setting.name, "(not set)" if value is None else value or "(empty)", str(resolved.origins[setting.name]))
-        )
-    widths = [max(len(line[column]) for line in lines) for column in (0, 1)]
-    for name, value, origin in lines:
-        click.echo(f"{name:{widths[0]}}  {value:{widths[1]}}  {origin}")
+    shown = [
+        (setting.name, setting.show(getattr(resolved.values, setting.attribute)), resolved.origins[setting.name])
+        for setting in rows(Settings)
+        if not changed or resolved.origins[setting.name].layer != "default"
+    ]
+    if as_json:
+        found = {name: {"value": value, "origin": str(origin)} for name, value, origin in shown}
+        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+    else:
+        _print_table([(name, _readable(value), str(origin)) for name, value, origin in shown])
     for warning in resolved.warnings:
         click.echo(warning, err=True)

@@ -6,10 +6,11 @@ import os
 from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
+from fastnode.config.kept import KEPT
 from fastnode.config.kinds import Boolean, Choice, FilePath, HexTextList, TextList
 from fastnode.config.resolve import CONFIG_ENVIRONMENT, Resolved, resolve
 from fastnode.config.settings import Setting, Settings, rows
@@ -19,27 +20,66 @@ __all__ = ["SettingsCommand", "with_settings"]
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class _SettingOption(click.Option):
-    """An option that knows its section of the settings."""
+#: In ``Context.meta`` while the short form of the help is written.
+_IS_SHORT: Final = "fastnode.help.is-short"
 
-    def __init__(self, *arguments: Any, section: str, **more: Any) -> None:
+
+class _SettingOption(click.Option):
+    """An option that knows its section of the settings, and whether it does anything."""
+
+    def __init__(self, *arguments: Any, section: str, is_kept: bool, **more: Any) -> None:
         super().__init__(*arguments, **more)
         self.section = section
+        self.is_kept = is_kept
+
+
+def _show_short_help(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        context.meta[_IS_SHORT] = True
+        click.echo(context.get_help(), color=context.color)
+        context.exit()
 
 
 class SettingsCommand(click.Command):
-    """Shows the settings by section in its help, after the command's own options."""
+    """Shows the settings by section in its help, after the command's own options.
+
+    The short form, ``-h``, leaves out those without effect.
+    """
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.params.append(
+            click.Option(
+                ["-h"],
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                callback=_show_short_help,
+                help="Show this message without the settings that have no effect.",
+            )
+        )
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        is_short = ctx.meta.get(_IS_SHORT, False)
         sections: dict[str, list[tuple[str, str]]] = {"Options": []}
+        left_out = 0
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            if record is not None:
-                section = parameter.section if isinstance(parameter, _SettingOption) else "Options"
-                sections.setdefault(section, []).append(record)
+            if record is None:
+                continue
+            section = "Options"
+            if isinstance(parameter, _SettingOption):
+                section = parameter.section
+                if is_short and parameter.is_kept:
+                    left_out += 1
+                    continue
+            sections.setdefault(section, []).append(record)
         for section, records in sections.items():
             with formatter.section(section):
                 formatter.write_dl(records)
+        if left_out:
+            formatter.write_paragraph()
+            formatter.write_text(f"{left_out} settings without effect are not shown; --help has them too.")
 
 
 def with_settings(*commands: str) -> Callable[[Command], Command]:
@@ -79,7 +119,9 @@ def _resolve(flags: dict[str, str], config: str | None) -> Resolved[Settings]:
 
 
 def _option(setting: Setting) -> Callable[[Any], Any]:
-    facts = [f"env: {', '.join(setting.environment)}"]
+    need = KEPT.get(setting.name)
+    facts = [] if need is None else [f"no effect: needs {need}"]
+    facts.append(f"env: {', '.join(setting.environment)}")
     default = setting.show(setting.default)
     if default:
         facts.append(f"default: {default}")
@@ -92,6 +134,7 @@ def _option(setting: Setting) -> Callable[[Any], Any]:
             setting.attribute,
             cls=_SettingOption,
             section=setting.section,
+            is_kept=need is not None,
             default=None,
             help=help_text,
         )
@@ -103,6 +146,7 @@ def _option(setting: Setting) -> Callable[[Any], Any]:
         *names,
         cls=_SettingOption,
         section=setting.section,
+        is_kept=need is not None,
         type=click.Path() if isinstance(kind, FilePath) else str,
         default=None,
         multiple=isinstance(kind, TextList | HexTextList),

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import difflib
 import json
+import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from fastnode.cli.node_calls import (
+    ADMIN_KEY_ENVIRONMENT,
+    ADMIN_URL_ENVIRONMENT,
+    DEFAULT_ADMIN_URL,
+    DEFAULT_URL,
+    KEY_ENVIRONMENT,
+    URL_ENVIRONMENT,
+    call,
+    reason_of,
+    url_of,
+)
 from fastnode.errors import StartError
 
+if TYPE_CHECKING:
+    from rich.syntax import Syntax
+
 __all__ = ["rpc"]
-
-DEFAULT_URL = "http://127.0.0.1:8080"
-DEFAULT_ADMIN_URL = "http://127.0.0.1:8880"
-
-#: A key on the command line is seen by everybody who lists the processes; in the environment it is not.
-KEY_ENVIRONMENT = "FASTNODE_ADMIN_API_KEY"
-
-_THIS_MACHINE = ("127.0.0.1", "localhost")
 
 #: In the error of the admin port that wants a key.
 UNAUTHORIZED = "Unauthorized"
@@ -30,17 +38,38 @@ FROM_FILE = "@"
 PUBLIC_PREFIX = "node_"
 ADMIN_PREFIX = "nodeAdmin_"
 
+_METHOD_NOT_FOUND = -32601
+_SUGGESTIONS_MAX = 3
+#: As difflib counts it: 1 is the same.
+_LIKENESS_MIN = 0.75
+
+
+def _method_names() -> list[str]:
+    from fastnode.app.method_documentation import all_methods
+
+    return sorted(method.name for method in all_methods())
+
+
+def _complete_method(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
+    """Names that begin so; of node_ methods also without the prefix."""
+    names = _method_names()
+    bare = [name.removeprefix(PUBLIC_PREFIX) for name in names if name.startswith(PUBLIC_PREFIX)]
+    return [name for name in (*names, *bare) if name.startswith(begun)]
+
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.option(
-    "--url", metavar="URL", help=f"Where the node is.  [default: {DEFAULT_URL}, {DEFAULT_ADMIN_URL} for nodeAdmin_]"
+    "--url",
+    metavar="URL",
+    help="Where the node is; http:// may be left out.  "
+    f"[env: {URL_ENVIRONMENT}, for nodeAdmin_ {ADMIN_URL_ENVIRONMENT}; "
+    f"default: {DEFAULT_URL}, for nodeAdmin_ {DEFAULT_ADMIN_URL}]",
 )
 @click.option(
     "--api-key",
-    envvar=KEY_ENVIRONMENT,
     metavar="KEY",
-    help=f"Key of the admin port, sent with nodeAdmin_ methods only.  [env: {KEY_ENVIRONMENT}, which other users "
-    "of the machine do not see]",
+    help=f"Key of a client, or of the admin port.  [env: {KEY_ENVIRONMENT}, for nodeAdmin_ {ADMIN_KEY_ENVIRONMENT}, "
+    "which other users of the machine do not see]",
 )
 @click.option(
     "--timeout",
@@ -49,7 +78,7 @@ ADMIN_PREFIX = "nodeAdmin_"
     metavar="SECONDS",
     help="How long to wait.  [default: 30]",
 )
-@click.argument("method")
+@click.argument("method", shell_complete=_complete_method)
 @click.argument("parameters", metavar="[PARAMS]...", nargs=-1)
 def rpc(method: str, parameters: tuple[str, ...], url: str | None, api_key: str | None, timeout: float) -> int:
     """Call METHOD of a running node and print the result.
@@ -65,23 +94,35 @@ def rpc(method: str, parameters: tuple[str, ...], url: str | None, api_key: str 
     fastnode rpc getCheckpointsData '{"from": 1, "limit": 3}'
     fastnode rpc isValidTx @tx.json
     """
-    if "_" not in method:
+    if "_" not in method and "." not in method:
         method = PUBLIC_PREFIX + method
     is_admin = method.startswith(ADMIN_PREFIX)
-    if url is None:
-        url = DEFAULT_ADMIN_URL if is_admin else DEFAULT_URL
-    headers = {"x-api-key": api_key} if is_admin and api_key else {}
-    answer = _call(url, method, [_parameter(text) for text in parameters], headers, timeout)
+    key_name = ADMIN_KEY_ENVIRONMENT if is_admin else KEY_ENVIRONMENT
+    key = api_key or os.environ.get(key_name)
+    headers = {"x-api-key": key} if key else {}
+    answer = call(url_of(url, admin=is_admin), method, [_parameter(text) for text in parameters], headers, timeout)
     if "error" in answer:
         _print_json(answer["error"], error=True)
-        if is_admin and not api_key and UNAUTHORIZED in str(answer["error"]):
-            click.echo(f"the key of the admin port is taken from --api-key or {KEY_ENVIRONMENT}", err=True)
+        if not key and UNAUTHORIZED in str(answer["error"]):
+            click.echo(f"the key is taken from --api-key or {key_name}", err=True)
+        if isinstance(answer["error"], dict) and answer["error"].get("code") == _METHOD_NOT_FOUND:
+            _suggest(method)
         return 1
     if "result" in answer:
         _print_json(answer["result"])
     else:
         click.echo("nothing found", err=True)
     return 0
+
+
+def _suggest(method: str) -> None:
+    """Name methods that may have been meant: of that name in another namespace or spelling, or close to it."""
+    names = {name.rpartition("_")[2].lower(): name for name in _method_names()}
+    wanted = method.rpartition("_")[2].lower()
+    close = [wanted] if wanted in names else difflib.get_close_matches(wanted, names, _SUGGESTIONS_MAX, _LIKENESS_MIN)
+    meant = [names[name] for name in close]
+    if meant and method not in meant:
+        click.echo(f"did you mean {' or '.join(meant)}?", err=True)
 
 
 def _parameter(text: str) -> Any:
@@ -98,51 +139,9 @@ def _read_json(name: str) -> Any:
     try:
         return json.loads(sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes())
     except OSError as error:
-        raise StartError(f"cannot read {FROM_FILE}{name}: {_reason(error)}") from error
+        raise StartError(f"cannot read {FROM_FILE}{name}: {reason_of(error)}") from error
     except ValueError as error:
         raise StartError(f"{FROM_FILE}{name} holds no JSON: {error}") from error
-
-
-def _call(url: str, method: str, parameters: list[Any], headers: dict[str, str], timeout: float) -> dict[str, Any]:
-    import http.client
-    from urllib.error import HTTPError, URLError
-    from urllib.request import ProxyHandler, Request, build_opener
-
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}).encode()
-    try:
-        request = Request(url, data=body, headers={"Content-Type": "application/json", **headers})
-        if request.type not in ("http", "https"):
-            raise StartError(f"--url {url} is not an http or https address")
-        # This machine is called directly: a proxy set up for the outside world does not know it.
-        proxies = ProxyHandler({} if request.host.partition(":")[0] in _THIS_MACHINE else None)
-        with build_opener(proxies).open(request, timeout=timeout) as response:
-            content, status = response.read(), response.status
-    except HTTPError as error:
-        with error:
-            content, status = error.read(), error.code
-    except URLError as error:
-        raise StartError(f"no answer from {url}: {_reason(error.reason)}; is the node running?") from error
-    except (OSError, http.client.HTTPException) as error:
-        raise StartError(f"no answer from {url}: {_reason(error)}") from error
-    except ValueError as error:
-        raise StartError(f"--url {url} is not an address: {error}") from error
-    return _json_rpc_answer(url, content, status)
-
-
-def _reason(error: object) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return str(error) or type(error).__name__
-
-
-def _json_rpc_answer(url: str, content: bytes, status: int) -> dict[str, Any]:
-    try:
-        answer = json.loads(content)
-    except ValueError:
-        answer = None
-    if not isinstance(answer, dict) or answer.get("jsonrpc") != "2.0":
-        raise StartError(f"{url} is no JSON-RPC server: it answered HTTP {status}")
-    return answer
 
 
 def _print_json(value: Any, *, error: bool = False) -> None:
@@ -152,6 +151,22 @@ def _print_json(value: Any, *, error: bool = False) -> None:
         click.echo(text, err=error)
         return
     from rich.console import Console
-    from rich.syntax import Syntax
 
-    Console(file=stream).print(Syntax(text, "json", background_color="default", word_wrap=True))
+    Console(file=stream).print(coloured(text))
+
+
+def coloured(text: str) -> Syntax:
+    """JSON in the terminal's own colours, and of those only the ones that are readable on light and on dark."""
+    from pygments.token import Keyword, Name, Number, String
+    from rich.style import Style
+    from rich.syntax import ANSISyntaxTheme, Syntax
+
+    theme = ANSISyntaxTheme(
+        {
+            Name.Tag: Style(bold=True),
+            String: Style(color="green"),
+            Number: Style(color="magenta"),
+            Keyword: Style(color="magenta", bold=True),
+        }
+    )
+    return Syntax(text, "json", theme=theme, word_wrap=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -58,15 +59,31 @@ def create(resolved: Resolved[Settings], location: str) -> None:
 
 @snapshot.command("list")
 @click.argument("location")
-def list_snapshots(location: str) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
+def list_snapshots(location: str, as_json: bool) -> None:
     """Print the snapshots at LOCATION, newest first."""
     from fastnode.snapshots.index import OUR_SCHEMAS
     from fastnode.snapshots.location import Location
 
     source = Location.to_read(location)
-    for network in source.networks():
-        click.echo(network.folder)
-        for item in source.read_index(network).snapshots:
+    found = {network.folder: source.read_index(network).snapshots for network in source.networks()}
+    if as_json:
+        described = [
+            {
+                "network": folder,
+                "time": item.time.isoformat(),
+                "block": item.l2_block_number,
+                "bytes": item.bytes,
+                "isUsable": dict(item.schemas) == OUR_SCHEMAS,
+            }
+            for folder, snapshots in found.items()
+            for item in snapshots
+        ]
+        click.echo(json.dumps(described, indent=2))
+        return
+    for folder, snapshots in found.items():
+        click.echo(folder)
+        for item in snapshots:
             use = "" if dict(item.schemas) == OUR_SCHEMAS else "  (other schema: not for this release)"
             size = f"{item.bytes / _MIB:.1f} MiB"
             click.echo(f"  {item.time:%Y-%m-%d %H:%M:%S}  block {item.l2_block_number}  {size}{use}")

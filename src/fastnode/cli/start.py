@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from fastnode.cli.options import SettingsCommand, with_settings
-from fastnode.config.kept import KEPT
+from fastnode.config.kept import without_effect
 from fastnode.config.resolve import Resolved
 from fastnode.config.settings import START, Settings
 
@@ -35,7 +35,9 @@ def start(resolved: Resolved[Settings], node: bool) -> None:
     logs.configure(level=settings.log_level, as_json=settings.log_json)
     for warning in resolved.warnings:
         logging.getLogger(__name__).warning(warning)
-    kept = sorted(name for name in KEPT if resolved.origins[name].layer in _GIVEN)
-    if kept:
-        logging.getLogger(__name__).info("settings without effect here", extra=logs.fields(names=" ".join(kept)))
+    given = [name for name, origin in resolved.origins.items() if origin.layer in _GIVEN]
+    for need, names in without_effect(settings, given).items():
+        logging.getLogger(__name__).warning(
+            "settings without effect here", extra=logs.fields(names=" ".join(names), need=need)
+        )
     run(settings)

@@ -317,7 +317,9 @@ class NodeConfiguration:
         if changed - kept:
             logger.info("configuration changed", extra=fields(keys=" ".join(sorted(changed - kept))))
         if kept:
-            logger.info("configuration kept for parts that do not run here", extra=fields(keys=" ".join(sorted(kept))))
+            logger.warning(
+                "configuration kept for parts that do not run here", extra=fields(keys=" ".join(sorted(kept)))
+            )
 
 
 @dataclass(frozen=True, slots=True)

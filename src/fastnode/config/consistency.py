@@ -15,19 +15,13 @@ def check_settings(settings: Settings) -> None:
             "--prover-node: this node has no prover yet; leave the flag (SVC_PROVER_NODE) out to run the node alone"
         )
     if settings.validator_ha_signing_enabled:
-        _check_high_availability(settings)
+        raise SettingError(
+            "VALIDATOR_HA_SIGNING_ENABLED: nothing in this node signs, so there is nothing to agree on with other "
+            "nodes; leave it out (a signer of your own takes its locks with fastnode.ha.duties)"
+        )
     if settings.validator_ha_pool_min > settings.validator_ha_pool_max:
         raise SettingError("VALIDATOR_HA_POOL_MIN is above VALIDATOR_HA_POOL_MAX")
     if settings.slash_min_penalty_percentage > settings.slash_max_penalty_percentage:
         raise SettingError("SLASH_MIN_PENALTY_PERCENTAGE is above SLASH_MAX_PENALTY_PERCENTAGE")
     if settings.network is not None and settings.network_config is None:
         raise SettingError(f"--network {settings.network}: give the network's configuration with --network-config")
-
-
-def _check_high_availability(settings: Settings) -> None:
-    for value, name in (
-        (settings.validator_ha_database_url, "VALIDATOR_HA_DATABASE_URL"),
-        (settings.validator_ha_node_id, "VALIDATOR_HA_NODE_ID"),
-    ):
-        if value is None:
-            raise SettingError(f"VALIDATOR_HA_SIGNING_ENABLED needs {name}")

@@ -45,9 +45,14 @@ rpc-max-body-size = "2mb"
 log-json = true
 ```
 
-A setting marked *No effect* is for a part that this node does not have: it builds no blocks, makes no proofs, signs
-nothing and keeps no blobs. It is read and checked all the same, so that the configuration of a network's node can be
-kept, shown by `nodeAdmin_getConfig`, and named in the log of a start that gives it.
+A setting marked *No effect* is for a part that this node does not have. It is read and checked all the same, so that
+the configuration of a network's node can be kept, and shown by `nodeAdmin_getConfig`. A start that is given one warns
+in its log, and names what the setting would need; so it does for keys of validators and the database of redundant
+signers, as nothing here signs, and for settings of offenses without `--sentinel-enabled`. `fastnode start --help` marks
+settings without effect, `fastnode start -h` leaves them out. `VALIDATOR_HA_SIGNING_ENABLED=true` stops the start.
+
+Names that Kubernetes makes for the services of a namespace (`SVC_X_SERVICE_HOST`, `SVC_X_PORT_80_TCP`, ...) are passed
+over, also where one is called as a setting is: `SVC_PORT=tcp://10.0.0.1:80` is no port.
 
 Sizes are bytes, or a number with `kb`, `mb` or `gb` (1 mb is 1,048,576 bytes). Switches are `1`, `true`, `0` or `false`
 in the environment, `--log-json` or `--no-log-json` as a flag, and a TOML boolean in the file.
@@ -66,7 +71,7 @@ _SECTION_NOTES = {
 }
 
 #: Marks a setting in its table.
-_KEPT_MARK = " *No effect.*"
+_KEPT_MARK = " *No effect*: needs {}."
 
 _RENAMED_INTRODUCTION = """\
 ## Names of earlier releases
@@ -104,7 +109,7 @@ def _row(setting: Setting) -> str:
     cells = (
         flags,
         f"`{default}`" if default else "not set" if default is None else "empty",
-        setting.help + (_KEPT_MARK if setting.name in KEPT else ""),
+        setting.help + (_KEPT_MARK.format(KEPT[setting.name]) if setting.name in KEPT else ""),
         setting.kind.allowed,
         environment,
     )

@@ -1,14 +1,20 @@
-"""Settings that are read, checked and shown, and have no effect: they are for parts that this node does not have.
+"""Settings that are read, checked and shown, and have no effect, with what they would need to have one.
 
-They are there so that the configuration of a network's node can be kept as it is.  A test holds the list to the code:
-whatever is not in it is used somewhere.
+They are there so that the configuration of a network's node can be kept as it is.  ``KEPT`` are those of parts that
+this node does not have; a test holds them to the code: whatever is not among them is used somewhere.  Others have no
+effect beside certain settings, or only part of what their names promise: :func:`without_effect` knows all of them.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["KEPT"]
+if TYPE_CHECKING:
+    from fastnode.config.settings import Settings
+
+__all__ = ["KEPT", "without_effect"]
 
 _BUILDING: Final = {
     "acvm-binary-path",
@@ -76,5 +82,80 @@ _SLASHING: Final = {
     "slash-validators-always",
 }
 
-#: By name.
-KEPT: Final = frozenset(_BUILDING | _BLOBS | _PROVING | _ATTESTING | _SLASHING)
+#: What each needs, by name.
+KEPT: Final[Mapping[str, str]] = {
+    name: need
+    for names, need in (
+        (_BUILDING, "a sequencer, which this node does not have"),
+        (_BLOBS, "a part that reads or keeps blobs, which this node does not have"),
+        (_PROVING, "a prover, which this node does not have"),
+        (_ATTESTING, "a validator client, which this node does not have: it attests to nothing"),
+        (_SLASHING, "votes on offenses or the peer-to-peer network, in which this node takes no part"),
+    )
+    for name in names
+}
+
+_SIGNING: Final = (
+    "key-store-directory",
+    "validator-addresses",
+    "validator-disabled",
+    "validator-ha-database-url",
+    "validator-ha-max-stuck-duties-age-ms",
+    "validator-ha-node-id",
+    "validator-ha-old-duties-max-age-h",
+    "validator-ha-polling-interval-ms",
+    "validator-ha-pool-connection-timeout-ms",
+    "validator-ha-pool-idle-timeout-ms",
+    "validator-ha-pool-max",
+    "validator-ha-pool-min",
+    "validator-ha-signing-timeout-ms",
+)
+
+_WATCHING: Final = (
+    "sentinel-historic-proven-performance-length-in-epochs",
+    "sentinel-history-length-in-epochs",
+    "slash-attest-descendant-of-invalid-penalty",
+    "slash-duplicate-attestation-penalty",
+    "slash-duplicate-proposal-penalty",
+    "slash-grace-period-l2-slots",
+    "slash-inactivity-consecutive-epoch-threshold",
+    "slash-inactivity-penalty",
+    "slash-inactivity-target-percentage",
+    "slash-offense-expiration-rounds",
+    "slash-propose-invalid-attestations-penalty",
+    "slash-self-allowed",
+    "slash-validators-never",
+    "slashing-offset-in-rounds",
+    "slashing-round-size-in-epochs",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Missing:
+    """Settings that do nothing, or less than they say, when ``is_so`` of all settings."""
+
+    names: Collection[str]
+    is_so: Callable[[Settings], bool]
+    need: str
+
+
+_BESIDE_OTHERS: Final = (
+    _Missing(
+        _SIGNING,
+        lambda settings: True,
+        "a sequencer or a validator client, which this node does not have: keys are loaded, and sign nothing",
+    ),
+    _Missing(_WATCHING, lambda settings: not settings.sentinel_enabled, "--sentinel-enabled"),
+)
+
+
+def without_effect(settings: Settings, given: Collection[str]) -> dict[str, list[str]]:
+    """Names of the settings in ``given`` that have no effect, in order, by what they would need."""
+    needs = {name: KEPT[name] for name in given if name in KEPT}
+    for missing in _BESIDE_OTHERS:
+        if missing.is_so(settings):
+            needs |= {name: missing.need for name in given if name in missing.names}
+    found: dict[str, list[str]] = {}
+    for name in sorted(needs):
+        found.setdefault(needs[name], []).append(name)
+    return found

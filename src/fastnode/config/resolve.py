@@ -7,11 +7,12 @@ setting, the value and what is allowed; nothing is guessed and nothing unknown i
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from fastnode.config.kinds import FileOrUrl
 from fastnode.config.network_config import read_network_config
@@ -26,6 +27,17 @@ CONFIG_ENVIRONMENT = ENVIRONMENT_PREFIX + "CONFIG"
 
 #: How much of a bad value an error repeats.
 _SHOWN_VALUE_MAX = 80
+
+#: What Kubernetes adds to the environment of a pod for each service of its namespace: a service that is called svc-...
+#: makes names that begin with our prefix.
+_SERVICE_LINK: Final = re.compile(
+    ENVIRONMENT_PREFIX
+    + r"(?:[A-Z0-9_]+_)?"
+    + r"(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)",
+    re.ASCII,
+)
+#: Those that end in _PORT may have the name of a setting; their values are no numbers.
+_SERVICE_LINK_VALUE: Final = re.compile(r"(?:tcp|udp|sctp)://[0-9A-Fa-f.:\[\]]+:[0-9]+", re.ASCII)
 
 Table = TypeVar("Table")
 
@@ -57,6 +69,7 @@ def resolve(
 ) -> Resolved[Table]:
     """``flags`` are the texts given on the command line, by name of the setting."""
     settings = rows(table)
+    environment = {name: value for name, value in environment.items() if not _is_service_link(name, value)}
     _refuse_unknown_environment(settings, environment)
     documents = []
     if config_file is not None:
@@ -112,6 +125,14 @@ def _bad_value(setting: Setting, where: str, value: object) -> SettingError:
     if len(shown) > _SHOWN_VALUE_MAX:
         shown = shown[:_SHOWN_VALUE_MAX] + "..."
     return SettingError(f"{where}: bad value {shown}; allowed: {setting.kind.allowed}")
+
+
+def _is_service_link(name: str, value: str) -> bool:
+    if not name.startswith(ENVIRONMENT_PREFIX):
+        return False
+    if name.endswith("_PORT") and _SERVICE_LINK_VALUE.fullmatch(value):
+        return True
+    return _SERVICE_LINK.fullmatch(name) is not None
 
 
 def _environment_name(setting: Setting, environment: Mapping[str, str]) -> str | None:

@@ -11,7 +11,7 @@ import orjson
 from fastnode.archiver import layout
 from fastnode.archiver.queries import ChainView, StoredCheckpoint
 from fastnode.archiver.source import BlockRecord, CheckpointRecord, Record, TipsRecord
-from fastnode.errors import DatabaseError, SettingError
+from fastnode.errors import DatabaseError, StartError
 from fastnode.kernels import encode
 from fastnode.protocol.tips import L2Tips
 from fastnode.sources.chain_file import CHAIN_FILE_VERSION, ChainFileWriter
@@ -49,7 +49,7 @@ def export_chain_file(
     ``last_block`` is written as single blocks, the way proposed blocks are, and the tips are lowered to what
     is in the file.  A file that does not begin at block 1 can be imported behind the blocks before it.
 
-    SettingError for a range that the chain does not have, ChainFileError when the file cannot be written,
+    StartError for a range that the chain does not have, ChainFileError when the file cannot be written,
     DatabaseError when something stored is no JSON any more; then no file of that name is left.
     """
     last_block = view.tip_number if last_block is None else last_block
@@ -78,7 +78,7 @@ def _start_of_export(view: ChainView, first_block: int, last_block: int) -> int:
     if view.tip_number == 0 and (first_block, last_block) == (1, 0):
         return first_block
     if not 1 <= first_block <= last_block <= view.tip_number:
-        raise SettingError(
+        raise StartError(
             f"blocks {first_block} to {last_block} cannot be exported: the chain has blocks 1 to {view.tip_number}"
         )
     info = view.block_info(first_block)

@@ -1,11 +1,18 @@
-// What the explorer found: facts, and JSON that is indented as it is, with its hashes as links.
+// What the explorer found: facts, and JSON that is indented as it is, with links where there is more to find.
 
 import { byId, findLink, make } from "./elements.js";
 
 const SHOWN_MAX = 300000;
 const LINKS_MAX = 2000;
-const FIELD = /"(0x[0-9a-f]{64})"/g;
+// A member with a field element; or a record of L1, whose hashes are not of this chain, to be passed over.
+const MEMBER = /"l1": \{[^}]*\}|"(\w+)": "(0x[0-9a-f]{64})"/g;
 const ZERO = /^0x0*$/;
+// What the explorer can look up.  It finds no tree roots, note hashes, nullifiers or slots.
+const LINKED = new Set([
+  "hash", "blockHash", "l2BlockHash", "txHash", "id", "address", "contractAddress", "deployer", "currentContractClassId", "originalContractClassId",
+]);
+// Here `hash` is that of a call's arguments.
+const LINKED_IN_PENDING = new Set(["txHash"]);
 
 /** JSON text with line breaks and indents.  Not parsed: numbers stay as they are written. */
 export function indent(json) {
@@ -37,16 +44,17 @@ export function indent(json) {
   return out;
 }
 
-/** A block of JSON; keyboards can scroll it. */
-export function jsonBlock(json, label) {
+/** A block of JSON, with links at the members named in `linked`; keyboards can scroll it. */
+export function jsonBlock(json, label, linked = LINKED) {
   const text = indent(json.slice(0, SHOWN_MAX));
   const block = make("pre", { tabindex: "0", role: "group", "aria-label": label });
   let end = 0, links = 0;
-  for (const match of text.matchAll(FIELD)) {
-    if (ZERO.test(match[1]) || links >= LINKS_MAX) continue;
+  for (const { 0: member, 1: name, 2: value, index } of text.matchAll(MEMBER)) {
+    if (!linked.has(name) || ZERO.test(value) || links >= LINKS_MAX) continue;
     links += 1;
-    block.append(text.slice(end, match.index + 1), findLink(match[1]));
-    end = match.index + 1 + match[1].length;
+    const start = index + member.length - 1 - value.length;
+    block.append(text.slice(end, start), findLink(value));
+    end = start + value.length;
   }
   block.append(text.slice(end));
   if (json.length > SHOWN_MAX) block.append("\n… cut here; the file has all of it");
@@ -78,7 +86,7 @@ function documentParts(document) {
   return [
     make("h3", { class: "hash" }, call),
     saveButton(document.json, `${document.method}.json`),
-    jsonBlock(document.json, `Result of ${document.method}`),
+    jsonBlock(document.json, `Result of ${document.method}`, document.method === "node_getTxByHash" ? LINKED_IN_PENDING : LINKED),
   ];
 }
 

@@ -269,7 +269,7 @@ function showLog(lines) {
   const isAtEnd = list.scrollHeight - list.scrollTop - list.clientHeight < 30;
   for (const line of fresh) {
     const time = new Date(line.time * 1000).toISOString().slice(11, 19);
-    list.append(make("li", {}, `${time} `, make("span", { class: `level ${KINDS[line.level] ?? "quiet"}` }, line.level), " ", line.text));
+    list.append(make("div", {}, `${time} `, make("span", { class: `level ${KINDS[line.level] ?? "quiet"}` }, line.level), " ", line.text));
     lastLine = line.number;
   }
   while (list.childElementCount > LOG_LINES) list.firstElementChild.remove();

@@ -1,0 +1,97 @@
+"""Asking a running node, for commands that ask once and end: the standard library starts faster than an HTTP client."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from fastnode.errors import StartError
+
+__all__ = [
+    "ADMIN_KEY_ENVIRONMENT",
+    "ADMIN_URL_ENVIRONMENT",
+    "DEFAULT_ADMIN_URL",
+    "DEFAULT_URL",
+    "KEY_ENVIRONMENT",
+    "URL_ENVIRONMENT",
+    "call",
+    "get_json",
+    "reason_of",
+    "url_of",
+]
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+DEFAULT_ADMIN_URL = "http://127.0.0.1:8880"
+URL_ENVIRONMENT = "FASTNODE_URL"
+ADMIN_URL_ENVIRONMENT = "FASTNODE_ADMIN_URL"
+
+#: A key on the command line is seen by everybody who lists the processes; in the environment it is not.  Each of these
+#: goes to its own port only: the key of the admin port is no business of whoever serves the public one.
+KEY_ENVIRONMENT = "FASTNODE_API_KEY"
+ADMIN_KEY_ENVIRONMENT = "FASTNODE_ADMIN_API_KEY"
+
+_THIS_MACHINE = ("127.0.0.1", "localhost")
+
+
+def url_of(given: str | None, *, admin: bool = False) -> str:
+    """Where the node is, from --url, the environment or the default; a scheme is added where there is none."""
+    if admin:
+        url = given or os.environ.get(ADMIN_URL_ENVIRONMENT) or DEFAULT_ADMIN_URL
+    else:
+        url = given or os.environ.get(URL_ENVIRONMENT) or DEFAULT_URL
+    return url if "://" in url else f"http://{url}"
+
+
+def call(url: str, method: str, parameters: list[Any], headers: dict[str, str], timeout: float) -> dict[str, Any]:
+    """The answer to one call, error or result; StartError when there is none."""
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}).encode()
+    content, status = _request(url, body, {"Content-Type": "application/json", **headers}, timeout)
+    answer = _parsed(content)
+    if not isinstance(answer, dict) or answer.get("jsonrpc") != "2.0":
+        raise StartError(f"{url} is no JSON-RPC server: it answered HTTP {status}")
+    return answer
+
+
+def get_json(url: str, timeout: float) -> tuple[Any, int]:
+    """What GET gives, None if it is no JSON, and the status; StartError when there is no answer."""
+    content, status = _request(url, None, {"Accept": "application/json"}, timeout)
+    return _parsed(content), status
+
+
+def _parsed(content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except ValueError:
+        return None
+
+
+def _request(url: str, body: bytes | None, headers: dict[str, str], timeout: float) -> tuple[bytes, int]:
+    """Content and status of what is answered to GET, or to POST if there is a body."""
+    import http.client
+    from urllib.error import HTTPError, URLError
+    from urllib.request import ProxyHandler, Request, build_opener
+
+    try:
+        request = Request(url, data=body, headers=headers)
+        if request.type not in ("http", "https"):
+            raise StartError(f"{url} is not an http or https address")
+        # This machine is called directly: a proxy set up for the outside world does not know it.
+        proxies = ProxyHandler({} if request.host.partition(":")[0] in _THIS_MACHINE else None)
+        with build_opener(proxies).open(request, timeout=timeout) as response:
+            return response.read(), response.status
+    except HTTPError as error:
+        with error:
+            return error.read(), error.code
+    except URLError as error:
+        raise StartError(f"no answer from {url}: {reason_of(error.reason)}; is the node running?") from error
+    except (OSError, http.client.HTTPException) as error:
+        raise StartError(f"no answer from {url}: {reason_of(error)}") from error
+    except ValueError as error:
+        raise StartError(f"{url} is not an address: {error}") from error
+
+
+def reason_of(error: object) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__

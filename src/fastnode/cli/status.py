@@ -1,0 +1,87 @@
+"""``fastnode status``: how a running node is, from its probes and its sync status."""
+
+from __future__ import annotations
+
+import json
+import os
+from http import HTTPStatus
+from typing import Any, Final
+
+import click
+
+from fastnode.cli.node_calls import DEFAULT_URL, KEY_ENVIRONMENT, URL_ENVIRONMENT, call, get_json, url_of
+from fastnode.errors import StartError
+
+__all__ = ["status"]
+
+_TIPS: Final = ("proposed", "checkpointed", "proven", "finalized")
+
+
+@click.command(short_help="Say how a running node is.")
+@click.option(
+    "--url",
+    metavar="URL",
+    help=f"Where the node is; http:// may be left out.  [env: {URL_ENVIRONMENT}; default: {DEFAULT_URL}]",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=5.0,
+    metavar="SECONDS",
+    help="How long to wait for each answer.  [default: 5]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def status(url: str | None, timeout: float, as_json: bool) -> int:
+    """Say how a running node is: whether it is ready, its tips, how far it is behind, and what is wrong.
+
+    Exit code 0 when nothing is wrong, 1 otherwise: also when it does not answer, or is not ready.
+    """
+    found = _ask(url_of(url).rstrip("/"), timeout)
+    if as_json:
+        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+    else:
+        for name, value in _lines(found):
+            click.echo(f"{name:<18}{value}".rstrip())
+    return 0 if found["ok"] and found["ready"] else 1
+
+
+def _ask(url: str, timeout: float) -> dict[str, Any]:
+    health, code = get_json(f"{url}/status", timeout)
+    if code not in (HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE):
+        raise StartError(f"{url} is no node: GET /status answered HTTP {code}")
+    readiness, ready_code = get_json(f"{url}/readyz", timeout)
+    # The network's other nodes have /status only.
+    is_ready = (code if ready_code == HTTPStatus.NOT_FOUND else ready_code) == HTTPStatus.OK
+    found: dict[str, Any] = {"url": url, "ok": code == HTTPStatus.OK, "ready": is_ready}
+    if isinstance(readiness, dict) and "reason" in readiness:
+        found["notReady"] = readiness["reason"]
+    if isinstance(health, dict):  # a node of another make answers text
+        found["components"] = health.get("components", {})
+    key = os.environ.get(KEY_ENVIRONMENT)
+    headers = {"x-api-key": key} if key else {}
+    for name, method in (("tips", "node_getL2Tips"), ("sync", "fastnode_getSyncStatus")):
+        answer = call(url, method, [], headers, timeout)
+        if "result" in answer:
+            found[name] = answer["result"]
+    return found
+
+
+def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
+    state = "ready" if found["ready"] else f"not ready: {found.get('notReady', 'GET /readyz says no')}"
+    lines = [("node", found["url"]), ("state", state)]
+    lines += [(f"{name} tip", str(number)) for name, number in _tip_numbers(found.get("tips", {}))]
+    sync = found.get("sync")
+    if sync is not None:
+        lines.append(("sync", sync["state"] if sync["reason"] is None else f"{sync['state']}: {sync['reason']}"))
+        if sync.get("lagBlocks") is not None:
+            lines.append(("behind", f"{sync['lagBlocks']} blocks"))
+    wrong = [(name, part) for name, part in found.get("components", {}).items() if not part["ok"]]
+    lines += [("wrong", f"{name}: {part['reason']}") for name, part in wrong]
+    if not found["ok"] and not wrong:
+        lines.append(("wrong", "GET /status says so"))
+    return lines
+
+
+def _tip_numbers(tips: dict[str, Any]) -> list[tuple[str, int]]:
+    """Blocks of the tips: the proposed one stands alone, the others are inside of a checkpoint's."""
+    return [(name, tips[name].get("block", tips[name])["number"]) for name in _TIPS if name in tips]

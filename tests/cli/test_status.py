@@ -1,0 +1,124 @@
+"""``fastnode status``: what it says of a node, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.test_commands import fastnode
+
+
+class Probed:
+    """A server whose probes and calls answer what they are told."""
+
+    def __init__(self) -> None:
+        self.probes: dict[str, tuple[int, bytes]] = {"/status": (200, b'{"ok":true}'), "/readyz": (200, b'{"ok":true}')}
+        self.results: dict[str, Any] = {}
+        self.keys: set[str | None] = set()
+        probed = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.answer(*probed.probes.get(self.path, (404, b"")))
+
+            def do_POST(self) -> None:
+                call = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                probed.keys.add(self.headers["x-api-key"])
+                known = call["method"] in probed.results
+                said = (
+                    {"result": probed.results[call["method"]]} if known else {"error": {"code": -32601, "message": ""}}
+                )
+                self.answer(200, json.dumps({"jsonrpc": "2.0", "id": call["id"], **said}).encode())
+
+            def answer(self, code: int, body: bytes) -> None:
+                self.send_response(code)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+
+@pytest.fixture
+def probed() -> Iterator[Probed]:
+    probed = Probed()
+    thread = threading.Thread(target=probed.server.serve_forever, args=(0.05,))
+    thread.start()
+    yield probed
+    probed.server.shutdown()
+    thread.join()
+    probed.server.server_close()
+
+
+def status(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return fastnode("status", *arguments, **environment)
+
+
+def test_a_node_that_serves_is_ready_and_names_its_tips(start_node: Callable[..., Any], short_chain: Path) -> None:
+    node = start_node("--chain-file", short_chain, "--metrics-port=0").wait_until_serving()
+    done = status("--url", node.url)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = dict(line.split(None, 1) for line in done.stdout.replace(" tip", "").splitlines())
+    tips = node.call("node_getL2Tips")["result"]
+    assert lines["state"] == "ready"
+    assert lines["proposed"] == str(tips["proposed"]["number"])
+    assert lines["finalized"] == str(tips["finalized"]["block"]["number"])
+    found = json.loads(status("--json", FASTNODE_URL=node.url.removeprefix("http://")).stdout)
+    assert (found["ok"], found["ready"], found["tips"]) == (True, True, tips)
+    assert found["sync"]["state"] == "serving"
+    assert found["components"]["chain"] == {"ok": True}
+
+
+def test_what_is_wrong_is_said_and_ends_with_1(probed: Probed) -> None:
+    wrong = {"ok": False, "components": {"chain": {"ok": True}, "sync": {"ok": False, "reason": "no upstream answers"}}}
+    probed.probes["/status"] = (503, json.dumps(wrong).encode())
+    probed.probes["/readyz"] = (503, b'{"ok":false,"reason":"the chain is not new enough yet"}')
+    sync = {"state": "degraded", "reason": "no upstream answers", "lagBlocks": 7}
+    probed.results["fastnode_getSyncStatus"] = sync
+    done = status("--url", probed.url, FASTNODE_API_KEY="key")
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [
+        f"node              {probed.url}",
+        "state             not ready: the chain is not new enough yet",
+        "sync              degraded: no upstream answers",
+        "behind            7 blocks",
+        "wrong             sync: no upstream answers",
+    ]
+    assert probed.keys == {"key"}
+    assert json.loads(status("--json", "--url", probed.url).stdout)["sync"] == sync
+
+
+def test_a_node_that_serves_while_something_is_wrong_ends_with_1_too(probed: Probed) -> None:
+    probed.probes["/status"] = (503, b"no upstream answers")
+    done = status("--url", probed.url)
+    assert (done.returncode, done.stdout.splitlines()[1:]) == (
+        1,
+        ["state             ready", "wrong             GET /status says so"],
+    )
+
+
+def test_a_node_of_another_make_is_understood(probed: Probed) -> None:
+    probed.probes = {"/status": (200, b"OK"), "/readyz": (404, b"")}
+    probed.results["node_getL2Tips"] = {"proposed": {"number": 5, "hash": "0x"}}
+    done = status("--url", probed.url)
+    assert done.stdout.splitlines()[1:] == ["state             ready", "proposed tip      5"]
+    assert done.returncode == 0
+
+
+def test_what_is_no_node_is_told_from_one(probed: Probed) -> None:
+    probed.probes = {}
+    done = status("--url", probed.url)
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"fastnode: error: {probed.url} is no node: GET /status answered HTTP 404\n",
+    )
