@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -60,6 +61,13 @@ def make_verifier(setup_files: Path, tmp_path: Path) -> Iterator[MakeVerifier]:
     yield make
     for verifier in made:
         verifier.close()
+
+
+def set_grumpkin(monkeypatch: pytest.MonkeyPatch) -> bytes:
+    """What counts as the derived setup file in this test: stand-ins derive none."""
+    content = b"derived"
+    monkeypatch.setattr("fastnode.proofs.folder.GRUMPKIN_SHA256", hashlib.sha256(content).hexdigest())
+    return content
 
 
 def files_left(working_directory: Path) -> list[str]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.proofs.conftest import MakeVerifier, files_left
+from tests.proofs.conftest import MakeVerifier, files_left, set_grumpkin
 from tests.proofs.programs import made_statement, script, stand_in, statement, toy_keys, vector
 
 from fastnode.proofs.keys import VerificationKeys
@@ -39,11 +39,7 @@ class Clock:
 @pytest.fixture
 def grumpkin(monkeypatch: pytest.MonkeyPatch) -> bytes:
     """What stand-ins have for the derived setup file."""
-    import hashlib
-
-    content = b"derived"
-    monkeypatch.setattr("fastnode.proofs.folder.GRUMPKIN_SHA256", hashlib.sha256(content).hexdigest())
-    return content
+    return set_grumpkin(monkeypatch)
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from fastnode.cli.completion import completion
 from fastnode.cli.config import config
 from fastnode.cli.ha import migrate_ha_database
 from fastnode.cli.openrpc import openrpc
+from fastnode.cli.proofs import proofs
 from fastnode.cli.rpc import rpc
 from fastnode.cli.snapshot import snapshot
 from fastnode.cli.start import start
@@ -73,6 +74,7 @@ for _command in (
     openrpc,
     database,
     snapshot,
+    proofs,
     migrate_ha_database,
     config,
     completion,

@@ -18,11 +18,13 @@ from fastnode.config.building_settings import BuildingSettings
 from fastnode.config.kinds import Boolean, Choice, FilePath, Integer, Seconds, Size, Text, TextList, UrlPath
 from fastnode.config.observability_settings import ObservabilitySettings
 from fastnode.config.operator_settings import OperatorSettings
+from fastnode.config.proof_settings import ProofSettings
 from fastnode.config.table import (
     CHECK,
     ENVIRONMENT_PREFIX,
     EXPORT,
     IMPORT,
+    PROOFS,
     START,
     STORE_COMMANDS,
     Setting,
@@ -45,7 +47,7 @@ _PORT_MAX = 65_535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(ValidatorSettings, BuildingSettings, OperatorSettings, ObservabilitySettings):
+class Settings(ProofSettings, ValidatorSettings, BuildingSettings, OperatorSettings, ObservabilitySettings):
     """The effective values, typed; made by :func:`fastnode.config.resolve.resolve`."""
 
     # ---- network --------------------------------------------------------------------------
@@ -95,7 +97,7 @@ class Settings(ValidatorSettings, BuildingSettings, OperatorSettings, Observabil
         FilePath(metavar="DIRECTORY"),
         CHAIN,
         "Where the chain is kept; a node without it keeps it in a temporary directory that is removed at exit.",
-        commands=STORE_COMMANDS,
+        commands=(*STORE_COMMANDS, PROOFS),
         environment=("DATA_DIRECTORY",),
     )
     chain_file: Path | None = setting(
@@ -287,25 +289,6 @@ class Settings(ValidatorSettings, BuildingSettings, OperatorSettings, Observabil
         TRANSACTIONS,
         "Root of the verification keys that every transaction of the network names, for a network whose release the "
         "node does not know; without it such a network's transactions are refused.",
-    )
-    proof_verifier_command: str | None = setting(
-        None,
-        Text(metavar="COMMAND"),
-        TRANSACTIONS,
-        "Program that checks a transaction's proof: it gets the path of a file with the transaction's binary form and "
-        "exits with 0 (valid) or 1 (invalid). On a network with real proofs transactions are refused without it.",
-    )
-    proof_verifier_processes: int = setting(
-        2,
-        Integer(1, 1024),
-        TRANSACTIONS,
-        "Most proof verifiers at a time.",
-    )
-    proof_verifier_timeout_s: float = setting(
-        30.0,
-        Seconds(0.1, 3600),
-        TRANSACTIONS,
-        "How long a proof verifier may take, and a transaction may wait for its turn.",
     )
     public_simulator_url: str | None = setting(
         None,

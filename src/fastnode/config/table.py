@@ -12,6 +12,7 @@ __all__ = [
     "ENVIRONMENT_PREFIX",
     "EXPORT",
     "IMPORT",
+    "PROOFS",
     "START",
     "STORE_COMMANDS",
     "Setting",
@@ -27,6 +28,7 @@ START = "start"
 IMPORT = "import"
 EXPORT = "export"
 CHECK = "db check"
+PROOFS = "proofs"
 STORE_COMMANDS = (START, IMPORT, EXPORT, CHECK)
 
 

@@ -57,8 +57,8 @@ ROOMS: Final = (
     Room("fees", "what gas costs: from the chain, another node or L1"),
     Room(
         "proofs",
-        "what can be said of a transaction's proof: valid, invalid, unknown",
-        _GROUND | _only("protocol values"),
+        "whether a transaction's proof holds: keys, setup files, the verifier program, the queue before it",
+        _GROUND | _only("protocol values config"),
     ),
     Room("mempool", "transactions that are not in a block yet: checked, kept, handed on"),
     Room("public_execution", "the public part of transactions: phases, contracts, side effects, simulations"),

@@ -1,0 +1,71 @@
+"""The settings of the verifier of proofs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from fastnode.config.kinds import FilePath, Integer, Seconds, Text
+from fastnode.config.table import PROOFS, START, setting
+
+__all__ = ["ProofSettings"]
+
+TRANSACTIONS = "Transactions"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProofSettings:
+    bb_binary_path: Path | None = setting(
+        None,
+        FilePath(metavar="PATH"),
+        TRANSACTIONS,
+        "The network's verifier program, bb of the release: proofs are checked with it. Without it the node looks "
+        "where `fastnode proofs install` puts it.",
+        commands=(START, PROOFS),
+        environment=("BB_BINARY_PATH",),
+    )
+    bb_working_directory: Path | None = setting(
+        None,
+        FilePath(metavar="DIRECTORY"),
+        TRANSACTIONS,
+        "Where the verifier keeps its setup files and the proofs that are being checked; default: proofs in the data "
+        "directory.",
+        commands=(START, PROOFS),
+        environment=("BB_WORKING_DIRECTORY",),
+    )
+    bb_num_ivc_verifiers: int = setting(
+        0,
+        Integer(0, 1024),
+        TRANSACTIONS,
+        "Most proofs that are checked at once; 0: as many as there are cores.",
+        commands=(START, PROOFS),
+        environment=("BB_NUM_IVC_VERIFIERS",),
+    )
+    bb_ivc_concurrency: int = setting(
+        1,
+        Integer(1, 1024),
+        TRANSACTIONS,
+        "Threads of one check.",
+        commands=(START, PROOFS),
+        environment=("BB_IVC_CONCURRENCY",),
+    )
+    proof_verifier_command: str | None = setting(
+        None,
+        Text(metavar="COMMAND"),
+        TRANSACTIONS,
+        "Another program that checks a transaction's proof, in place of bb: it gets the path of a file with the "
+        "transaction's binary form and exits with 0 (valid) or 1 (invalid); all else leaves the proof unknown.",
+    )
+    proof_verifier_processes: int = setting(
+        2,
+        Integer(1, 1024),
+        TRANSACTIONS,
+        "Most runs of --proof-verifier-command at a time.",
+    )
+    proof_verifier_timeout_s: float = setting(
+        30.0,
+        Seconds(0.1, 3600),
+        TRANSACTIONS,
+        "How long one check of a proof may take, and a transaction may wait for its turn.",
+        commands=(START, PROOFS),
+    )

@@ -1,0 +1,31 @@
+"""The settings of the verifier, as it takes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from fastnode.proofs.verifier import BbOptions
+
+if TYPE_CHECKING:
+    from fastnode.config.settings import Settings
+
+__all__ = ["PROOFS_DIRECTORY", "bb_options"]
+
+#: In the data directory, unless --bb-working-directory names another one.
+PROOFS_DIRECTORY: Final = "proofs"
+
+
+def bb_options(settings: Settings, data_directory: Path | None) -> BbOptions:
+    """One of the two directories must be known."""
+    working_directory = settings.bb_working_directory
+    if working_directory is None:
+        assert data_directory is not None
+        working_directory = data_directory / PROOFS_DIRECTORY
+    return BbOptions(
+        working_directory=working_directory,
+        binary_path=settings.bb_binary_path,
+        checks_max=settings.bb_num_ivc_verifiers,
+        threads=settings.bb_ivc_concurrency,
+        timeout_s=settings.proof_verifier_timeout_s,
+    )
