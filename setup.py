@@ -1,6 +1,6 @@
 """Builds the Cython extensions; every other piece of metadata is in pyproject.toml.
 
-Each ``src/fastnode/_ext/<name>.pyx`` becomes ``fastnode._ext.<name>``.  Environment switches:
+Each ``src/fastnode/_ext/<subject>/<name>.pyx`` becomes ``fastnode._ext.<subject>.<name>``.  Environment switches:
 
 ``FASTNODE_DEBUG_BUILD=1``    no optimisation, bounds and overflow checks on, C assertions on
 ``FASTNODE_SANITIZE=address`` adds ``-fsanitize=`` with that value
@@ -19,8 +19,10 @@ from Cython.Compiler import Options
 from setuptools import Extension, setup
 
 EXT = Path("src/fastnode/_ext")
+# A header of one subject may be included by another.
+C_FOLDERS = sorted(EXT.glob("**/c"))
 
-# C files linked into an extension beside its own .pyx.
+# C files linked into an extension, from the folder c/ beside its .pyx.
 C_SOURCES: dict[str, list[str]] = {
     "avm": [
         "avm_calls.c",
@@ -77,22 +79,23 @@ Options.warning_errors = True
 def sources() -> list[Path]:
     """Every ``.pyx``.  Each has a stub, which goes into every kind of package: a stub alone tells that the source was
     left out, and the build must not succeed without the extension."""
-    found = sorted(EXT.glob("*.pyx"))
-    missing = [stub.with_suffix(".pyx") for stub in sorted(EXT.glob("*.pyi")) if stub.with_suffix(".pyx") not in found]
-    missing += [EXT / "c" / file for files in C_SOURCES.values() for file in files if not (EXT / "c" / file).is_file()]
+    found = sorted(EXT.glob("*/*.pyx"))
+    missing = [stub.with_suffix(".pyx") for stub in sorted(EXT.glob("*/*.pyi")) if stub.with_suffix(".pyx") not in found]
+    beside = {source.stem: source.parent / "c" for source in found}
+    wanted = [beside[name] / file for name, files in C_SOURCES.items() if name in beside for file in files]
+    missing += [file for file in wanted if not file.is_file()]
     if missing or not found:
         raise SystemExit(f"sources of extensions are missing: {' '.join(map(str, missing)) or EXT / '*.pyx'}")
     return found
 
 
 def extension(source: Path) -> Extension:
-    name = source.stem
-    headers = [str(path) for path in sorted((EXT / "c").glob("*.h"))]
+    name, beside = source.stem, source.parent / "c"
     return Extension(
-        f"fastnode._ext.{name}",
-        [str(source), *(str(EXT / "c" / file) for file in C_SOURCES.get(name, []))],
-        include_dirs=[str(EXT / "c")],
-        depends=headers,
+        f"fastnode._ext.{source.parent.name}.{name}",
+        [str(source), *(str(beside / file) for file in C_SOURCES.get(name, []))],
+        include_dirs=[str(folder) for folder in C_FOLDERS],
+        depends=[str(path) for folder in C_FOLDERS for path in sorted(folder.glob("*.h"))],
         extra_compile_args=compile_args,
         extra_link_args=link_args,
     )

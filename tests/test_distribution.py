@@ -69,14 +69,14 @@ def test_the_source_distribution_has_every_source_and_nothing_that_a_build_makes
     tree = copy_sources(tmp_path / "tree")
     # What a build leaves behind, under names that stand for all.
     for name in ("poseidon2.c", "poseidon2.cpython-311-x86_64-linux-gnu.so", "poseidon2.html"):
-        (tree / EXTENSIONS / name).write_text("made")
+        (tree / EXTENSIONS / "hash" / name).write_text("made")
     archive = source_distribution(tree, tmp_path / "dist")
     with tarfile.open(archive) as file:
         names = {member.name.partition("/")[2] for member in file.getmembers() if member.isfile()}
     assert {name for name in names if ".egg-info/" not in name} == {*sources(), *ADDED}
 
 
-@pytest.mark.parametrize("name", ["poseidon2.pyx", "c/poseidon2_portable.c"])
+@pytest.mark.parametrize("name", ["hash/poseidon2.pyx", "hash/c/poseidon2_portable.c"])
 def test_a_build_without_a_source_of_an_extension_fails_and_names_it(tmp_path: Path, name: str) -> None:
     tree = copy_sources(tmp_path)
     (tree / EXTENSIONS / name).unlink()
@@ -99,7 +99,7 @@ def test_a_wheel_made_of_the_source_distribution_runs_in_a_clean_environment(tmp
         packed = sum(item.compress_size for item in file.infolist())
         built = [name for name in file.namelist() if name.endswith(".so")]
         assert not [name for name in file.namelist() if name.endswith((".pyx", ".c", ".h"))]
-    assert len(built) == len(list((PROJECT / EXTENSIONS).glob("*.pyx")))
+    assert len(built) == len(list((PROJECT / EXTENSIONS).rglob("*.pyx")))
     assert packed < WHEEL_BYTES_MAX
     print(f"sdist {archive.stat().st_size:,} bytes, wheel {wheel.stat().st_size:,} bytes")
     run(pip, "install", "-q", wheel, cwd=tmp_path)

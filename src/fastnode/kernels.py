@@ -38,48 +38,45 @@ __all__ = [
 USING_TWINS = os.environ.get("FASTNODE_NO_EXTENSIONS") == "1"
 
 
-def _load(name: str) -> ModuleType:
+def _load(subject: str, name: str) -> ModuleType:
     if USING_TWINS:
         return importlib.import_module(f"fastnode._twins.{name}")
     try:
-        return importlib.import_module(f"fastnode._ext.{name}")
+        return importlib.import_module(f"fastnode._ext.{subject}.{name}")
     except ImportError as error:
         raise ExtensionMissingError(name, str(error)) from error
 
 
 if TYPE_CHECKING:
-    from fastnode._ext import (
-        append_tree,
-        avm,
+    from fastnode._ext.avm.avm import avm
+    from fastnode._ext.hash import field_runs, hash_threads, poseidon2
+    from fastnode._ext.logs import tag_log
+    from fastnode._ext.trees import append_tree, indexed_tree
+    from fastnode._ext.wire import (
         block_text,
         call_meter,
         encode,
         fast_connection,
-        field_runs,
-        hash_threads,
-        indexed_tree,
         kept_results,
         packed,
-        poseidon2,
         simple_request,
-        tag_log,
         usual_params,
         witness_text,
     )
 else:
-    append_tree = _load("append_tree")
-    avm = _load("avm")
-    block_text = _load("block_text")
-    call_meter = _load("call_meter")
-    encode = _load("encode")
-    fast_connection = _load("fast_connection")
-    field_runs = _load("field_runs")
-    hash_threads = _load("hash_threads")
-    indexed_tree = _load("indexed_tree")
-    kept_results = _load("kept_results")
-    packed = _load("packed")
-    poseidon2 = _load("poseidon2")
-    simple_request = _load("simple_request")
-    tag_log = _load("tag_log")
-    usual_params = _load("usual_params")
-    witness_text = _load("witness_text")
+    append_tree = _load("trees", "append_tree")
+    avm = _load("avm", "avm")
+    block_text = _load("wire", "block_text")
+    call_meter = _load("wire", "call_meter")
+    encode = _load("wire", "encode")
+    fast_connection = _load("wire", "fast_connection")
+    field_runs = _load("hash", "field_runs")
+    hash_threads = _load("hash", "hash_threads")
+    indexed_tree = _load("trees", "indexed_tree")
+    kept_results = _load("wire", "kept_results")
+    packed = _load("wire", "packed")
+    poseidon2 = _load("hash", "poseidon2")
+    simple_request = _load("wire", "simple_request")
+    tag_log = _load("logs", "tag_log")
+    usual_params = _load("wire", "usual_params")
+    witness_text = _load("wire", "witness_text")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastnode._ext import encode as extension
+from fastnode._ext.wire import encode as extension
 from fastnode._twins import encode as twin
 
 MODULUS = twin.MODULUS

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastnode._ext import poseidon2 as extension
+from fastnode._ext.hash import poseidon2 as extension
 from fastnode._twins import poseidon2 as twin
 from fastnode._twins.poseidon2_constants import MODULUS
 
@@ -336,7 +336,7 @@ def test_single_elements_above_the_modulus_are_refused(poseidon2: ModuleType, va
 
 
 def kernel_in_a_new_process(wanted: str) -> subprocess.CompletedProcess[str]:
-    program = "from fastnode._ext import poseidon2; print(poseidon2.kernel_name())"
+    program = "from fastnode._ext.hash import poseidon2; print(poseidon2.kernel_name())"
     environment = os.environ | {"FASTNODE_KERNEL": wanted}
     return subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
 

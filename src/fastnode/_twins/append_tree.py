@@ -1,4 +1,4 @@
-"""Pure-Python twin of ``fastnode._ext.append_tree``: nodes of an append-only Merkle tree.
+"""Pure-Python twin of ``fastnode._ext.trees.append_tree``: nodes of an append-only Merkle tree.
 
 A node is *complete* when all leaves below it exist; such a node never changes.  Three kinds of
 node make up a sibling path of leaf ``index`` in a tree of ``size`` leaves:

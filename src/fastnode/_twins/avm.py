@@ -1,4 +1,4 @@
-"""The interpreter of the public virtual machine in plain Python: the readable twin of ``fastnode._ext.avm``.
+"""The interpreter of the public virtual machine in plain Python: the readable twin of ``fastnode._ext.avm.avm``.
 
 Instructions and their gas are in ``avm_instructions``, what they do in ``avm_opcodes``, a running call in
 ``avm_call``, memory in ``avm_memory``, hashing and curves in ``avm_gadgets``.  Here is what surrounds them: the
@@ -58,7 +58,7 @@ class Program:
 
 
 class Host(Protocol):
-    """Described in ``fastnode/_ext/avm.pyi``."""
+    """Described in ``fastnode/_ext/avm/avm.pyi``."""
 
     def enter(self, address: bytes, calldata: bytes) -> Program: ...
     def leave(self, success: bool, output: bytes, pcs: array[int], message: str) -> None: ...

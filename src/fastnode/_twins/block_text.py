@@ -1,6 +1,6 @@
 """Blocks as JSON, in plain Python: the readable form of the block_text kernel.
 
-The stub ``fastnode/_ext/block_text.pyi`` says what everything does.
+The stub ``fastnode/_ext/wire/block_text.pyi`` says what everything does.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Counts and times of calls in plain Python: the readable form of the call_meter kernel.
 
-The stub ``fastnode/_ext/call_meter.pyi`` says what everything does.
+The stub ``fastnode/_ext/wire/call_meter.pyi`` says what everything does.
 """
 
 from __future__ import annotations

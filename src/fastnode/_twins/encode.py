@@ -1,4 +1,4 @@
-"""Text forms of bytes and field elements: the readable twin of ``fastnode._ext.encode``.
+"""Text forms of bytes and field elements: the readable twin of ``fastnode._ext.wire.encode``.
 
 Everything that goes out is ``bytes`` (ASCII), ready to be spliced into an answer.  Text that comes
 in may be ``str`` or ``bytes``.  A value of the wrong type raises :class:`TypeError`, anything else

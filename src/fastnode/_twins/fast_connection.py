@@ -1,6 +1,6 @@
 """What a connection receives, in plain Python: the readable form of the fast_connection kernel.
 
-The stub ``fastnode/_ext/fast_connection.pyi`` says what everything does.
+The stub ``fastnode/_ext/wire/fast_connection.pyi`` says what everything does.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Runs of joined field elements in plain Python: the readable form of the field_runs kernel.
 
-The stub ``fastnode/_ext/field_runs.pyi`` says what everything does.
+The stub ``fastnode/_ext/hash/field_runs.pyi`` says what everything does.
 """
 
 from __future__ import annotations

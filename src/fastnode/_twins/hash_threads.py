@@ -1,6 +1,6 @@
 """Pending hashes in plain Python, the readable form of the hash_threads kernel: computed when they are asked for.
 
-The stub ``fastnode/_ext/hash_threads.pyi`` says what everything does.
+The stub ``fastnode/_ext/hash/hash_threads.pyi`` says what everything does.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pure-Python twin of ``fastnode._ext.indexed_tree``: versioned nodes of an indexed Merkle tree.
+"""Pure-Python twin of ``fastnode._ext.trees.indexed_tree``: versioned nodes of an indexed Merkle tree.
 
 Nodes change, so each carries the block that last changed it; the value it had before is kept as
 *history*.  In memory are the latest nodes at ``first_level`` and above, and the most recent superseded

@@ -1,6 +1,6 @@
 """Results of calls, kept or made, in plain Python: the readable form of the kept_results kernel.
 
-The stub ``fastnode/_ext/kept_results.pyi`` says what everything does.
+The stub ``fastnode/_ext/wire/kept_results.pyi`` says what everything does.
 """
 
 from __future__ import annotations

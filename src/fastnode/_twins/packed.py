@@ -1,6 +1,6 @@
 """Texts compressed once and sent in many envelopes, in plain Python: the readable form of the packed kernel.
 
-The stub ``fastnode/_ext/packed.pyi`` says what everything does, and ``packed.pyx`` draws the layout.
+The stub ``fastnode/_ext/wire/packed.pyi`` says what everything does, and ``packed.pyx`` draws the layout.
 """
 
 from __future__ import annotations

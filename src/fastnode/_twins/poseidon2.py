@@ -1,4 +1,4 @@
-"""Poseidon2 in plain Python: the readable twin of ``fastnode._ext.poseidon2``.
+"""Poseidon2 in plain Python: the readable twin of ``fastnode._ext.hash.poseidon2``.
 
 A field element is 32 bytes, big-endian, below the modulus.  A state is four of them (128 bytes).
 Several of them are passed as one run of bytes without separators.  Every function refuses a run

@@ -1,6 +1,6 @@
 """Whole simple requests of one read, in plain Python: the readable form of the simple_request kernel.
 
-The stub ``fastnode/_ext/simple_request.pyi`` says what everything does.
+The stub ``fastnode/_ext/wire/simple_request.pyi`` says what everything does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The readable form of ``fastnode._ext.tag_log``: same functions, same bits, no speed.
+"""The readable form of ``fastnode._ext.logs.tag_log``: same functions, same bits, no speed.
 
 Layout of the filter: blocks of 64 bytes, each eight words of 64 bits (little-endian).  A key selects
-one block and sets one bit in each of its words.  See ``_ext/c/tag_filter.h``.
+one block and sets one bit in each of its words.  See ``_ext/logs/c/tag_filter.h``.
 """
 
 from __future__ import annotations

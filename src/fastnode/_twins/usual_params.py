@@ -1,6 +1,6 @@
 """Parameters in the form in which clients write them, in plain Python: the readable form of the usual_params kernel.
 
-The stub ``fastnode/_ext/usual_params.pyi`` says what everything does.
+The stub ``fastnode/_ext/wire/usual_params.pyi`` says what everything does.
 """
 
 from __future__ import annotations

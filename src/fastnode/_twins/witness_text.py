@@ -1,6 +1,6 @@
 """Witnesses as JSON, in plain Python: the readable form of the witness_text kernel.
 
-The stub ``fastnode/_ext/witness_text.pyi`` says what everything does.
+The stub ``fastnode/_ext/wire/witness_text.pyi`` says what everything does.
 """
 
 from __future__ import annotations

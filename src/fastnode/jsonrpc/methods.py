@@ -113,8 +113,8 @@ DirectHandler: TypeAlias = Callable[..., bytes | None]
 class Usual:
     """Parameters in the form that clients write them, and who answers them.
 
-    ``shape`` has a letter for each parameter (_ext/usual_params.pyi): no others may be given; an empty shape is for
-    calls without parameters.  A block arrives as its number.  Handlers are given by method set where they differ.
+    ``shape`` has a letter for each parameter (_ext/wire/usual_params.pyi): no others may be given; an empty shape is
+    for calls without parameters.  A block arrives as its number.  Handlers are given by method set where they differ.
     """
 
     shape: bytes

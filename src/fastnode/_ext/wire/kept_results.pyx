@@ -6,7 +6,7 @@ from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
 
-from fastnode._ext.usual_params cimport read_params, skip_blanks
+from fastnode._ext.wire.usual_params cimport read_params, skip_blanks
 
 cdef enum:
     KEY_BYTES_MAX = 512         # results of longer params are not kept

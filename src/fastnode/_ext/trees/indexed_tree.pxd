@@ -1,6 +1,6 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from fastnode._ext.append_tree cimport HASH_BYTES, LEVELS_MAX
+from fastnode._ext.trees.append_tree cimport HASH_BYTES, LEVELS_MAX
 
 
 cdef enum:

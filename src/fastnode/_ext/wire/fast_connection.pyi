@@ -6,8 +6,8 @@ The readable form of everything here is ``fastnode/_twins/fast_connection.py``.
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from fastnode._ext.call_meter import ByteCounts
-from fastnode._ext.simple_request import SimpleRequests
+from fastnode._ext.wire.call_meter import ByteCounts
+from fastnode._ext.wire.simple_request import SimpleRequests
 
 class _Connection(Protocol):
     def receive_unusual(self, data: bytes) -> None:

@@ -6,13 +6,13 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
 
-from fastnode._ext cimport append_tree
-from fastnode._ext.append_tree cimport count_bits, split_key
+from fastnode._ext.trees cimport append_tree
+from fastnode._ext.trees.append_tree cimport count_bits, split_key
 from fastnode._ext.numbers cimport read_number, write_number
-from fastnode._ext.poseidon2 cimport hash_pair_c, hash_pairs_c
+from fastnode._ext.hash.poseidon2 cimport hash_pair_c, hash_pairs_c
 
-from fastnode._ext.append_tree import pack_tile
-from fastnode._ext.append_tree import unpack_tile as unpack_nodes
+from fastnode._ext.trees.append_tree import pack_tile
+from fastnode._ext.trees.append_tree import unpack_tile as unpack_nodes
 
 
 __all__ = [

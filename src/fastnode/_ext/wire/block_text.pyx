@@ -3,7 +3,7 @@
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t, uint32_t
 
-from fastnode._ext.encode cimport text_put, text_put_hex, text_put_number
+from fastnode._ext.wire.encode cimport text_put, text_put_hex, text_put_number
 from fastnode._ext.numbers cimport read_number, write_number
 
 cdef enum:

@@ -4,11 +4,11 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
-from fastnode._ext.append_tree cimport HASH_BYTES
-from fastnode._ext.encode cimport (
+from fastnode._ext.trees.append_tree cimport HASH_BYTES
+from fastnode._ext.wire.encode cimport (
     text_base64_length, text_put, text_put_hex, text_put_number, text_write_base64,
 )
-from fastnode._ext.indexed_tree cimport IndexedNodes
+from fastnode._ext.trees.indexed_tree cimport IndexedNodes
 from fastnode._ext.numbers cimport read_number, write_number
 
 cdef enum:

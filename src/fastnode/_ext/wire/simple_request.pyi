@@ -16,8 +16,8 @@ JSON.
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from fastnode._ext.call_meter import CallMeter
-from fastnode._ext.kept_results import KeptResults
+from fastnode._ext.wire.call_meter import CallMeter
+from fastnode._ext.wire.kept_results import KeptResults
 
 _T = TypeVar("_T")
 

@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t
 
-from fastnode._ext.call_meter cimport CallMeter
-from fastnode._ext.packed cimport Packed
+from fastnode._ext.wire.call_meter cimport CallMeter
+from fastnode._ext.wire.packed cimport Packed
 
 
 cdef class Method:

@@ -2,8 +2,8 @@
 
 from cpython.bytes cimport PyBytes_GET_SIZE
 
-from fastnode._ext.call_meter cimport ByteCounts
-from fastnode._ext.simple_request cimport SimpleRequests
+from fastnode._ext.wire.call_meter cimport ByteCounts
+from fastnode._ext.wire.simple_request cimport SimpleRequests
 
 
 cdef class Receiver:

@@ -6,7 +6,7 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 
 from fastnode._ext.numbers cimport read_number, write_number
-from fastnode._ext.poseidon2 cimport hash_pairs_c
+from fastnode._ext.hash.poseidon2 cimport hash_pairs_c
 
 
 __all__ = [

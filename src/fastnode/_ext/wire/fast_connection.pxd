@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t
 
-from fastnode._ext.call_meter cimport ByteCounts
-from fastnode._ext.simple_request cimport SimpleRequests
+from fastnode._ext.wire.call_meter cimport ByteCounts
+from fastnode._ext.wire.simple_request cimport SimpleRequests
 
 
 cdef class Receiver:

@@ -6,7 +6,7 @@ from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.stdint cimport uint8_t
 from libc.string cimport memcmp
 
-from fastnode._ext.encode cimport (
+from fastnode._ext.wire.encode cimport (
     TEXT_FIELD_BYTES, TEXT_FIELD_HEX_DIGITS, text_field_is_canonical, text_read_hex, text_read_padded_hex,
 )
 

@@ -10,7 +10,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
-from fastnode._ext.poseidon2 cimport permute_c
+from fastnode._ext.hash.poseidon2 cimport permute_c
 
 from fastnode.errors import (
     CallHalted,

@@ -9,11 +9,11 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memchr, memcmp, memcpy
 
-from fastnode._ext.call_meter cimport CallMeter
-from fastnode._ext.encode cimport TEXT_NUMBER_DIGITS_MAX, text_put_number
-from fastnode._ext.kept_results cimport KeptResults, Method
-from fastnode._ext.packed cimport Packed
-from fastnode._ext.usual_params cimport skip_blanks
+from fastnode._ext.wire.call_meter cimport CallMeter
+from fastnode._ext.wire.encode cimport TEXT_NUMBER_DIGITS_MAX, text_put_number
+from fastnode._ext.wire.kept_results cimport KeptResults, Method
+from fastnode._ext.wire.packed cimport Packed
+from fastnode._ext.wire.usual_params cimport skip_blanks
 
 cdef extern from "<time.h>" nogil:
     ctypedef long time_t

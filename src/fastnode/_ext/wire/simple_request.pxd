@@ -1,8 +1,8 @@
 from libc.stdint cimport int64_t
 
-from fastnode._ext.call_meter cimport CallMeter
-from fastnode._ext.kept_results cimport KeptResults, Method
-from fastnode._ext.packed cimport Packed
+from fastnode._ext.wire.call_meter cimport CallMeter
+from fastnode._ext.wire.kept_results cimport KeptResults, Method
+from fastnode._ext.wire.packed cimport Packed
 
 
 # One request read in place; pointers into the burst, which outlives it.

@@ -5,7 +5,7 @@ import os
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t
 
-from fastnode._ext.poseidon2 cimport POSEIDON2_FIELD_BYTES, hash_runs_c, lanes_c
+from fastnode._ext.hash.poseidon2 cimport POSEIDON2_FIELD_BYTES, hash_runs_c, lanes_c
 
 __all__ = ["THREADS", "PendingHash", "counts", "start_hash"]
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from fastnode._ext.indexed_tree import IndexedNodes
+from fastnode._ext.trees.indexed_tree import IndexedNodes
 
 def low_entry(
     iterators: deque[Any], make_iterator: Callable[[], Any], prefix: bytes, key: bytes

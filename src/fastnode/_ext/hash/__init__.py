@@ -1,0 +1,1 @@
+"""Poseidon2: one hash, many, in threads."""

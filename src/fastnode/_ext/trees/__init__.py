@@ -1,0 +1,1 @@
+"""Merkle trees: witnesses and low leaves."""
