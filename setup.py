@@ -80,7 +80,9 @@ def sources() -> list[Path]:
     """Every ``.pyx``.  Each has a stub, which goes into every kind of package: a stub alone tells that the source was
     left out, and the build must not succeed without the extension."""
     found = sorted(EXT.glob("*/*.pyx"))
-    missing = [stub.with_suffix(".pyx") for stub in sorted(EXT.glob("*/*.pyi")) if stub.with_suffix(".pyx") not in found]
+    missing = [
+        stub.with_suffix(".pyx") for stub in sorted(EXT.glob("*/*.pyi")) if stub.with_suffix(".pyx") not in found
+    ]
     beside = {source.stem: source.parent / "c" for source in found}
     wanted = [beside[name] / file for name, files in C_SOURCES.items() if name in beside for file in files]
     missing += [file for file in wanted if not file.is_file()]

@@ -48,7 +48,7 @@ def _load(subject: str, name: str) -> ModuleType:
 
 
 if TYPE_CHECKING:
-    from fastnode._ext.avm.avm import avm
+    from fastnode._ext.avm import avm
     from fastnode._ext.hash import field_runs, hash_threads, poseidon2
     from fastnode._ext.logs import tag_log
     from fastnode._ext.trees import append_tree, indexed_tree
