@@ -21,7 +21,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from tests._ext.avm_programs import DOUBLE, GENERATOR_Y, assemble, put
 from tests._ext.avm_world import as_field
 
-from fastnode._ext.avm.avm import avm as kernel
+from fastnode._ext.avm import avm as kernel
 from fastnode._twins import avm as twin
 from fastnode._twins.avm_instructions import FF, U1, U8, U32, U64, decode
 
