@@ -258,6 +258,20 @@ def test_an_extension_that_is_not_built_is_named(tmp_path: Path) -> None:
     assert "build it with" in line
 
 
+# ---- addresses -----------------------------------------------------------------------------------
+
+
+def test_the_line_that_says_serving_has_addresses_to_click_on(
+    start_node: Callable[..., Any], short_chain: Path
+) -> None:
+    node = start_node("--chain-file", short_chain, "--metrics-port=0").wait_until_serving()
+    entry = node.wait_for_line("serving")
+    assert entry["url"] == f"http://127.0.0.1:{node.port}"
+    assert entry["admin_url"] == f"http://127.0.0.1:{node.admin_port}"
+    with urllib.request.urlopen(f"{entry['url']}/livez", timeout=30) as response:
+        assert response.status == 200
+
+
 # ---- settings -------------------------------------------------------------------------------------
 
 

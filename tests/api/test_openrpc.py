@@ -9,6 +9,7 @@ import asyncio
 import copy
 import gzip
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT7
 from tests.serving.fixtures import ServedSets
 
+import fastnode
 from fastnode.api.openrpc import document
 from fastnode.api.record_schemas import RECORDS
 from fastnode.api.schema_language import schema_of
@@ -123,7 +125,7 @@ def test_the_check_against_the_meta_schema_finds_flaws() -> None:
 @pytest.mark.parametrize("method_set", METHOD_SETS)
 def test_every_schema_is_a_schema_and_every_reference_leads_somewhere(method_set: Any) -> None:
     made = document(all_methods(), method_set)
-    known = {f"#/components/schemas/{name}" for name in made["components"]["schemas"]}
+    known = {f"#/components/{kind}/{name}" for kind, named in made["components"].items() for name in named}
 
     def references(node: Any) -> set[str]:
         if isinstance(node, list):
@@ -139,6 +141,69 @@ def test_every_schema_is_a_schema_and_every_reference_leads_somewhere(method_set
     for method in made["methods"]:
         for described in (*method["params"], method["result"]):
             Draft7Validator.check_schema(described["schema"])
+
+
+def test_no_schema_refers_to_itself() -> None:
+    """Tools that put schemas in the place of their names would never end."""
+    schemas = document(all_methods())["components"]["schemas"]
+    uses = {
+        name: set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(schema))) for name, schema in schemas.items()
+    }
+    open_names = dict(uses)
+    while done := {name for name, used in open_names.items() if not used & open_names.keys()}:
+        for name in done:
+            del open_names[name]
+    assert open_names == {}
+
+
+def test_every_component_has_its_name_as_its_title() -> None:
+    schemas = document(all_methods())["components"]["schemas"]
+    assert {name: schema["title"] for name, schema in schemas.items()} == {name: name for name in schemas}
+
+
+def test_every_method_names_its_errors_each_code_once_and_what_it_is_about() -> None:
+    made = document(all_methods())
+    components = made["components"]["errors"]
+    for method in made["methods"]:
+        errors = [
+            components[error["$ref"].rpartition("/")[2]] if "$ref" in error else error for error in method["errors"]
+        ]
+        codes = [error["code"] for error in errors]
+        assert len(codes) == len(set(codes))
+        assert ({-32603, -32000} <= set(codes), -32602 in codes) == (True, bool(method["params"])), method["name"]
+        assert all(tag["name"] not in ("", "node", "nodeAdmin") for tag in method["tags"])
+        assert method["tags"]
+
+
+def test_every_code_that_the_document_promises_is_one_that_the_code_gives() -> None:
+    errors = (error for method in document(all_methods())["methods"] for error in method["errors"])
+    promised = {code for error in errors if "$ref" not in error for code in error["data"]["code"]["enum"]}
+    package = Path(fastnode.__file__).parent
+    given = {
+        code
+        for path in package.rglob("*.py")
+        if path.name != "method_errors.py"
+        for code in re.findall(r'"([A-Z0-9]+(?:_[A-Z0-9]+)*)"', path.read_text())
+    }
+    assert promised <= given
+
+
+def test_methods_of_the_admin_port_have_that_server_and_a_ports_own_document_its_own(served: ServedSets) -> None:
+    made = document(all_methods())
+    assert [server["url"] for server in made["servers"]] == ["http://127.0.0.1:8080"]
+    for method in made["methods"]:
+        urls = [server["url"] for server in method.get("servers", made["servers"])]
+        assert urls == [f"http://127.0.0.1:{8880 if method['name'].startswith('nodeAdmin_') else 8080}"]
+    own = served.client("both").result("rpc.discover")
+    assert [server["url"] for server in own["servers"]] == ["/"]
+    assert not any("servers" in method for method in own["methods"])
+
+
+def test_parameters_are_named_in_words() -> None:
+    methods = document(all_methods())["methods"]
+    names = {parameter["name"] for method in methods for parameter in method["params"]}
+    assert names >= {"blockParameter", "checkpointParameter"}
+    assert not {name for name in names if re.search(r"(?i)param$|^arg|^opts$|^p[0-9]", name)}
 
 
 def test_every_method_of_a_set_is_in_its_document() -> None:

@@ -316,6 +316,11 @@ def test_a_client_is_told_of_the_methods_that_it_may_call(
     for body in (discover, batch(discover), discover):
         assert hidden_from(body=body) == {"node_sendTx", "node_isValidTx"}
         assert hidden_from(KEY, body=body) == {"node_sendTx", "node_isValidTx", "node_getL2Tips"}
+    with Connection(node.port) as connection:
+        for lines, hidden in (((), set()), ((KEY,), {"node_getL2Tips"})):
+            document = connection.ask(request("GET", "/openrpc.json", *lines)).json
+            offered = {method["name"] for method in document["methods"]}
+            assert everything - offered == {"node_sendTx", "node_isValidTx"} | hidden
     file.write_text("")
     node.process.send_signal(signal.SIGHUP)
     deadline = time.monotonic() + PATIENCE_S
@@ -351,3 +356,25 @@ def test_a_bad_file_stops_the_start(start_node: Callable[..., NodeProcess], shor
     entry = node.wait_for_line("fastnode: error: rpc-limits:")
     assert f"{file}: address.rate: must be a number" in entry["message"]
     assert node.process.wait(30) == 78
+
+
+COSTLY_DOCUMENT = """
+[address]
+rate = 1
+burst = 60
+[costs]
+"rpc.discover" = 50
+"""
+
+
+def test_the_document_costs_as_much_with_get_as_with_a_call(
+    start_node: Callable[..., NodeProcess], short_chain: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "limits.toml"
+    file.write_text(COSTLY_DOCUMENT)
+    node = start_node("--chain-file", short_chain, "--rpc-limits", file).wait_until_serving()
+    with Connection(node.port) as connection:
+        assert connection.ask(request("GET", "/openrpc.json")).status == 200
+        refused = connection.ask(request("GET", "/openrpc.json"))
+        assert (refused.status, "retry-after" in refused.headers) == (429, True)
+        assert connection.ask(request("GET", "/livez")).status == 200

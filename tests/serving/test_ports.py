@@ -47,6 +47,20 @@ def test_the_status_is_served_on_both_ports(served: Any, ports: tuple[int, int],
 
 
 @pytest.mark.parametrize("port", [PUBLIC, ADMIN])
+def test_what_a_port_can_do_can_be_fetched_with_get(served: Any, ports: tuple[int, int], port: int) -> None:
+    head, body = served.run(exchange(ports[port], get("/openrpc.json")))
+    assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"\r\nContent-Type: application/json; charset=utf-8" in head
+    assert b"\r\nAccess-Control-Allow-Origin: *" in head
+    _, answer = served.run(exchange(ports[port], post("rpc.discover")))
+    assert orjson.loads(body) == orjson.loads(answer)["result"]
+    head, _ = served.run(exchange(ports[port], get("/openrpc.json").replace(b"GET", b"DELETE", 1)))
+    assert head.startswith(b"HTTP/1.1 405 ")
+    head, body = served.run(exchange(ports[port], get("/openrpc.json").replace(b"GET", b"HEAD", 1)))
+    assert (head.startswith(b"HTTP/1.1 200 OK\r\n"), body) == (True, b"")
+
+
+@pytest.mark.parametrize("port", [PUBLIC, ADMIN])
 def test_every_answer_names_the_chain_that_is_served(served: Any, ports: tuple[int, int], port: int) -> None:
     for request in (get("/status"), get("/nothing"), post("node_nothing")):
         head, _ = served.run(exchange(ports[port], request))

@@ -461,7 +461,10 @@ _BLOCK_METHODS: Final = [
         release=Signature("L2Block", (Parameter("blockParameter", RELEASE_BLOCK),), may_be_absent=True),
         development=Signature(
             "BlockResponse",
-            (Parameter("param", DEVELOPMENT_BLOCK), Parameter("options", BLOCK_INCLUDE_OPTIONS, optional=True)),
+            (
+                Parameter("blockParameter", DEVELOPMENT_BLOCK),
+                Parameter("options", BLOCK_INCLUDE_OPTIONS, optional=True),
+            ),
             may_be_absent=True,
         ),
     ),
@@ -485,7 +488,7 @@ _BLOCK_METHODS: Final = [
         handler=_get_block_data,
         is_kept=True,
         usual=Usual(b"b", _block_at(block_text.DATA)),
-        development=Signature("BlockData", (Parameter("param", DEVELOPMENT_BLOCK),), may_be_absent=True),
+        development=Signature("BlockData", (Parameter("blockParameter", DEVELOPMENT_BLOCK),), may_be_absent=True),
     ),
     Method(
         name="node_getBlocks",
@@ -537,7 +540,10 @@ _CHECKPOINT_METHODS: Final = [
         in_thread=lambda arguments: arguments[1] is not None and "includeBlocks" in arguments[1],
         development=Signature(
             "CheckpointResponse",
-            (Parameter("param", CHECKPOINT_PARAMETER), Parameter("options", CHECKPOINT_INCLUDE_OPTIONS, optional=True)),
+            (
+                Parameter("checkpointParameter", CHECKPOINT_PARAMETER),
+                Parameter("options", CHECKPOINT_INCLUDE_OPTIONS, optional=True),
+            ),
             may_be_absent=True,
         ),
     ),

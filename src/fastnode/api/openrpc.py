@@ -17,16 +17,19 @@ from typing import Any, Final
 import orjson
 
 from fastnode import __version__
+from fastnode.api.method_errors import error_components, errors_of
 from fastnode.api.parameter_schemas import parameter_schema, scalars
 from fastnode.api.record_schemas import components
 from fastnode.api.schema_language import Schema, schema_of
 from fastnode.jsonrpc.methods import METHOD_SETS, Call, Method, MethodSet, common
 from fastnode.jsonrpc.provider_limits import Client
 
-__all__ = ["DISCOVER", "discovery", "document"]
+__all__ = ["DISCOVER", "DOCUMENT_PATH", "discovery", "document"]
 
 OPENRPC_VERSION: Final = "1.3.2"
 DISCOVER: Final = "rpc.discover"
+#: Where GET finds the same document.
+DOCUMENT_PATH: Final = b"/openrpc.json"
 #: Documents that are kept; clients with the same methods have the same one.
 DOCUMENTS_MAX: Final = 16
 
@@ -37,9 +40,46 @@ _DESCRIPTION: Final = (
 )
 
 
-def document(methods: Sequence[Method], method_set: MethodSet = "both") -> dict[str, Any]:
-    """The document of the methods that are in a method set."""
+_ADMIN_PREFIX: Final = "nodeAdmin_"
+#: Where a node with default settings listens.
+_PUBLIC_SERVER: Final = {"name": "public", "summary": "The public port.", "url": "http://127.0.0.1:8080"}
+_ADMIN_SERVER: Final = {
+    "name": "admin",
+    "summary": "The admin port; it asks for a key in x-api-key or Authorization: Bearer.",
+    "url": "http://127.0.0.1:8880",
+}
+#: The one that gave the document.
+_THIS_SERVER: Final = {"name": "this port", "url": "/"}
+
+#: What methods are about, by the module that answers them; others are about what their namespace is called.
+_TAGS: Final = {
+    "admin": "configuration",
+    "chain": "chain",
+    "contracts": "contracts",
+    "fastnode": "fastnode",
+    "logs": "logs",
+    "openrpc": "interface",
+    "outbox_witness": "state",
+    "simulation": "simulation",
+    "slashing": "slashing",
+    "snapshots": "snapshots",
+    "state": "state",
+    "sync": "synchronization",
+    "txs": "transactions",
+    "upstream": "network",
+}
+
+
+def document(
+    methods: Sequence[Method], method_set: MethodSet = "both", *, is_of_one_port: bool = False
+) -> dict[str, Any]:
+    """The document of the methods that are in a method set; with ``is_of_one_port``, as that port gives it itself."""
     served = [method for method in methods if method.signature(method_set) is not None]
+    described = [_method(method, method_set) for method in sorted(served, key=lambda method: method.name)]
+    if not is_of_one_port:
+        for method in described:
+            if method["name"].startswith(_ADMIN_PREFIX):
+                method["servers"] = [_ADMIN_SERVER]
     return {
         "openrpc": OPENRPC_VERSION,
         "info": {
@@ -48,8 +88,9 @@ def document(methods: Sequence[Method], method_set: MethodSet = "both") -> dict[
             "description": _DESCRIPTION,
             "license": {"name": "Apache-2.0"},
         },
-        "methods": [_method(method, method_set) for method in sorted(served, key=lambda method: method.name)],
-        "components": {"schemas": {**components(), **scalars()}},
+        "servers": [_THIS_SERVER if is_of_one_port else _PUBLIC_SERVER],
+        "methods": described,
+        "components": {"schemas": {**components(), **scalars()}, "errors": error_components()},
     }
 
 
@@ -59,7 +100,8 @@ def discovery(methods: Iterable[Method]) -> Method:
 
     @lru_cache(DOCUMENTS_MAX)
     def rendered(method_set: MethodSet, hidden: frozenset[str]) -> bytes:
-        return orjson.dumps(document([method for method in described if method.name not in hidden], method_set))
+        offered = [method for method in described if method.name not in hidden]
+        return orjson.dumps(document(offered, method_set, is_of_one_port=True))
 
     def discover(call: Call) -> bytes:
         return rendered(call.method_set, _hidden_from(call.client, described))
@@ -88,6 +130,7 @@ def _method(method: Method, method_set: MethodSet) -> dict[str, Any]:
     described: dict[str, Any] = {
         "name": method.name,
         "summary": method.summary,
+        "tags": [{"name": _tag(method)}],
         "paramStructure": "by-position",
         "params": [
             {
@@ -98,10 +141,16 @@ def _method(method: Method, method_set: MethodSet) -> dict[str, Any]:
             for parameter in signature.parameters
         ],
         "result": {"name": "result", "required": not signature.may_be_absent, "schema": _result(method, method_set)},
+        "errors": errors_of(method.name, takes_parameters=bool(signature.parameters)),
     }
     names = [parameter.name for parameter in signature.parameters]
     examples = [_pairing(example, names) for example in _examples(method.name, method_set)]
     return described | ({"examples": examples} if examples else {})
+
+
+def _tag(method: Method) -> str:
+    module = method.handler.__module__.rpartition(".")[2]
+    return _TAGS.get(module) or method.name.partition("_")[0]
 
 
 def _result(method: Method, method_set: MethodSet) -> Schema:

@@ -109,7 +109,7 @@ _NAMED: Final[dict[str, Schema]] = {
 
 def scalars() -> dict[str, Schema]:
     """The components that schemas of parameters refer to, beside records."""
-    return SCALARS
+    return {name: {"title": name, **schema} for name, schema in SCALARS.items()}
 
 
 def parameter_schema(kind: ParameterType) -> Schema:

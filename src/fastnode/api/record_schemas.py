@@ -100,7 +100,8 @@ RECORDS: Final[dict[str, str]] = {
     "publicFunctionCalldata: {values: Fr[], hash: Fr}[]}",
     "TxValidationResult": '{result: "valid"|"invalid"|"skipped", reason?: string[]}',
     "Gas": "{daGas: number, l2Gas: number}",
-    "NestedProcessReturnValues": "{values?: Fr[], nested: NestedProcessReturnValues[]}",
+    # Each of `nested` is again such a record: tools that put schemas in the place of their names would never end.
+    "NestedProcessReturnValues": "{values?: Fr[], nested: any[]}",
     "PublicSimulationOutput": "{revertReason?: any, globalVariables: GlobalVariables, txEffect: TxEffect, "
     "publicReturnValues: NestedProcessReturnValues[], "
     "gasUsed: {totalGas: Gas, teardownGas: Gas, publicGas: Gas, billedGas: Gas}, debugLogs?: any[]}",
@@ -162,5 +163,6 @@ RECORDS: Final[dict[str, str]] = {
 
 
 def components() -> dict[str, Any]:
-    """Every named schema."""
-    return {**SCALARS, **{name: {"title": name, **schema_of(text)} for name, text in RECORDS.items()}}
+    """Every named schema, with its name as the title."""
+    schemas = {**SCALARS, **{name: schema_of(text) for name, text in RECORDS.items()}}
+    return {name: {"title": name, **schema} for name, schema in schemas.items()}

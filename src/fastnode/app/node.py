@@ -401,7 +401,8 @@ class Node:
         self.admin.set_pages(self._status_page(self.public, self.admin, ingestor, guard))
         await _listen(self.admin, settings.admin_port, "admin-")
         introduce(key)
-        logger.info("serving", extra=fields(host=settings.host, port=self.public.port, admin_port=self.admin.port))
+        urls = {"url": self.public.url, "admin_url": self.admin.url}
+        logger.info("serving", extra=fields(**urls, port=self.public.port, admin_port=self.admin.port))
 
     def _status_page(
         self, public: RpcServer, admin: RpcServer, ingestor: Ingestor, guard: ApiKeyGuard | None

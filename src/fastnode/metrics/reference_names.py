@@ -35,6 +35,12 @@ class ReferenceCollector(Collector):
             for name, number in tip_numbers(view).items():
                 heights.add_metric((name,), number)
             yield heights
+        sync = self._sources.sync_status()
+        l1 = None if sync is None else sync.get("l1")
+        if l1 is not None and l1["block"] is not None:
+            yield GaugeMetricFamily(
+                "aztec_archiver_l1_block_height", "Newest L1 block that was read.", value=l1["block"]
+            )
         progress = self._sources.progress
         yield CounterMetricFamily("aztec_archiver_tx_count", "Transactions of added blocks.", value=progress.txs)
         yield CounterMetricFamily("aztec_archiver_prune_count", "Times that blocks were undone.", value=progress.undos)

@@ -2,6 +2,7 @@
 
     POST /          JSON-RPC: 200 with the answer (or the configured status for an error), 204 for nothing to say
     GET  /status    OK or what is wrong; HEAD too.  Likewise /livez and /readyz, see http/health.py
+    GET  /openrpc.json   what rpc.discover answers; HEAD too
     OPTIONS         CORS preflight 204; a plain question 200 with Allow
     GET  elsewhere  pages, on a port that has some
     others          405 with Allow on a known path, 404 elsewhere
@@ -24,7 +25,8 @@ from typing import Any, Final, Protocol
 
 import orjson
 
-from fastnode.errors import InvalidRequest, ParseError
+from fastnode.api.openrpc import DISCOVER, DOCUMENT_PATH
+from fastnode.errors import InvalidRequest, ParseError, RateLimited
 from fastnode.http.coded_answers import CodedAnswers
 from fastnode.http.content_coding import BodyTooLarge, Coding, choose_coding, inflate, is_known_coding
 from fastnode.http.guard import RequestGuard
@@ -32,9 +34,10 @@ from fastnode.http.health import PROBE_PATHS, Health, answer_probe
 from fastnode.http.messages import Response, header_fields
 from fastnode.http.meters import LIMITS_BY_STATUS
 from fastnode.jsonrpc.engine import Engine, Reply
+from fastnode.jsonrpc.methods import Call
 from fastnode.jsonrpc.provider_limits import Client, refusal_delay
 
-__all__ = ["Pages", "RpcApplication"]
+__all__ = ["Pages", "RpcApplication", "path_of"]
 
 #: A smaller answer travels in one packet anyway.
 COMPRESSED_BYTES_MIN: Final = 1024
@@ -133,7 +136,7 @@ class RpcApplication:
         # Fast path. If: POST to the root.  Then: nothing else can be meant.
         if method == b"POST" and target == b"/":
             return self._on_call(headers, body, client)
-        path = self._without_prefix(_path_of(target))
+        path = self._without_prefix(path_of(target))
         if self.pages is not None and method in (b"GET", b"HEAD"):
             page = self.pages.on_get(path, target, headers)
             if page is not None:
@@ -145,6 +148,10 @@ class RpcApplication:
         if path in PROBE_PATHS:
             if method in (b"GET", b"HEAD"):
                 return self._on_probe(path, headers)
+            return self._on_other_verb(method, headers, "HEAD, GET")
+        if path == DOCUMENT_PATH and self._engine.table.get(DISCOVER) is not None:
+            if method in (b"GET", b"HEAD"):
+                return self._on_document(headers.get(b"accept-encoding"), client)
             return self._on_other_verb(method, headers, "HEAD, GET")
         return self._text(HTTPStatus.NOT_FOUND)
 
@@ -178,6 +185,21 @@ class RpcApplication:
         as_json = b"application/json" in headers.get(b"accept", b"").lower()
         status, body = answer_probe(path, self._health(), as_json=as_json)
         return Response(status, self._json_fields if as_json else self._text_fields, body)
+
+    async def _on_document(self, accepted: bytes | None, client: Client | None) -> Response:
+        """The document as ``client`` may see it, without the frame of a call; it costs what the call costs."""
+        refusal = None if client is None else client.refusal_of(DISCOVER)
+        if isinstance(refusal, RateLimited):
+            return await self._refuse_later(None, refusal.wait_s)
+        if refusal is not None:
+            return self._text(HTTPStatus.NOT_FOUND)
+        table = self._engine.table
+        method = table.get(DISCOVER)
+        assert method is not None
+        call = Call(None, table.method_set, self._engine.limits.response_bytes_max, client)
+        body = await asyncio.get_running_loop().run_in_executor(self._executor, method.handler, call)
+        response = self._respond(Reply(body), accepted)
+        return response if isinstance(response, Response) else await response
 
     def _count_refusal(self, status: HTTPStatus) -> None:
         limit = LIMITS_BY_STATUS.get(status)
@@ -285,7 +307,7 @@ class RpcApplication:
         return Response(status, self._json_fields, orjson.dumps({"jsonrpc": "2.0", "id": None, "error": error}))
 
 
-def _path_of(target: bytes) -> bytes:
+def path_of(target: bytes) -> bytes:
     """The path that a request target means: no query, no host, slashes that say nothing removed."""
     if not target.startswith(b"/"):
         target = _ABSOLUTE_TARGET.sub(b"", target, count=1)

@@ -18,12 +18,12 @@ from collections.abc import Coroutine
 from http import HTTPStatus
 from typing import Any, Final
 
-from fastnode.api.openrpc import DISCOVER
+from fastnode.api.openrpc import DISCOVER, DOCUMENT_PATH
 from fastnode.http.connection import ConnectionOwner, HttpConnection
 from fastnode.http.messages import Refusal, Request, Response, header_fields
 from fastnode.http.reader import ReadState
 from fastnode.jsonrpc.provider_limits import Client, ProviderLimits, refusal_delay
-from fastnode.serving.application import ANY_ORIGIN, RpcApplication
+from fastnode.serving.application import ANY_ORIGIN, RpcApplication, path_of
 from fastnode.serving.fast_path import FastConnection, FastPath
 
 __all__ = ["LimitedConnection", "ProviderGate"]
@@ -54,7 +54,7 @@ class ProviderGate:
         """The answer to a complete request from the address ``peer``."""
         limits, headers = self.limits, request.headers
         client = None
-        if request.method == b"POST":
+        if request.method == b"POST" or path_of(request.target).endswith(DOCUMENT_PATH):
             client = limits.client_of(peer, headers)
             if client is None:
                 return self._refuse(limits.allowed_origin(headers))

@@ -84,6 +84,11 @@ class HttpServer:
         return self._bound_port
 
     @property
+    def url(self) -> str:
+        """Where the port is listened on."""
+        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
+    @property
     def connection_count(self) -> int:
         return len(self._connections)
 

@@ -1,0 +1,72 @@
+"""Which errors a method may answer, for the OpenRPC document: the codes of JSON-RPC, and what ``data.code`` may say.
+
+The request as a whole can also be answered -32700, -32600 and -32601; those belong to no method.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fastnode.errors import InternalError, InvalidParams, RateLimited, ServerError
+
+__all__ = ["error_components", "errors_of"]
+
+_INVALID_PARAMS: Final = "InvalidParams"
+_INTERNAL_ERROR: Final = "InternalError"
+_RATE_LIMITED: Final = "RateLimited"
+
+_COMMON: Final[dict[str, dict[str, Any]]] = {
+    _INVALID_PARAMS: {
+        "code": InvalidParams.code,
+        "message": "Invalid params: one is missing, of a wrong type, out of range or too long; the text names it",
+    },
+    _INTERNAL_ERROR: {"code": InternalError.code, "message": "Internal error: a bug; the log of the node has it"},
+    _RATE_LIMITED: {
+        "code": RateLimited.code,
+        "message": "Rate limit exceeded: the client's budget does not suffice; ask again after retryAfterMs",
+        "data": {"code": "RATE_LIMITED", "retryAfterMs": 1000},
+    },
+}
+
+#: Of every method: the chain is not loaded yet, or the answer would be too long.
+_ANY: Final = ("RESPONSE_TOO_LARGE",)
+_UPSTREAM: Final = ("NO_UPSTREAM", "UPSTREAM_REJECTED")
+_SLASHING: Final = ("SLASHER_NOT_ENABLED", *_UPSTREAM)
+_POOL: Final = ("NULLIFIER_CONFLICT", "INSUFFICIENT_FEE_PAYER_BALANCE", "LOW_PRIORITY_FEE")
+
+#: What ``data.code`` of the error -32000 may be, beside that of every method.  Some errors have no such code.
+_CODES: Final = {
+    "node_sendTx": ("INVALID_TX", *_POOL, *_UPSTREAM),
+    "node_simulatePublicCalls": ("INVALID_TX", "SIMULATION_FAILED", "BUSY", *_UPSTREAM),
+    "node_getL2ToL1MembershipWitness": ("L1_UNAVAILABLE",),
+    "node_getValidatorsStats": _UPSTREAM,
+    "node_getValidatorStats": _UPSTREAM,
+    "nodeAdmin_getSlashOffenses": _SLASHING,
+    "nodeAdmin_getSlashPayloads": _SLASHING,
+    "nodeAdmin_pauseSync": ("STILL_PAUSING",),
+    "nodeAdmin_rollbackTo": (
+        "STILL_PAUSING",
+        "ROLLBACK_IMPOSSIBLE",
+        "ROLLBACK_REFUSED",
+        "ROLLBACK_RUNNING",
+        "SNAPSHOT_RUNNING",
+    ),
+    "nodeAdmin_startSnapshotUpload": ("SNAPSHOT_IN_PROGRESS", "ROLLBACK_RUNNING", "SNAPSHOT_RUNNING"),
+}
+
+
+def error_components() -> dict[str, Any]:
+    """The errors that are the same for every method, by name."""
+    return _COMMON
+
+
+def errors_of(method: str, *, takes_parameters: bool) -> list[dict[str, Any]]:
+    """What a method may answer beside a result; each code once."""
+    names = ([_INVALID_PARAMS] if takes_parameters else []) + [_INTERNAL_ERROR, _RATE_LIMITED]
+    codes = [*_ANY, *_CODES.get(method, ())]
+    cannot = {
+        "code": ServerError.code,
+        "message": "The request is well formed but cannot be answered; the text says why",
+        "data": {"code": {"enum": codes}},
+    }
+    return [cannot, *({"$ref": f"#/components/errors/{name}"} for name in names)]
