@@ -42,7 +42,8 @@ _RECORDS: Final = """\
 ## Records
 
 `fastnode openrpc` prints all of this with JSON schemas, examples and errors, as an OpenRPC document; `rpc.discover` and
-`GET /openrpc.json` answer what a port serves. `?` marks a member that may be absent. `Fr` is `0x` and 64 hex digits, `EthAddress` `0x` and 40,
+`GET /openrpc.json` answer what a port serves.
+`?` marks a member that may be absent. `Fr` is `0x` and 64 hex digits, `EthAddress` `0x` and 40,
 `bigint` decimal text, `number` a JSON number, `bytes`, `SiblingPath` and `MembershipWitness` base64.
 """
 
