@@ -139,6 +139,20 @@ class BbVerifier:
 
     # ---- making ready --------------------------------------------------------------------
 
+    def use_network(self, tree_root: bytes | None) -> None:
+        """The network's root of verification keys has become known, or another: made ready anew if it differs."""
+        with self._changing:
+            if tree_root == self._tree_root:
+                return
+            self._tree_root = tree_root
+            was_ready, self._ready = self._ready, None
+            begun = self._preparing is not None or self._state is not VerifierState.PREPARING
+            self._state = VerifierState.PREPARING
+        if was_ready is not None:
+            was_ready.folder.close()
+        if begun:
+            self.start()
+
     def start(self) -> None:
         """Begin to make it ready, in a thread of its own."""
         with self._changing:
@@ -151,17 +165,23 @@ class BbVerifier:
     def prepare(self) -> str | None:
         """Make it ready now; why that failed, or None.  Takes a second of one core the first time."""
         started = self._clock()
-        try:
-            ready = _make_ready(self.options, self._tree_root, self._given_keys)
-        except (CannotRun, OSError, ValueError) as error:
-            self._fail(str(error))
-            return str(error)
-        with self._changing:
-            self._preparing = None
+        while True:
+            tree_root = self._tree_root
+            try:
+                ready = _make_ready(self.options, tree_root, self._given_keys)
+            except (CannotRun, OSError, ValueError) as error:
+                if tree_root != self._tree_root:
+                    continue
+                self._fail(str(error))
+                return str(error)
+            with self._changing:
+                if tree_root == self._tree_root and not self._is_closed:
+                    self._preparing = None
+                    self._ready, self._failure, self._state = ready, None, VerifierState.READY
+                    break
+            ready.folder.close()
             if self._is_closed:
-                ready.folder.close()
                 return None
-            self._ready, self._failure, self._state = ready, None, VerifierState.READY
         logger.info("proofs are verified by %s, ready after %.1f s", ready.program.path, self._clock() - started)
         return None
 
@@ -176,8 +196,12 @@ class BbVerifier:
         if is_news:
             logger.error("proofs cannot be verified: %s", reason)
 
-    def _retry_if_due(self) -> None:
-        if self._state is VerifierState.FAILED and self._clock() - self._failed_at >= RETRY_S:
+    def _start_if_due(self) -> None:
+        """Nothing to do when it is ready, or being made ready."""
+        state = self._state
+        if state is VerifierState.PREPARING or (
+            state is VerifierState.FAILED and self._clock() - self._failed_at >= RETRY_S
+        ):
             self.start()
 
     def wait_until_prepared(self, timeout_s: float) -> None:
@@ -211,7 +235,7 @@ class BbVerifier:
             if kept.judgement is Judgement.INVALID:
                 self._queue.suspect(client)
             return answered(kept)
-        self._retry_if_due()
+        self._start_if_due()
         if self._state is VerifierState.FAILED:
             return answered(self._unknown())
         return self._queue.submit(statement, digest, client)

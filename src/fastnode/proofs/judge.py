@@ -1,0 +1,140 @@
+"""Which verifier judges the proofs of this network's transactions, and how it is.
+
+--proof-verifier-command      that command, on every network: it was asked for
+no real proofs (node info)    nobody: whatever stands in the proof is not looked at
+else                          bb (verifier.py), as soon as the network's root of verification keys is known
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final
+
+from fastnode.proofs.command import CommandVerifier
+from fastnode.proofs.verdict import VALID, Judgement, Verdict
+from fastnode.proofs.verifier import BbOptions, BbVerifier, VerifierState, find_program
+from fastnode.protocol.tx import Tx
+
+__all__ = ["NO_VERIFIER", "ProofJudge", "open_judge"]
+
+NO_VERIFIER: Final = (
+    "Proof cannot be verified: this node has no proof verifier (fastnode proofs install, --bb-binary-path)"
+)
+
+
+class ProofJudge:
+    """Judges proofs with what the settings and the network ask for.  Usable from any thread.
+
+    ``bb`` None: there is nowhere to keep its files, so only a command can judge.
+    """
+
+    def __init__(self, *, required: bool, command: CommandVerifier | None = None, bb: BbVerifier | None = None) -> None:
+        self._required = required
+        self._command = command
+        self._bb = bb
+        #: Proofs judged, by verdict.
+        self.verdicts: Counter[Judgement] = Counter()
+
+    @property
+    def required(self) -> bool:
+        """Whether the network's proofs are real."""
+        return self._required
+
+    def require(self, required: bool) -> None:
+        """From the next transaction on; a command is asked whatever the network says."""
+        self._required = required
+        self.start()
+
+    def use_network(self, tree_root: bytes | None) -> None:
+        """The network's root of verification keys has become known, or another."""
+        if self._bb is not None:
+            self._bb.use_network(tree_root)
+        self.start()
+
+    def start(self) -> None:
+        """Begin to make ready what is needed, in the background."""
+        if self._bb is not None and self._asks_bb:
+            self._bb.start()
+
+    @property
+    def _asks_bb(self) -> bool:
+        return self._required and self._command is None
+
+    @property
+    def verifies(self) -> bool:
+        """Whether a transaction that was accepted has had its proof checked."""
+        return self._required or self._command is not None
+
+    @property
+    def limitation(self) -> str | None:
+        """Why no proof can be judged now; None if proofs are judged, or need not be."""
+        if not self._asks_bb:
+            return None
+        if self._bb is None:
+            return NO_VERIFIER
+        # One that is being made ready is no fault: a proof waits for it.
+        return self._bb.limitation if self._bb.state is VerifierState.FAILED else None
+
+    def judge(self, tx: Tx, client: str = "") -> Verdict:
+        """The verdict; waits for it.  ``client``: for whom, so that each has its turn."""
+        if self._command is not None:
+            verdict = self._command.judge(tx)
+        elif not self._required:
+            return VALID
+        elif self._bb is None:
+            verdict = Verdict.unknown(NO_VERIFIER)
+        else:
+            verdict = self._bb.judge(tx, client)
+        self.verdicts[verdict.judgement] += 1
+        return verdict
+
+    def status(self) -> dict[str, Any]:
+        """For the status page and `fastnode status`."""
+        facts: dict[str, Any] = {
+            "required": self._required,
+            "verifier": "command" if self._command is not None else "bb" if self._required else None,
+            "limitation": self.limitation,
+            "verdicts": {judgement.value: self.verdicts[judgement] for judgement in Judgement},
+        }
+        bb = self._bb
+        if bb is None or not self._asks_bb:
+            return facts
+        program = find_program(bb.options)
+        checked = sum(bb.checks.values())
+        return facts | {
+            "state": bb.state.value,
+            "program": None if program is None else str(program),
+            "checksAtOnce": bb.options.checks_at_once,
+            "running": bb.running_count,
+            "waiting": bb.waiting_count,
+            "turnedAway": bb.turned_away_count,
+            "checks": checked,
+            "checkSeconds": round(bb.check_seconds, 3),
+            "keptVerdictsUsed": bb.kept_hits,
+            "lastTrouble": bb.last_trouble,
+        }
+
+    @property
+    def bb(self) -> BbVerifier | None:
+        """The network's verifier program, if it is the one that judges."""
+        return self._bb if self._asks_bb else None
+
+    def close(self) -> None:
+        if self._bb is not None:
+            self._bb.close()
+
+
+def open_judge(
+    *,
+    required: bool,
+    command: str | None = None,
+    processes_max: int = 2,
+    timeout_s: float = 30.0,
+    bb: BbOptions | None = None,
+    tree_root: bytes | None = None,
+) -> ProofJudge:
+    """From settings.  SettingError for a command that cannot be run."""
+    chosen = None
+    if command is not None:
+        chosen = CommandVerifier.of_text(command, processes_max=processes_max, timeout_s=timeout_s)
+    return ProofJudge(required=required, command=chosen, bb=None if bb is None else BbVerifier(bb, tree_root=tree_root))
