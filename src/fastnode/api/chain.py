@@ -7,7 +7,7 @@ the table at the end or decided in one place, :func:`_wants_development_record`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import orjson
 
@@ -47,6 +47,8 @@ RANGE_LENGTH_ON_LOOP_MAX: Final = 2
 L1_TO_L2_MESSAGES_PER_CHECKPOINT: Final = 1024
 
 _TRUE: Final = b"true"
+#: Why a transaction is gone that no block has.
+_DROPPED: Final = "Tx dropped by P2P node"
 _FALSE: Final = b"false"
 _NO_OPTIONS: Final[frozenset[str]] = frozenset()
 
@@ -252,11 +254,22 @@ def _get_tx_effect(call: Call, tx_hash: bytes) -> bytes | None:
     return call.view.chain.tx_effect_json(tx_hash)
 
 
+class TxNotes(Protocol):
+    """What a node that builds blocks can say of a transaction beside its effect."""
+
+    def debug_logs_json(self, tx_hash: bytes) -> bytes | None:
+        """DebugLog[] of its public functions."""
+
+    def dropped_reason(self, tx_hash: bytes) -> str | None:
+        """Why no block took it."""
+
+
 class _Receipts:
     """Receipts: of the chain first, then of the pool; what neither knows counts as dropped."""
 
-    def __init__(self, is_pending: Callable[[bytes], bool]) -> None:
+    def __init__(self, is_pending: Callable[[bytes], bool], notes: TxNotes | None) -> None:
         self._is_pending = is_pending
+        self._notes = notes
 
     def get(self, call: Call, tx_hash: bytes) -> bytes:
         return self.get_from(call.view, tx_hash)
@@ -266,10 +279,13 @@ class _Receipts:
         is_pending = self._is_pending(tx_hash)
         mined = view.chain.tx_receipt_json(tx_hash)
         if mined is not None:
-            return mined
+            logs = None if self._notes is None else self._notes.debug_logs_json(tx_hash)
+            return mined if logs is None else b'%b,"debugLogs":%b}' % (mined[:-1], logs)
         if is_pending:
             return b'{"txHash":"%b","status":"pending"}' % encode.to_hex(tx_hash)
-        return b'{"txHash":"%b","status":"dropped","error":"Tx dropped by P2P node"}' % encode.to_hex(tx_hash)
+        reason = None if self._notes is None else self._notes.dropped_reason(tx_hash)
+        text = orjson.dumps(_DROPPED if reason is None else f"{_DROPPED}: {reason}")
+        return b'{"txHash":"%b","status":"dropped","error":%b}' % (encode.to_hex(tx_hash), text)
 
 
 # ---- messages -------------------------------------------------------------------------------
@@ -355,13 +371,15 @@ def methods(
     is_pending_tx: Callable[[bytes], bool] = lambda tx_hash: False,
     is_ready: Callable[[], bool] = lambda: True,
     outbox_root: OutboxRoot | None = None,
+    tx_notes: TxNotes | None = None,
 ) -> list[Method]:
     """All methods of this module.
 
     ``is_pending_tx`` says whether the pool holds a transaction (by its 32-byte hash); ``is_ready`` whether
-    the node considers itself able to serve; ``outbox_root`` is L1's word, None if L1 is not read.
+    the node considers itself able to serve; ``outbox_root`` is L1's word, None if L1 is not read;
+    ``tx_notes`` is what the builder of blocks remembers, None if another node builds them.
     """
-    receipts = _Receipts(is_pending_tx)
+    receipts = _Receipts(is_pending_tx, tx_notes)
 
     def get_ready(call: Call) -> bytes:
         return _TRUE if call.has_view and is_ready() else _FALSE

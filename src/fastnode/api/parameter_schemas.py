@@ -128,6 +128,9 @@ def parameter_schema(kind: ParameterType) -> Schema:
         return {"type": "object", "properties": {flag: {"type": "boolean"} for flag in kind.flags}}
     if isinstance(kind, Text):
         return {"type": "string", "maxLength": kind.length_max}
+    own: Schema | None = getattr(kind, "json_schema", None)
+    if own is not None:
+        return own
     if kind.name == "BlockParam":
         return reference("ReleaseBlockParam" if kind is RELEASE_BLOCK else "BlockParam")
     schema = _NAMED[kind.name]

@@ -11,7 +11,7 @@ from fastnode.config.configuration import NodeConfiguration
 from fastnode.config.settings import Settings
 from fastnode.mempool.service import Mempool
 
-__all__ = ["configuration_of", "connect_mempool", "connect_offenses", "connect_polling"]
+__all__ = ["configuration_of", "connect_building", "connect_mempool", "connect_offenses", "connect_polling"]
 
 _POOL_KEYS: Final = (
     "txPublicSetupAllowListExtend",
@@ -32,6 +32,17 @@ _OFFENSE_KEYS: Final = (
     "slashGracePeriodL2Slots",
     "slashOffenseExpirationRounds",
 )
+#: Keys of what builds blocks, and the settings of theirs.
+_BUILDING_KEYS: Final = {
+    "maxTxsPerBlock": "max_txs_per_block",
+    "maxTxsPerCheckpoint": "max_txs_per_checkpoint",
+    "minTxsPerBlock": "min_txs_per_block",
+    "maxL2BlockGas": "max_l2_block_gas",
+    "maxDABlockGas": "max_da_block_gas",
+    "perBlockAllocationMultiplier": "per_block_allocation_multiplier",
+    "coinbase": "coinbase",
+    "feeRecipient": "fee_recipient",
+}
 _PROOFS: Final = "realProofs"
 _POLLING: Final = "archiverPollingIntervalMS"
 
@@ -64,6 +75,15 @@ def connect_mempool(configuration: NodeConfiguration, mempool: Mempool) -> None:
 
     configuration.on_change(_POOL_KEYS, reconfigure)
     configuration.on_change((_PROOFS,), require_proofs)
+
+
+def connect_building(configuration: NodeConfiguration, settings: Settings, apply: Callable[[Settings], None]) -> None:
+    """What is built follows the configuration: ``apply`` gets the settings as they would be with it."""
+
+    def change(new: NodeConfiguration, _changed: frozenset[str]) -> None:
+        apply(replace(settings, **{attribute: new[key] for key, attribute in _BUILDING_KEYS.items()}))
+
+    configuration.on_change(tuple(_BUILDING_KEYS), change)
 
 
 def connect_polling(configuration: NodeConfiguration, set_interval: Callable[[float], None]) -> None:

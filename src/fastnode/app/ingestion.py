@@ -11,12 +11,12 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from fastnode.archiver.ingest import Ingestor
 from fastnode.chain_data import ChainData
 from fastnode.log import fields
 from fastnode.sources.chain_import import ImportProgress, import_chain_file
-from fastnode.sources.follower import Follower
 from fastnode.sources.sync_control import StopRequested, SyncControl
 
 __all__ = ["IngestionThread"]
@@ -25,6 +25,12 @@ logger = logging.getLogger(__name__)
 
 #: Seconds between two lines that say how far long work is.
 _PROGRESS_INTERVAL_S = 10.0
+
+
+class Runs(Protocol):
+    """Brings new blocks until the control stops it."""
+
+    def run(self) -> None: ...
 
 
 class IngestionThread:
@@ -42,7 +48,7 @@ class IngestionThread:
         ingestor: Ingestor,
         chain_file: Path | None,
         control: SyncControl,
-        follower: Follower | None = None,
+        follower: Runs | None = None,
         *,
         on_caught_up: Callable[[], None],
         on_done: Callable[[], None],

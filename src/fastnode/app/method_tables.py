@@ -11,6 +11,7 @@ from fastnode.api.admin import methods as configuration_methods
 from fastnode.api.chain import methods as chain_methods
 from fastnode.api.contracts import methods as contract_methods
 from fastnode.api.fastnode import methods as fastnode_methods
+from fastnode.api.local_network import methods as local_network_methods
 from fastnode.api.logs import methods as log_methods
 from fastnode.api.outbox_witness import OutboxRoot
 from fastnode.api.simulation import methods as simulation_methods
@@ -26,6 +27,8 @@ from fastnode.config.configuration import NodeConfiguration
 from fastnode.config.settings import Settings
 from fastnode.jsonrpc.methods import Method
 from fastnode.keystore.validators import Validators
+from fastnode.local_network.changes import Changes
+from fastnode.local_network.network import LocalNetwork
 from fastnode.log_index.function_names import FunctionNames
 from fastnode.log_index.known_tags import KnownTags
 from fastnode.mempool.service import Mempool
@@ -59,6 +62,8 @@ class Services:
     sentinel: Sentinel | None = None
     #: Root of an epoch's messages on L1; None when L1 is not read.
     outbox_root: OutboxRoot | None = None
+    #: The network that this node is all of; None when it is not.
+    local_network: LocalNetwork | None = None
 
     def is_pending_tx(self, tx_hash: bytes) -> bool:
         return self.mempool is not None and self.mempool.pool.is_waiting(tx_hash)
@@ -66,9 +71,14 @@ class Services:
 
 def public_methods(settings: Settings, services: Services) -> list[Method]:
     """Every method of the public port, of both method sets."""
+    local = services.local_network
     return [
+        *([] if local is None else local_network_methods(local, Changes(local), services.function_names)),
         *chain_methods(
-            is_pending_tx=services.is_pending_tx, is_ready=services.is_ready, outbox_root=services.outbox_root
+            tx_notes=None if local is None else local.notes,
+            is_pending_tx=services.is_pending_tx,
+            is_ready=services.is_ready,
+            outbox_root=services.outbox_root,
         ),
         *state_methods.METHODS,
         *log_methods(services.known_tags, tags_max=settings.rpc_max_tags, logs_max=settings.archiver_max_logs),

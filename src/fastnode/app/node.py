@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from fastnode.api.openrpc import DISCOVER, discovery
-from fastnode.app.effects import configuration_of, connect_mempool, connect_polling
+from fastnode.app.effects import configuration_of, connect_building, connect_mempool, connect_polling
 from fastnode.app.following import Following
 from fastnode.app.health import health_of
 from fastnode.app.ingestion import IngestionThread
@@ -53,6 +53,9 @@ from fastnode.jsonrpc.provider_limits import ProviderLimits
 from fastnode.jsonrpc.provider_rules import read_provider_rules
 from fastnode.kernels import simple_request
 from fastnode.keystore.validators import Validators
+from fastnode.local_network.accounts import TOKEN_ALLOW_LIST
+from fastnode.local_network.network import LocalNetwork
+from fastnode.local_network.opening import BeginningChain, open_network
 from fastnode.log import fields
 from fastnode.mempool.service import Mempool, MempoolOptions
 from fastnode.mempool.store import POOL_DIRECTORY
@@ -67,6 +70,7 @@ from fastnode.snapshots.index import Network
 from fastnode.snapshots.service import SnapshotUploads
 from fastnode.snapshots.startup import start_from_snapshot
 from fastnode.sources.chain_import import adopt_chain_file
+from fastnode.sources.follower import Follower
 from fastnode.sources.l1.service import L1Reader
 from fastnode.sources.publication import Publication
 from fastnode.sources.rollback import SyncOperator
@@ -114,6 +118,8 @@ class Node:
         self._sync_operator: SyncOperator | None = None
         self._uploads: SnapshotUploads | None = None
         self._following: Following | None = None
+        self._beginning: BeginningChain | None = None
+        self.local_network: LocalNetwork | None = None
         self._joining: asyncio.Future[None] | None = None
         self._stop_restoring = threading.Event()
         self._hold_off: HoldOff | None = None
@@ -150,12 +156,17 @@ class Node:
             warn_of_absent_parts(self.settings)
             publication = Publication(self._publish)
             ingestor = data.open_ingestor(verify=self.settings.verify, on_commit=publication)
+            if self._beginning is not None:
+                await self._in_thread(self._open_local_network, self._beginning, data, ingestor)
             self._sync_operator = SyncOperator(self.sync_control, ingestor)
             self._uploads = SnapshotUploads(data.directory.path, self._sync_operator.at_rest)
             self._publish_first(ingestor)
             self._mempool = self._open_mempool(data)
             if self._following is not None:
                 self._following.attach(self._mempool, lambda: self.view)
+            if self.local_network is not None:
+                self._mempool.fees, self._mempool.sink = self.local_network.fees, self.local_network
+                self.local_network.attach(self._mempool)
             await self._open_ports(data, ingestor)
             await self._open_metrics_port(data, ingestor)
             self._feed(data, ingestor, source, publication)
@@ -177,6 +188,8 @@ class Node:
         if self._uploads is not None:
             await asyncio.to_thread(self._uploads.close)
         self.sync_control.stop()
+        if self.local_network is not None:
+            self.local_network.wake()
         self._stop_restoring.set()
         if self._following is not None:
             await asyncio.to_thread(self._following.interrupt)
@@ -249,6 +262,10 @@ class Node:
 
     def _choose_source(self, store: ArchiverStore) -> Path | None:
         """The chain file to load, with its genesis already in the store; None: serve what is stored."""
+        if self.settings.local_network:
+            assert self._data is not None
+            self._beginning = BeginningChain(self.settings, store, self._data.directory.path)
+            return None
         if self.settings.chain_file is not None:
             source = self.settings.chain_file
         elif self._following is not None:
@@ -261,6 +278,12 @@ class Node:
             return None
         adopt_chain_file(store, source)
         return source
+
+    def _open_local_network(self, beginning: BeginningChain, data: ChainData, ingestor: Ingestor) -> None:
+        assert data.state is not None
+        network = open_network(self.settings, ingestor, data.state, data.directory.path, self.sync_control)
+        beginning.set_up(network, ingestor)
+        self.local_network = network
 
     def _open_following(self, store: ArchiverStore) -> Following | None:
         if self.settings.upstream_url is None:
@@ -309,19 +332,24 @@ class Node:
 
     def _open_mempool(self, data: ChainData) -> Mempool:
         assert self.view is not None
-        options = MempoolOptions.of(self.settings, self._allow_list_extension)
+        extension = self._allow_list_extension
+        if self.local_network is not None:
+            extension = (*TOKEN_ALLOW_LIST, *extension)
+        options = MempoolOptions.of(self.settings, extension)
         mempool = Mempool.open(data.directory.path / POOL_DIRECTORY, self.view, options, now=self._chain_time)
         self._resources.callback(mempool.close)
         return mempool
 
     def _chain_time(self) -> float:
         """The time of the chain is that of L1's blocks; the clock on the wall stands in for it."""
+        if self.local_network is not None:
+            return self.local_network.pool_time()
         return time.time() if self._l1 is None else self._l1.now()
 
     def _feed(self, data: ChainData, ingestor: Ingestor, source: Path | None, publication: Publication) -> None:
         if source is None:
             logger.info("serving the stored chain", extra=fields(tip=ingestor.view.tip_number))
-        follower = None
+        follower: Follower | LocalNetwork | None = self.local_network
         if self._following is not None:
             follower = self._following.follow(ingestor, self.sync_control, publication)
         loop = asyncio.get_running_loop()
@@ -385,6 +413,7 @@ class Node:
                 questions=None if self._following is None else self._following.relay,
                 sentinel=self._watching.sentinel,
                 outbox_root=None if self._l1 is None else self._l1.outbox_root,
+                local_network=self.local_network,
             ),
         )
         self.public = self._server(methods, settings.host, settings.port, headers)
@@ -467,6 +496,8 @@ class Node:
         )
         if self._mempool is not None:
             connect_mempool(configuration, self._mempool)
+        if self.local_network is not None:
+            connect_building(configuration, self.settings, self.local_network.reconfigure)
         if self._following is not None:
             connect_polling(configuration, self._following.set_poll_interval)
         return configuration

@@ -14,6 +14,7 @@ import uvloop
 
 from fastnode import __version__, kernels
 from fastnode.app.node import Node
+from fastnode.app.ready_line import announce
 from fastnode.app.service_manager import READY, STOPPING, notify
 from fastnode.config.settings import Settings
 from fastnode.log import fields
@@ -60,6 +61,7 @@ async def _run_until_stopped(node: Node) -> None:
             _reload_by_signal(node)
             _settle_memory()
             notify(READY)
+            announce(node)
             try:
                 await _first_of(asyncio.ensure_future(node.wait_for_failure()), stopping)
             finally:

@@ -19,15 +19,16 @@ _GIVEN: Final = frozenset({"flag", "environment", "file"})
 
 
 @click.command(cls=SettingsCommand)
-@click.option("--node", is_flag=True, help="Run a node; needed, as there may be other things to start.")
+@click.option("--node", is_flag=True, help="Run a node; needed unless it is a local network.")
 @with_settings(START)
 def start(resolved: Resolved[Settings], node: bool) -> None:
     """Start a node: follow the chain, verify it, serve it.
 
     SIGTERM and SIGINT (Ctrl-C) stop it after the running requests; a second one stops it at once.
     """
-    if not node:
-        raise click.UsageError("nothing to start: add --node", click.get_current_context())
+    if not node and not resolved.values.local_network:
+        message = "nothing to start: add --node, or --local-network for a chain of your own"
+        raise click.UsageError(message, click.get_current_context())
     from fastnode import log as logs
     from fastnode.app.process import run
 

@@ -10,7 +10,9 @@ __all__ = ["check_settings"]
 
 def check_settings(settings: Settings) -> None:
     """SettingError with one line that says what to change."""
-    if settings.prover_node:
+    if settings.local_network:
+        _check_local_network(settings)
+    elif settings.prover_node:
         raise SettingError(
             "--prover-node: this node has no prover yet; leave the flag (SVC_PROVER_NODE) out to run the node alone"
         )
@@ -25,3 +27,10 @@ def check_settings(settings: Settings) -> None:
         raise SettingError("SLASH_MIN_PENALTY_PERCENTAGE is above SLASH_MAX_PENALTY_PERCENTAGE")
     if settings.network is not None and settings.network_config is None:
         raise SettingError(f"--network {settings.network}: give the network's configuration with --network-config")
+
+
+def _check_local_network(settings: Settings) -> None:
+    if settings.upstream_url is not None:
+        raise SettingError("--local-network builds its own chain: leave --upstream-url out, or --local-network")
+    if settings.chain_file is not None and settings.load_state is not None:
+        raise SettingError("--chain-file and --load-state: a local network begins with one chain, so give one of them")

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from fastnode.config.building_settings import BuildingSettings
 from fastnode.config.kinds import Boolean, Choice, FilePath, Integer, Seconds, Size, Text, TextList, UrlPath
+from fastnode.config.local_network_settings import LocalNetworkSettings
 from fastnode.config.observability_settings import ObservabilitySettings
 from fastnode.config.operator_settings import OperatorSettings
 from fastnode.config.proof_settings import ProofSettings
@@ -47,7 +48,14 @@ _PORT_MAX = 65_535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(ProofSettings, ValidatorSettings, BuildingSettings, OperatorSettings, ObservabilitySettings):
+class Settings(
+    LocalNetworkSettings,
+    ProofSettings,
+    ValidatorSettings,
+    BuildingSettings,
+    OperatorSettings,
+    ObservabilitySettings,
+):
     """The effective values, typed; made by :func:`fastnode.config.resolve.resolve`."""
 
     # ---- network --------------------------------------------------------------------------

@@ -62,6 +62,8 @@ ROOMS: Final = (
     ),
     Room("mempool", "transactions that are not in a block yet: checked, kept, handed on"),
     Room("public_execution", "the public part of transactions: phases, contracts, side effects, simulations"),
+    Room("building", "blocks and checkpoints made of the transactions of the pool: budgets, checks, headers, blobs"),
+    Room("local_network", "a chain of one's own: its beginning, its clock, when blocks are built, what may be changed"),
     Room("sentinel", "what validators did, and the offenses that follow from it"),
     Room("data_check", "the check of all databases of a data directory", is_module=True),
     Room("snapshots", "copies of the databases: made while the node runs, uploaded, verified, restored"),

@@ -232,7 +232,7 @@ class TxValidator:
         if tx.size > TX_BYTES_MAX:
             yield TOO_LARGE
         yield from self._metadata(tx)
-        if tx.data.is_public and (reason := self._setup(tx, ledger, timestamp)) is not None:
+        if tx.data.is_public and (reason := self.setup_reason(tx, ledger, timestamp)) is not None:
             yield reason
         if not ledger.knows_block(tx.data.anchor_block_hash):
             yield UNKNOWN_ANCHOR
@@ -260,7 +260,8 @@ class TxValidator:
 
     # ---- setup phase -----------------------------------------------------------------------
 
-    def _setup(self, tx: Tx, ledger: Ledger, timestamp: int) -> str | None:
+    def setup_reason(self, tx: Tx, ledger: Ledger, timestamp: int) -> str | None:
+        """Why its setup phase is not allowed in a block of this time."""
         for call in tx.data.setup_calls:
             reason = self._setup_call(tx, call, ledger, timestamp)
             if reason is not None:

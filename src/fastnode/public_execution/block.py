@@ -6,7 +6,7 @@ outcome = execute_block(view, globals, txs)            # effects, gas, and what 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,7 +25,7 @@ from fastnode.public_execution.transaction import ExecutableTx
 if TYPE_CHECKING:
     from fastnode.view import View
 
-__all__ = ["BlockLimits", "BlockOutcome", "LeftOut", "execute_block"]
+__all__ = ["BlockLimits", "BlockOutcome", "Check", "LeftOut", "execute_block"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +37,7 @@ class BlockLimits:
     goes on.
     """
 
+    txs: int | None = None
     gas: Gas | None = None
     blob_fields: int | None = None
     deadline: float | None = None
@@ -48,6 +49,10 @@ class LeftOut(NamedTuple):
     tx: Tx
     reason: str
     is_final: bool
+
+
+#: Asked about each transaction before it is executed, with the block as it stands; None: it may be tried.
+Check = Callable[[Tx, BlockExecutor], LeftOut | None]
 
 
 @dataclass(slots=True)
@@ -82,15 +87,17 @@ def execute_block(
     l1_to_l2_messages: Sequence[bytes] = (),
     limits: BlockLimits | None = None,
     options: ExecutionOptions | None = None,
+    check: Check | None = None,
 ) -> BlockOutcome:
     """Execute ``txs`` in order on the state of ``view``, as a block with the globals ``block``.
 
-    ``l1_to_l2_messages``: what the block's checkpoint adds to their tree, if the block is its first.
+    ``l1_to_l2_messages``: what the block's checkpoint adds to their tree, if the block is its first.  ``check`` may
+    leave a transaction out before it is executed.
     """
     executor = BlockExecutor(
         ViewState(view), block, l1_to_l2_messages=l1_to_l2_messages, options=options or ExecutionOptions()
     )
-    building = _Building(executor, limits or BlockLimits())
+    building = _Building(executor, limits or BlockLimits(), check)
     for tx in txs:
         building.add(tx)
     return building.outcome
@@ -99,10 +106,11 @@ def execute_block(
 class _Building:
     """A block that grows."""
 
-    def __init__(self, executor: BlockExecutor, limits: BlockLimits) -> None:
+    def __init__(self, executor: BlockExecutor, limits: BlockLimits, check: Check | None) -> None:
         self.outcome = BlockOutcome()
         self._executor = executor
         self._limits = limits
+        self._check = check
 
     def add(self, tx: Tx) -> None:
         """Include ``tx``, or note why not."""
@@ -111,7 +119,14 @@ class _Building:
             self._leave_out(tx, obstacle, is_final=False)
             return
         try:
-            executed = self._executor.execute(ExecutableTx.of(tx), deadline=self._limits.deadline, fits=self._fits)
+            executable = ExecutableTx.of(tx)
+            if self._has_no_room_for(executable):
+                raise DoesNotFitError
+            left_out = None if self._check is None else self._check(tx, self._executor)
+            if left_out is not None:
+                self.outcome.left_out.append(left_out)
+                return
+            executed = self._executor.execute(executable, deadline=self._limits.deadline, fits=self._fits)
         except FeeTooLowError as error:  # prices fall again
             self._leave_out(tx, str(error), is_final=False)
         except (TxExecutionError, DecodeError) as error:
@@ -129,7 +144,9 @@ class _Building:
 
     def _obstacle(self, tx: Tx) -> str | None:
         """Why ``tx`` is not even tried."""
-        deadline, gas = self._limits.deadline, self._limits.gas
+        deadline, gas, txs = self._limits.deadline, self._limits.gas, self._limits.txs
+        if txs is not None and len(self.outcome.included) >= txs:
+            return "The block has as many transactions as it may have"
         if deadline is not None and time.monotonic() >= deadline:
             return "The block's time is over"
         if gas is not None:
@@ -141,9 +158,24 @@ class _Building:
                 return "The block has not enough gas left"
         return None
 
+    def _has_no_room_for(self, tx: ExecutableTx) -> bool:
+        """Whether what the private part alone brings is too much for the blobs."""
+        limit = self._limits.blob_fields
+        return limit is not None and self.outcome.blob_fields + _private_blob_fields(tx) > limit
+
     def _fits(self, executed: ExecutedTx) -> bool:
         limit = self._limits.blob_fields
         return limit is None or self.outcome.blob_fields + _blob_fields(executed) <= limit
+
+
+def _private_blob_fields(tx: ExecutableTx) -> int:
+    """What a transaction takes at least: its start, its hash and its fee, and what its private part brings."""
+    fields = 3
+    for part in (tx.setup, tx.app):
+        fields += len(part.note_hashes) + len(part.nullifiers) + len(part.messages)
+        fields += sum(1 + log.emitted_length for log in part.private_logs)
+        fields += sum(1 + log.emitted_length for log in part.class_logs)
+    return fields
 
 
 def _blob_fields(executed: ExecutedTx) -> int:

@@ -56,6 +56,14 @@ class BlockExecutor:
         self._phases: PublicPhases | None = None
         self._is_cancelled = False
 
+    def storage(self, leaf_slot: bytes) -> bytes:
+        """Value at a key of the public data tree, after the transactions so far."""
+        return self._journal.storage(leaf_slot)
+
+    def has_nullifier(self, nullifier: bytes) -> bool:
+        """Whether a siloed nullifier exists, after the transactions so far."""
+        return self._journal.has_nullifier(nullifier)
+
     def cancel(self) -> None:
         """Make the transaction that runs, and each later one, end with ExecutionCancelled soon; from any thread."""
         self._is_cancelled = True

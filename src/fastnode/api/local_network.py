@@ -1,0 +1,471 @@
+"""The methods that change a local network, under our own names and under those that tools for L1 know.
+
+Numbers may be JSON numbers or text (``0x1f``, ``31``), as those tools write them.  Everywhere else these methods do not
+exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from fastnode.api.local_network_parameters import (
+    AMOUNT,
+    NUMBER,
+    SECONDS,
+    WORD,
+    BlockTime,
+    Depth,
+    EthAddress,
+    Message,
+    TimeText,
+)
+from fastnode.errors import InvalidParams
+from fastnode.jsonrpc.methods import Call, Handler, Method, Parameter, common
+from fastnode.jsonrpc.parameters import (
+    ADDRESS,
+    BOOLEAN,
+    FIELD,
+    TX_HASH,
+    ArrayOf,
+    Text,
+)
+from fastnode.kernels import encode
+from fastnode.local_network.changes import DEPOSIT
+from fastnode.local_network.kept import OpenMessage
+from fastnode.local_network.state_files import dump_chain, load_chain
+
+if TYPE_CHECKING:
+    from fastnode.local_network.changes import BridgedFeeJuice, Changes
+    from fastnode.local_network.network import LocalNetwork
+    from fastnode.log_index.function_names import FunctionNames
+
+__all__ = ["methods"]
+
+#: Characters of a chain file as hex.
+STATE_LENGTH_MAX: Final = 1 << 28
+SIGNATURES_MAX: Final = 100
+
+_TRUE: Final = b"true"
+_FALSE: Final = b"false"
+
+
+# ---- handlers -----------------------------------------------------------------------------------------
+
+
+def _text(value: bytes) -> str:
+    return encode.to_hex(value).decode()
+
+
+def _hex_number(value: int) -> bytes:
+    return b'"0x%x"' % value
+
+
+def _bool(value: bool) -> bytes:
+    return _TRUE if value else _FALSE
+
+
+class _Blocks:
+    def __init__(self, network: LocalNetwork, changes: Changes) -> None:
+        self._network = network
+        self._changes = changes
+
+    def mine(self, _call: Call, blocks: int | None, interval_s: int | None) -> bytes:
+        return b"%d" % self._changes.mine(1 if blocks is None else blocks, interval_s)
+
+    def mine_quietly(self, call: Call, blocks: int | None, interval_s: int | None) -> None:
+        self.mine(call, blocks, interval_s)
+
+    def mine_block(self, _call: Call) -> None:
+        self._changes.mine()
+
+    def mine_at(self, _call: Call, when: tuple[int | None, int] | None) -> bytes:
+        timestamp, blocks = (None, 1) if when is None else when
+        if timestamp is not None:
+            self._changes.set_next_timestamp(timestamp)
+        self._changes.mine(blocks)
+        return b'"0x0"'
+
+    def set_automine(self, _call: Call, wanted: bool) -> None:
+        self._changes.set_automine(wanted)
+
+    def is_automining(self, _call: Call) -> bytes:
+        return _bool(self._network.is_automining)
+
+    def set_interval(self, _call: Call, seconds: int) -> None:
+        self._changes.set_interval(seconds)
+
+    def interval(self, _call: Call) -> bytes:
+        seconds = self._network.interval_s
+        return b"null" if seconds is None else orjson.dumps(seconds)
+
+    def snapshot(self, _call: Call) -> bytes:
+        return _hex_number(self._changes.snapshot())
+
+    def revert(self, _call: Call, number: int, force: bool | None = None) -> bytes:
+        return _bool(self._changes.revert(number, force=bool(force)))
+
+    def reorg(self, _call: Call, depth: int, keep_txs: bool | None = None) -> bytes:
+        return b"%d" % self._changes.reorg(depth, keep_txs=bool(keep_txs))
+
+    def reorg_quietly(self, call: Call, depth: int, _pairs: Sequence[Any] | None) -> None:
+        self.reorg(call, depth)
+
+    def roll_back(self, _call: Call, depth: int | None) -> None:
+        self._changes.roll_back(1 if depth is None else depth)
+
+
+class _Time:
+    def __init__(self, changes: Changes) -> None:
+        self._changes = changes
+
+    def increase(self, _call: Call, seconds: int) -> bytes:
+        return b"%d" % self._changes.advance_time(seconds)
+
+    def set(self, _call: Call, timestamp: int) -> bytes:
+        return b"%d" % self._changes.set_time(timestamp)
+
+    def set_next(self, _call: Call, timestamp: int) -> None:
+        self._changes.set_next_timestamp(timestamp)
+
+    def set_interval(self, _call: Call, seconds: int) -> None:
+        self._changes.set_block_interval(seconds)
+
+    def remove_interval(self, _call: Call) -> bytes:
+        self._changes.set_block_interval(None)
+        return _TRUE
+
+    def warp(self, _call: Call, when: str | int) -> bytes:
+        """``+60``: sixty seconds from now."""
+        text = str(when).strip()
+        seconds = NUMBER.read(text[1:] if text.startswith("+") else text)
+        if seconds is None or seconds < 0:
+            raise InvalidParams(f"Invalid params: time (parameter 1) must be a timestamp or +seconds, got {text[:60]}")
+        reached = self._changes.warp_by(seconds) if text.startswith("+") else self._changes.warp(seconds)
+        return b"%d" % reached
+
+    def warp_at_least_to(self, _call: Call, timestamp: int) -> None:
+        self._changes.warp(timestamp, only_forward=True)
+
+    def warp_at_least_by(self, _call: Call, seconds: int) -> None:
+        self._changes.warp_by(seconds)
+
+
+class _Pool:
+    def __init__(self, network: LocalNetwork, changes: Changes) -> None:
+        self._network = network
+        self._changes = changes
+
+    def drop(self, _call: Call, tx_hash: bytes) -> bytes:
+        return _bool(self._changes.drop(tx_hash))
+
+    def drop_as_anvil(self, _call: Call, tx_hash: bytes) -> bytes:
+        return b'"%b"' % encode.to_hex(tx_hash) if self._changes.drop(tx_hash) else b"null"
+
+    def drop_all(self, _call: Call) -> bytes:
+        return b"%d" % self._changes.drop_all()
+
+    def drop_all_quietly(self, _call: Call) -> None:
+        self._changes.drop_all()
+
+    def status(self, _call: Call) -> bytes:
+        return b'{"pending":"0x%x","queued":"0x0"}' % self._network.mempool.pool.pending_count
+
+    def content(self, _call: Call) -> bytes:
+        """Hashes of what waits, the first to be in a block first."""
+        return orjson.dumps([_text(tx_hash) for tx_hash in self._network.mempool.pool.pending_hashes()])
+
+
+class _State:
+    def __init__(self, network: LocalNetwork, changes: Changes) -> None:
+        self._network = network
+        self._changes = changes
+
+    def set_balance(self, _call: Call, address: bytes, amount: int) -> bytes:
+        return b"%d" % self._changes.set_fee_juice_balance(address, amount)
+
+    def set_balance_quietly(self, call: Call, address: bytes, amount: int) -> None:
+        self.set_balance(call, address, amount)
+
+    def set_storage(self, _call: Call, contract: bytes, slot: bytes, value: bytes) -> bytes:
+        return b"%d" % self._changes.set_public_storage(contract, slot, value)
+
+    def set_storage_as_anvil(self, call: Call, contract: bytes, slot: bytes, value: bytes) -> bytes:
+        self.set_storage(call, contract, slot, value)
+        return _TRUE
+
+    def dump(self, call: Call) -> bytes:
+        text = dump_chain(call.view.chain).hex().encode()
+        call.require_bytes(len(text))
+        return b'"0x%b"' % text
+
+    def load(self, _call: Call, text: str) -> bytes:
+        try:
+            content = bytes.fromhex(text.removeprefix("0x"))
+        except ValueError:
+            raise InvalidParams("Invalid params: state (parameter 1) is no hex text") from None
+        load_chain(self._network, content)
+        return _TRUE
+
+
+class _L1:
+    def __init__(self, network: LocalNetwork, changes: Changes) -> None:
+        self._network = network
+        self._changes = changes
+
+    def send_message(self, _call: Call, message: OpenMessage, mine: bool | None) -> bytes:
+        sent = self._changes.send_message(message, mine=mine is not False)
+        return orjson.dumps(
+            {"hash": _text(sent.hash), "index": str(sent.leaf_index), "checkpointNumber": sent.checkpoint_number}
+        )
+
+    def bridge(
+        self, _call: Call, to: bytes, amount: int | None, secret: bytes | None, secret_hash: bytes | None
+    ) -> bytes:
+        amount = DEPOSIT if amount is None else amount
+        return _claim_json(self._changes.bridge_fee_juice(to, amount, secret=secret, secret_hash=secret_hash))
+
+    def consume(self, _call: Call, epoch: int, leaf_id: int) -> bytes:
+        return _bool(self._changes.consume_message(epoch, leaf_id))
+
+    def prove(self, _call: Call, checkpoint: int | None) -> bytes:
+        return b"%d" % self._changes.prove(checkpoint)
+
+    def finalize(self, _call: Call, block: int | None) -> bytes:
+        return b"%d" % self._changes.finalize(block)
+
+    def set_min_fee(self, _call: Call, fee: int | None) -> None:
+        self._changes.set_min_fee(fee)
+
+    def set_l1_fees(self, _call: Call, base_fee: int, blob_fee: int) -> None:
+        self._changes.set_l1_fees(base_fee, blob_fee)
+
+    def set_coinbase(self, _call: Call, address: bytes) -> None:
+        self._changes.set_coinbase(address)
+
+
+def _claim_json(bridged: BridgedFeeJuice) -> bytes:
+    """What wallets claim with, as they name it."""
+    return orjson.dumps(
+        {
+            "claimAmount": str(bridged.amount),
+            "claimSecret": None if bridged.secret is None else _text(bridged.secret),
+            "claimSecretHash": _text(bridged.secret_hash),
+            "messageHash": _text(bridged.message.hash),
+            "messageLeafIndex": str(bridged.message.leaf_index),
+        }
+    )
+
+
+class _About:
+    def __init__(self, network: LocalNetwork, names: FunctionNames) -> None:
+        self._network = network
+        self._names = names
+
+    def node_info(self, _call: Call) -> bytes:
+        network, chain = self._network, self._network.view.chain
+        info = chain.block_info(chain.tip_number)
+        assert info is not None
+        return orjson.dumps(
+            {
+                "currentBlockNumber": info.number,
+                "currentBlockTimestamp": info.timestamp,
+                "currentBlockHash": _text(info.hash),
+                "nextBlockTimestamp": network.clock.next_timestamp(),
+                "clockOffset": network.clock.time.offset,
+                "automine": network.is_automining,
+                "intervalMining": network.interval_s,
+                "coinbase": _text(network.miner.coinbase),
+                "minFee": str(network.fees.current().fee_per_l2_gas),
+                "finalityLag": network.options.finality_lag,
+                "pendingTxs": network.mempool.pool.pending_count,
+                "snapshots": [f"0x{snapshot.number:x}" for snapshot in network.kept.snapshots],
+                "openMessages": len(network.kept.messages),
+            }
+        )
+
+    def failure(self, _call: Call, tx_hash: bytes) -> bytes | None:
+        return self._network.notes.failure_json(tx_hash)
+
+    def register(self, _call: Call, signatures: list[str]) -> None:
+        for signature in signatures:
+            self._names.register(signature)
+
+
+# ---- table --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A method; ``also`` are other names of the same."""
+
+    name: str
+    summary: str
+    handler: Handler
+    result: str = "void"
+    parameters: tuple[Parameter, ...] = ()
+    also: tuple[str, ...] = ()
+    may_be_absent: bool = False
+    in_thread: bool = True
+
+    def methods(self) -> list[Method]:
+        absent = self.may_be_absent or self.result == "void"
+        return [
+            Method(
+                name=name,
+                summary=self.summary if name == self.name else f"The same as {self.name}.",
+                handler=self.handler,
+                in_thread=self.in_thread,
+                **common(self.result, *self.parameters, may_be_absent=absent),
+            )
+            for name in (self.name, *self.also)
+        ]
+
+
+def methods(network: LocalNetwork, changes: Changes, names: FunctionNames) -> list[Method]:
+    """Every method that only a local network has."""
+    rows = [
+        *_block_rows(_Blocks(network, changes)),
+        *_time_rows(_Time(changes)),
+        *_pool_rows(_Pool(network, changes)),
+        *_state_rows(_State(network, changes)),
+        *_l1_rows(_L1(network, changes)),
+        *_about_rows(_About(network, names)),
+    ]
+    return [method for row in rows for method in row.methods()]
+
+
+def _optional(name: str, kind: Any) -> Parameter:
+    return Parameter(name, kind, optional=True)
+
+
+def _block_rows(handlers: _Blocks) -> list[_Row]:
+    count, interval = _optional("blocks", NUMBER), _optional("interval", SECONDS)
+    return [
+        _Row("fastnode_mine", "Build blocks, the first with what waits, so many seconds of chain time apart; the "
+             "number of the newest.", handlers.mine, "number", (count, interval)),
+        _Row("anvil_mine", "Build blocks, as fastnode_mine does.", handlers.mine_quietly, "void", (count, interval),
+             also=("hardhat_mine",)),
+        _Row("evm_mine", "Build a block, at a time if one is given.", handlers.mine_at, "string",
+             (_optional("time", BlockTime()),)),
+        _Row("aztecDebug_mineBlock", "Build one block.", handlers.mine_block),
+        _Row("fastnode_setAutomine", "Whether each transaction gets its block at once.", handlers.set_automine, "void",
+             (Parameter("automine", BOOLEAN),), also=("evm_setAutomine", "anvil_setAutomine")),
+        _Row("fastnode_getAutomine", "Whether each transaction gets its block at once.", handlers.is_automining,
+             "boolean", also=("anvil_getAutomine", "fastnode_autoMineStatus"), in_thread=False),
+        _Row("fastnode_setIntervalMining", "Build a block every so many seconds; 0: no more.", handlers.set_interval,
+             "void", (Parameter("seconds", SECONDS),), also=("evm_setIntervalMining", "anvil_setIntervalMining")),
+        _Row("fastnode_getIntervalMining", "Seconds between two blocks; null: there is no such interval.",
+             handlers.interval, "number", also=("anvil_getIntervalMining",), may_be_absent=True, in_thread=False),
+        _Row("fastnode_snapshot", "Remember the chain, the clock and what waits.", handlers.snapshot, "string",
+             also=("evm_snapshot", "anvil_snapshot")),
+        _Row("fastnode_revert", "Return to a snapshot; it and all later ones are gone. False: there is no such one.",
+             handlers.revert, "boolean", (Parameter("snapshot", NUMBER), _optional("force", BOOLEAN)),
+             also=("evm_revert", "anvil_revert")),
+        _Row("fastnode_reorg", "Replace the newest blocks by others, with their transactions or empty; the number of "
+             "the newest.", handlers.reorg, "number", (Parameter("depth", Depth()), _optional("keepTxs", BOOLEAN))),
+        _Row("anvil_reorg", "Replace the newest blocks by empty ones.", handlers.reorg_quietly, "void",
+             (Parameter("depth", Depth()), _optional("txs", ArrayOf(WORD, 0)))),
+        _Row("anvil_rollback", "Remove the newest blocks; their transactions wait again.", handlers.roll_back, "void",
+             (_optional("depth", Depth()),), also=("fastnode_rollback",)),
+    ]  # fmt: skip
+
+
+def _time_rows(handlers: _Time) -> list[_Row]:
+    timestamp = Parameter("timestamp", NUMBER)
+    seconds = Parameter("seconds", SECONDS)
+    return [
+        _Row("fastnode_increaseTime", "Move the clock; the next block shows it. Seconds that it is ahead.",
+             handlers.increase, "number", (seconds,), also=("evm_increaseTime", "anvil_increaseTime")),
+        _Row("fastnode_setTime", "Let it be this time; seconds that the clock was moved by.", handlers.set, "number",
+             (timestamp,), also=("anvil_setTime", "evm_setTime")),
+        _Row("fastnode_setNextBlockTimestamp", "Time of the next block, rounded up to a slot.", handlers.set_next,
+             "void", (timestamp,), also=("evm_setNextBlockTimestamp", "anvil_setNextBlockTimestamp")),
+        _Row("fastnode_setBlockTimestampInterval", "Let each block be so many seconds of chain time after the last.",
+             handlers.set_interval, "void", (seconds,), also=("anvil_setBlockTimestampInterval",)),
+        _Row("fastnode_removeBlockTimestampInterval", "Let the clock decide again.", handlers.remove_interval,
+             "boolean", also=("anvil_removeBlockTimestampInterval",)),
+        _Row("fastnode_warp", "Build an empty block at a time, or so many seconds from now (\"+60\"); its timestamp.",
+             handlers.warp, "number", (Parameter("time", TimeText()),)),
+        _Row("aztecDebug_warpL2TimeAtLeastTo", "Build a block at this time unless it is past already.",
+             handlers.warp_at_least_to, "void", (timestamp,)),
+        _Row("aztecDebug_warpL2TimeAtLeastBy", "Build a block so many seconds from now.", handlers.warp_at_least_by,
+             "void", (seconds,)),
+    ]  # fmt: skip
+
+
+def _pool_rows(handlers: _Pool) -> list[_Row]:
+    tx_hash = Parameter("txHash", TX_HASH)
+    return [
+        _Row("fastnode_dropTransaction", "Let a transaction wait no longer. False: it does not.", handlers.drop,
+             "boolean", (tx_hash,)),
+        _Row("anvil_dropTransaction", "Let a transaction wait no longer.", handlers.drop_as_anvil, "string", (tx_hash,),
+             may_be_absent=True),
+        _Row("fastnode_dropAllTransactions", "Let nothing wait; how many transactions did.", handlers.drop_all,
+             "number"),
+        _Row("anvil_dropAllTransactions", "Let nothing wait.", handlers.drop_all_quietly),
+        _Row("txpool_status", "How many transactions wait.", handlers.status, "{pending: string, queued: string}",
+             in_thread=False),
+        _Row("txpool_content", "Hashes of what waits, the first to be in a block first.", handlers.content, "Fr[]"),
+    ]  # fmt: skip
+
+
+def _state_rows(handlers: _State) -> list[_Row]:
+    balance = (Parameter("address", ADDRESS), Parameter("amount", AMOUNT))
+    storage = (Parameter("contract", ADDRESS), Parameter("slot", WORD), Parameter("value", WORD))
+    return [
+        _Row("fastnode_setFeeJuiceBalance", "Give an account this much fee juice, in a block of its own; its number.",
+             handlers.set_balance, "number", balance),
+        _Row("anvil_setBalance", "Give an account this much fee juice.", handlers.set_balance_quietly, "void", balance,
+             also=("hardhat_setBalance",)),
+        _Row("fastnode_setPublicStorageAt", "Write a public storage slot, in a block of its own; its number.",
+             handlers.set_storage, "number", storage),
+        _Row("anvil_setStorageAt", "Write a public storage slot.", handlers.set_storage_as_anvil, "boolean", storage,
+             also=("hardhat_setStorageAt",)),
+        _Row("fastnode_dumpState", "The whole chain as a chain file, compressed, as hex.", handlers.dump, "string",
+             also=("anvil_dumpState",)),
+        _Row("fastnode_loadState", "Let the chain be that of a chain file of this network.", handlers.load, "boolean",
+             (Parameter("state", Text(length_max=STATE_LENGTH_MAX)),), also=("anvil_loadState",)),
+    ]  # fmt: skip
+
+
+def _l1_rows(handlers: _L1) -> list[_Row]:
+    up_to = _optional("checkpoint", NUMBER)
+    fee = Parameter("fee", AMOUNT)
+    return [
+        _Row("fastnode_sendL1ToL2Message", "A message from L1, in the next checkpoint, which is built at once unless "
+             "told otherwise.", handlers.send_message, "{hash: Fr, index: bigint, checkpointNumber: number}",
+             (Parameter("message", Message()), _optional("mine", BOOLEAN))),
+        _Row("fastnode_bridgeFeeJuice", "A deposit of fee juice for an account, ready to be claimed.", handlers.bridge,
+             "{claimAmount: bigint, claimSecret: Fr, claimSecretHash: Fr, messageHash: Fr, messageLeafIndex: bigint}",
+             (Parameter("to", ADDRESS), _optional("amount", AMOUNT), _optional("secret", FIELD),
+              _optional("secretHash", FIELD))),
+        _Row("fastnode_consumeL2ToL1Message", "Mark a message to L1 as consumed. False: it was before.",
+             handlers.consume, "boolean", (Parameter("epoch", NUMBER), Parameter("leafId", AMOUNT))),
+        _Row("fastnode_prove", "Let checkpoints be proven, up to this one if it is given; the newest that is.",
+             handlers.prove, "number", (up_to,), also=("aztecDebug_prove",)),
+        _Row("fastnode_finalize", "Let proven blocks be final, up to this one if it is given; the newest that is.",
+             handlers.finalize, "number", (_optional("block", NUMBER),)),
+        _Row("fastnode_setMinFee", "Price of L2 gas from the next block on; null: as the fee model has it.",
+             handlers.set_min_fee, "void", (_optional("fee", AMOUNT),)),
+        _Row("anvil_setNextBlockBaseFeePerGas", "Price of L2 gas from the next block on.", handlers.set_min_fee, "void",
+             (fee,), also=("hardhat_setNextBlockBaseFeePerGas",)),
+        _Row("fastnode_setL1Fees", "What L1 charges, in wei, as the fee model sees it.", handlers.set_l1_fees, "void",
+             (Parameter("baseFee", AMOUNT), Parameter("blobFee", AMOUNT))),
+        _Row("fastnode_setCoinbase", "L1 address that gets the reward of later blocks.", handlers.set_coinbase, "void",
+             (Parameter("address", EthAddress()),), also=("anvil_setCoinbase", "hardhat_setCoinbase")),
+    ]  # fmt: skip
+
+
+def _about_rows(handlers: _About) -> list[_Row]:
+    return [
+        _Row("fastnode_nodeInfo", "The newest block, the clock and how blocks are built.", handlers.node_info, "any",
+             also=("fastnode_metadata", "anvil_nodeInfo", "anvil_metadata"), in_thread=False),
+        _Row("fastnode_getTxFailure", "Why a transaction of a block reverted, with the stack of its calls.",
+             handlers.failure, "any", (Parameter("txHash", TX_HASH),), may_be_absent=True, in_thread=False),
+        _Row("aztecDebug_registerContractFunctionSignatures", "Names for the functions in error stacks.",
+             handlers.register, "void", (Parameter("signatures", ArrayOf(Text(), SIGNATURES_MAX)),)),
+    ]  # fmt: skip

@@ -1,0 +1,63 @@
+"""One line of JSON that says where a local network is, for the program that started it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from fastnode.local_network.accounts import BANANA_COIN, BANANA_FPC, SPONSORED_FPC, TEST_ACCOUNTS
+from fastnode.protocol.fields import hex_text
+
+if TYPE_CHECKING:
+    from fastnode.app.node import Node
+
+__all__ = ["announce", "ready_line"]
+
+logger = logging.getLogger(__name__)
+
+
+def ready_line(node: Node) -> dict[str, Any]:
+    """Where to reach a node that serves, and what is there from the beginning."""
+    settings = node.settings
+    assert node.public is not None
+    assert node.admin is not None
+    line: dict[str, Any] = {
+        "url": f"http://{_reachable(settings.host)}:{node.public.port}{settings.api_prefix}",
+        "adminUrl": f"http://{_reachable(settings.admin_host)}:{node.admin.port}",
+        "pid": os.getpid(),
+    }
+    if settings.local_network and settings.test_accounts:
+        line["accounts"] = [
+            {"address": hex_text(account.address), "secret": hex_text(account.secret)} for account in TEST_ACCOUNTS
+        ]
+        line["contracts"] = {
+            "bananaCoin": hex_text(BANANA_COIN),
+            "bananaFPC": hex_text(BANANA_FPC),
+            "sponsoredFPC": hex_text(SPONSORED_FPC),
+        }
+    return line
+
+
+def _reachable(host: str) -> str:
+    """An address that listens on all networks is no place to connect to."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"[{host}]" if ":" in host else host
+
+
+def announce(node: Node) -> None:
+    """Write the line to where the settings want it; a reader that is gone is no reason to stop."""
+    settings = node.settings
+    text = orjson.dumps(ready_line(node)) + b"\n"
+    if settings.print_json:
+        sys.stdout.buffer.write(text)
+        sys.stdout.flush()
+    if settings.ready_fd is not None:
+        try:
+            with os.fdopen(settings.ready_fd, "wb") as file:
+                file.write(text)
+        except OSError as error:
+            logger.warning("--ready-fd %d: %s", settings.ready_fd, error.strerror)

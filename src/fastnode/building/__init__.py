@@ -1,0 +1,1 @@
+"""Blocks and checkpoints made of the transactions of the pool."""

@@ -1,0 +1,110 @@
+"""Making blocks, and the checkpoint around them, from what executing their transactions gave.
+
+    checkpoint = CheckpointDraft(variables, number, messages)
+    block = checkpoint.seal_block(state, effects, mana)     # state is after the block before it
+    ...                                                     # give the block to ingestion, then seal the next one
+    published = checkpoint.publish(earlier_out_hashes, l1)
+
+Nothing is written here.  What comes out is checked and stored by ingestion, like a block from anywhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fastnode.protocol.blobs import BlobSponge, block_blob_fields, checkpoint_end_marker
+from fastnode.protocol.block import L2Block
+from fastnode.protocol.checkpoint import (
+    Checkpoint,
+    CheckpointHeader,
+    L1PublishedData,
+    PublishedCheckpoint,
+    block_headers_hash,
+)
+from fastnode.protocol.effects import Body, TxEffect
+from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD
+from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader, GlobalVariables, StateReference
+from fastnode.protocol.kzg import blob_commitment, blobs_hash, blobs_of_fields, versioned_hash
+from fastnode.protocol.messages import in_hash
+from fastnode.protocol.out_hash import checkpoint_out_hash, epoch_out_hash, messages_of_block
+from fastnode.world_state.apply import BlockDraft
+from fastnode.world_state.state import WorldState
+
+__all__ = ["CheckpointDraft"]
+
+
+class CheckpointDraft:
+    """A checkpoint in the making.  ``variables`` are those of its blocks; their block number is not looked at.
+
+    ``messages``: the L1 to L2 messages that it adds, without padding.
+    """
+
+    def __init__(self, variables: GlobalVariables, number: int, messages: Sequence[bytes] = ()) -> None:
+        self._variables = variables
+        self._sponge = BlobSponge()
+        self._fields: list[bytes] = []
+        self.number = number
+        self.messages = tuple(messages)
+        self.blocks: list[L2Block] = []
+
+    def variables_of_block(self, number: int) -> GlobalVariables:
+        """The globals of a block of this checkpoint."""
+        return replace(self._variables, block_number=number)
+
+    def seal_block(self, state: WorldState, effects: Sequence[TxEffect], mana: int) -> L2Block:
+        """The next block, with these effects.  ``state`` must be after the block before it.
+
+        BlockRejected when the content breaks a rule of the trees.
+        """
+        index, body = len(self.blocks), Body(tuple(effects))
+        variables = self.variables_of_block(state.block_number + 1)
+
+        def seal(last_archive: AppendOnlyTreeSnapshot, after: StateReference) -> BlockHeader:
+            unsealed = BlockHeader(last_archive, after, ZERO_FIELD, variables, body.total_fees, mana)
+            fields = block_blob_fields(L2Block(last_archive, unsealed, body, self.number, index))
+            self._sponge = self._sponge.absorb(fields)
+            self._fields.append(fields)
+            return replace(unsealed, sponge_blob_hash=self._sponge.squeeze())
+
+        draft = BlockDraft(body, self.number, index)
+        block, _ = state.build(draft, self.messages if index == 0 else (), seal)
+        self.blocks.append(block)
+        return block
+
+    @property
+    def blob_fields(self) -> bytes:
+        """All blob fields, joined, with the end marker."""
+        fields = b"".join(self._fields)
+        return fields + checkpoint_end_marker(len(fields) // FIELD_BYTES + 1)
+
+    @property
+    def out_hash(self) -> bytes:
+        """Its own out hash: zero without messages to L1."""
+        return checkpoint_out_hash([messages_of_block(block) for block in self.blocks])
+
+    def _blobs_hash(self) -> bytes:
+        return blobs_hash([versioned_hash(blob_commitment(blob)) for blob in blobs_of_fields(self.blob_fields)])
+
+    def publish(self, earlier_out_hashes: Sequence[bytes], l1: L1PublishedData) -> PublishedCheckpoint:
+        """The complete checkpoint.  ``earlier_out_hashes``: of the checkpoints before it in its epoch.
+
+        Commits to the blobs, which takes some 0.03 ms for each of their fields: not for the event loop.
+        """
+        first, last = self.blocks[0].header, self.blocks[-1]
+        variables = self._variables
+        header = CheckpointHeader(
+            last_archive_root=first.last_archive.root,
+            block_headers_hash=block_headers_hash([block.hash() for block in self.blocks]),
+            blobs_hash=self._blobs_hash(),
+            in_hash=in_hash(self.messages),
+            epoch_out_hash=epoch_out_hash([*earlier_out_hashes, self.out_hash]),
+            slot_number=variables.slot_number,
+            timestamp=variables.timestamp,
+            coinbase=variables.coinbase,
+            fee_recipient=variables.fee_recipient,
+            gas_fees=variables.gas_fees,
+            total_mana_used=sum(block.header.total_mana_used for block in self.blocks),
+        )
+        checkpoint = Checkpoint(last.archive, header, tuple(self.blocks), self.number, fee_asset_price_modifier=0)
+        return PublishedCheckpoint(checkpoint, l1, ())

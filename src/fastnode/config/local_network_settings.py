@@ -1,0 +1,109 @@
+"""The settings of a local network: how its chain begins, and when its blocks are built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from fastnode.config.kinds import Boolean, FilePath, Integer, Seconds, Text, TextList
+from fastnode.config.table import setting
+
+__all__ = ["LocalNetworkSettings"]
+
+LOCAL_NETWORK = "Local network"
+
+_SECONDS_MAX = 1 << 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalNetworkSettings:
+    local_network: bool = setting(
+        False,
+        Boolean(),
+        LOCAL_NETWORK,
+        "Be a chain of one's own instead of following one: blocks are built here, without L1 and without proofs.",
+    )
+    mining: bool = setting(
+        True,
+        Boolean(),
+        LOCAL_NETWORK,
+        "Build a block the moment a transaction arrives; --no-mining: only when asked to (fastnode_mine).",
+    )
+    block_time_s: float | None = setting(
+        None,
+        Seconds(0.05, _SECONDS_MAX),
+        LOCAL_NETWORK,
+        "Build a block every so many seconds instead, with whatever waits.",
+        flags=("--block-time",),
+    )
+    slot_duration_s: int = setting(
+        1,
+        Integer(1, _SECONDS_MAX),
+        LOCAL_NETWORK,
+        "Length of a slot, in seconds: blocks are at least that far apart in the time of the chain. Only read while "
+        "the data directory is empty.",
+        flags=("--slot-duration",),
+    )
+    finality_lag: int = setting(
+        2,
+        Integer(0, 1_000_000),
+        LOCAL_NETWORK,
+        "How many blocks must follow one before it is final. A wallet can use 20 tags beyond the newest final block.",
+    )
+    manual_proving: bool = setting(
+        False,
+        Boolean(),
+        LOCAL_NETWORK,
+        "Let blocks be proven only when asked to (fastnode_prove), instead of at once.",
+    )
+    test_accounts: bool = setting(
+        True,
+        Boolean(),
+        LOCAL_NETWORK,
+        "Begin with three deployed accounts, a token and two contracts that pay fees.",
+        environment=("TEST_ACCOUNTS",),
+    )
+    prefund: tuple[str, ...] | None = setting(
+        None,
+        TextList(metavar="ADDRESS[:AMOUNT]", allowed="addresses (0x and 64 hex digits), each with :AMOUNT if wanted"),
+        LOCAL_NETWORK,
+        "Accounts with fee juice from the beginning; the amount is in the smallest unit, 10^22 if none is given.",
+        environment=("PREFUND_ADDRESSES",),
+    )
+    seed: str | None = setting(
+        None,
+        Text(metavar="TEXT"),
+        LOCAL_NETWORK,
+        "Make the rollup version and all L1 addresses follow from this text; they are random without it.",
+    )
+    load_state: Path | None = setting(
+        None,
+        FilePath(metavar="FILE"),
+        LOCAL_NETWORK,
+        "Begin with the chain of this file (of fastnode export, --dump-state or fastnode_dumpState).",
+    )
+    dump_state: Path | None = setting(
+        None,
+        FilePath(metavar="FILE"),
+        LOCAL_NETWORK,
+        "Write the chain to this file at exit.",
+    )
+    state: Path | None = setting(
+        None,
+        FilePath(metavar="FILE"),
+        LOCAL_NETWORK,
+        "Begin with the chain of this file if it exists, and write it at exit: --load-state and --dump-state in one.",
+    )
+    ready_fd: int | None = setting(
+        None,
+        Integer(0, 1 << 20),
+        LOCAL_NETWORK,
+        "Number of an open file that gets one line of JSON (url, admin_url, accounts, ...) once the node serves, and "
+        "is closed then.",
+    )
+    print_json: bool = setting(
+        False,
+        Boolean(),
+        LOCAL_NETWORK,
+        "Write that line to standard output; logs go to standard error.",
+    )

@@ -1,0 +1,53 @@
+"""What gas costs on a local network: the fee model over an L1 that stands still, or a price that was set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from fastnode.protocol.fees import (
+    PREDICTED_SLOTS,
+    FeeHeader,
+    L1Fees,
+    ManaPricing,
+    ManaUsage,
+    minimum_fees,
+    predicted_minimum_fees,
+)
+from fastnode.protocol.header import GasFees
+
+__all__ = ["LocalFees"]
+
+#: An L1 that nobody uses, as anvil's is after a while.
+QUIET_L1: Final = L1Fees(base_fee=7, blob_fee=1)
+MANA_TARGET: Final = 100_000_000
+PROVING_COST_PER_MANA: Final = 100
+ETH_PER_FEE_ASSET: Final = 10_000_000
+
+
+class LocalFees:
+    """A source of prices for the mempool and for blocks.
+
+    ``usage`` gives the mana used beyond the target so far, and that of the newest checkpoint.
+    """
+
+    def __init__(self, epoch_duration: int, mana_limit: int, usage: Callable[[], tuple[int, int]]) -> None:
+        self._pricing = ManaPricing(MANA_TARGET, mana_limit, epoch_duration, PROVING_COST_PER_MANA)
+        self._usage = usage
+        self.l1_fees = QUIET_L1
+        #: Price of L2 gas that holds instead of the model's; None: the model's does.
+        self.fixed: int | None = None
+
+    def current(self, _view: Any = None) -> GasFees:
+        if self.fixed is not None:
+            return GasFees(0, self.fixed)
+        return minimum_fees(self.l1_fees, self._parent(), self._pricing)
+
+    def predicted(self, view: Any, usage: ManaUsage) -> Sequence[GasFees]:
+        if self.fixed is not None:
+            return [self.current(view)] * PREDICTED_SLOTS
+        return predicted_minimum_fees(lambda _: self.l1_fees, self._parent(), self._pricing, usage)
+
+    def _parent(self) -> FeeHeader:
+        excess, used = self._usage()
+        return FeeHeader(excess, used, ETH_PER_FEE_ASSET)

@@ -1,0 +1,141 @@
+"""A new local network: its names, its genesis block, and the transactions that set it up.
+
+Nothing is deployed.  What the five transactions of a set-up leave on a chain does not depend on the chain, so they
+are taken from the recorded network that comes with the package, under fresh headers.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib import resources
+from typing import Any, Final, NamedTuple
+
+from fastnode.archiver.source import ChainRecord, CheckpointRecord, GenesisRecord
+from fastnode.mempool.ledger import balance_slot
+from fastnode.protocol.effects import TxEffect
+from fastnode.protocol.fields import FIELD_BYTES, hex_text
+from fastnode.protocol.genesis import PrefilledPublicData
+from fastnode.protocol.header import GasFees
+from fastnode.sources.chain_file import ChainFileSource
+from fastnode.world_state.genesis import genesis_of
+
+__all__ = ["L1_CHAIN_ID", "NewNetwork", "Setup", "SetupBlock", "read_setup"]
+
+L1_CHAIN_ID: Final = 31337
+#: Fee juice of those who are funded in the genesis block, in the smallest unit.
+FUNDS: Final = 10**22
+#: L2 gas of a checkpoint.
+MANA_LIMIT: Final = 200_000_000
+#: Blocks of the recorded network that set it up.
+SETUP_BLOCKS: Final = 5
+#: Without L1 there is nothing to bridge from: wallets look at these and say so.
+_NOT_DEPLOYED: Final = frozenset({"feeJuiceAddress", "feeJuicePortalAddress"})
+_NO_ADDRESS: Final = "0x" + "00" * 20
+
+
+class SetupBlock(NamedTuple):
+    """A block that sets the network up: the effects of its transactions, what they cost, and at which price."""
+
+    effects: tuple[TxEffect, ...]
+    mana: int
+    gas_fees: GasFees
+
+
+class Setup(NamedTuple):
+    """What is taken from the recorded network."""
+
+    chain: ChainRecord
+    genesis: GenesisRecord
+    blocks: tuple[SetupBlock, ...]
+
+
+def read_setup() -> Setup:
+    """Reads no more of the package's chain file than the set-up."""
+    blocks: list[SetupBlock] = []
+    sample = resources.files("fastnode") / "data" / "sample_chain.jsonl.gz"
+    with resources.as_file(sample) as path, ChainFileSource(path) as source:
+        for record in source.records():
+            assert isinstance(record, CheckpointRecord)
+            for block in record.published.checkpoint.blocks:
+                header = block.header
+                blocks.append(
+                    SetupBlock(block.body.tx_effects, header.total_mana_used, header.global_variables.gas_fees)
+                )
+            if len(blocks) >= SETUP_BLOCKS:
+                break
+        return Setup(source.chain, source.genesis, tuple(blocks[:SETUP_BLOCKS]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewNetwork:
+    """What makes a new network this one.
+
+    Rollup version and L1 addresses are random, so that no wallet takes a new chain for one that it knows, unless
+    there is a ``seed``.  ``funds``: fee juice of accounts in the genesis block beside, or instead of, those that are
+    always funded.
+    """
+
+    genesis_time: int
+    slot_duration: int
+    epoch_duration: int = 1
+    seed: str | None = None
+    funds: Mapping[bytes, int] | None = None
+
+    def records(self, setup: Setup) -> tuple[ChainRecord, GenesisRecord]:
+        """ValueError when the funds do not fit a genesis block."""
+        genesis = self._genesis(setup.genesis)
+        return self._chain(setup.chain, genesis), genesis
+
+    def _genesis(self, recorded: GenesisRecord) -> GenesisRecord:
+        if not self.funds:
+            return recorded
+        balances = dict(recorded.prefilled_public_data)
+        for address, amount in self.funds.items():
+            balances[balance_slot(address)] = amount.to_bytes(FIELD_BYTES, "big")
+        prefilled = [PrefilledPublicData(slot, balances[slot]) for slot in sorted(balances)]
+        genesis = genesis_of(prefilled)
+        return GenesisRecord.from_json(
+            {
+                **recorded.to_json(),
+                "header": genesis.header.to_json(),
+                "blockHash": hex_text(genesis.record.block_hash),
+                "archiveRoot": hex_text(genesis.archive.root),
+                "prefilledPublicData": [leaf.to_json() for leaf in prefilled],
+            }
+        )
+
+    def _chain(self, recorded: ChainRecord, genesis: GenesisRecord) -> ChainRecord:
+        chance = random.Random(self.seed if self.seed is not None else secrets.token_bytes(32))
+        version = chance.randrange(1, 1 << 32)
+        identity = chance.randbytes(32)
+        addresses = {
+            name: _NO_ADDRESS if name in _NOT_DEPLOYED else _address(identity, name)
+            for name in recorded.node_info["l1ContractAddresses"]
+        }
+        info: dict[str, Any] = {
+            **recorded.node_info,
+            "l1ChainId": L1_CHAIN_ID,
+            "rollupVersion": version,
+            "l1ContractAddresses": addresses,
+            "realProofs": False,
+        }
+        constants: dict[str, Any] = {
+            **recorded.l1_constants,
+            "l1StartBlock": "0",
+            "l1StartBlockHash": hex_text(sha256(identity).digest()),
+            "l1GenesisTime": str(self.genesis_time),
+            "epochDuration": self.epoch_duration,
+            "slotDuration": self.slot_duration,
+            "ethereumSlotDuration": self.slot_duration,
+            "genesisArchiveRoot": hex_text(genesis.archive_root),
+            "rollupManaLimit": MANA_LIMIT,
+        }
+        return ChainRecord(info, constants, None)
+
+
+def _address(identity: bytes, name: str) -> str:
+    return hex_text(sha256(identity + name.encode()).digest()[:20])

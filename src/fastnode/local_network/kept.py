@@ -1,0 +1,170 @@
+"""What a local network keeps beside its chain: its clock, how it mines, its snapshots, its open messages.
+
+One small JSON file in the data directory, replaced as a whole.  It is written before the block that depends on it, so
+that after a crash the chain may lack a block, but never the other way round.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from fastnode.errors import DataDirectoryError
+from fastnode.kernels import encode
+from fastnode.local_network.clock import ChainTime
+from fastnode.protocol.fees import L1Fees
+
+__all__ = ["FILE_NAME", "KeptState", "OpenMessage", "SnapshotRecord", "StateFile"]
+
+FILE_NAME: Final = "local_network.json"
+FORMAT_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class OpenMessage:
+    """A message from L1 that no checkpoint has taken yet; its hash follows from the place that it gets there."""
+
+    sender: bytes
+    recipient: bytes
+    content: bytes
+    secret_hash: bytes
+
+    def to_json(self) -> list[str]:
+        return [item.hex() for item in (self.sender, self.recipient, self.content, self.secret_hash)]
+
+    @classmethod
+    def from_json(cls, record: list[str]) -> OpenMessage:
+        return cls(*[bytes.fromhex(item) for item in record])
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRecord:
+    """A place to return to: the newest block then, the clock, what was pending, what messages were open."""
+
+    number: int
+    block: int
+    block_hash: bytes
+    time: ChainTime
+    pending: tuple[bytes, ...]  # transactions as JSON
+    messages: tuple[OpenMessage, ...]
+    consumed: tuple[tuple[int, int], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "number": self.number,
+            "block": self.block,
+            "blockHash": self.block_hash.hex(),
+            "time": self.time.to_json(),
+            "pending": [orjson.Fragment(item) for item in self.pending],
+            "messages": [message.to_json() for message in self.messages],
+            "consumed": self.consumed,
+        }
+
+    @classmethod
+    def from_json(cls, record: dict[str, Any]) -> SnapshotRecord:
+        return cls(
+            number=record["number"],
+            block=record["block"],
+            block_hash=encode.from_hex("0x" + record["blockHash"]),
+            time=ChainTime.from_json(record["time"]),
+            pending=tuple(orjson.dumps(item) for item in record["pending"]),
+            messages=tuple(OpenMessage.from_json(item) for item in record["messages"]),
+            consumed=tuple((epoch, leaf) for epoch, leaf in record["consumed"]),
+        )
+
+
+@dataclass(slots=True)
+class KeptState:
+    """The values; see the names."""
+
+    time: ChainTime = field(default_factory=ChainTime)
+    automine: bool | None = None  # None: as the settings say
+    interval_s: float | None = None
+    coinbase: bytes | None = None
+    fixed_fee: int | None = None
+    l1_fees: L1Fees | None = None
+    snapshots: list[SnapshotRecord] = field(default_factory=list)
+    snapshot_count: int = 0
+    messages: list[OpenMessage] = field(default_factory=list)
+    #: (epoch, leaf id) of messages to L1 that were consumed there.
+    consumed: set[tuple[int, int]] = field(default_factory=set)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "version": FORMAT_VERSION,
+            "time": self.time.to_json(),
+            "automine": self.automine,
+            "intervalS": self.interval_s,
+            "coinbase": None if self.coinbase is None else self.coinbase.hex(),
+            "fixedFee": None if self.fixed_fee is None else str(self.fixed_fee),
+            "l1Fees": None if self.l1_fees is None else [str(fee) for fee in self.l1_fees],
+            "snapshots": [snapshot.to_json() for snapshot in self.snapshots],
+            "snapshotCount": self.snapshot_count,
+            "messages": [message.to_json() for message in self.messages],
+            "consumed": sorted([epoch, str(leaf)] for epoch, leaf in self.consumed),
+        }
+
+    @classmethod
+    def from_json(cls, record: dict[str, Any]) -> KeptState:
+        """KeyError, TypeError or ValueError for what :meth:`to_json` never says."""
+        if record["version"] != FORMAT_VERSION:
+            raise ValueError(f"version {record['version']}")
+        coinbase, fee, fees = record["coinbase"], record["fixedFee"], record["l1Fees"]
+        return cls(
+            time=ChainTime.from_json(record["time"]),
+            automine=record["automine"],
+            interval_s=record["intervalS"],
+            coinbase=None if coinbase is None else bytes.fromhex(coinbase),
+            fixed_fee=None if fee is None else int(fee),
+            l1_fees=None if fees is None else L1Fees(*map(int, fees)),
+            snapshots=[SnapshotRecord.from_json(item) for item in record["snapshots"]],
+            snapshot_count=record["snapshotCount"],
+            messages=[OpenMessage.from_json(item) for item in record["messages"]],
+            consumed={(epoch, int(leaf)) for epoch, leaf in record["consumed"]},
+        )
+
+
+class StateFile:
+    """Reads and replaces the file.  DataDirectoryError says what is wrong with it."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / FILE_NAME
+        self._written: bytes | None = None
+
+    @property
+    def exists(self) -> bool:
+        return self._path.exists()
+
+    def read(self) -> KeptState:
+        """What is kept; the values of a new network if there is no file."""
+        try:
+            self._written = self._path.read_bytes()
+            return KeptState.from_json(orjson.loads(self._written))
+        except FileNotFoundError:
+            return KeptState()
+        except OSError as error:
+            raise DataDirectoryError(f"{self._path} cannot be read: {error.strerror}") from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataDirectoryError(
+                f"{self._path} is damaged ({error}); remove it, and the network goes on with its chain alone"
+            ) from error
+
+    def write(self, state: KeptState) -> None:
+        """Replace the file if it would differ."""
+        text = orjson.dumps(state.to_json())
+        if text == self._written:
+            return
+        new = self._path.with_suffix(".new")
+        try:
+            with new.open("wb") as file:
+                file.write(text)
+                file.flush()
+                os.fdatasync(file.fileno())
+            new.replace(self._path)
+        except OSError as error:
+            raise DataDirectoryError(f"{self._path} cannot be written: {error.strerror}") from error
+        self._written = text

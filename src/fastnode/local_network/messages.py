@@ -1,0 +1,59 @@
+"""Messages from L1 on a network without L1: they are sent by a call, and the next checkpoint takes them.
+
+A message's hash depends on its place in the tree, so it is known only with the checkpoint that takes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from fastnode.local_network.kept import OpenMessage
+from fastnode.protocol.constants import (
+    FEE_JUICE_ADDRESS,
+    L1_TO_L2_MESSAGES_PER_CHECKPOINT,
+    SEPARATOR_SECRET_HASH,
+)
+from fastnode.protocol.fields import FIELD_BYTES, field_from_int
+from fastnode.protocol.hashing import poseidon2_hash_with_separator, sha256_to_field
+from fastnode.protocol.messages import L1ToL2Message, first_message_index
+
+if TYPE_CHECKING:
+    from fastnode.archiver.queries import ChainInfo
+
+__all__ = ["fee_juice_deposit", "message_hash", "messages_of_checkpoint", "secret_hash_of"]
+
+#: Of ``claim(bytes32,uint256)``: what the fee juice contract expects a deposit to say.
+_CLAIM_SELECTOR: Final = bytes.fromhex("63f44968")
+_FEE_JUICE: Final = field_from_int(FEE_JUICE_ADDRESS)
+
+
+def message_hash(chain: ChainInfo, message: OpenMessage, index: int) -> bytes:
+    """The leaf of a message at this place."""
+    return L1ToL2Message(
+        sender=message.sender,
+        sender_chain_id=chain.l1_chain_id,
+        recipient=message.recipient,
+        recipient_version=chain.rollup_version,
+        content=message.content,
+        secret_hash=message.secret_hash,
+        index=index,
+    ).hash()
+
+
+def messages_of_checkpoint(chain: ChainInfo, messages: Sequence[OpenMessage], checkpoint_number: int) -> list[bytes]:
+    """Hashes of as many of ``messages`` as a checkpoint of this number can take, in order."""
+    first = first_message_index(checkpoint_number)
+    taken = messages[:L1_TO_L2_MESSAGES_PER_CHECKPOINT]
+    return [message_hash(chain, message, index) for index, message in enumerate(taken, first)]
+
+
+def fee_juice_deposit(to: bytes, amount: int, secret_hash: bytes) -> OpenMessage:
+    """What the portal on L1 sends for a deposit; its sender is the fee juice contract itself, not the portal."""
+    content = sha256_to_field(_CLAIM_SELECTOR + to + amount.to_bytes(FIELD_BYTES, "big"))
+    return OpenMessage(_FEE_JUICE[12:], _FEE_JUICE, content, secret_hash)
+
+
+def secret_hash_of(secret: bytes) -> bytes:
+    """What a secret is known by until it is used."""
+    return poseidon2_hash_with_separator(SEPARATOR_SECRET_HASH, [secret])

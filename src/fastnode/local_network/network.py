@@ -1,0 +1,428 @@
+"""The local network: one thread that builds blocks when it should and changes the chain when it is told to.
+
+    network = LocalNetwork(options, ingestor, state, directory)
+    network.set_up()                         # before anything is served: the first blocks of a new chain
+    network.attach(mempool)                  # transactions arrive through ``forward``
+    network.run()                            # in the thread that ingests, until ``stop``
+    network.do(lambda: network.mine(3))      # from any other thread
+
+Blocks are built
+
+    automine     the moment a transaction arrives; those that come meanwhile go into the next block
+    interval     every so many seconds, with whatever waits
+    manual       when asked for
+
+and always when the newest block is half a day old: a transaction lives for a day after the block that it was proven
+against, and once that is older than a day none could ever be included again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import orjson
+
+from fastnode.archiver.ingest import Ingestor
+from fastnode.archiver.source import CheckpointRecord
+from fastnode.errors import FastnodeError, ServerError
+from fastnode.local_network.clock import ChainClock, SlotTime
+from fastnode.local_network.fees import MANA_TARGET, LocalFees
+from fastnode.local_network.finality import final_checkpoint
+from fastnode.local_network.genesis import SetupBlock
+from fastnode.local_network.jobs import JobQueue
+from fastnode.local_network.kept import StateFile
+from fastnode.local_network.messages import messages_of_checkpoint
+from fastnode.local_network.mining import Mined, Miner
+from fastnode.local_network.options import LocalNetworkOptions, options_of
+from fastnode.local_network.transactions import TransactionNotes
+from fastnode.log import fields
+from fastnode.protocol.constants import L1_TO_L2_MESSAGES_PER_CHECKPOINT
+from fastnode.protocol.effects import TxEffect
+from fastnode.protocol.fees import excess_mana
+from fastnode.protocol.tips import L2Tips
+from fastnode.protocol.tx import Tx
+from fastnode.sources.chain_export import export_chain_file
+from fastnode.sources.sync_control import SyncControl
+from fastnode.view import View
+from fastnode.world_state.state import WorldState
+
+if TYPE_CHECKING:
+    from fastnode.config.settings import Settings
+    from fastnode.mempool.service import Mempool
+
+__all__ = ["LocalNetwork"]
+
+logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+#: How long the answer to a transaction waits for its block.
+ANSWER_WAIT_S: Final = 5.0
+#: A block is built when the newest one is this much older than the next would be.
+KEEP_ALIVE_S: Final = 43_200
+#: How often the age of the newest block is looked at.
+KEEP_ALIVE_CHECK_S: Final = 30.0
+#: Transactions that are kept decoded from their arrival to their block.
+DECODED_MAX: Final = 256
+#: Checkpoints over which excess mana is added up after a start; more than it takes any excess to be used up.
+EXCESS_CHECKPOINTS: Final = 256
+
+
+class LocalNetwork:
+    """See above.  Methods below "changes" belong to the thread that runs; hand them over with :meth:`do`."""
+
+    def __init__(
+        self,
+        options: LocalNetworkOptions,
+        ingestor: Ingestor,
+        state: WorldState,
+        directory: Path,
+        *,
+        control: SyncControl | None = None,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        """``directory`` takes the file beside the chain."""
+        self.options = options
+        self._ingestor = ingestor
+        self._state = state
+        self._control = control or SyncControl()
+        self._file = StateFile(directory)
+        self.kept = self._file.read()
+        chain = ingestor.view.chain
+        self.clock = ChainClock(SlotTime(chain.l1_genesis_time, chain.slot_duration), self._tip, wall=wall)
+        self.clock.time = self.kept.time
+        self.miner = Miner(ingestor, lambda: self._state, self.clock, self._messages_of)
+        self.fees = LocalFees(chain.epoch_duration, options.limits.mana_limit, lambda: self._mana)
+        self.notes = TransactionNotes()
+        self._mempool: Mempool | None = None
+        self._jobs = JobQueue()
+        self._lock = threading.Lock()
+        self._decoded: OrderedDict[bytes, Tx] = OrderedDict()
+        self._waiting: list[threading.Event] = []
+        self._next_interval_at: float | None = None
+        self._mana = (0, 0)
+        self._apply_kept()
+        self._count_mana()
+
+    # ---- life --------------------------------------------------------------------------------
+
+    def attach(self, mempool: Mempool) -> None:
+        """Blocks are made of what waits here."""
+        self._mempool = mempool
+
+    @property
+    def mempool(self) -> Mempool:
+        assert self._mempool is not None
+        return self._mempool
+
+    @property
+    def view(self) -> View:
+        """The chain as it is stored now."""
+        return self.miner.view
+
+    def set_up(self, blocks: Sequence[SetupBlock]) -> None:
+        """Build the first blocks of a chain that has none: these, or an empty one.
+
+        A transaction that was proven against the genesis block can be included in block 1 alone, so there must be a
+        block before the first wallet comes.
+        """
+        for block in blocks[self._ingestor.view.tip_number :]:
+            # One slot after the other: they lie in the past.
+            self.clock.time.next_timestamp = self.clock.slots.start_of(self.tip_slot() + 1)
+            self.miner.store_effects(block.effects, block.gas_fees, block.mana)
+        if self._ingestor.view.tip_number == 0:
+            self.miner.store_effects((), self.fees.current())
+        self._settle()
+
+    def run(self) -> None:
+        """Work until the node stops.  StopRequested, as from every pass point."""
+        try:
+            self.restart_interval()
+            self._keep_alive()
+            while True:
+                self._control.pass_point()
+                self._jobs.work()
+                self._mine_what_waits()
+                self._mine_at_interval()
+                self._keep_alive()
+                self._jobs.wait(self._idle_s())
+        finally:
+            self._jobs.close()
+            self._dump()
+            self._release(self._take_waiting())
+
+    def _dump(self) -> None:
+        file = self.options.dump_file
+        if file is None:
+            return
+        try:
+            export_chain_file(self._ingestor.view, file)
+        except FastnodeError as error:
+            logger.error("the chain is not written", extra=fields(file=file, reason=error))
+        else:
+            logger.info("the chain is written", extra=fields(file=file, tip=self._ingestor.view.tip_number))
+
+    def reconfigure(self, settings: Settings) -> None:
+        """Build by other settings from the next block on; from any thread."""
+        self.options = options_of(settings, self._ingestor.view.chain)
+        self._apply_kept()
+        self.wake()
+
+    def wake(self) -> None:
+        """Look again at what there is to do: a transaction has come, or the node is stopping."""
+        self._jobs.wake()
+
+    def do(self, job: Callable[[], _T]) -> _T:
+        """Have the thread that runs do it; returns what it returns."""
+        return self._jobs.run(job)
+
+    def pool_time(self) -> int:
+        """What the pool takes for now: with it, a transaction that comes now is for the next block's slot."""
+        constants = self._ingestor.view.chain.l1_constants
+        return self.clock.next_timestamp() - int(constants.get("ethereumSlotDuration", constants["slotDuration"]))
+
+    # ---- transactions arrive -----------------------------------------------------------------
+
+    def forward(self, tx: Tx, _tx_json: bytes) -> None:
+        """A transaction is in the pool.  Returns when its block is there, if one is built for it now."""
+        with self._lock:
+            self._decoded[tx.hash] = tx
+            if len(self._decoded) > DECODED_MAX:
+                self._decoded.popitem(last=False)
+        if not self.is_automining or self.mempool.pool.pending_count < self.options.limits.txs_per_block_min:
+            return
+        is_done = threading.Event()
+        with self._lock:
+            self._waiting.append(is_done)
+        self._jobs.wake()
+        is_done.wait(ANSWER_WAIT_S)
+
+    def _take_waiting(self) -> list[threading.Event]:
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        return waiting
+
+    def _release(self, waiting: list[threading.Event]) -> None:
+        for event in waiting:
+            event.set()
+
+    # ---- when blocks are built -----------------------------------------------------------------
+
+    @property
+    def is_automining(self) -> bool:
+        return self.options.automine if self.kept.automine is None else self.kept.automine
+
+    @property
+    def interval_s(self) -> float | None:
+        """Seconds between two blocks that are built in any case."""
+        return self.options.interval_s if self.kept.interval_s is None else (self.kept.interval_s or None)
+
+    def _mine_what_waits(self) -> None:
+        if self._mempool is None or not self.is_automining:
+            return
+        # Whoever waits has put its transaction into the pool before: it is tried now.
+        waiting = self._take_waiting()
+        try:
+            while self.mempool.pool.pending_count >= max(1, self.options.limits.txs_per_block_min):
+                if self.mine_one(may_be_empty=False) is None:
+                    return
+        finally:
+            self._release(waiting)
+
+    def _mine_at_interval(self) -> None:
+        if self._next_interval_at is not None and time.monotonic() >= self._next_interval_at:
+            self.restart_interval()
+            self.mine_one(may_be_empty=True)
+
+    def restart_interval(self) -> None:
+        interval = self.interval_s
+        self._next_interval_at = None if interval is None else time.monotonic() + interval
+
+    def _keep_alive(self) -> None:
+        if self.clock.next_timestamp() - self._tip()[1] > KEEP_ALIVE_S:
+            logger.info("an empty block keeps the chain alive", extra=fields(after=self._ingestor.view.tip_number))
+            self.mine_one(may_be_empty=True)
+
+    def _idle_s(self) -> float:
+        if self._next_interval_at is None:
+            return KEEP_ALIVE_CHECK_S
+        return max(0.0, min(KEEP_ALIVE_CHECK_S, self._next_interval_at - time.monotonic()))
+
+    # ---- one block -----------------------------------------------------------------------------
+
+    def mine_one(self, *, may_be_empty: bool, txs: Sequence[Tx] | None = None) -> Mined | None:
+        """A block of ``txs``, or of what waits."""
+        started = time.perf_counter()
+        pool = None if self._mempool is None else self._mempool.pool
+        validator = None if self._mempool is None else self._mempool.validator
+        assert pool is not None
+        assert validator is not None
+        self._keep()
+        limits = replace(self.options.limits, txs_per_block_min=0) if may_be_empty else self.options.limits
+        candidates = self._candidates() if txs is None else txs
+        outcome, mined = self.miner.mine(candidates, self.fees.current(), limits, validator, may_be_empty=may_be_empty)
+        for left_out in outcome.left_out:
+            if left_out.is_final:
+                self.notes.on_dropped(left_out.tx.hash, left_out.reason)
+                pool.drop(left_out.tx.hash, left_out.reason)
+        if mined is None:
+            return None
+        for tx, executed in outcome.included:
+            self.notes.on_executed(executed)
+            self._decoded.pop(tx.hash, None)
+        self._on_block(outcome.total_mana_used)
+        milliseconds = round((time.perf_counter() - started) * 1000, 1)
+        facts = fields(number=mined.number, txs=len(outcome.included), left_out=len(outcome.left_out), ms=milliseconds)
+        logger.info("mined", extra=facts)
+        return mined
+
+    def store_effect(self, effect: TxEffect) -> int:
+        """A block with an effect that no transaction had; returns its number."""
+        number = self.miner.store_effects((effect,), self.fees.current())
+        self._on_block(0)
+        return number
+
+    def undo_above(self, block_number: int, *, keep_txs: bool, force: bool) -> None:
+        """Take blocks back.  Their transactions wait again, or are dropped.
+
+        ServerError for a block below the finalized one, which wallets rely on to stay, unless by ``force``.
+        """
+        chain = self._ingestor.view
+        final = chain.tips.finalized.block.number
+        if block_number < final and not force:
+            raise ServerError(
+                f"Block {final} is final, and wallets forget what is below: going back to block {block_number} needs "
+                "force"
+            )
+        undone = [
+            tx_hash
+            for number in range(block_number + 1, chain.tip_number + 1)
+            for tx_hash in chain.tx_hashes(number) or ()
+        ]
+        self._ingestor.undo_above(block_number)
+        if not keep_txs:
+            for tx_hash in undone:
+                self.notes.on_dropped(tx_hash, "its block was taken back")
+                self.mempool.pool.drop(tx_hash, "block undone")
+        self.kept.snapshots = [item for item in self.kept.snapshots if item.block <= block_number]
+        self._count_mana()
+        self._settle()
+        self.keep()
+
+    def take_checkpoint(self, record: CheckpointRecord) -> None:
+        """A checkpoint of a chain file; what is there in its place is taken back."""
+        first = record.block_headers[0].global_variables.block_number
+        stored = self._ingestor.view.checkpoint(record.number)
+        if stored is not None and stored.header_hash == record.header.hash():
+            return
+        if first <= self._ingestor.view.tip_number:
+            self.undo_above(first - 1, keep_txs=False, force=True)
+        self._ingestor.apply(record)
+        self._count_mana()
+        self._settle()
+
+    def txs_of_block(self, number: int) -> list[Tx]:
+        """Those transactions of a block that the pool still has."""
+        texts = [self.mempool.pool.tx_json(tx_hash) for tx_hash in self._ingestor.view.tx_hashes(number) or ()]
+        return [Tx.from_json(orjson.loads(text)) for text in texts if text is not None]
+
+    def _candidates(self) -> Iterator[Tx]:
+        """What waits, the best first; twice as many as can be in a block, as some may have to be left out."""
+        pool = self.mempool.pool
+        for tx_hash in pool.pending_hashes(limit=2 * self.options.limits.txs_per_block):
+            tx = self._decoded.get(tx_hash)
+            if tx is None:
+                tx_json = pool.tx_json(tx_hash)
+                tx = None if tx_json is None else Tx.from_json(orjson.loads(tx_json))
+            if tx is not None:
+                yield tx
+
+    def _on_block(self, mana: int) -> None:
+        """A block is stored."""
+        excess, used = self._mana
+        self._mana = (excess_mana(excess, used, MANA_TARGET), mana)
+        taken = min(len(self.kept.messages), L1_TO_L2_MESSAGES_PER_CHECKPOINT)
+        self.kept.messages = self.kept.messages[taken:]
+        self._settle()
+        self._keep()
+
+    def _messages_of(self, checkpoint_number: int) -> list[bytes]:
+        return messages_of_checkpoint(self._ingestor.view.chain, self.kept.messages, checkpoint_number)
+
+    # ---- tips ------------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Move the proven and the finalized tip."""
+        tips = self._ingestor.view.tips
+        proven = tips.proven.checkpoint.number if self.options.manual_proving else tips.checkpointed.checkpoint.number
+        self.move_tips(proven=proven)
+
+    def move_tips(self, *, proven: int, final: int | None = None) -> None:
+        """``final`` None: what follows from ``proven`` and the age of the blocks."""
+        chain = self._ingestor.view
+        if final is None:
+            final = final_checkpoint(
+                chain, proven=proven, lag=self.options.finality_lag, pinned_block=self._oldest_snapshot_block()
+            )
+        tips = chain.tips
+        self._ingestor.set_tips(
+            L2Tips(
+                proposed=tips.proposed,
+                checkpointed=tips.checkpointed,
+                proven=chain.tip_of_checkpoint(max(proven, tips.proven.checkpoint.number)),
+                finalized=chain.tip_of_checkpoint(max(final, tips.finalized.checkpoint.number)),
+            )
+        )
+
+    def _oldest_snapshot_block(self) -> int | None:
+        return min((snapshot.block for snapshot in self.kept.snapshots), default=None)
+
+    # ---- what is kept ------------------------------------------------------------------------------
+
+    def _keep(self) -> None:
+        self._file.write(self.kept)
+
+    def keep(self) -> None:
+        """Write down what was changed beside the chain."""
+        self.kept.time = self.clock.time
+        self._apply_kept()
+        self._keep()
+
+    def _apply_kept(self) -> None:
+        kept = self.kept
+        self.miner.coinbase = self.options.coinbase if kept.coinbase is None else kept.coinbase
+        self.miner.fee_recipient = self.options.fee_recipient
+        self.fees.fixed = kept.fixed_fee
+        if kept.l1_fees is not None:
+            self.fees.l1_fees = kept.l1_fees
+
+    def tip_slot(self) -> int:
+        return self._tip()[0]
+
+    def view_timestamp(self) -> int:
+        """Time of the newest block."""
+        return self._tip()[1]
+
+    def _tip(self) -> tuple[int, int]:
+        info = self._ingestor.view.block_info(self._ingestor.view.tip_number)
+        assert info is not None
+        return info.slot_number, info.timestamp
+
+    def _count_mana(self) -> None:
+        """Excess mana after the newest checkpoints."""
+        chain = self._ingestor.view
+        newest = chain.tips.checkpointed.checkpoint.number
+        excess, used = 0, 0
+        for number in range(max(1, newest - EXCESS_CHECKPOINTS + 1), newest + 1):
+            checkpoint = chain.checkpoint(number)
+            assert checkpoint is not None
+            excess = excess_mana(excess, used, MANA_TARGET)
+            used = int(orjson.loads(checkpoint.header_json)["totalManaUsed"], 16)
+        self._mana = (excess, used)

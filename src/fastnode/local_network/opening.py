@@ -1,0 +1,111 @@
+"""A local network from its settings: which chain it begins with, and how it goes on."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from fastnode.archiver.ingest import Ingestor
+from fastnode.archiver.store import ArchiverStore
+from fastnode.errors import SettingError, StartError
+from fastnode.kernels import encode
+from fastnode.local_network.genesis import FUNDS, NewNetwork, Setup, read_setup
+from fastnode.local_network.kept import FILE_NAME, KeptState, StateFile
+from fastnode.local_network.network import LocalNetwork
+from fastnode.local_network.options import options_of
+from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
+
+if TYPE_CHECKING:
+    from fastnode.config.settings import Settings
+    from fastnode.sources.sync_control import SyncControl
+    from fastnode.world_state.state import WorldState
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["BeginningChain", "funds_of", "open_network"]
+
+#: Slots between the genesis time of a new chain and now: one for each block that sets it up, and a first one.
+_SLOTS_BEFORE: Final = 6
+_AMOUNT_MAX: Final = (1 << 128) - 1
+
+
+class BeginningChain:
+    """The chain that a local network begins with: the stored one, that of a file, or a new one."""
+
+    def __init__(self, settings: Settings, store: ArchiverStore, directory: Path) -> None:
+        """StartError when the directory holds a chain that is not a local network's."""
+        self._settings = settings
+        self._setup: Setup | None = None
+        self._file: Path | None = None
+        is_new = not store.has_chain
+        if is_new:
+            self._adopt(store)
+            StateFile(directory).write(KeptState())
+        elif not (directory / FILE_NAME).exists():
+            raise StartError(
+                f"the data directory {directory} holds a chain that is not a local network's; use another one, or "
+                "begin with a copy of it (--fork-from)"
+            )
+
+    def _adopt(self, store: ArchiverStore) -> None:
+        self._file = file_to_load(self._settings)
+        if self._file is not None:
+            adopt_chain_file(store, self._file)
+            return
+        settings = self._settings
+        self._setup = read_setup()
+        network = NewNetwork(
+            genesis_time=int(time.time()) - _SLOTS_BEFORE * settings.slot_duration_s,
+            slot_duration=settings.slot_duration_s,
+            seed=settings.seed,
+            funds=funds_of(settings),
+        )
+        try:
+            store.adopt_chain(*network.records(self._setup))
+        except ValueError as error:
+            raise SettingError(f"--prefund: {error}") from None
+
+    def set_up(self, network: LocalNetwork, ingestor: Ingestor) -> None:
+        """Bring the trees up to the chain, and a new chain to its first blocks."""
+        ingestor.catch_up()
+        if self._file is not None:
+            import_chain_file(ingestor, self._file)
+        blocks = self._setup.blocks if self._setup is not None and self._settings.test_accounts else ()
+        network.set_up(blocks)
+
+
+def file_to_load(settings: Settings) -> Path | None:
+    """The chain file that a new network begins with."""
+    if settings.load_state is not None:
+        return settings.load_state
+    if settings.state is not None and settings.state.exists():
+        return settings.state
+    return settings.chain_file
+
+
+def funds_of(settings: Settings) -> dict[bytes, int]:
+    """``--prefund``; SettingError names the entry that is wrong."""
+    funds = {}
+    for entry in settings.prefund or ():
+        address, _, amount = entry.partition(":")
+        try:
+            key = encode.field_from_text(address)
+            value = int(amount) if amount else FUNDS
+        except ValueError:
+            raise SettingError(f"--prefund {entry}: expected ADDRESS or ADDRESS:AMOUNT") from None
+        if not 0 <= value <= _AMOUNT_MAX:
+            raise SettingError(f"--prefund {entry}: the amount must be from 0 to {_AMOUNT_MAX}")
+        funds[key] = value
+    return funds
+
+
+def open_network(
+    settings: Settings, ingestor: Ingestor, state: WorldState, directory: Path, control: SyncControl
+) -> LocalNetwork:
+    """The network over a chain that is there."""
+    options = options_of(settings, ingestor.view.chain)
+    if settings.prover_node:
+        logger.warning("--prover-node: nothing to prove on a local network; the proven tip follows by itself")
+    return LocalNetwork(options, ingestor, state, directory, control=control)

@@ -1,0 +1,59 @@
+"""How a local network builds its blocks, from the settings of the node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fastnode.building.budget import BuildingLimits
+from fastnode.kernels import encode
+from fastnode.local_network.genesis import MANA_LIMIT
+from fastnode.local_network.mining import COINBASE
+from fastnode.protocol.fields import ZERO_FIELD
+
+if TYPE_CHECKING:
+    from fastnode.archiver.queries import ChainInfo
+    from fastnode.config.settings import Settings
+
+__all__ = ["LocalNetworkOptions", "options_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalNetworkOptions:
+    """How blocks are built unless that is changed while the network runs.
+
+    ``interval_s`` None: no block without a reason.  ``finality_lag`` in checkpoints.
+    """
+
+    limits: BuildingLimits
+    automine: bool = True
+    interval_s: float | None = None
+    finality_lag: int = 2
+    manual_proving: bool = False
+    coinbase: bytes = COINBASE
+    fee_recipient: bytes = ZERO_FIELD
+    #: Takes the chain, as a chain file, when the node stops.
+    dump_file: Path | None = None
+
+
+def options_of(settings: Settings, chain: ChainInfo) -> LocalNetworkOptions:
+    """From the settings, and from what the chain's rollup allows."""
+    constants = chain.l1_constants
+    limits = BuildingLimits.of(
+        settings,
+        slot_duration_s=chain.slot_duration,
+        l1_slot_duration_s=int(constants.get("ethereumSlotDuration", chain.slot_duration)),
+        mana_limit=int(constants.get("rollupManaLimit", MANA_LIMIT)),
+    )
+    coinbase, fee_recipient = settings.coinbase, settings.fee_recipient
+    return LocalNetworkOptions(
+        limits=limits,
+        automine=settings.mining and settings.block_time_s is None,
+        interval_s=settings.block_time_s,
+        finality_lag=settings.finality_lag,
+        manual_proving=settings.manual_proving,
+        coinbase=COINBASE if coinbase is None else encode.from_hex(coinbase),
+        fee_recipient=ZERO_FIELD if fee_recipient is None else encode.from_hex(fee_recipient),
+        dump_file=settings.dump_state or settings.state,
+    )

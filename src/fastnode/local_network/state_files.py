@@ -1,0 +1,72 @@
+"""The chain of a local network as a chain file, in one piece: what can be put aside and taken up again."""
+
+from __future__ import annotations
+
+import gzip
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from fastnode.archiver.source import CheckpointRecord, TipsRecord
+from fastnode.errors import BlockRejected, ServerError, StartError
+from fastnode.sources.chain_export import export_chain_file
+from fastnode.sources.chain_file import ChainFileSource
+
+if TYPE_CHECKING:
+    from fastnode.archiver.queries import ChainView
+    from fastnode.local_network.network import LocalNetwork
+
+__all__ = ["dump_chain", "load_chain"]
+
+#: What a chain file may unpack to.
+UNPACKED_BYTES_MAX: Final = 4 << 30
+
+
+def dump_chain(chain: ChainView) -> bytes:
+    """A compressed chain file of all blocks."""
+    with tempfile.TemporaryDirectory(prefix="fastnode-state-") as directory:
+        path = Path(directory) / "chain.jsonl.gz"
+        export_chain_file(chain, path)
+        return path.read_bytes()
+
+
+def load_chain(network: LocalNetwork, content: bytes) -> None:
+    """Let the chain be that of a chain file, compressed or not, of the same network.
+
+    ServerError when it is another network's, or no chain file; the chain is then as it was as far as the file's
+    blocks were refused.
+    """
+    with tempfile.TemporaryDirectory(prefix="fastnode-state-") as directory:
+        path = Path(directory) / ("chain.jsonl.gz" if content[:2] == gzip.compress(b"")[:2] else "chain.jsonl")
+        path.write_bytes(content)
+        try:
+            network.do(lambda: _load(network, path))
+        except (StartError, BlockRejected) as error:
+            raise ServerError(f"The state cannot be loaded: {error}") from None
+
+
+def _load(network: LocalNetwork, path: Path) -> None:
+    with ChainFileSource(path) as source:
+        _require_same_network(network, source)
+        tip = 0
+        for record in source.records():
+            if isinstance(record, CheckpointRecord):
+                tip = record.block_headers[-1].global_variables.block_number
+                network.take_checkpoint(record)
+            elif isinstance(record, TipsRecord):
+                break
+        network.undo_above(tip, keep_txs=False, force=True)
+
+
+def _require_same_network(network: LocalNetwork, source: ChainFileSource) -> None:
+    ours = network.view.chain.chain
+    theirs = source.chain.node_info
+    if (
+        source.genesis.block_hash != ours.genesis_block_hash
+        or int(theirs["rollupVersion"]) != ours.rollup_version
+        or int(theirs["l1ChainId"]) != ours.l1_chain_id
+    ):
+        raise ServerError(
+            f"The state is of another network (rollup version {theirs['rollupVersion']}, this one's is "
+            f"{ours.rollup_version}): start one from it with --load-state"
+        )

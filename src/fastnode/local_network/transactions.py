@@ -1,0 +1,73 @@
+"""What a local network can tell of a transaction beside its effect: debug logs, why it failed, why it was dropped.
+
+Kept in memory, for the newest transactions.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final, Generic, TypeVar
+
+import orjson
+
+from fastnode.public_execution.answers import debug_log_json, revert_reason_json
+from fastnode.public_execution.results import ExecutedTx
+
+__all__ = ["TransactionNotes"]
+
+_T = TypeVar("_T")
+
+#: Transactions that something is remembered of, of each kind.
+KEPT_MAX: Final = 10_000
+
+
+class _Newest(Generic[_T]):
+    """Values by hash; the oldest make room."""
+
+    def __init__(self) -> None:
+        self._values: OrderedDict[bytes, _T] = OrderedDict()
+
+    def put(self, tx_hash: bytes, value: _T) -> None:
+        self._values[tx_hash] = value
+        if len(self._values) > KEPT_MAX:
+            self._values.popitem(last=False)
+
+    def get(self, tx_hash: bytes) -> _T | None:
+        return self._values.get(tx_hash)
+
+    def forget(self, tx_hash: bytes) -> None:
+        self._values.pop(tx_hash, None)
+
+
+class TransactionNotes:
+    """Written by the thread that builds blocks, read by any."""
+
+    def __init__(self) -> None:
+        self._debug_logs: _Newest[bytes] = _Newest()
+        self._failures: _Newest[bytes] = _Newest()
+        self._drops: _Newest[str] = _Newest()
+
+    def on_executed(self, executed: ExecutedTx) -> None:
+        """It is in a block."""
+        tx_hash = executed.effect.tx_hash
+        self._drops.forget(tx_hash)
+        if executed.debug_logs:
+            logs = [debug_log_json(entry) for entry in executed.debug_logs]
+            self._debug_logs.put(tx_hash, orjson.dumps(logs))
+        if executed.effect.revert_code:
+            self._failures.put(tx_hash, orjson.dumps(revert_reason_json(executed)))
+
+    def on_dropped(self, tx_hash: bytes, reason: str) -> None:
+        self._drops.put(tx_hash, reason)
+
+    def debug_logs_json(self, tx_hash: bytes) -> bytes | None:
+        """DebugLog[] of its public functions; None if there were none."""
+        return self._debug_logs.get(tx_hash)
+
+    def failure_json(self, tx_hash: bytes) -> bytes | None:
+        """SimulationError, with the stack of calls, of one that reverted."""
+        return self._failures.get(tx_hash)
+
+    def dropped_reason(self, tx_hash: bytes) -> str | None:
+        """Why no block took it."""
+        return self._drops.get(tx_hash)
