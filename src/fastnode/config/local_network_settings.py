@@ -12,7 +12,7 @@ __all__ = ["LocalNetworkSettings"]
 
 LOCAL_NETWORK = "Local network"
 
-_SECONDS_MAX = 1 << 32
+_SECONDS_MAX = 1_000_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
