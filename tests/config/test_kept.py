@@ -30,12 +30,10 @@ def is_used(row: Setting) -> bool:
     return by_attribute or f'"{row.name}"' in RESOLVING or (name is not None and f'"{name}"' in CODE)
 
 
-#: Settings without effect whose names are read all the same: whether proofs are asked for is the network's business, a
-#: keystore's coinbase is another one, and of the two percentages it is only seen to it that they are in order.
+#: Settings without effect whose names are read all the same: whether proofs are asked for is the network's business,
+#: and of the two percentages it is only seen to it that they are in order.
 NAMED_OTHERWISE = {
     "prover-real-proofs",
-    "coinbase",
-    "fee-recipient",
     "slash-min-penalty-percentage",
     "slash-max-penalty-percentage",
 }
@@ -60,8 +58,9 @@ def test_what_a_setting_needs_depends_on_the_others() -> None:
         ["key-store-directory"],
         ["slash-inactivity-penalty"],
     ]
-    sequencer, signer, watch = found
-    assert "sequencer" in sequencer
+    builder, signer, watch = found
+    assert builder == "--local-network"
+    assert builder not in without_effect(Settings(local_network=True), given)
     assert "sign" in signer
     assert watch == "--sentinel-enabled"
     assert watch not in without_effect(Settings(sentinel_enabled=True), given)
@@ -88,4 +87,4 @@ def test_a_start_warns_of_what_it_was_given_without_effect_and_says_what_it_woul
     node.wait_until_serving()
     line = node.wait_for_line("settings without effect here")
     assert (line["level"], line["names"]) == ("warning", "coinbase max-txs-per-block")
-    assert line["need"] == "a sequencer, which this node does not have"
+    assert line["need"] == "--local-network"

@@ -23,16 +23,11 @@ _BUILDING: Final = {
     "attestation-propagation-time",
     "bot-min-fee-padding",
     "build-checkpoint-if-empty",
-    "coinbase",
     "enforce-time-table",
     "expected-block-proposals-per-slot",
-    "fee-recipient",
     "fisherman-mode",
     "governance-proposer-payload",
     "initial-eth-per-fee-asset",
-    "max-txs-per-block",
-    "max-txs-per-checkpoint",
-    "min-txs-per-block",
     "p2p-min-tx-pool-age-ms",
     "publish-txs-with-proposals",
     "seconds-before-invalidating-block-as-committee-member",
@@ -40,6 +35,26 @@ _BUILDING: Final = {
     "seq-polling-interval-ms",
     "skip-checkpoint-publish-percent",
 }
+
+#: What only a node that builds blocks looks at.
+_BUILT_HERE: Final = (
+    "block-time-s",
+    "coinbase",
+    "dump-state",
+    "fee-recipient",
+    "finality-lag",
+    "load-state",
+    "manual-proving",
+    "max-txs-per-block",
+    "max-txs-per-checkpoint",
+    "min-txs-per-block",
+    "mining",
+    "prefund",
+    "seed",
+    "slot-duration-s",
+    "state",
+    "test-accounts",
+)
 
 _BLOBS: Final = {
     "blob-archive-api-url",
@@ -145,6 +160,7 @@ _BESIDE_OTHERS: Final = (
         lambda settings: True,
         "a sequencer or a validator client, which this node does not have: keys are loaded, and sign nothing",
     ),
+    _Missing(_BUILT_HERE, lambda settings: not settings.local_network, "--local-network"),
     _Missing(_WATCHING, lambda settings: not settings.sentinel_enabled, "--sentinel-enabled"),
 )
 

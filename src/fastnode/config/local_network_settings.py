@@ -31,7 +31,7 @@ class LocalNetworkSettings:
     )
     block_time_s: float | None = setting(
         None,
-        Seconds(0.05, _SECONDS_MAX),
+        Seconds(0.05, 86_400),
         LOCAL_NETWORK,
         "Build a block every so many seconds instead, with whatever waits.",
         flags=("--block-time",),
