@@ -19,6 +19,7 @@ from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.source import CheckpointAuthority, L1Tips, MessageSource, Record, UndoRecord
 from fastnode.errors import (
+    BlobsUnavailable,
     BlockRejected,
     DecodeError,
     MessagesUnavailable,
@@ -32,6 +33,7 @@ from fastnode.protocol.fields import hex_text
 from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.tips import BlockId
 from fastnode.sources.chain_export import stored_records
+from fastnode.sources.l1.source import L1Source
 from fastnode.sources.progress import CatchUpProgress
 from fastnode.sources.publication import Publication
 from fastnode.sources.sync_control import SyncControl
@@ -97,6 +99,7 @@ class Follower:
         messages: MessageSource | None = None,
         l1_tips: L1Tips | None = None,
         authority: CheckpointAuthority | None = None,
+        l1: L1Source | None = None,
         options: FollowerOptions | None = None,
         on_pass: Callable[[Upstream], None] = lambda upstream: None,
     ) -> None:
@@ -106,6 +109,7 @@ class Follower:
         self._publication = publication
         self._options = options or FollowerOptions()
         self._on_pass = on_pass
+        self._l1 = l1
         self._sources = {
             upstream: UpstreamSource(
                 upstream,
@@ -114,6 +118,7 @@ class Follower:
                 l1_tips=l1_tips,
                 authority=authority,
                 shortening_s=self._options.shortening_s,
+                l1_grace_s=self._options.l1_grace_s,
             )
             for upstream in upstreams.all
         }
@@ -125,7 +130,7 @@ class Follower:
         self._disagreements = dict.fromkeys(upstreams.all, 0)
         self._is_comparing = threading.Lock()
         #: Why the chain does not advance; None while it does.
-        self.trouble: str | None = "no upstream has been asked yet"
+        self.trouble: str | None = "no source has been asked yet"
         self.has_caught_up = False
         self.source_tip: int | None = None
         self.reorg_count = 0
@@ -158,7 +163,7 @@ class Follower:
             "reorgs": self.reorg_count,
             "lastPassAt": None if self.last_pass_at is None else int(self.last_pass_at),
             "upstreams": self._upstreams.describe(),
-        }
+        } | ({} if self._l1 is None else {"derivation": self._l1.describe()})
 
     def _state(self) -> str:
         if self._control.is_paused:
@@ -180,11 +185,22 @@ class Follower:
             self._control.sleep(self._round())
 
     def _round(self) -> float:
-        """One pass with the first upstream that has anything to say; returns how long to sleep then."""
+        """One pass over L1, if the chain comes from there, and one with the first upstream that has anything to say;
+        returns how long to sleep then."""
+        outcomes: set[_Outcome] = set()
+        l1_outcome = None if self._l1 is None else self._try_l1(self._l1)
+        if l1_outcome is not None:
+            outcomes.add(l1_outcome)
+        # What L1 has, it gives; the rest, and everything while L1 is silent or blobs are missing, comes from upstreams.
+        outcomes |= self._ask_upstreams(only_proposed=l1_outcome is _Outcome.COMPLETE)
+        return self._pause_after(outcomes)
+
+    def _ask_upstreams(self, *, only_proposed: bool) -> set[_Outcome]:
         shorter: list[UpstreamSource] = []
         outcomes: set[_Outcome] = set()
         for upstream in self._upstreams.usable():
             source = self._sources[upstream]
+            source.only_proposed = only_proposed
             outcome = self._try_pass(upstream, source)
             outcomes.add(outcome)
             if outcome is not _Outcome.COMPLETE:
@@ -195,8 +211,9 @@ class Follower:
                 self._compare_with_others(upstream)
                 break
             shorter.append(source)
-            self._set_trouble(f"{upstream.name} is behind: its newest block is {upstream.tip_number}")
-        return self._pause_after(outcomes)
+            if not only_proposed:
+                self._set_trouble(f"{upstream.name} is behind: its newest block is {upstream.tip_number}")
+        return outcomes
 
     def _pause_after(self, outcomes: set[_Outcome]) -> float:
         interval = self._options.poll_interval_s
@@ -204,8 +221,52 @@ class Follower:
             return interval
         if _Outcome.BLOCKED in outcomes:
             return max(interval, self._options.blocked_pause_s)
+        if not self._upstreams.all:
+            return max(interval, LONGEST_PAUSE_S)
         self._set_trouble(f"no upstream can be followed: {self._upstreams.reasons()}")
         return max(interval, min(self._upstreams.seconds_until_usable(), LONGEST_PAUSE_S))
+
+    def _try_l1(self, source: L1Source) -> _Outcome:
+        """One pass over L1.  What goes wrong there keeps the chain as it is, and is tried again."""
+        try:
+            self._l1_pass(source)
+        except UpstreamUnavailable as error:
+            self._on_early(f"L1: {error}")
+            return _Outcome.UNAVAILABLE
+        except (MessagesUnavailable, BlobsUnavailable) as error:
+            self._set_trouble(str(error))
+            return _Outcome.BLOCKED
+        except (BlockRejected, DecodeError, UpstreamError) as error:
+            self._set_trouble(f"L1: {error}")
+            return _Outcome.REFUSED
+        finally:
+            self.source_tip = self._ingestor.view.tip_number + source.checkpoints_behind(self._ingestor.view)
+        self._early_since = None
+        self.last_pass_at = time.time()
+        invalid = source.invalid
+        if invalid is not None:
+            self._set_trouble(f"checkpoint {invalid.number} on L1 is not valid: {invalid.reason}")
+            self.has_caught_up = True
+            return _Outcome.COMPLETE
+        self._end_trouble()
+        if not self.has_caught_up and source.checkpoints_behind(self._ingestor.view) == 0:
+            self.has_caught_up = True
+            logger.info("caught up", extra=fields(tip=self._ingestor.view.tip_number, source=source.name))
+        return _Outcome.COMPLETE
+
+    def _l1_pass(self, source: L1Source) -> None:
+        records = source.records(lambda: self._ingestor.view)
+        try:
+            for record in records:
+                self._control.pass_point()
+                if isinstance(record, UndoRecord):
+                    self.reorg_count += 1
+                    shown = fields(source=source.name, tip=self._ingestor.view.tip_number, back_to=record.block_number)
+                    logger.warning("reorg", extra=shown)
+                self._ingestor.apply(record)
+                source.note(self._ingestor.view)
+        finally:
+            records.close()
 
     def _try_pass(self, upstream: Upstream, source: UpstreamSource) -> _Outcome:
         tip_before = self._ingestor.view.tip_number

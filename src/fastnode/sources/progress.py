@@ -24,10 +24,13 @@ WIDTH: Final = 56
 class CatchUpProgress:
     """``note`` it after every record; says nothing as long as the chain is followed block by block.
 
-    ``terminal`` None: standard error, if that is one.
+    ``terminal`` None: standard error, if that is one.  ``unit``: what is counted.
     """
 
-    def __init__(self, terminal: TextIO | None = None) -> None:
+    def __init__(self, terminal: TextIO | None = None, *, unit: str = "block") -> None:
+        self._unit = unit
+        #: Seconds until the end, as far as they can be told.
+        self.eta_s: int | None = None
         self._terminal = terminal or (sys.stderr if sys.stderr.isatty() else None)
         self._interval_s = LOG_INTERVAL_S if self._terminal is None else TERMINAL_INTERVAL_S
         self._started_at = self._noted_at = self._next_at = 0.0
@@ -41,8 +44,12 @@ class CatchUpProgress:
             self._next_at = now + self._interval_s
         self._noted_at = now
         if source_tip <= tip:
+            self.eta_s = None
             self._wipe()
-        elif now >= self._next_at:
+            return
+        elapsed = now - self._started_at
+        self.eta_s = round((source_tip - tip) * elapsed / (tip - self._start)) if tip > self._start else None
+        if now >= self._next_at:
             self._next_at = now + self._interval_s
             rate = (tip - self._start) / (now - self._started_at)
             self._show(tip, source_tip, rate)
@@ -51,11 +58,11 @@ class CatchUpProgress:
         lag = source_tip - tip
         eta_s = round(lag / rate) if rate > 0 else None
         if self._terminal is None:
-            facts = fields(tip=tip, of=source_tip, lag=lag, blocks_per_s=round(rate, 1), eta_s=eta_s)
-            logger.info("catching up", extra=facts)
+            speed = {f"{self._unit}s_per_s": round(rate, 1)}
+            logger.info("catching up", extra=fields(tip=tip, of=source_tip, lag=lag, **speed, eta_s=eta_s))
             return
         eta = "" if eta_s is None else f", {eta_s // 60}:{eta_s % 60:02} left"
-        text = f"block {tip} of {source_tip}, {rate:.0f}/s{eta}"
+        text = f"{self._unit} {tip} of {source_tip}, {rate:.0f}/s{eta}"
         # The cursor goes back to the begin: the next line of the log is written over this one.
         self._terminal.write(f"\r{text[:WIDTH]:{WIDTH}}\r")
         self._terminal.flush()

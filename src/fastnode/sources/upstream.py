@@ -38,7 +38,7 @@ from fastnode.errors import DecodeError, MessagesUnavailable, NotOnL1, UpstreamF
 from fastnode.protocol.fields import ZERO_FIELD, hex_text
 from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.messages import in_hash
-from fastnode.protocol.tips import L2Tips, TipId
+from fastnode.protocol.tips import BlockId, L2Tips, TipId
 
 __all__ = ["RemoteNode", "UpstreamSource"]
 
@@ -115,6 +115,7 @@ class UpstreamSource:
         l1_tips: L1Tips | None = None,
         authority: CheckpointAuthority | None = None,
         shortening_s: float = 0.0,
+        l1_grace_s: float = 5.0,
     ) -> None:
         self._remote = remote
         self._executor = executor
@@ -124,6 +125,10 @@ class UpstreamSource:
         self._page_items = PAGE_ITEMS_FIRST
         self._shortening_s = shortening_s
         self._shorter: _Shorter | None = None
+        self._l1_grace_s = l1_grace_s
+        self._contradicts_since: float | None = None
+        #: Whether the chain up to its newest checkpoint comes from L1: then only blocks behind it are taken.
+        self.only_proposed = False
         #: Where the node was when it was asked last.
         self.tips: L2Tips | None = None
 
@@ -146,6 +151,9 @@ class UpstreamSource:
         MessagesUnavailable."""
         view = stored()
         tips, header = self._poll(view)
+        if self.only_proposed:
+            yield from self._proposed(stored, tips, header)
+            return
         target = self._block_to_return_to(view, tips, header)
         if target < view.tip_number:
             final = view.tips.finalized.block.number
@@ -165,6 +173,56 @@ class UpstreamSource:
             return
         yield from content
         yield from self._tips_record(stored(), tips)
+
+    # ---- blocks that are not on L1 yet -----------------------------------------------------------
+
+    def _proposed(self, stored: Callable[[], ChainView], tips: L2Tips, header: BlockHeader | None) -> Iterator[Record]:
+        """Blocks behind the newest checkpoint, which is the one of L1: nothing below it is undone.
+
+        NotOnL1 when the node has another block there, and UpstreamFault when it still has after a while: one of both
+        may see a reorg of L1 first.
+        """
+        view = stored()
+        base = view.tips.checkpointed.block
+        if tips.proposed.number < base.number:
+            self._shorter = _Shorter(tips)  # it has not seen the newest checkpoint yet
+            return
+        self._shorter = None
+        self._require_l1s(base, header if view.tip_number == base.number else self._header_of(base.number))
+        is_ours = header is not None and _is_stored(view, view.tip_number, header.hash())
+        target = view.tip_number
+        if not is_ours:
+            numbers = range(base.number + 1, min(view.tip_number, tips.proposed.number) + 1)
+            target = max(base.number, self._newest_match(view, numbers[-HEADERS_PER_QUESTION:]) or base.number)
+        content = self._blocks(view, target, tips.proposed.number)
+        first = next(content, None)
+        if target < view.tip_number:
+            # A shorter chain with nothing else in it may be one that is behind.
+            if first is None and target == tips.proposed.number:
+                return
+            yield UndoRecord(target)
+        if first is not None:
+            yield first
+        yield from content
+
+    def _header_of(self, number: int) -> BlockHeader | None:
+        header = self._remote.ask([("node_getBlockHeader", [number])]).results()[0]
+        return None if header is None else BlockHeader.from_json(header, "header")
+
+    def _require_l1s(self, block: BlockId, header: BlockHeader | None) -> None:
+        """Its block of this number must be the one that L1 has."""
+        given = None if header is None else header.hash()
+        if block.number == _GENESIS or given == block.hash:
+            self._contradicts_since = None
+            return
+        now = time.monotonic()
+        if self._contradicts_since is None:
+            self._contradicts_since = now
+        text = "nothing" if given is None else hex_text(given)
+        reason = f"its block {block.number} is {text}, on L1 it is {hex_text(block.hash)}"
+        if now - self._contradicts_since < self._l1_grace_s:
+            raise NotOnL1(f"{self.name} contradicts L1: {reason}")
+        raise UpstreamFault(f"it contradicts L1: {reason}")
 
     # ---- where the chains part -----------------------------------------------------------------
 

@@ -52,6 +52,7 @@ from fastnode.sources.l1.propose_calls import find_in_trace, find_in_transaction
 from fastnode.sources.l1.rollup import RollupFacts
 from fastnode.sources.l1.service import L1Reader
 from fastnode.sources.l1.state import L1State
+from fastnode.sources.progress import CatchUpProgress
 
 __all__ = ["CHECKPOINTS_AHEAD", "DerivationProgress", "InvalidCheckpoint", "L1Source"]
 
@@ -86,12 +87,21 @@ class InvalidCheckpoint:
 
 @dataclass(slots=True)
 class DerivationProgress:
-    """How far a pass is: checkpoints and L1 blocks.  Replaced as a whole where it is shown."""
+    """How far a pass is: checkpoints and L1 blocks."""
 
     checkpoint: int
     checkpoint_wanted: int
     l1_block: int
     l1_block_wanted: int
+
+    def describe(self, eta_s: int | None) -> dict[str, Any]:
+        return {
+            "checkpoint": self.checkpoint,
+            "ofCheckpoint": self.checkpoint_wanted,
+            "l1Block": self.l1_block,
+            "ofL1Block": self.l1_block_wanted,
+            "etaSeconds": eta_s,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +161,42 @@ class L1Source:
         self.newest_checkpoint: int | None = None
         self.progress: DerivationProgress | None = None
         self.derived_count = 0
+        self._line = CatchUpProgress(unit="checkpoint")
 
     @property
     def waiting_for(self) -> BlobsUnavailable | None:
         """The checkpoint whose blobs are nowhere yet."""
         return None if self._wait is None else self._wait.error
+
+    def checkpoints_behind(self, view: ChainView) -> int:
+        """Checkpoints on L1 that are not stored, as far as L1 was looked at; none that are not to be stored."""
+        newest = self.newest_checkpoint
+        if newest is None or self.invalid is not None:
+            return 0
+        return max(0, newest - view.tips.checkpointed.checkpoint.number)
+
+    def note(self, view: ChainView) -> None:
+        """A record was applied: for the line about progress."""
+        progress = self.progress
+        if progress is not None:
+            progress.checkpoint = view.tips.checkpointed.checkpoint.number
+            self._line.note(progress.checkpoint, progress.checkpoint_wanted)
+
+    def describe(self) -> dict[str, Any]:
+        """For status reports."""
+        progress, waiting = self.progress, self.waiting_for
+        return {
+            "newestCheckpoint": self.newest_checkpoint,
+            "progress": None if progress is None else progress.describe(self._line.eta_s),
+            "waitingForBlobs": None
+            if waiting is None
+            else {"checkpoint": waiting.checkpoint, "missing": waiting.missing, "tried": list(waiting.tried)},
+            "invalidCheckpoint": None if self.invalid is None else self.invalid.describe(),
+            "derivedCheckpoints": self.derived_count,
+            "blobs": self._blobs.blob_count,
+            "blobBytes": self._blobs.byte_count,
+            "blobSources": self._blobs.describe(),
+        }
 
     def records(self, stored: Callable[[], ChainView]) -> Generator[Record, None, None]:
         """One pass.
@@ -342,6 +383,7 @@ class L1Source:
         number = common
         for end, events in self._events(view, facts, state, common):
             wanted = [event for event in events if number < event.number <= limit]
+            self.progress = DerivationProgress(number, limit, end, state.head.number)
             for start in range(0, len(wanted), CHECKPOINTS_AHEAD):
                 if self._clock() > deadline:
                     return
@@ -349,7 +391,6 @@ class L1Source:
                 for placed in self._place(facts, state, page):
                     number = placed.event.number
                     yield placed
-            self.progress = DerivationProgress(number, limit, end, state.head.number)
             if number == limit or self._clock() > deadline:
                 return
 
