@@ -258,7 +258,9 @@ class ScriptedBeacon:
         self.serves_sidecars = True
         #: What it gives in the place of a blob.
         self.tamper: Callable[[bytes], bytes] = lambda blob: blob
+        self.claim: Callable[[bytes], str] = _commitment
         self.hidden: set[bytes] = set()
+        self.cut = 0  # characters that are missing at the end of a blob
         #: Status to answer everything with.
         self.status: int | None = None
         self.requests: list[str] = []
@@ -321,19 +323,19 @@ class ScriptedBeacon:
             return 200, {"data": {"header": {"message": {"slot": str(slot)}}}}
         if what == "blobs" and self.serves_blobs:
             asked = parse_qs(parts.query).get("versioned_hashes", [""])[0].split(",")
-            return self._listed(where, lambda hash_, blob: _hex(blob) if hex_data(hash_) in asked else None)
+            return self._listed(where, lambda hash_, blob: self._hex(blob) if hex_data(hash_) in asked else None)
         if what == "blob_sidecars" and self.serves_sidecars:
-            return self._listed(where, lambda _, blob: {"blob": _hex(blob), "kzg_commitment": _commitment(blob)})
+            return self._listed(where, lambda _, blob: {"blob": self._hex(blob), "kzg_commitment": self.claim(blob)})
         return 404, {}
+
+    def _hex(self, blob: bytes) -> str:
+        text = "0x" + blob.ljust(BLOB_BYTES, b"\0").hex()
+        return text[: len(text) - self.cut]
 
     def _listed(self, slot: str, shown: Callable[[bytes, bytes], Any]) -> tuple[int, Json]:
         blobs = [(versioned_hash(blob_commitment(blob)), blob) for blob in self.blobs.get(int(slot), ())]
         listed = [shown(hash_, self.tamper(blob)) for hash_, blob in blobs if hash_ not in self.hidden]
         return 200, {"data": [item for item in listed if item is not None]}
-
-
-def _hex(blob: bytes) -> str:
-    return "0x" + blob.ljust(BLOB_BYTES, b"\0").hex()
 
 
 def _commitment(blob: bytes) -> str:

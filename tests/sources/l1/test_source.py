@@ -3,27 +3,44 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from tests.sources.l1.publishing import PublishingL1, RecordedL1, served
+from coincurve import PrivateKey
+from tests.sources.l1.publishing import (
+    PublishingL1,
+    RecordedL1,
+    Sheet,
+    _commitment,
+    multicall_data,
+    propose_data,
+    proposer_multicall_data,
+    served,
+)
+from tests.sources.made_chain import SHAPE, MadeChain, Unit, made_chain
 
 from fastnode.archiver.ingest import Ingestor
-from fastnode.archiver.source import ChainRecord, GenesisRecord, Record
+from fastnode.archiver.source import ChainRecord, GenesisRecord, Record, TipsRecord, UndoRecord
 from fastnode.chain_data import ChainData
+from fastnode.errors import BlobsUnavailable, UpstreamError, UpstreamUnavailable
 from fastnode.outgoing.network import NetworkThread
 from fastnode.outgoing.upstreams import Patience
 from fastnode.protocol.checkpoint import PublishedCheckpoint
+from fastnode.protocol.ethereum import keccak_256, payload_digest, signed_digest
 from fastnode.protocol.tips import L2Tips
 from fastnode.sources.blobs.beacon import BeaconNode
 from fastnode.sources.blobs.fetcher import BlobFetcher, BlobSources, FetchPatience
+from fastnode.sources.blobs.file_store import FileStore, folder_of, pack_blob
 from fastnode.sources.blobs.http_get import HttpGet
+from fastnode.sources.l1.abi import hex_data
+from fastnode.sources.l1.propose_calls import MULTICALL3
 from fastnode.sources.l1.rollup import Wanted
 from fastnode.sources.l1.service import L1Options, L1Reader
 from fastnode.sources.l1.source import L1Source
@@ -70,13 +87,13 @@ class Deriving:
 
     def look(self) -> None:
         """Until the newest block of L1 was looked at."""
-        wanted = self.l1.head.hash
+        wanted, last = self.l1.head.hash, None
         for _ in range(3_000):
             self.reader._look_again()
             try:
                 if self.reader.seen()[1].head.hash == wanted:
                     return
-            except Exception as error:  # noqa: BLE001 - said when the time is over
+            except UpstreamUnavailable as error:
                 last = error
         raise AssertionError(last)
 
@@ -130,3 +147,592 @@ def test_a_recorded_network_is_derived_hash_by_hash(tmp_path: Path, sample: list
             messages = ["0x" + item.hex() for item in view.l1_to_l2_messages(expected.checkpoint.number)]
             assert messages == line["l1ToL2Messages"]
         assert node.tips.to_json() == sample[-1]["tips"]
+
+
+# ---- a made chain, published on a scripted L1 -------------------------------------------------
+
+
+#: Messages stay where they are when checkpoints are replaced; this chain would bring others.
+without_messages = pytest.mark.parametrize("chain", [replace(SHAPE, l1_to_l2=0)], indirect=True)
+
+
+@pytest.fixture
+def chain(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[MadeChain]:
+    directory = tmp_path / "made"
+    directory.mkdir()
+    with made_chain(directory, getattr(request, "param", SHAPE)) as chain:
+        for blocks in (1, 2, 1):
+            chain.checkpoint(blocks)
+        yield chain
+
+
+@pytest.fixture
+def l1(chain: MadeChain) -> Iterator[PublishingL1]:
+    with served(PublishingL1(chain.chain_record["nodeInfo"], chain.chain_record["l1Constants"])) as l1:
+        for unit in chain.units:
+            publish(l1, unit)
+        yield l1
+
+
+def send_messages(l1: PublishingL1, unit: Unit) -> None:
+    if unit.messages and not any(item.checkpoint == unit.number for item in l1.head.sent):
+        l1.send(*(bytes.fromhex(text[2:]) for text in unit.messages), checkpoint=unit.number)
+
+
+def publish(l1: PublishingL1, unit: Unit, **changes: Any) -> None:
+    """A checkpoint of the chain, its messages before it."""
+    send_messages(l1, unit)
+    assert unit.published is not None
+    l1.publish(l1.sheet(unit.published), **changes)
+
+
+@pytest.fixture
+def node(tmp_path: Path, chain: MadeChain, l1: PublishingL1) -> Iterator[Deriving]:
+    with ExitStack() as stack:
+        yield Deriving(tmp_path / "node", chain.chain_record, chain.genesis, l1, stack)
+
+
+def has(node: Deriving, chain: MadeChain) -> bool:
+    return node.tips.checkpointed == chain.tips().checkpointed and node.tips.proposed == chain.tips().proposed
+
+
+def test_a_made_chain_with_messages_is_derived(node: Deriving, chain: MadeChain) -> None:
+    assert any(unit.messages for unit in chain.units)
+    node.pass_()
+    assert has(node, chain)
+
+
+def test_a_second_pass_brings_nothing_and_asks_nothing(node: Deriving, l1: PublishingL1) -> None:
+    node.pass_()
+    node.look()
+    with l1.lock:
+        l1.requests.clear()
+    l1.beacon.requests.clear()
+    assert list(node.source.records(lambda: node.ingestor.view)) == []
+    assert "eth_getLogs" not in l1.requests
+    assert l1.beacon.requests == []
+
+
+def test_new_checkpoints_come_one_by_one(node: Deriving, chain: MadeChain, l1: PublishingL1) -> None:
+    node.pass_()
+    for blocks in (1, 3, 1):
+        chain.checkpoint(blocks)
+        publish(l1, chain.units[-1])
+        node.pass_()
+        assert has(node, chain)
+
+
+def test_proven_and_finalized_tips_are_those_of_l1(node: Deriving, chain: MadeChain, l1: PublishingL1) -> None:
+    l1.mine(proven=2)
+    node.pass_()
+    assert (node.tips.proven.checkpoint.number, node.tips.finalized.checkpoint.number) == (2, 0)
+    l1.mine(l1.finality)
+    node.pass_()
+    assert (node.tips.proven.checkpoint.number, node.tips.finalized.checkpoint.number) == (2, 2)
+
+
+def test_a_proof_that_is_taken_back_is_taken_back(node: Deriving, l1: PublishingL1) -> None:
+    l1.mine(proven=2)
+    node.pass_()
+    l1.reorg(1)
+    l1.mine(2, proven=1)
+    node.pass_()
+    assert node.tips.proven.checkpoint.number == 1
+
+
+def test_what_is_final_ahead_of_what_is_stored_waits(node: Deriving, chain: MadeChain, l1: PublishingL1) -> None:
+    l1.mine(proven=3)
+    l1.mine(l1.finality)
+    last = bytes.fromhex(chain.units[2].published["l1"]["blockHash"][2:]) if chain.units[2].published else b""
+    assert last
+    l1.beacon.hidden = set(l1.sheet(chain.units[2].published or {}).hashes)
+    with pytest.raises(BlobsUnavailable):
+        node.pass_()
+    node.ingestor.view  # noqa: B018 - what was there before the missing blobs is stored
+    assert node.checkpoint == 2
+    l1.beacon.hidden = set()
+    node.source._wait = None
+    node.pass_()
+    assert node.tips.finalized.checkpoint.number == 3
+
+
+# ---- reorgs and prunes ------------------------------------------------------------------------
+
+
+@without_messages
+@pytest.mark.parametrize("depth", [1, 3])
+def test_a_reorg_of_l1_is_followed(node: Deriving, chain: MadeChain, l1: PublishingL1, depth: int) -> None:
+    for _ in range(depth):
+        chain.checkpoint(1)
+        publish(l1, chain.units[-1])
+    node.pass_()
+    with l1.lock:
+        number = len(chain.units) - depth
+        first = next(block.number for block in l1.blocks if block.pending > number)
+        l1.reorg(len(l1.blocks) - first)
+        chain.undo_to(chain.units[number - 1].blocks[-1].number)
+        for _ in range(depth):
+            chain.checkpoint(2)
+            publish(l1, chain.units[-1])
+    applied = node.pass_()
+    assert any(isinstance(record, UndoRecord) for record in applied)
+    assert has(node, chain)
+
+
+def test_a_reorg_that_only_moves_a_checkpoint_changes_nothing_else(
+    node: Deriving, chain: MadeChain, l1: PublishingL1
+) -> None:
+    node.pass_()
+    before = node.tips
+    with l1.lock:
+        l1.reorg(1)
+        l1.mine(2)
+        publish(l1, chain.units[-1])
+    applied = node.pass_()
+    assert not any(isinstance(record, UndoRecord) for record in applied)
+    assert node.tips == before
+
+
+def test_messages_that_come_otherwise_after_a_reorg_are_read_again(
+    node: Deriving, chain: MadeChain, l1: PublishingL1
+) -> None:
+    node.pass_()
+    with l1.lock:
+        first = next(block.number for block in l1.blocks if block.sent)
+        l1.reorg(len(l1.blocks) - first)
+        chain.undo_to(0)
+        for _ in range(4):
+            chain.checkpoint(1)
+            publish(l1, chain.units[-1])
+    node.pass_()
+    assert has(node, chain)
+
+
+@without_messages
+def test_what_the_contract_gave_up_is_given_up(node: Deriving, chain: MadeChain, l1: PublishingL1) -> None:
+    l1.mine(proven=1)
+    node.pass_()
+    assert node.checkpoint == 3
+    l1.prune_to(1)
+    node.pass_()
+    assert node.checkpoint == 1
+    chain.undo_to(chain.units[0].blocks[-1].number)
+    chain.checkpoint(2)
+    publish(l1, chain.units[-1])
+    node.pass_()
+    assert has(node, chain)
+
+
+@without_messages
+def test_what_can_be_pruned_is_given_up_before_the_contract_does_it(
+    node: Deriving, chain: MadeChain, l1: PublishingL1
+) -> None:
+    l1.mine(proven=1)
+    node.pass_()
+    l1.mine(can_prune=True)
+    node.pass_()
+    assert node.checkpoint == 1
+    l1.mine(can_prune=True)
+    assert all(isinstance(record, TipsRecord) for record in node.pass_())
+    chain.undo_to(chain.units[0].blocks[-1].number)
+    chain.checkpoint(1)
+    l1.prune_to(1)
+    publish(l1, chain.units[-1], can_prune=False)
+    node.pass_()
+    assert has(node, chain)
+
+
+def test_proposed_blocks_go_when_their_slot_is_over(node: Deriving, chain: MadeChain, l1: PublishingL1) -> None:
+    node.pass_()
+    chain.propose(2)
+    unit = chain.units[-1]
+    messages = tuple(bytes.fromhex(text[2:]) for text in unit.messages)
+    node.ingestor.add_block(unit.blocks[0], messages)
+    assert node.tips.proposed.number == unit.blocks[0].number
+    start = int(chain.chain_record["l1Constants"]["l1GenesisTime"])
+    slot = unit.blocks[0].header.global_variables.slot_number
+    length = int(chain.chain_record["l1Constants"]["slotDuration"])
+    l1.mine(timestamp=start + (slot + 1) * length)
+    node.pass_()
+    assert node.tips.proposed.number == unit.blocks[0].number - 1
+
+
+def test_a_checkpoint_confirms_the_proposed_blocks_that_it_has(
+    node: Deriving, chain: MadeChain, l1: PublishingL1
+) -> None:
+    node.pass_()
+    chain.propose(2)
+    unit = chain.units[-1]
+    node.ingestor.add_block(unit.blocks[0], tuple(bytes.fromhex(text[2:]) for text in unit.messages))
+    chain.publish()
+    publish(l1, unit)
+    applied = node.pass_()
+    assert not any(isinstance(record, UndoRecord) for record in applied)
+    assert has(node, chain)
+
+
+@without_messages
+def test_a_checkpoint_replaces_proposed_blocks_that_are_others(
+    node: Deriving, chain: MadeChain, l1: PublishingL1
+) -> None:
+    node.pass_()
+    chain.propose(1)
+    unit = chain.units[-1]
+    node.ingestor.add_block(unit.blocks[0], tuple(bytes.fromhex(text[2:]) for text in unit.messages))
+    chain.undo_to(unit.blocks[0].number - 1)
+    chain.checkpoint(2)
+    publish(l1, chain.units[-1])
+    applied = node.pass_()
+    assert any(isinstance(record, UndoRecord) for record in applied)
+    assert has(node, chain)
+
+
+# ---- what providers do ------------------------------------------------------------------------
+
+
+def test_logs_from_outside_the_range_are_left_out(node: Deriving, chain: MadeChain, l1: PublishingL1) -> None:
+    node.pass_()
+    everything = {"fromBlock": "0x0", "toBlock": hex(10**5)}
+    l1.tamper = lambda method, parameters, result: (
+        l1._get_logs(parameters[0] | everything) if method == "eth_getLogs" else result
+    )
+    chain.checkpoint(1)
+    publish(l1, chain.units[-1])
+    node.pass_()
+    assert has(node, chain)
+
+
+@without_messages
+def test_a_log_of_a_checkpoint_that_is_no_longer_there_is_left_out(
+    node: Deriving, chain: MadeChain, l1: PublishingL1
+) -> None:
+    chain.checkpoint(1)
+    replaced = chain.units[-1]
+    publish(l1, replaced)
+    l1.prune_to(3)
+    chain.undo_to(replaced.blocks[0].number - 1)
+    chain.checkpoint(2)
+    publish(l1, chain.units[-1])
+    node.pass_()
+    assert has(node, chain)
+
+
+def test_logs_that_come_late_are_waited_for(node: Deriving, chain: MadeChain, l1: PublishingL1) -> None:
+    l1.unindexed = 1
+    with pytest.raises(UpstreamUnavailable, match="do not have checkpoint 3"):
+        node.pass_()
+    assert node.checkpoint == 2
+    l1.unindexed = 0
+    node.pass_()
+    assert has(node, chain)
+
+
+def test_a_provider_with_small_ranges_is_asked_for_small_ranges(
+    node: Deriving, chain: MadeChain, l1: PublishingL1
+) -> None:
+    l1.limits.range_blocks = 2
+    l1.limits.batch = 3
+    node.pass_()
+    assert has(node, chain)
+
+
+# ---- call data --------------------------------------------------------------------------------
+
+
+def next_sheet(chain: MadeChain, l1: PublishingL1) -> Sheet:
+    chain.checkpoint(1)
+    unit = chain.units[-1]
+    send_messages(l1, unit)
+    assert unit.published is not None
+    return l1.sheet(unit.published)
+
+
+def other_of(sheet: Sheet) -> bytes:
+    """Call data of a proposal that is not the one of the event."""
+    checkpoint = sheet.published.checkpoint
+    header = replace(checkpoint.header, total_mana_used=checkpoint.header.total_mana_used + 1)
+    other = replace(sheet.published, checkpoint=replace(checkpoint, header=header))
+    return propose_data(other, sheet.commitments, sheet.indices, sheet.signed)
+
+
+def test_a_direct_call_is_found(node: Deriving, chain: MadeChain, l1: PublishingL1) -> None:
+    sheet = next_sheet(chain, l1)
+    l1.publish(sheet, sheet.transaction(l1.rollup, sheet.call_data))
+    node.pass_()
+    assert has(node, chain)
+
+
+def test_of_two_proposals_in_one_multicall_the_one_of_the_event_counts(
+    node: Deriving, chain: MadeChain, l1: PublishingL1
+) -> None:
+    sheet = next_sheet(chain, l1)
+    calls = [(l1.rollup, other_of(sheet)), (bytes(20), b"..."), (l1.rollup, sheet.call_data)]
+    l1.publish(sheet, sheet.transaction(MULTICALL3, multicall_data(calls)))
+    node.pass_()
+    assert has(node, chain)
+
+
+def test_a_call_through_a_proposer_contract_is_found(node: Deriving, chain: MadeChain, l1: PublishingL1) -> None:
+    for inner in (False, True):
+        sheet = next_sheet(chain, l1)
+        call = (l1.rollup, sheet.call_data)
+        calls = [(MULTICALL3, multicall_data([call]))] if inner else [call]
+        l1.publish(sheet, sheet.transaction(b"\x99" * 20, proposer_multicall_data(calls)))
+        node.pass_()
+        assert has(node, chain)
+
+
+@pytest.mark.parametrize("method", ["trace_transaction", "debug_traceTransaction"])
+def test_a_nested_call_is_found_by_a_trace(node: Deriving, chain: MadeChain, l1: PublishingL1, method: str) -> None:
+    sheet = next_sheet(chain, l1)
+    rollup, data = hex_data(l1.rollup), hex_data(sheet.call_data)
+    other = hex_data(other_of(sheet))
+    steps = [
+        {"type": "call", "traceAddress": [], "action": {"callType": "call", "to": "0x" + "11" * 20, "input": "0x"}},
+        {"type": "call", "traceAddress": [0], "error": "Reverted", "action": {"callType": "call"}},
+        {
+            "type": "call",
+            "traceAddress": [0, 1],
+            "action": {"callType": "call", "to": rollup, "input": other},
+        },
+        {"type": "call", "traceAddress": [1], "action": {"callType": "call", "to": rollup, "input": data}},
+    ]
+    tree = {
+        "type": "CALL",
+        "to": "0x" + "11" * 20,
+        "calls": [
+            {"type": "CALL", "error": "reverted", "calls": [{"type": "CALL", "to": rollup, "input": data}]},
+            {"type": "CALL", "to": rollup, "input": other},
+            {"type": "CALL", "to": rollup, "input": data},
+        ],
+    }
+    l1._methods[method] = lambda *_: steps if method == "trace_transaction" else tree
+    l1.publish(sheet, sheet.transaction(b"\x11" * 20, b"nested"))
+    node.pass_()
+    assert has(node, chain)
+
+
+def test_a_nested_call_without_a_trace_says_what_is_needed(node: Deriving, chain: MadeChain, l1: PublishingL1) -> None:
+    sheet = next_sheet(chain, l1)
+    l1.publish(sheet, sheet.transaction(b"\x11" * 20, b"nested"))
+    with pytest.raises(UpstreamUnavailable, match="--ethereum-debug-hosts"):
+        node.pass_()
+    assert node.checkpoint == 3
+
+
+def test_call_data_with_another_attestations_hash_is_not_taken(
+    node: Deriving, chain: MadeChain, l1: PublishingL1
+) -> None:
+    sheet = next_sheet(chain, l1)
+    good = sheet.transaction()
+    sheet.indices = b"\x80"
+    l1.publish(sheet, replace(good, input=sheet.transaction().input))
+    with pytest.raises(UpstreamError):
+        node.pass_()
+    assert node.checkpoint == 3
+
+
+# ---- blobs ------------------------------------------------------------------------------------
+
+
+def test_a_missing_blob_is_waited_for(node: Deriving, chain: MadeChain, l1: PublishingL1) -> None:
+    l1.beacon.hidden = set(l1.sheet(chain.units[1].published or {}).hashes)
+    with pytest.raises(BlobsUnavailable, match=r"checkpoint 2 .*beacon 1: it does not have them"):
+        node.pass_()
+    assert node.checkpoint == 1
+    assert node.source.describe()["waitingForBlobs"]["checkpoint"] == 2
+    asked = len(l1.beacon.requests)
+    with pytest.raises(BlobsUnavailable):
+        node.pass_()
+    assert len(l1.beacon.requests) < asked + 8, "it rests before it asks again"
+    l1.beacon.hidden = set()
+    node.source._wait = None
+    node.pass_()
+    assert has(node, chain)
+    assert node.source.waiting_for is None
+
+
+@pytest.mark.parametrize("serves_blobs", [True, False])
+@pytest.mark.parametrize("lie", [lambda blob: blob + b"\1", lambda blob: blob[:31] + b"\2" + blob[32:]])
+def test_a_blob_that_is_another_one_is_not_taken(
+    node: Deriving, chain: MadeChain, l1: PublishingL1, serves_blobs: bool, lie: Callable[[bytes], bytes]
+) -> None:
+    l1.beacon.serves_blobs = serves_blobs
+    commitments = {_commitment(blob) for blobs in l1.beacon.blobs.values() for blob in blobs}
+    l1.beacon.tamper = lie
+    l1.beacon.claim = lambda blob: next(iter(commitments))
+    with pytest.raises(BlobsUnavailable):
+        node.pass_()
+    assert node.checkpoint == 0
+    l1.beacon.tamper = lambda blob: blob
+    l1.beacon.claim = _commitment
+    node.source._wait = None
+    node.pass_()
+    assert has(node, chain)
+
+
+def test_a_short_blob_is_named(node: Deriving, l1: PublishingL1) -> None:
+    l1.beacon.cut = 10
+    with pytest.raises(BlobsUnavailable, match="instead of 262146 characters"):
+        node.pass_()
+    assert node.checkpoint == 0
+
+
+@pytest.mark.parametrize("status", [429, 500, 401])
+def test_a_consensus_client_that_answers_with_a_status_is_named(node: Deriving, l1: PublishingL1, status: int) -> None:
+    l1.beacon.status = status
+    with pytest.raises(BlobsUnavailable, match=f"HTTP status {status}"):
+        node.pass_()
+
+
+def test_older_clients_give_sidecars(node: Deriving, chain: MadeChain, l1: PublishingL1) -> None:
+    l1.beacon.serves_blobs = False
+    node.pass_()
+    assert has(node, chain)
+    assert any("blob_sidecars" in path for path in l1.beacon.requests)
+
+
+def test_a_file_store_alone_is_enough(tmp_path: Path, chain: MadeChain, l1: PublishingL1) -> None:
+    info = chain.chain_record["nodeInfo"]
+    folder = folder_of(int(info["l1ChainId"]), int(info["rollupVersion"]), l1.rollup)
+    writer = FileStore(f"file://{tmp_path}/store", folder, "store", is_written=True)
+    writer.sign_as_healthy()
+    for unit in chain.units:
+        sheet = l1.sheet(unit.published or {})
+        for blob, commitment, item in zip(sheet.blobs, sheet.commitments, sheet.hashes, strict=True):
+            assert writer.upload(item, blob, commitment)
+            assert not writer.upload(item, blob, commitment)
+    with ExitStack() as stack:
+        store = FileStore(f"file://{tmp_path}/store", folder, "store 1")
+        store.check()
+        node = Deriving(
+            tmp_path / "node", chain.chain_record, chain.genesis, l1, stack, lambda _: BlobSources(stores=(store,))
+        )
+        node.pass_()
+        assert has(node, chain)
+    assert l1.beacon.requests == []
+
+
+def test_what_a_file_store_has_wrong_comes_from_the_consensus_client(
+    tmp_path: Path, chain: MadeChain, l1: PublishingL1
+) -> None:
+    folder = folder_of(1, 2, l1.rollup)
+    first, second, third = (l1.sheet(unit.published or {}) for unit in chain.units)
+    blobs = tmp_path / "store" / folder / "blobs"
+    blobs.mkdir(parents=True)
+    (blobs / f"{hex_data(first.hashes[0])}.data").write_bytes(pack_blob(second.blobs[0], first.commitments[0]))
+    (blobs / f"{hex_data(second.hashes[0])}.data").write_bytes(b"\xff\xff\xff\x7f" + bytes(100))
+    (blobs / f"{hex_data(third.hashes[0])}.data").write_bytes(b"no snappy")
+    with ExitStack() as stack:
+        store = FileStore(f"file://{tmp_path}/store", folder, "store 1")
+        node = Deriving(
+            tmp_path / "node",
+            chain.chain_record,
+            chain.genesis,
+            l1,
+            stack,
+            lambda http: BlobSources(stores=(store,), consensus=(BeaconNode(l1.beacon.url, http, "beacon 1"),)),
+        )
+        node.pass_()
+        assert has(node, chain)
+        assert not node.fetcher.describe()[0]["ok"]
+
+
+# ---- committees -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def committee() -> list[PrivateKey]:
+    return [PrivateKey(bytes([place + 1]) * 32) for place in range(4)]
+
+
+def address_of(key: PrivateKey) -> bytes:
+    return keccak_256(key.public_key.format(compressed=False)[1:])[-20:]
+
+
+def sign(sheet: Sheet, committee: list[PrivateKey], signers: Iterable[int]) -> None:
+    checkpoint = sheet.published.checkpoint
+    digest = signed_digest(
+        payload_digest(checkpoint.header, checkpoint.archive.root, checkpoint.fee_asset_price_modifier)
+    )
+    bits, data = 0, b""
+    for place, key in enumerate(committee):
+        if place in signers:
+            signature = key.sign_recoverable(digest, hasher=None)
+            bits |= 0x80 >> place
+            data += bytes([27 + signature[64]]) + signature[:64]
+        else:
+            data += address_of(key)
+    sheet.indices, sheet.signed = bytes([bits]), data
+
+
+@pytest.fixture
+def attested(tmp_path: Path, chain: MadeChain, committee: list[PrivateKey]) -> Iterator[PublishingL1]:
+    """L1 without checkpoints, with a committee of four for every epoch."""
+    with served(PublishingL1(chain.chain_record["nodeInfo"], chain.chain_record["l1Constants"])) as l1:
+        l1.committee_size = 4
+        members = tuple(map(address_of, committee))
+        l1.mine(committees=tuple((epoch, members) for epoch in range(200)))
+        yield l1
+
+
+def test_a_checkpoint_needs_the_signatures_of_its_committee(
+    tmp_path: Path, chain: MadeChain, attested: PublishingL1, committee: list[PrivateKey]
+) -> None:
+    for unit in chain.units:
+        sheet = attested.sheet(unit.published or {})
+        send_messages(attested, unit)
+        sign(sheet, committee, {1: (0, 1, 2, 3), 2: (0, 2, 3), 3: (1, 3)}[unit.number])
+        attested.publish(sheet)
+    with ExitStack() as stack:
+        node = Deriving(tmp_path / "node", chain.chain_record, chain.genesis, attested, stack)
+        node.pass_()
+        assert node.checkpoint == 2
+        invalid = node.source.invalid
+        assert invalid is not None
+        assert (invalid.number, invalid.reason) == (3, "2 of 4 have signed, 3 are needed")
+        stored = node.ingestor.view.checkpoint(2)
+        assert stored is not None
+        listed = orjson.loads(stored.attestations_json)
+        assert [item["address"] for item in listed] == [
+            "0x" + ("00" * 20 if place != 1 else address_of(committee[1]).hex()) for place in range(4)
+        ]
+        # Nothing is fetched again for it, until it is replaced.
+        attested.mine()
+        attested.beacon.requests.clear()
+        node.pass_()
+        assert attested.beacon.requests == []
+        with attested.lock:
+            attested.reorg(2)  # the same checkpoint comes again, with one more signature
+            sign(sheet, committee, (1, 2, 3))
+            attested.mine()
+            attested.publish(sheet)
+        node.pass_()
+        assert node.checkpoint == 3
+        assert node.source.invalid is None
+
+
+def test_a_signature_of_somebody_else_is_refused(
+    tmp_path: Path, chain: MadeChain, attested: PublishingL1, committee: list[PrivateKey]
+) -> None:
+    sheet = attested.sheet(chain.units[0].published or {})
+    stranger = PrivateKey(b"\x77" * 32)
+    sign(sheet, [committee[0], stranger, *committee[2:]], (0, 1, 2, 3))
+    attested.publish(sheet)
+    with ExitStack() as stack:
+        node = Deriving(tmp_path / "node", chain.chain_record, chain.genesis, attested, stack)
+        node.pass_()
+        assert node.checkpoint == 0
+        assert node.source.invalid is not None
+        assert "attestation 1" in node.source.invalid.reason
+
+
+def test_an_epoch_without_a_committee_needs_no_signatures(
+    tmp_path: Path, chain: MadeChain, attested: PublishingL1
+) -> None:
+    attested.mine(committees=())
+    attested.publish(attested.sheet(chain.units[0].published or {}))
+    with ExitStack() as stack:
+        node = Deriving(tmp_path / "node", chain.chain_record, chain.genesis, attested, stack)
+        node.pass_()
+        assert node.checkpoint == 1

@@ -80,6 +80,8 @@ class InvalidCheckpoint:
     number: int
     archive_root: bytes
     reason: str
+    #: The L1 block that has it.
+    block: L1Block
 
     def describe(self) -> dict[str, Any]:
         return {"checkpoint": self.number, "archive": hex_text(self.archive_root), "reason": self.reason}
@@ -117,6 +119,7 @@ class _Placed:
 @dataclass(frozen=True, slots=True)
 class _Derived:
     published: PublishedCheckpoint
+    block: L1Block
     refusal: str | None
 
 
@@ -302,7 +305,8 @@ class L1Source:
             if checkpoint.number != number + 1:
                 raise UpstreamUnavailable(f"its logs do not have checkpoint {number + 1} (yet)")
             if derived.refusal is not None:
-                self._on_invalid(InvalidCheckpoint(checkpoint.number, checkpoint.archive.root, derived.refusal))
+                root = checkpoint.archive.root
+                self._on_invalid(InvalidCheckpoint(checkpoint.number, root, derived.refusal, derived.block))
                 return
             number = checkpoint.number
             yield from self._without_other_blocks(stored(), derived.published)
@@ -345,7 +349,9 @@ class L1Source:
             return False
         if invalid.number == common + 1 <= limit:
             root = self._archive_roots(facts, state, [invalid.number])[0]
-            if root == invalid.archive_root:
+            block = self._reader.ask(state.head, lambda endpoint: endpoint.block(invalid.block.number))
+            # After a reorg of L1 the same checkpoint may come with other attestations.
+            if root == invalid.archive_root and block == invalid.block:
                 return True
         self.invalid = None
         return False
@@ -382,7 +388,9 @@ class L1Source:
         """Events of the chain that L1 has now, in order, with their transactions and blocks."""
         number = common
         for end, events in self._events(view, facts, state, common):
-            wanted = [event for event in events if number < event.number <= limit]
+            # The same checkpoint may have been proposed twice: the later event is the one that counts.
+            latest = {(event.number, event.archive_root): event for event in events if number < event.number <= limit}
+            wanted = sorted(latest.values(), key=lambda event: event.number)
             self.progress = DerivationProgress(number, limit, end, state.head.number)
             for start in range(0, len(wanted), CHECKPOINTS_AHEAD):
                 if self._clock() > deadline:
@@ -466,7 +474,7 @@ class L1Source:
             raise UpstreamFault(f"checkpoint {event.number} on L1 makes no sense: {error}") from error
         block = placed.block
         l1 = L1PublishedData(block.number, block.timestamp, block.hash)
-        return _Derived(PublishedCheckpoint(checkpoint, l1, attestations), refusal)
+        return _Derived(PublishedCheckpoint(checkpoint, l1, attestations), block, refusal)
 
     def _trace(self, facts: RollupFacts, event: ProposedCheckpoint) -> Proposal:
         def find(endpoint: L1Endpoint) -> Proposal:
