@@ -4,6 +4,8 @@
 # What was done is remembered as stamps under .venv/fastnode-stamps, each written after the work it
 # stands for, so that an interrupted run repeats a step and a complete one is skipped:
 #
+# FASTNODE_VENV names another place than .venv, so that there can be one for each Python.
+#
 #   python        the interpreter the environment was made from, as PYTHON= named it
 #   dependencies-EXTRA   checksum of pyproject.toml
 #   extensions    checksum of every file that goes into the build, one per line
@@ -11,11 +13,12 @@
 # The expected content of a stamp is made of the files themselves, never of their times.
 
 project_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-venv="$project_root/.venv"
+venv="${FASTNODE_VENV:-$project_root/.venv}"
 venv_python="$venv/bin/python"
 stamps="$venv/fastnode-stamps"
 # Lives outside .venv, because `venv --clear` empties .venv; present while .venv is half made.
-venv_unfinished="$project_root/build/venv-unfinished"
+venv_name=$(basename "$venv")
+venv_unfinished="$project_root/build/${venv_name#.}-unfinished"
 
 say() { printf 'fastnode: %s\n' "$*" >&2; }
 die() { printf 'fastnode: error: %s\n' "$*" >&2; exit 1; }
@@ -36,9 +39,31 @@ help_if_asked() {
 # Prints "3.11" and the like; fails when the command is no working Python (a pyenv shim, say).
 python_version() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null; }
 
-supported() { [ "$1" = 3.11 ] || [ "$1" = 3.12 ]; }
+supported() {
+    case $1 in 3.*) [ "${1#3.}" -ge 11 ] ;; *) return 1 ;; esac
+}
 
-why_these_versions="fastnode needs Python 3.11 or 3.12: plyvel, its LevelDB binding, publishes wheels for no other version"
+why_these_versions="fastnode needs Python 3.11 or newer"
+
+# Whether plyvel, the LevelDB binding, publishes a wheel for Python $1 on this machine.
+has_leveldb_wheel() {
+    { [ "$1" = 3.11 ] || [ "$1" = 3.12 ]; } && [ "$(uname -s)-$(uname -m)" = Linux-x86_64 ]
+}
+
+# Elsewhere it is compiled against the LevelDB of the system.
+require_leveldb() {
+    local compiler version
+    version=$(python_version "$1")
+    has_leveldb_wheel "$version" && return
+    for compiler in "${CXX:-}" c++ g++ clang++; do
+        [ -n "$compiler" ] && command -v "${compiler%% *}" >/dev/null || continue
+        printf '#include <leveldb/db.h>\n' | $compiler -x c++ -E - >/dev/null 2>&1 && return
+        break
+    done
+    die "plyvel, the LevelDB binding, has no wheel for Python $version on this machine, and a C++ compiler with the" \
+        "headers of LevelDB is missing; Debian and Ubuntu: apt install g++ libleveldb-dev, Fedora: dnf install gcc-c++" \
+        "leveldb-devel, macOS: brew install leveldb"
+}
 
 # Sets $base_python.
 find_python() {
@@ -49,7 +74,7 @@ find_python() {
         base_python=$PYTHON
         return
     fi
-    for candidate in python3.12 python3.11 python3 python; do
+    for candidate in python3.12 python3.11 python3.13 python3 python; do
         version=$(python_version "$candidate") || continue
         if supported "$version"; then
             base_python=$candidate
@@ -132,15 +157,26 @@ make_venv() {
     rm "$venv_unfinished"
 }
 
-# Prints the requirements of the package, of the extra $1 and of the build, one per line.
+# Prints the requirements of the package with everything optional, of the extra $1 and of the build, one per line.
 requirements() {
     "$venv_python" - "$project_root/pyproject.toml" "$1" <<'PYTHON_CODE'
 import sys, tomllib
 with open(sys.argv[1], "rb") as file:
     metadata = tomllib.load(file)
 project = metadata["project"]
-extra = project.get("optional-dependencies", {}).get(sys.argv[2], [])
-print(*metadata["build-system"]["requires"], *project["dependencies"], *extra, sep="\n")
+extras = project.get("optional-dependencies", {})
+
+def expand(extra):
+    """Its requirements; those of this project itself stand for the extras in brackets."""
+    for requirement in extras.get(extra, ()):
+        if requirement.startswith(project["name"] + "["):
+            for other in requirement.partition("[")[2].rstrip("]").split(","):
+                yield from expand(other.strip())
+        else:
+            yield requirement
+
+wanted = [*metadata["build-system"]["requires"], *project["dependencies"], *expand("all"), *expand(sys.argv[2])]
+print(*wanted, sep="\n")
 PYTHON_CODE
 }
 
@@ -213,6 +249,7 @@ prepare_environment() {
         require_venv_module "$base_python"
         require_compiler
         require_headers "$base_python"
+        require_leveldb "$base_python"
         make_venv
         [ -z "${PYTHON:-}" ] || stamp python "$(wanted_python)"
         install_dependencies "$1"

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+
+from fastnode import __version__
+from fastnode.extras import EXTRAS, advice_for
 
 PROJECT = Path(__file__).parents[1]
 EXTENSIONS = Path("src", "fastnode", "_ext")
@@ -86,6 +94,126 @@ def test_a_build_without_a_source_of_an_extension_fails_and_names_it(tmp_path: P
         )
         assert done.returncode != 0
         assert f"sources of extensions are missing: {EXTENSIONS / name}" in done.stderr
+
+
+# ---- what is installed ----------------------------------------------------------------------------------
+
+
+def metadata() -> dict[str, Any]:
+    return tomllib.loads((PROJECT / "pyproject.toml").read_text())
+
+
+def names_in(requirements: list[str]) -> set[str]:
+    return {re.split(r"[\[<>=]", text)[0] for text in requirements}
+
+
+def test_each_package_of_an_extra_is_in_that_extra_alone_and_all_has_every_extra() -> None:
+    project = metadata()["project"]
+    extras = project["optional-dependencies"]
+    for package, (extra, _) in EXTRAS.items():
+        assert names_in(extras[extra]) == {package}
+        assert package not in names_in(project["dependencies"])
+    wanted = {extra for extra, _ in EXTRAS.values()}
+    [everything] = extras["all"]
+    assert everything.startswith(f"{project['name']}[")
+    assert set(everything.partition("[")[2].rstrip("]").split(",")) == wanted
+    assert set(extras) == wanted | {"all", "test", "bench"}
+
+
+def test_nothing_keeps_a_newer_python_out() -> None:
+    assert "<" not in metadata()["project"]["requires-python"]
+
+
+def test_a_package_that_is_missing_is_named_with_what_to_install() -> None:
+    line = advice_for(ModuleNotFoundError("No module named 'psycopg.rows'", name="psycopg.rows"))
+    assert line == (
+        "the database of redundant signers takes the package psycopg, which is not installed: "
+        "pip install 'aztec-fastnode[ha]'"
+    )
+    for other in (ModuleNotFoundError("x", name="nothing"), ModuleNotFoundError("x"), ImportError("x", name="rich")):
+        assert advice_for(other) is None
+
+
+#: Runs the command line as if some packages had not been installed.
+WITHOUT = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {packages!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Missing())
+sys.argv = ["fastnode", *{arguments!r}]
+from fastnode.cli import main
+main()
+"""
+
+
+def without_extras(*arguments: object) -> subprocess.CompletedProcess[str]:
+    program = WITHOUT.format(packages=set(EXTRAS), arguments=list(map(str, arguments)))
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_every_command_that_lacks_an_extra_ends_with_a_line_that_names_it(tmp_path: Path, sample_chain: Path) -> None:
+    done = without_extras("import", sample_chain, "--data-directory", tmp_path / "data", "--no-verify")
+    assert done.returncode == 0, done.stderr
+    for extra, *arguments in (
+        ("check", "db", "check", "--data-directory", tmp_path / "data"),
+        ("snapshots", "snapshot", "list", f"file://{tmp_path}"),
+        ("ha", "migrate-ha-db", "up", "--database-url", "postgresql://nowhere/none"),
+    ):
+        done = without_extras(*arguments)
+        assert done.returncode == 1
+        assert done.stderr.endswith(f"which is not installed: pip install 'aztec-fastnode[{extra}]'\n")
+        assert done.stderr.count("fastnode: error: ") == 1
+
+
+def test_a_plain_start_imports_no_package_of_an_extra() -> None:
+    program = "import sys, fastnode.app.process; print(*{name.partition('.')[0] for name in sys.modules})"
+    imported = set(run(sys.executable, "-c", program, cwd=PROJECT).split())
+    assert not imported & set(EXTRAS)
+
+
+# ---- a release --------------------------------------------------------------------------------------------
+
+
+def release_version(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, PROJECT / "scripts" / "release-version", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_everything_that_names_a_version_names_this_one() -> None:
+    done = release_version(__version__)
+    assert (done.returncode, done.stdout) == (0, f"version={__version__}\n"), done.stderr
+    done = release_version("9.9.9")
+    assert done.returncode == 1
+    assert f"src/fastnode/__init__.py has version {__version__}, not 9.9.9" in done.stderr
+    assert release_version("--notes", __version__).stdout.startswith("### Added\n")
+    assert release_version("--notes", "9.9.9").returncode == 1
+
+
+def test_a_tag_publishes_wheels_an_image_the_chart_and_the_document() -> None:
+    workflow = yaml.safe_load((PROJECT / ".github" / "workflows" / "release.yaml").read_text())
+    assert workflow[True] == {"push": {"tags": ["v*"]}}  # YAML takes `on` for true
+    assert workflow["permissions"] == {"contents": "read"}
+    jobs = workflow["jobs"]
+    steps = {name: json.dumps(job["steps"]) for name, job in jobs.items()}
+    assert "cibuildwheel" in steps["wheels"]
+    assert jobs["index"]["permissions"] == {"id-token": "write"}
+    assert "password" not in steps["index"]
+    assert '"sbom": true' in steps["image"]
+    assert "linux/amd64,linux/arm64" in steps["image"]
+    assert "oci://" in steps["chart"]
+    assert "openrpc.json" in steps["notes"]
+    for job in jobs.values():
+        needed = job.get("needs", [])
+        assert set([needed] if isinstance(needed, str) else needed) <= set(jobs)
+
+
+def test_wheels_are_built_for_every_platform_that_is_promised() -> None:
+    wanted = metadata()["tool"]["cibuildwheel"]
+    assert wanted["build"].split() == ["cp311-*", "cp312-*"]
+    assert wanted["linux"]["archs"] == ["x86_64", "aarch64"]
+    assert wanted["macos"]["archs"] == ["arm64"]
 
 
 @pytest.mark.long

@@ -12,6 +12,7 @@ import pytest
 from fastnode.app import method_documentation
 from fastnode.config import documentation as settings_documentation
 from fastnode.development import rooms
+from fastnode.extras import EXTRAS
 
 PROJECT = Path(__file__).parents[1]
 PACKAGE = PROJECT / "src" / "fastnode"
@@ -250,7 +251,7 @@ def test_the_package_imports_only_what_it_depends_on() -> None:
     import tomllib
 
     metadata = tomllib.loads((PROJECT / "pyproject.toml").read_text())
-    names = {re.split(r"[\[<>=]", text)[0] for text in metadata["project"]["dependencies"]}
+    names = {re.split(r"[\[<>=]", text)[0] for text in metadata["project"]["dependencies"]} | set(EXTRAS)
     known = {IMPORTED_AS.get(name, name) for name in names} | set(sys.stdlib_module_names) | {"fastnode"}
     for path in PACKAGE.rglob("*.py"):
         imported = re.findall(r"^(?:from|import) (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
@@ -261,7 +262,7 @@ def test_the_dependencies_of_the_readme_are_those_of_the_package() -> None:
     import tomllib
 
     metadata = tomllib.loads((PROJECT / "pyproject.toml").read_text())
-    wanted = {re.split(r"[\[<>=]", text)[0] for text in metadata["project"]["dependencies"]}
+    wanted = {re.split(r"[\[<>=]", text)[0] for text in metadata["project"]["dependencies"]} | set(EXTRAS)
     readme = (PROJECT / "README.md").read_text()
     section = readme.split("## Dependencies")[1].split("\n## ")[0]
     assert set(re.findall(r"^\| \[([\w-]+)\]\(", section, re.MULTILINE)) == wanted

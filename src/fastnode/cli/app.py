@@ -26,6 +26,7 @@ from fastnode.cli.start import start
 from fastnode.cli.status import status
 from fastnode.config.renamed import advice_for_flag
 from fastnode.errors import FastnodeError, SettingError
+from fastnode.extras import advice_for
 
 __all__ = ["main", "root"]
 
@@ -106,9 +107,9 @@ def main() -> NoReturn:
         _fail(str(error), EXIT_SETTINGS if isinstance(error, SettingError) else EXIT_FAILED)
     except Exception as error:  # noqa: BLE001 - the last line of defence: a bug, reported as one
         wanted = _show_traceback_if_wanted()
-        damage = _database_failure(error)
-        if damage is not None:
-            _fail(damage, EXIT_FAILED)
+        known = advice_for(error) or _database_failure(error)
+        if known is not None:
+            _fail(known, EXIT_FAILED)
         if not wanted:
             _fail(f"internal error: {error!r} (a bug; --debug shows where)", EXIT_BUG)
         sys.exit(EXIT_BUG)

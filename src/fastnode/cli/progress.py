@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 __all__ = ["Advance", "progress"]
 
@@ -20,7 +21,7 @@ _BAR_INTERVAL_S = 0.1
 @contextmanager
 def progress(doing: str) -> Iterator[Advance]:
     """Shows how far ``doing`` is on standard error, until the block is left."""
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and find_spec("rich") is not None:
         with _bar(doing) as advance:
             yield advance
     else:

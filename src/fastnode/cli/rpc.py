@@ -6,6 +6,7 @@ import difflib
 import json
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -147,7 +148,7 @@ def _read_json(name: str) -> Any:
 def _print_json(value: Any, *, error: bool = False) -> None:
     text = json.dumps(value, indent=2, ensure_ascii=False)
     stream = sys.stderr if error else sys.stdout
-    if not stream.isatty():
+    if not stream.isatty() or find_spec("rich") is None:
         click.echo(text, err=error)
         return
     from rich.console import Console

@@ -37,6 +37,7 @@ _GROUND: Final = _only("errors log kernels")
 
 ROOMS: Final = (
     Room("errors", "the one tree of errors", _only(""), is_module=True),
+    Room("extras", "packages that are installed on request only", _only(""), is_module=True),
     Room("log", "the log: text for people, JSON for machines", _only(""), is_module=True),
     Room("_ext", "Cython and C: bytes in, bytes out; no asyncio, no settings, no logging", _only("errors")),
     Room("_twins", "the same modules in plain Python", _only("errors")),

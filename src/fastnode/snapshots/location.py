@@ -11,17 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
-import obstore
 import orjson
-from obstore.exceptions import BaseError, NotFoundError
-from obstore.store import GCSStore, HTTPStore, LocalStore, S3Store
 
 from fastnode.errors import SnapshotError
+from fastnode.extras import LazyModule, advice_for
 from fastnode.snapshots.archive import CHUNK_BYTES
 from fastnode.snapshots.index import INDEX_BYTES_MAX, INDEX_FILE, Index, Network
+
+if TYPE_CHECKING:
+    import obstore
+    from obstore import exceptions
+    from obstore import store as stores
+else:
+    obstore, exceptions, stores = map(LazyModule, ("obstore", "obstore.exceptions", "obstore.store"))
 
 __all__ = ["Location"]
 
@@ -72,10 +77,12 @@ class Location:
             parent, _, last = path.rpartition("/")
             network = Network.of_folder(last)
             store, public = _open(url.scheme, url.netloc, parent if network else path, url.query, create=create)
-        except (BaseError, ValueError, OSError) as error:
+        except (exceptions.BaseError, ValueError, OSError) as error:
             if isinstance(error, _UnknownFormError):
                 raise SnapshotError(f"Unknown file store config: '{text}'. Supported values are {_FORMS}.") from None
             raise SnapshotError(f"the location {_shown(text)} cannot be used: {_reason(error)}") from error
+        except ModuleNotFoundError as error:
+            raise SnapshotError(advice_for(error) or str(error)) from error
         return cls(_shown(text), store, public, url.scheme in ("http", "https"), network)
 
     # ---- index ---------------------------------------------------------------------------------
@@ -86,7 +93,7 @@ class Location:
             return [self.network]
         try:
             folders = obstore.list_with_delimiter(self.store)["common_prefixes"]
-        except (BaseError, NotImplementedError) as error:
+        except (exceptions.BaseError, NotImplementedError) as error:
             raise SnapshotError(
                 f"the folders of {self.text} cannot be listed ({_reason(error)}); name the one of a network: "
                 f".../fastnode-<L1 chain id>-<rollup version>-<rollup address>"
@@ -103,9 +110,9 @@ class Location:
             if answer.meta["size"] > INDEX_BYTES_MAX:
                 raise SnapshotError(f"{self.text}: the index is larger than {INDEX_BYTES_MAX} bytes")
             text = bytes(answer.bytes())
-        except (NotFoundError, FileNotFoundError):
+        except (exceptions.NotFoundError, FileNotFoundError):
             return Index(network)
-        except (BaseError, OSError) as error:
+        except (exceptions.BaseError, OSError) as error:
             raise SnapshotError(f"{self.text}: the index cannot be read: {_reason(error)}") from error
         try:
             return Index.from_bytes(text, network)
@@ -129,13 +136,13 @@ class Location:
             stream = obstore.get(self.store, f"{network.folder}/{name}").stream(min_chunk_size=CHUNK_BYTES)
             for chunk in stream:
                 yield bytes(chunk)
-        except (NotFoundError, FileNotFoundError):
+        except (exceptions.NotFoundError, FileNotFoundError):
             raise SnapshotError(f"{self.text} lacks the file {name}") from None
-        except (BaseError, OSError) as error:
+        except (exceptions.BaseError, OSError) as error:
             raise SnapshotError(f"{self.text}: {name} cannot be read: {_reason(error)}") from error
 
     def _put(self, path: str, content: bytes | Iterable[bytes], attributes: dict[str, str]) -> None:
-        if isinstance(self.store, LocalStore):
+        if isinstance(self.store, stores.LocalStore):
             attributes = {}  # files have none
         try:
             obstore.put(
@@ -146,7 +153,7 @@ class Location:
                 chunk_size=_PART_BYTES,
                 max_concurrency=_PARTS_AT_A_TIME,
             )
-        except (BaseError, OSError) as error:
+        except (exceptions.BaseError, OSError) as error:
             raise SnapshotError(f"{self.text}: {path} cannot be written: {_reason(error)}") from error
 
 
@@ -161,22 +168,24 @@ def _open(scheme: str, host: str, path: str, query: str, *, create: bool) -> tup
     quoted = quote(path)
     given: Any
     if scheme == "file" and not host and path.startswith("/"):
-        return LocalStore(path, mkdir=create), f"file://{quoted}"
+        return stores.LocalStore(path, mkdir=create), f"file://{quoted}"
     if scheme == "s3" and host:
         endpoint = options.get("endpoint")
         given = {} if endpoint is None else {"endpoint": endpoint}
         client["allow_http"] = endpoint is not None and endpoint.startswith("http://")
-        store = S3Store(host, prefix=path.strip("/") or None, client_options=client, **given)
+        store = stores.S3Store(host, prefix=path.strip("/") or None, client_options=client, **given)
         return store, options.get("publicBaseUrl", f"s3://{host}{quoted}").rstrip("/")
     if scheme == "gs" and host:
         endpoint = options.get("endpoint")
         given = {} if endpoint is None else {"service_account_key": _stand_in_for_google(endpoint)}
         client["allow_http"] = endpoint is not None and endpoint.startswith("http://")
-        return GCSStore(host, prefix=path.strip("/") or None, client_options=client, **given), f"gs://{host}{quoted}"
+        return stores.GCSStore(
+            host, prefix=path.strip("/") or None, client_options=client, **given
+        ), f"gs://{host}{quoted}"
     if scheme in ("http", "https") and host:
         client["allow_http"] = scheme == "http"
         url = f"{scheme}://{host}{quoted}"
-        return HTTPStore.from_url(url, client_options=client), url.rpartition("@")[2] if "@" in host else url
+        return stores.HTTPStore.from_url(url, client_options=client), url.rpartition("@")[2] if "@" in host else url
     raise _UnknownFormError
 
 

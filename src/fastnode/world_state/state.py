@@ -22,7 +22,6 @@ from fastnode.protocol.block import L2Block
 from fastnode.storage.database import SharedDatabase
 from fastnode.world_state.append_only import Change
 from fastnode.world_state.apply import BlockDraft, PreparedBlock, Seal, build_block, prepare_block
-from fastnode.world_state.check import check_trees
 from fastnode.world_state.forest import Forest, block_cache_bytes
 from fastnode.world_state.genesis import compute_genesis
 from fastnode.world_state.layout import (
@@ -235,6 +234,8 @@ class WorldState:
 
         ``progress(leaves done, leaves in all)`` is called now and then.
         """
+        from fastnode.world_state.check import check_trees  # with it comes numpy, which a small installation lacks
+
         return check_trees(self._forest, self.view, progress=progress)
 
     # ---- undo and prune ------------------------------------------------------------------------

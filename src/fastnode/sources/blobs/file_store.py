@@ -11,18 +11,23 @@ Stores are folders (file://), S3, Google Cloud Storage or web servers.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
-import obstore
 import orjson
-from obstore.exceptions import BaseError, NotFoundError
-from obstore.store import GCSStore, HTTPStore, LocalStore, S3Store
 
 from fastnode.errors import DecodeError
+from fastnode.extras import LazyModule, advice_for
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.kzg import BLOB_BYTES
 from fastnode.sources.blobs.base import BlobRequest, BlobSourceError, blob_from_hex
+
+if TYPE_CHECKING:
+    import obstore
+    from obstore import exceptions
+    from obstore import store as stores
+else:
+    obstore, exceptions, stores = map(LazyModule, ("obstore", "obstore.exceptions", "obstore.store"))
 
 __all__ = ["FileStore", "folder_of", "pack_blob", "unpack_blob"]
 
@@ -48,8 +53,10 @@ class FileStore:
         self._folder = folder
         try:
             self._store = _open(url, is_written)
-        except (BaseError, ValueError, OSError) as error:
+        except (exceptions.BaseError, ValueError, OSError) as error:
             raise BlobSourceError(f"it cannot be used: {_reason(error)}") from error
+        except ModuleNotFoundError as error:
+            raise BlobSourceError(advice_for(error) or str(error)) from error
 
     def check(self) -> None:
         if self._read(f"{self._folder}/{_HEALTH_FILE}", 1_024) is None:
@@ -67,10 +74,10 @@ class FileStore:
         try:
             try:
                 obstore.head(self._store, path)
-            except (NotFoundError, FileNotFoundError):
+            except (exceptions.NotFoundError, FileNotFoundError):
                 obstore.put(self._store, path, pack_blob(blob, commitment))
                 return True
-        except (BaseError, OSError) as error:
+        except (exceptions.BaseError, OSError) as error:
             raise BlobSourceError(f"it cannot be written: {_reason(error)}", is_passing=True) from error
         return False
 
@@ -78,7 +85,7 @@ class FileStore:
         """Write the file that tells readers that the store is kept."""
         try:
             obstore.put(self._store, f"{self._folder}/{_HEALTH_FILE}", b"ok")
-        except (BaseError, OSError) as error:
+        except (exceptions.BaseError, OSError) as error:
             raise BlobSourceError(f"it cannot be written: {_reason(error)}", is_passing=True) from error
 
     def _path(self, versioned_hash: bytes) -> str:
@@ -91,9 +98,9 @@ class FileStore:
             if answer.meta["size"] > bytes_max:
                 raise BlobSourceError(f"{path} is larger than {bytes_max} bytes")
             return bytes(answer.bytes())
-        except (NotFoundError, FileNotFoundError):
+        except (exceptions.NotFoundError, FileNotFoundError):
             return None
-        except (BaseError, OSError) as error:
+        except (exceptions.BaseError, OSError) as error:
             raise BlobSourceError(_reason(error), is_passing=True) from error
 
 
@@ -134,14 +141,14 @@ def _open(url: str, is_written: bool) -> Any:
     client: Any = {"timeout": _REQUEST_TIME, "connect_timeout": _CONNECT_TIME, "allow_http": True}
     options = dict(pair.split("=", 1) for pair in parts.query.split("&") if "=" in pair)
     if parts.scheme == "file" and not parts.netloc and path.startswith("/"):
-        return LocalStore(path, mkdir=is_written)
+        return stores.LocalStore(path, mkdir=is_written)
     if parts.scheme == "s3" and parts.netloc:
         given: Any = {"endpoint": unquote(options["endpoint"])} if "endpoint" in options else {}
-        return S3Store(parts.netloc, prefix=path.strip("/") or None, client_options=client, **given)
+        return stores.S3Store(parts.netloc, prefix=path.strip("/") or None, client_options=client, **given)
     if parts.scheme == "gs" and parts.netloc:
-        return GCSStore(parts.netloc, prefix=path.strip("/") or None, client_options=client)
+        return stores.GCSStore(parts.netloc, prefix=path.strip("/") or None, client_options=client)
     if parts.scheme in ("http", "https") and parts.netloc and not is_written:
-        return HTTPStore.from_url(url, client_options=client)
+        return stores.HTTPStore.from_url(url, client_options=client)
     forms = "file:///folder, s3://bucket/path, gs://bucket/path" + ("" if is_written else ", https://host/path")
     raise ValueError(f"its URL has none of the forms {forms}")
 

@@ -1,0 +1,43 @@
+"""What is installed on request only, so that a small installation stays small, and what to say where it is missing.
+
+Modules that need one of these packages are imported where they are used, never by a plain start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Final
+
+__all__ = ["EXTRAS", "LazyModule", "advice_for"]
+
+#: The extra of the distribution that brings a package, and what needs it.
+EXTRAS: Final[Mapping[str, tuple[str, str]]] = {
+    "numpy": ("check", "checking the state trees"),
+    "obstore": ("snapshots", "reading and writing snapshots and stores of blobs"),
+    "psycopg": ("ha", "the database of redundant signers"),
+    "rich": ("tty", "colours and progress bars"),
+}
+
+_DISTRIBUTION: Final = "aztec-fastnode"
+
+
+def advice_for(error: BaseException) -> str | None:
+    """One line for a package of an extra that is not installed; None for every other error."""
+    if not isinstance(error, ModuleNotFoundError) or error.name is None:
+        return None
+    package = error.name.partition(".")[0]
+    if package not in EXTRAS:
+        return None
+    extra, purpose = EXTRAS[package]
+    return f"{purpose} takes the package {package}, which is not installed: pip install '{_DISTRIBUTION}[{extra}]'"
+
+
+class LazyModule:
+    """A module that is imported when something in it is needed first; ModuleNotFoundError then, if it is missing."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(import_module(self._name), attribute)
