@@ -97,8 +97,8 @@ def _follow(url: str, directory: Path, tip: int) -> None:
         control = SyncControl()
         arrived = threading.Event()
 
-        def publish(view: Any) -> None:
-            if view.tip_number == tip:
+        def publish(commit: Any) -> None:
+            if commit.view.tip_number == tip:
                 arrived.set()
 
         publication = Publication(publish)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from fastnode.archiver.commit import ChainCommit
 from fastnode.archiver.ingest import Ingestor, Verification
-from fastnode.archiver.queries import ChainView
 from fastnode.archiver.store import ArchiverStore
 from fastnode.config.settings import Settings
 from fastnode.log import fields
@@ -87,7 +87,7 @@ class ChainData:
     def tag_filter_file(self) -> Path:
         return self.directory.path / TAG_FILTER_FILE
 
-    def open_ingestor(self, *, verify: bool, on_commit: Callable[[ChainView], None] | None = None) -> Ingestor:
+    def open_ingestor(self, *, verify: bool, on_commit: Callable[[ChainCommit], None] | None = None) -> Ingestor:
         """The writer of the chain; closed with the databases.  The store must have its chain.
 
         The state may be behind the chain after a crash: ``ingestor.catch_up()`` comes before any new block.

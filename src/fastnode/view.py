@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
+    from fastnode.protocol.block import L2Block
     from fastnode.world_state.view import WorldStateView
 
-__all__ = ["TIPS", "View", "tip_numbers"]
+__all__ = ["TIPS", "Committed", "View", "tip_numbers"]
 
 #: The names of the four tips, the newest first.
 TIPS: Final = ("proposed", "checkpointed", "proven", "finalized")
@@ -34,6 +35,19 @@ class View:
     chain: ChainView
     state: WorldStateView | None = None
     key: object = field(default_factory=object, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What ingestion has just made readable; announced in its thread, when ``view`` is what new requests see.
+
+    First the blocks with the numbers ``undone`` were taken back, then ``blocks`` came, in their order.  Both are empty
+    when only tips have moved, a checkpoint has become complete, or the state has caught up with the chain.
+    """
+
+    view: View
+    blocks: tuple[L2Block, ...] = ()
+    undone: range = range(0)
 
 
 def tip_numbers(view: View) -> dict[str, int]:

@@ -15,7 +15,7 @@ import pytest
 from fastnode.api import contracts as contract_methods
 from fastnode.archiver.ingest import Ingestor, Verification
 from fastnode.archiver.store import ArchiverStore
-from fastnode.config.allow_list import parse_allow_list
+from fastnode.config.allow_list import DEFAULT_ALLOW_LIST, parse_allow_list
 from fastnode.jsonrpc.engine import Engine, Reply
 from fastnode.jsonrpc.methods import MethodTable
 from fastnode.log_index import ChainIndexes
@@ -57,8 +57,8 @@ class Client:
 
 @pytest.fixture(params=["release", "development", "both"])
 def client(request: pytest.FixtureRequest, store: ArchiverStore) -> Iterator[Client]:
-    names = FunctionNames()
-    table = MethodTable(contract_methods.methods(names, lambda: parse_allow_list(RECORDED_ALLOW_LIST)), request.param)
+    names, allowed = FunctionNames(), (*DEFAULT_ALLOW_LIST, *parse_allow_list(RECORDED_ALLOW_LIST))
+    table = MethodTable(contract_methods.methods(names, lambda: allowed), request.param)
     with store.open_view() as view:
         yield Client(Engine(table, lambda: View(view)), names)
 

@@ -251,7 +251,11 @@ def test_recorded_range_queries_are_answered_alike_but_for_the_reference_skippin
             continue
         wanted = row["params"][0]
         if "afterLog" not in wanted:
-            assert answer == {"result": row["result"]}, wanted
+            # The reference says of a range that ends before it starts that a limit was hit.
+            first, end = max(1, int(wanted.get("fromBlock", 1))), wanted.get("toBlock")
+            is_backward = "txHash" not in wanted and end is not None and int(end) < first
+            expected = row["result"] | ({"maxLogsHit": False} if is_backward else {})
+            assert answer == {"result": expected}, wanted
             alike += 1
             continue
         assert row["result"] == logs.as_the_reference(wanted), wanted
@@ -291,14 +295,14 @@ def test_an_answer_that_would_be_too_large_is_cut_like_one_with_too_many_logs(
         assert answer["logs"] == chain_logs["node_getContractClassLogs"].logs[: len(answer["logs"])]
 
 
-def test_a_range_that_ends_before_it_starts_says_that_a_limit_was_hit(client: Client) -> None:
+def test_a_range_that_ends_before_it_starts_is_empty_and_hits_no_limit(client: Client) -> None:
     for wanted in (
         {"fromBlock": 9, "toBlock": 8},
         {"toBlock": 0},
         {"toBlock": -5},
         {"fromBlock": 1 << 70, "toBlock": 5},
     ):
-        assert client.result("node_getPublicLogs", wanted) == {"logs": [], "maxLogsHit": True}
+        assert client.result("node_getPublicLogs", wanted) == {"logs": [], "maxLogsHit": False}
     for wanted in ({"fromBlock": 9, "toBlock": 9}, {"fromBlock": 1 << 70}, {"fromBlock": 107, "toBlock": 1 << 70}):
         assert client.result("node_getPublicLogs", wanted) == {"logs": [], "maxLogsHit": False}
 

@@ -12,10 +12,10 @@ from tests.api.test_txs import node as node
 from tests.mempool.recorded import hashes, recordings
 from tests.public_execution.recorded_simulations import recorded_simulations
 
-from fastnode.fees.sources import LatestFees
 from fastnode.kernels import USING_TWINS
 from fastnode.protocol.header import GlobalVariables
 from fastnode.protocol.tx import Tx
+from fastnode.public_execution.service import GAS_LIMIT_MAX, Simulation
 from fastnode.public_execution.simulation import LocalSimulator, SimulationOptions
 
 #: On the twins the hash of a transaction takes a third of a second.
@@ -27,19 +27,15 @@ def _json(tx_hash: str) -> dict[str, Any]:
     return dict(recordings()[tx_hash]["tx"])
 
 
-def simulate_here(node: Node, **options: Any) -> None:
-    """Let the node answer by itself, at the time and with the fees of its mempool."""
-    mempool = node.mempool
-    node.simulator = LocalSimulator(
-        mempool.validator.clock, lambda view: mempool.fees.current(view), SimulationOptions(**options)
-    )
+def simulate_here(node: Node, *, gas_limit_max: int = GAS_LIMIT_MAX, **options: Any) -> None:
+    """Let the node answer by itself, at the time of its mempool."""
+    local = LocalSimulator(node.mempool.clock, node.fees.current, SimulationOptions(**options), node.names)
+    node.simulation = Simulation(local, gas_limit_max=gas_limit_max)
 
 
 def pretend(node: Node, block: GlobalVariables) -> None:
     """Make the node's next block have the time and the price of ``block``."""
-    fees = LatestFees()
-    fees.update(block.gas_fees)
-    node.mempool.fees = fees
+    node.fees.price = block.gas_fees
     node.now = block.timestamp - node.mempool.validator.clock.l1_slot_duration
 
 
@@ -103,13 +99,14 @@ def test_debug_logs_may_read_only_so_much(node: Node) -> None:
 
 
 def test_a_simulation_has_a_gas_cap(make_node: Callable[..., Node]) -> None:
-    node = make_node(rpc_simulate_public_max_gas_limit=1_000_000)
+    node = make_node()
+    node.simulation = Simulation(gas_limit_max=1_000_000)
     for _ in range(2):
         error = node.call(METHOD, _json(FRESH[0]))["error"]
         assert error["message"] == (
             "Transaction total gas limit 7357500 (6540000 + 817500) exceeds maximum gas limit 1000000 for simulation"
         )
-        simulate_here(node)
+        simulate_here(node, gas_limit_max=1_000_000)
 
 
 # ---- elsewhere ------------------------------------------------------------------------------------------------
@@ -129,7 +126,7 @@ def test_another_simulator_gets_what_holds_together(node: Node) -> None:
             asked.append(skip_fee_enforcement)
             return b'{"gasUsed":{}}'
 
-    node.mempool.simulator = Simulator()
+    node.simulation = Simulation(other=Simulator())
     # A simulation may be of a tx that is no longer valid: it only has to be what its data commits to.
     for tx_hash in (FRESH[0], hashes("sent")[0]):
         assert node.call(METHOD, _json(tx_hash), True) == {"result": {"gasUsed": {}}}
@@ -139,3 +136,20 @@ def test_another_simulator_gets_what_holds_together(node: Node) -> None:
     error = node.call(METHOD, _json(with_calls) | {"publicFunctionCalldata": []})["error"]
     assert error["message"] == "Invalid tx: Wrong number of calldata for public calls"
     assert len(asked) == 3
+
+
+# ---- names --------------------------------------------------------------------------------------------------
+
+
+def test_a_registered_name_stands_beside_its_selector_in_debug_logs_and_stacks(node: Node) -> None:
+    """The names that clients register, and nothing else, are added to the answer."""
+    simulate_here(node)
+    talkative = next(tx_hash for tx_hash in FRESH if recordings()[tx_hash]["label"] == "debug logging")
+    without = node.call(METHOD, _json(talkative), True)["result"]
+    assert without["debugLogs"]
+    assert not any("functionName" in entry for entry in without["debugLogs"])
+    # Whatever is called, at the top or from there, has this name.
+    node.names.name_of = lambda selector: "talk" if len(selector) == 4 else None  # type: ignore[method-assign]
+    entries = node.call(METHOD, _json(talkative), True)["result"]["debugLogs"]
+    assert {entry.pop("functionName", None) for entry in entries} == {"talk"}
+    assert entries == without["debugLogs"]

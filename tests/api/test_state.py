@@ -194,8 +194,23 @@ def test_recorded_answers_are_given_byte_for_byte(served: Served, method: str, m
             expected = ServerError if "error" in query.answer and not is_refused_parameter(query) else InvalidParams
             assert isinstance(client.refusal(method, *query.params), expected), query
         else:
-            assert client.result(method, *query.params) == query.answer.get("result"), query
+            expected = query.answer.get("result")
+            if method == "findLeavesIndexes":
+                expected = with_genesis_leaves_in_block_0(client, expected, query.params[1])
+            assert client.result(method, *query.params) == expected, query
     assert compared > 0
+
+
+#: Leaves that are in the trees before the first block.
+GENESIS_LEAVES = {0: 128, 1: 0, 2: 128, 3: 0, 4: 1}
+
+
+def with_genesis_leaves_in_block_0(client: Client, places: Any, tree: int) -> Any:
+    """The reference names block 1 for them."""
+    block_0 = {"l2BlockNumber": 0, "l2BlockHash": client.block_hash(0)}
+    return [
+        place if place is None or int(place["data"]) >= GENESIS_LEAVES[tree] else place | block_0 for place in places
+    ]
 
 
 def is_refused_there(client: Client, query: Query) -> bool:
@@ -204,7 +219,7 @@ def is_refused_there(client: Client, query: Query) -> bool:
         return False
     present = key_of(query.params[1]) == key_of(query.answer["result"]["leafPreimage"]["leaf"]["nullifier"])
     if present:
-        assert "already exists in the tree" in str(client.refusal(query.method, *query.params))
+        assert client.result(query.method, *query.params) is None
     return present
 
 
@@ -283,9 +298,10 @@ def test_the_block_after_the_tip_already_has_the_archive_it_will_refer_to(
     assert isinstance(client.refusal("getBlockHashMembershipWitness", TIP + 2, newest), ServerError)
 
 
-def test_genesis_leaves_count_as_those_of_the_first_block(client: Client) -> None:
-    [place] = client.result("findLeavesIndexes", "latest", NULLIFIER, [A_FIELD])
-    assert place == {"l2BlockNumber": 1, "l2BlockHash": client.block_hash(1), "data": "5"}
+@pytest.mark.parametrize("reference", ["latest", 0, 1, TIP])
+def test_genesis_leaves_name_block_0_at_any_reference_block(client: Client, reference: Any) -> None:
+    [place] = client.result("findLeavesIndexes", reference, NULLIFIER, [A_FIELD])
+    assert place == {"l2BlockNumber": 0, "l2BlockHash": client.block_hash(0), "data": "5"}
 
 
 def test_public_data_is_found_by_slot(client: Client) -> None:
@@ -366,8 +382,7 @@ def test_the_development_set_does_not_prove_the_absence_of_what_is_there(
     served: Served, method_set: MethodSet, reference: Any
 ) -> None:
     client = Client(served.view(), method_set)
-    refusal = client.refusal("getLowNullifierMembershipWitness", reference, A_FIELD)
-    assert refusal.message == "Cannot prove nullifier non-inclusion: nullifier 5 already exists in the tree"
+    assert client.result("getLowNullifierMembershipWitness", reference, A_FIELD) is None
     assert Client(served.view()).result("getLowNullifierMembershipWitness", 5, A_FIELD)["index"] == "5"
 
 

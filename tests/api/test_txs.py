@@ -16,22 +16,23 @@ from tests.mempool.recorded import expand, hashes, recordings, rows
 from fastnode.api import simulation as simulation_methods
 from fastnode.api import txs as tx_methods
 from fastnode.api.chain import methods as chain_methods
-from fastnode.app.node import sample_chain
-from fastnode.archiver.queries import ChainView
+from fastnode.app.sample import sample_chain
+from fastnode.archiver.commit import ChainCommit
 from fastnode.chain_data import ChainData
 from fastnode.config.allow_list import AllowedElement
-from fastnode.errors import ServerError
-from fastnode.fees.sources import LatestFees
+from fastnode.errors import RpcError, ServerError
+from fastnode.fees.sources import ChainFees
 from fastnode.jsonrpc.engine import Engine
 from fastnode.jsonrpc.methods import MethodTable
+from fastnode.log_index.function_names import FunctionNames
 from fastnode.mempool.entries import TxState
 from fastnode.mempool.pool import Added
 from fastnode.mempool.service import Mempool, MempoolOptions
 from fastnode.protocol.header import GasFees
 from fastnode.protocol.tx import Tx
-from fastnode.public_execution.simulation import LocalSimulator
+from fastnode.public_execution.service import Simulation
 from fastnode.sources.chain_import import import_chain_file
-from fastnode.view import View
+from fastnode.view import Committed, View
 
 #: The recorded network's operator allowed two functions of the token.
 EXTENSION = (
@@ -40,6 +41,15 @@ EXTENSION = (
 )
 FRESH = hashes("fresh")
 UNKNOWN = "0x" + "00" * 31 + "07"
+
+
+class PricesOfTest(ChainFees):
+    """The chain's own prices until a test sets another one."""
+
+    price: GasFees | None = None
+
+    def current(self, view: Any) -> GasFees:
+        return self.price or super().current(view)
 
 
 class Node:
@@ -57,20 +67,25 @@ class Node:
         self.now = float(RECORDED_NOW)
         self._path = path
         self._options = MempoolOptions(setup_allow_list_extension=EXTENSION, **options)
+        self.fees = PricesOfTest()
+        self.names = FunctionNames()
+        self.simulation = Simulation()
+        #: What a mempool is opened with, from the next :meth:`restart_mempool` on.
+        self.services: dict[str, Any] = {}
         self.mempool = self._open()
-        self.simulator: LocalSimulator | None = None
 
     def _open(self) -> Mempool:
-        return Mempool.open(self._path, self.view, self._options, now=lambda: self.now)
+        return Mempool.open(self._path, self.view, self._options, fees=self.fees, now=lambda: self.now, **self.services)
 
-    def _on_commit(self, chain: ChainView) -> None:
+    def _on_commit(self, commit: ChainCommit) -> None:
         """As the node does: chain and state of a published view are at one block."""
-        if hasattr(self, "mempool") and self._state.view.tip.number == chain.tip_number:
-            self.view = View(chain, self._state.view)
-            self.mempool.on_view(self.view)
+        if hasattr(self, "mempool") and self._state.view.tip.number == commit.view.tip_number:
+            self.view = View(commit.view, self._state.view)
+            self.mempool.on_committed(Committed(self.view, commit.blocks, commit.undone))
             self.views_followed += 1
 
-    def restart_mempool(self) -> None:
+    def restart_mempool(self, **services: Any) -> None:
+        self.services |= services
         self.mempool.close()
         self.mempool = self._open()
 
@@ -82,8 +97,8 @@ class Node:
         """The answer's ``result`` or ``error``; neither: nothing."""
         table = MethodTable(
             [
-                *tx_methods.methods(self.mempool),
-                *simulation_methods.methods(self.mempool, self.simulator),
+                *tx_methods.methods(self.mempool, self.fees),
+                *simulation_methods.methods(self.simulation),
                 *chain_methods(is_pending_tx=self.mempool.pool.is_waiting),
             ],
             method_set,
@@ -204,9 +219,7 @@ def test_an_invalid_tx_is_refused_with_all_reasons(node: Node) -> None:
 
 
 def test_a_skipped_tx_is_refused_too(node: Node) -> None:
-    fees = LatestFees()
-    fees.update(GasFees(0, 10**30))
-    node.mempool.fees = fees
+    node.fees.price = GasFees(0, 10**30)
     error = node.send(FRESH[0])["error"]
     assert error["message"] == "Invalid tx: Insufficient fee per gas"
     assert error["data"]["result"] == "skipped"
@@ -246,10 +259,11 @@ def test_accepted_txs_are_handed_to_the_sink_once(node: Node) -> None:
     seen: list[bytes] = []
 
     class Sink:
-        def forward(self, tx: Tx, tx_json: bytes) -> None:
+        def forward(self, tx_json: bytes) -> bool:
             seen.append(tx_json)
+            return True
 
-    node.mempool.sink = Sink()
+    node.restart_mempool(sink=Sink())
     node.send(FRESH[0])
     node.send(FRESH[0])
     assert [orjson.loads(tx_json) for tx_json in seen] == [_json(FRESH[0])]
@@ -257,10 +271,10 @@ def test_accepted_txs_are_handed_to_the_sink_once(node: Node) -> None:
 
 def test_what_another_node_holds_is_kept_but_not_handed_on(node: Node) -> None:
     class Sink:
-        def forward(self, tx: Tx, tx_json: bytes) -> None:
+        def forward(self, tx_json: bytes) -> bool:
             raise AssertionError("it came from there")
 
-    node.mempool.sink = Sink()
+    node.restart_mempool(sink=Sink())
     assert node.mempool.receive(Tx.from_json(_json(FRESH[0])), node.view) is Added.ACCEPTED
     assert node.call("node_getPendingTxCount") == {"result": 1}
     node.now += 10 * 86_400
@@ -270,12 +284,12 @@ def test_what_another_node_holds_is_kept_but_not_handed_on(node: Node) -> None:
 
 def test_a_refusal_by_the_sink_is_the_answer_and_the_tx_leaves(node: Node) -> None:
     class Sink:
-        def forward(self, tx: Tx, tx_json: bytes) -> None:
-            raise ServerError("they refuse", data={"code": "LOW_PRIORITY_FEE"})
+        def forward(self, tx_json: bytes) -> bool:
+            raise RpcError("they refuse", data={"code": "LOW_PRIORITY_FEE"}, code=-32702)
 
-    node.mempool.sink = Sink()
+    node.restart_mempool(sink=Sink())
     error = node.send(FRESH[0])["error"]
-    assert (error["message"], error["data"]) == ("they refuse", {"code": "LOW_PRIORITY_FEE"})
+    assert error == {"code": -32702, "message": "they refuse", "data": {"code": "LOW_PRIORITY_FEE"}}
     assert node.call("node_getPendingTxCount") == {"result": 0}
     assert node.call("node_getTxReceipt", FRESH[0])["result"]["status"] == "dropped"
 
@@ -350,7 +364,7 @@ def test_the_mempool_waits_for_the_state(make_node: Callable[..., Node]) -> None
     assert node.call("node_getPendingTxCount") == {"result": 1}
     assert "world state" in node.send(FRESH[1])["error"]["message"]
     node.view = full
-    node.mempool.on_view(full)
+    node.mempool.on_committed(Committed(full))
     assert node.send(FRESH[1]) == {}
     assert node.call("node_getPendingTxCount") == {"result": 2}
 
@@ -399,9 +413,11 @@ def test_an_unknown_tx_is_nothing(node: Node) -> None:
 def test_the_chain_files_fees_are_current_and_predicted(node: Node) -> None:
     current = {"feePerDaGas": "0", "feePerL2Gas": "10300000"}
     assert node.call("node_getCurrentMinFees") == {"result": current}
-    for usage in (None, "none", "target", "limit"):
+    for usage in (None, "none", "target"):
         answer = node.call("node_getPredictedMinFees", usage, method_set="development")
-        assert answer == {"result": [current] * 3}
+        assert answer == {"result": [current] * 3}, "there is no excess that could shrink"
+    growing = node.call("node_getPredictedMinFees", "limit", method_set="development")["result"]
+    assert [int(fees["feePerL2Gas"]) for fees in growing] == [10_300_000, 11_578_431, 13_015_539]
     error = node.call("node_getPredictedMinFees", "much")["error"]
     assert error["code"] == -32602
 

@@ -16,9 +16,9 @@ import pytest
 import uvloop
 
 from fastnode.api.chain import METHODS
-from fastnode.app.node import sample_chain
+from fastnode.app.sample import sample_chain
+from fastnode.archiver.commit import ChainCommit
 from fastnode.archiver.ingest import Ingestor
-from fastnode.archiver.queries import ChainView
 from fastnode.chain_data import ChainData
 from fastnode.jsonrpc.engine import Engine, Reply
 from fastnode.jsonrpc.methods import MethodTable
@@ -38,10 +38,10 @@ class MovingChain:
         self.source = Path(str(sample_chain()))
         adopt_chain_file(data.store, self.source)
         self.ingestor: Ingestor = data.open_ingestor(verify=False, on_commit=self.publish)
-        self.publish(self.ingestor.view)
+        self.publish(ChainCommit(self.ingestor.view))
 
-    def publish(self, chain: ChainView) -> None:
-        self.view = View(chain)
+    def publish(self, commit: ChainCommit) -> None:
+        self.view = View(commit.view)
 
     def forget(self) -> None:
         self.view = None

@@ -19,13 +19,16 @@ from typing import Any
 
 import pytest
 from tests.conftest import NodeProcess
+from tests.mempool.made import made_txs
 
-from fastnode.app.node import SAMPLE_UNFINISHED
 from fastnode.app.node_settings import limits_of
+from fastnode.app.sample import NO_BLOCKS
 from fastnode.archiver.store import ArchiverStore
 from fastnode.config.settings import Settings
 
 SAMPLE_TIP = 106
+#: In the data directory while the sample is being loaded.
+SAMPLE_UNFINISHED = "sample-chain.unfinished"
 SHORT_TIP = 16  # of the fixture short_chain
 #: Environment of a node that takes its time to load, so that a test can come in between.
 SLOW = {"FASTNODE_NO_EXTENSIONS": "1"}
@@ -54,6 +57,33 @@ def test_without_a_source_the_sample_chain_is_served_and_the_log_says_so(start_n
     assert node.stop() == 0
 
 
+def test_the_sample_chain_takes_no_transactions_and_says_so_everywhere(start_node: Callable[..., Any]) -> None:
+    node = start_node().wait_until_serving()
+    wait_for_tip(node, SAMPLE_TIP)
+    [warning] = lines(node, "sample chain")
+    assert warning["level"] == "warning"
+    assert "--upstream-url" in warning["message"]
+    assert node.call("node_isReady")["result"] is False
+    error = node.call("node_sendTx", next(made_txs(1)))["error"]
+    assert error["message"] == NO_BLOCKS
+    assert error["data"] == {"code": "NO_TRANSACTIONS"}
+    assert node.call("node_getPendingTxCount")["result"] == 0
+    assert node.stop() == 0
+
+
+def test_a_chain_of_ones_own_is_not_taken_for_the_sample(
+    start_node: Callable[..., Any], sample_chain: Path, tmp_path: Path
+) -> None:
+    """Also when it has the same blocks."""
+    node = start_node("--chain-file", sample_chain, "--data-directory", tmp_path / "data").wait_until_serving()
+    wait_for_tip(node, SAMPLE_TIP)
+    node.wait_for_line("chain file loaded")
+    assert lines(node, "sample chain") == []
+    assert node.call("node_isReady")["result"] is True
+    assert "error" not in node.call("node_sendTx", next(made_txs(1)))
+    assert node.stop() == 0
+
+
 def test_a_data_directory_that_is_not_given_is_temporary_and_removed(start_node: Callable[..., Any]) -> None:
     node = start_node().wait_until_serving()
     path = Path(lines(node, "no --data-directory")[0]["path"])
@@ -70,7 +100,8 @@ def test_a_second_start_serves_what_is_stored_and_loads_nothing(tmp_path: Path, 
     assert not (tmp_path / "data" / SAMPLE_UNFINISHED).exists()
     node = start_node("--data-directory", tmp_path / "data").wait_until_serving()
     assert node.call("node_getBlockNumber")["result"] == SAMPLE_TIP
-    assert lines(node, "sample chain") == []
+    assert lines(node, "chain file loaded") == []
+    assert len(lines(node, "sample chain")) == 1, "it is still no chain that goes on"
     assert node.stop() == 0
 
 

@@ -160,7 +160,7 @@ def test_a_view_is_published_when_the_trees_have_the_block_too(
         store,
         verification=Verification.NONE,
         state=trees,
-        on_commit=lambda view: published.append((view.tip_number, trees.block_number)),
+        on_commit=lambda commit: published.append((commit.view.tip_number, trees.block_number)),
     )
     add_checkpoints(ingestor, sample, 1, 4)
     assert published == [(number, number) for number in range(1, 6)]
@@ -356,7 +356,7 @@ def test_an_index_is_part_of_each_blocks_batch(
         store,
         verification=Verification.NONE,
         index_writers=[Index()],
-        on_commit=lambda view: totals.append(view.get(b"\x80")),
+        on_commit=lambda commit: totals.append(commit.view.get(b"\x80")),
     )
     add_checkpoints(ingestor, sample, 1, 7)
     expected, total = [], 0

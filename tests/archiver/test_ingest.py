@@ -110,7 +110,8 @@ def test_each_commit_is_published(
 ) -> None:
     seen: list[tuple[int, int]] = []
     ingestor = open_ingestor(
-        store, on_commit=lambda view: seen.append((view.tip_number, view.tips.checkpointed.checkpoint.number))
+        store,
+        on_commit=lambda commit: seen.append((commit.view.tip_number, commit.view.tips.checkpointed.checkpoint.number)),
     )
     add_checkpoints(ingestor, sample, 4)
     assert seen == [(1, 1), (2, 2), (3, 3), (4, 3), (5, 4)]
@@ -770,6 +771,6 @@ def test_an_undo_of_several_batches_is_announced_once(
 ) -> None:
     monkeypatch.setattr("fastnode.archiver.ingest.UNDO_BLOCKS_PER_BATCH", 10)
     announced: list[int] = []
-    ingestor = open_ingestor(full_store, on_commit=lambda view: announced.append(view.tip_number))
+    ingestor = open_ingestor(full_store, on_commit=lambda commit: announced.append(commit.view.tip_number))
     ingestor.undo_above(20)
     assert announced == [20]

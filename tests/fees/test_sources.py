@@ -22,6 +22,7 @@ class _Chain:
     min_fees: dict[str, str] | None = None
     header: dict[str, Any] = field(default_factory=dict)
     tip_number: int = 3
+    l1_constants: dict[str, Any] = field(default_factory=dict)
 
     @property
     def chain(self) -> _Chain:
@@ -39,7 +40,7 @@ PARENT = FeeHeader(300_000_000, 50_000_000, 10**7)
 def test_the_chain_files_word_comes_first() -> None:
     view = _Chain(FEES, {"globalVariables": {"gasFees": FEES | {"feePerL2Gas": "9"}}})
     assert ChainFees().current(view) == GasFees(1, 7)
-    assert ChainFees().predicted(view, ManaUsage.LIMIT) == [GasFees(1, 7)] * 3
+    assert ChainFees().predicted(view, ManaUsage.LIMIT) is None, "the rollup's mana limit is not known"
 
 
 def test_without_it_the_newest_blocks_price_counts() -> None:
@@ -48,13 +49,14 @@ def test_without_it_the_newest_blocks_price_counts() -> None:
         ChainFees().current(_Chain())
 
 
-def test_latest_fees_are_zero_before_the_first_word() -> None:
+def test_latest_fees_are_the_chains_before_the_first_word() -> None:
+    view = _Chain(FEES, {})
     fees = LatestFees()
-    assert fees.current(None) == NO_FEES
+    assert fees.current(view) == GasFees(1, 7)
     fees.update(GasFees(0, 5), {ManaUsage.TARGET: [GasFees(0, 6)]})
-    assert fees.current(None) == GasFees(0, 5)
-    assert fees.predicted(None, ManaUsage.TARGET) == [GasFees(0, 6)]
-    assert fees.predicted(None, ManaUsage.NONE) == [GasFees(0, 5)] * 3
+    assert fees.current(view) == GasFees(0, 5)
+    assert fees.predicted(view, ManaUsage.TARGET) == [GasFees(0, 6)]
+    assert fees.predicted(view, ManaUsage.NONE) is None
 
 
 class _Model:

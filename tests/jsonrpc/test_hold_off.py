@@ -12,6 +12,7 @@ from fastnode.errors import ServerError, UnknownBlock
 from fastnode.jsonrpc.engine import Engine, Reply
 from fastnode.jsonrpc.hold_off import HoldOff
 from fastnode.jsonrpc.methods import Method, MethodTable, common
+from fastnode.view import Committed
 
 BLOCK = b"\1" * 32
 
@@ -58,7 +59,7 @@ class Rig:
 
     def publish(self) -> None:
         self.chain.is_there = True
-        self.hold_off.on_view(self.view)
+        self.hold_off.on_committed(Committed(self.view))
 
 
 def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -126,7 +127,7 @@ def test_a_view_without_the_block_wakes_nobody() -> None:
         rig = Rig(0.2)
         waiting = asyncio.ensure_future(rig.call("test_ask"))
         await asyncio.sleep(0.02)
-        rig.hold_off.on_view(rig.view)
+        rig.hold_off.on_committed(Committed(rig.view))
         await asyncio.sleep(0.02)
         assert not waiting.done()
         assert "error" in await waiting

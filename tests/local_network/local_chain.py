@@ -15,8 +15,8 @@ from typing import Any
 import orjson
 from tests.mempool.made import made_txs
 
+from fastnode.archiver.commit import ChainCommit
 from fastnode.archiver.ingest import Ingestor
-from fastnode.archiver.queries import ChainView
 from fastnode.building.budget import BuildingLimits
 from fastnode.chain_data import ChainData
 from fastnode.local_network.changes import Changes
@@ -30,7 +30,7 @@ from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_data import Gas
 from fastnode.sources.sync_control import StopRequested, SyncControl
-from fastnode.view import View
+from fastnode.view import Committed, View
 
 LIMITS = BuildingLimits(mana_limit=200_000_000, block_gas=Gas(786_432, 200_000_000))
 OPTIONS = LocalNetworkOptions(limits=LIMITS)
@@ -88,10 +88,14 @@ class LocalChain:
         )
         self.network.set_up(SETUP.blocks if is_new and self._test_accounts else ())
         self.mempool = Mempool.open(
-            self.directory / "p2p", self.view, MempoolOptions(), now=lambda: float(self.network.pool_time())
+            self.directory / "p2p",
+            self.view,
+            MempoolOptions(),
+            fees=self.network.fees,
+            on_accepted=self.network.forward,
+            now=lambda: float(self.network.pool_time()),
         )
         self._resources.callback(self.mempool.close)
-        self.mempool.fees, self.mempool.sink = self.network.fees, self.network
         self.network.attach(self.mempool)
         self.changes = Changes(self.network)
         thread = threading.Thread(target=self._run)
@@ -111,11 +115,12 @@ class LocalChain:
         with suppress(StopRequested):
             self.network.run()
 
-    def _publish(self, chain: ChainView) -> None:
+    def _publish(self, commit: ChainCommit) -> None:
+        chain = commit.view
         assert self.data.state is not None
         self.published.append(chain.tip_number)
         if self.mempool is not None and self.data.state.view.tip.number == chain.tip_number:
-            self.mempool.on_view(View(chain, self.data.state.view))
+            self.mempool.on_committed(Committed(View(chain, self.data.state.view), commit.blocks, commit.undone))
 
     # ---- reading -------------------------------------------------------------------------------
 

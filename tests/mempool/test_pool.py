@@ -73,9 +73,9 @@ def test_a_known_tx_is_known(pool: Harness) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fee", "percentage", "minimum"), [(0, 10, 1), (5, 10, 6), (100, 10, 110), (105, 10, 115), (100, 0, 101)]
+    ("fee", "percentage", "minimum"), [(0, 10, 1), (5, 10, 6), (100, 10, 110), (105, 10, 116), (100, 0, 101)]
 )
-def test_a_bump_is_the_percentage_rounded_down_and_at_least_one(fee: int, percentage: int, minimum: int) -> None:
+def test_a_bump_is_the_percentage_rounded_up_and_at_least_one(fee: int, percentage: int, minimum: int) -> None:
     assert minimum_bump(fee, percentage) == minimum
 
 

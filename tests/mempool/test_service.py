@@ -56,7 +56,6 @@ def test_settings_are_the_options_of_the_mempool() -> None:
             transactions_disabled=True,
             vk_tree_root="0x05",
             proof_verifier_command="verify --fast",
-            public_simulator_url="http://127.0.0.1:1",
         )
     )
     assert options.vk_tree_root == (5).to_bytes(32, "big")
@@ -67,7 +66,6 @@ def test_settings_are_the_options_of_the_mempool() -> None:
         transactions_disabled=True,
         vk_tree_root=options.vk_tree_root,
         proof_verifier_command="verify --fast",
-        public_simulator_url="http://127.0.0.1:1",
     )
     assert options == expected
     assert MempoolOptions.of(Settings()) == MempoolOptions()
@@ -75,7 +73,7 @@ def test_settings_are_the_options_of_the_mempool() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("vk_tree_root", "x"), ("vk_tree_root", str(MODULUS)), ("public_simulator_url", "localhost:8080")],
+    [("vk_tree_root", "x"), ("vk_tree_root", str(MODULUS))],
 )
 def test_a_value_without_meaning_is_named(name: str, value: str) -> None:
     values: dict[str, Any] = {name: value}
@@ -83,18 +81,21 @@ def test_a_value_without_meaning_is_named(name: str, value: str) -> None:
         MempoolOptions.of(Settings(**values))
 
 
-def test_a_running_node_keeps_transactions_over_a_restart(start_node: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_running_node_keeps_transactions_over_a_restart(
+    start_node: Callable[..., Any], sample_chain: Path, tmp_path: Path
+) -> None:
     directory = f"--data-directory={tmp_path / 'data'}"
     tx = next(made_txs(1))
-    node = start_node(directory).wait_until_serving()
+    chain = f"--chain-file={sample_chain}"
+    node = start_node(directory, chain).wait_until_serving()
     node.wait_for_line("chain file loaded")
     assert "error" not in node.call("node_sendTx", tx)
     assert node.stop() == 0
-    node = start_node(directory).wait_until_serving()
+    node = start_node(directory, chain).wait_until_serving()
     assert node.call("node_getPendingTxCount")["result"] == 1
     assert node.call("node_getTxReceipt", hash_of(tx))["result"]["status"] == "pending"
     assert node.stop() == 0
-    node = start_node(directory, "--transactions-disabled").wait_until_serving()
+    node = start_node(directory, chain, "--transactions-disabled").wait_until_serving()
     error = node.call("node_sendTx", next(made_txs(1)))["error"]
     assert error["message"] == "Invalid tx: Transactions are not permitted"
     assert node.stop() == 0

@@ -17,7 +17,8 @@ from tests.serving.clock import Clock
 from tests.serving.sockets import SMALL, Connection, RunningServer
 
 from fastnode.api.chain import METHODS
-from fastnode.app.node import Node, sample_chain
+from fastnode.app.node import Node
+from fastnode.app.sample import sample_chain
 from fastnode.chain_data import ChainData
 from fastnode.config.settings import Settings
 from fastnode.http.limits import Limits

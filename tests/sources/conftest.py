@@ -70,7 +70,7 @@ class FollowingNode:
             self.following.check_network()
         else:
             store.adopt_chain(*self.following.learn_chain(settings.genesis))
-        publication = Publication(lambda view: self.published.append(view.tip_number))
+        publication = Publication(lambda commit: self.published.append(commit.view.tip_number))
         self.ingestor = self.data.open_ingestor(verify=settings.verify, on_commit=publication)
         self.follower = self.following.follow(
             self.ingestor, self.control, publication, messages=messages, l1_tips=l1_tips
@@ -104,9 +104,15 @@ class FollowingNode:
             assert time.monotonic() < deadline, (what, self.follower.describe())
             time.sleep(0.005)
 
+    def _as_stored(self, tips: L2Tips) -> L2Tips:
+        """Other nodes name block 0 by a constant."""
+        genesis = self.ingestor.view.tip_of_checkpoint(0)
+        later = [tip if tip.checkpoint.number else genesis for tip in (tips.checkpointed, tips.proven, tips.finalized)]
+        return L2Tips(tips.proposed if tips.proposed.number else genesis.block, *later)
+
     def wait_for(self, chain: MadeChain) -> None:
         """Until it has the chain with all four tips."""
-        wanted = chain.tips()
+        wanted = self._as_stored(chain.tips())
         self.wait(lambda: self.tips == wanted and self.follower.trouble is None, f"{wanted}")
 
     def wait_for_upstream(self, state: str, reason: str = "") -> dict[str, Any]:

@@ -13,42 +13,10 @@ import pytest
 from tests.sources.made_chain import MadeChain
 from tests.sources.scripted_upstream import RejectionError, ScriptedUpstream
 
-from fastnode.errors import ServerError
-from fastnode.mempool.forwarding import Relay, TxForwarder
+from fastnode.errors import RpcError, ServerError
+from fastnode.mempool.forwarding import Relay, UpstreamTxSink
 from fastnode.outgoing.network import NetworkThread
 from fastnode.outgoing.upstreams import Patience, Upstream, Upstreams
-
-
-class Pool:
-    """As much of a pool as a forwarder asks for."""
-
-    def __init__(self) -> None:
-        self.txs: dict[bytes, bytes] = {}
-        self.dropped: list[bytes] = []
-
-    def pending_hashes(self) -> list[bytes]:
-        return list(self.txs)
-
-    def is_waiting(self, tx_hash: bytes) -> bool:
-        return tx_hash in self.txs
-
-    def tx_json(self, tx_hash: bytes) -> bytes | None:
-        return self.txs.get(tx_hash)
-
-    def drop(self, tx_hash: bytes, _cause: str) -> None:
-        self.dropped.append(tx_hash)
-        self.txs.pop(tx_hash, None)
-
-
-class Now:
-    """An executor that does it at once."""
-
-    def submit(self, work: Any, *arguments: Any) -> None:
-        work(*arguments)
-
-
-class Tx:
-    hash = b"\1" * 32
 
 
 @pytest.fixture
@@ -64,13 +32,13 @@ def test_a_transaction_is_handed_on_as_it_is_stored(upstream: ScriptedUpstream, 
     sent: list[Any] = []
     upstream.answers["node_sendTx"] = sent.append
     assert upstreams.choose() is not None
-    forwarder = TxForwarder(upstreams, Pool(), Now())  # type: ignore[arg-type]
-    forwarder.forward(Tx(), b'{"data":"AAEC"}')  # type: ignore[arg-type]
+    assert UpstreamTxSink(upstreams).forward(b'{"data":"AAEC"}')
     assert sent == [[{"data": "AAEC"}]]
-    assert forwarder.waiting_count == 0
 
 
-def test_a_refusal_reaches_the_sender_with_its_data(upstream: ScriptedUpstream, upstreams: Upstreams) -> None:
+def test_an_upstreams_verdict_is_the_answer_with_its_code_and_data(
+    upstream: ScriptedUpstream, upstreams: Upstreams
+) -> None:
     data = {"code": "LOW_PRIORITY_FEE", "minimumPriorityFee": "110", "txPriorityFee": "105"}
 
     def refuse(_: list[Any]) -> Any:
@@ -78,45 +46,16 @@ def test_a_refusal_reaches_the_sender_with_its_data(upstream: ScriptedUpstream, 
 
     upstream.answers["node_sendTx"] = refuse
     assert upstreams.choose() is not None
-    with pytest.raises(ServerError, match="Required: 110, got: 105") as refusal:
-        TxForwarder(upstreams, Pool(), Now()).forward(Tx(), b"{}")  # type: ignore[arg-type]
-    assert refusal.value.data == data
+    with pytest.raises(RpcError, match="Required: 110, got: 105") as refusal:
+        UpstreamTxSink(upstreams).forward(b"{}")
+    assert (refusal.value.code, refusal.value.data) == (-32702, data)
 
 
-def test_without_an_upstream_a_transaction_waits_and_goes_when_one_is_back(
-    upstream: ScriptedUpstream, upstreams: Upstreams
-) -> None:
-    sent: list[Any] = []
-    upstream.answers["node_sendTx"] = sent.append
+def test_without_an_upstream_that_answers_nothing_is_taken(upstream: ScriptedUpstream, upstreams: Upstreams) -> None:
+    assert not UpstreamTxSink(upstreams).forward(b"{}"), "none has been found to answer yet"
     assert upstreams.choose() is not None
     upstream.stop()
-    pool = Pool()
-    forwarder = TxForwarder(upstreams, pool, Now())  # type: ignore[arg-type]
-    pool.txs[Tx.hash] = b'{"waited":true}'
-    forwarder.forward(Tx(), pool.txs[Tx.hash])  # type: ignore[arg-type]
-    assert forwarder.waiting_count == 1
-    forwarder.on_pass()
-    assert forwarder.waiting_count == 1
-    upstream.start()
-    deadline = time.monotonic() + 60
-    while upstreams.choose() is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    forwarder.on_pass()
-    assert sent == [[{"waited": True}]]
-    assert forwarder.waiting_count == 0
-
-
-def test_a_transaction_refused_later_leaves_the_pool(upstream: ScriptedUpstream, upstreams: Upstreams) -> None:
-    def refuse(_: list[Any]) -> Any:
-        raise RejectionError(-32702, "Invalid tx: Existing nullifier")
-
-    upstream.answers["node_sendTx"] = refuse
-    assert upstreams.choose() is not None
-    pool = Pool()
-    pool.txs[Tx.hash] = b"{}"
-    TxForwarder(upstreams, pool, Now()).on_pass()  # type: ignore[arg-type]
-    assert pool.dropped == [Tx.hash]
+    assert not UpstreamTxSink(upstreams).forward(b"{}")
 
 
 def test_an_answer_is_kept_for_a_moment(upstream: ScriptedUpstream, upstreams: Upstreams) -> None:

@@ -46,11 +46,9 @@ class FunctionSignature:
 
 
 class ContractMethods:
-    def __init__(
-        self, function_names: FunctionNames, allow_list_extension: Callable[[], Sequence[AllowedElement]]
-    ) -> None:
+    def __init__(self, function_names: FunctionNames, allow_list: Callable[[], Sequence[AllowedElement]]) -> None:
         self._function_names = function_names
-        self._allow_list_extension = allow_list_extension
+        self._allow_list = allow_list
 
     def contract_class(self, call: Call, class_id: bytes) -> bytes | None:
         return contract_class_json(call.view.chain, class_id)
@@ -63,8 +61,7 @@ class ContractMethods:
             self._function_names.register(signature)
 
     def allowed_public_setup(self, _call: Call) -> bytes:
-        elements = (*DEFAULT_ALLOW_LIST, *self._allow_list_extension())
-        return orjson.dumps([element.to_json() for element in elements])
+        return orjson.dumps([element.to_json() for element in self._allow_list()])
 
 
 def _are_long(arguments: Sequence[Any]) -> bool:
@@ -72,14 +69,13 @@ def _are_long(arguments: Sequence[Any]) -> bool:
 
 
 def methods(
-    function_names: FunctionNames, allow_list_extension: Callable[[], Sequence[AllowedElement]] = tuple
+    function_names: FunctionNames, allow_list: Callable[[], Sequence[AllowedElement]] = lambda: DEFAULT_ALLOW_LIST
 ) -> list[Method]:
     """The contract methods, alike in both method sets.
 
-    ``function_names`` takes what clients register; ``allow_list_extension`` gives the operator's present entries,
-    which follow the defaults.
+    ``function_names`` takes what clients register; ``allow_list`` gives the entries that count now.
     """
-    handlers = ContractMethods(function_names, allow_list_extension)
+    handlers = ContractMethods(function_names, allow_list)
     signatures = Parameter("functionSignatures", ArrayOf(FunctionSignature(), SIGNATURES_MAX))
     return [
         Method(

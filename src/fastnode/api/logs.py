@@ -97,8 +97,6 @@ class LogMethods:
     def public_logs(self, call: Call, wanted: LogFilter) -> bytes:
         chain = call.view.chain
         span = _span_of(chain, wanted)
-        if span is None:
-            return _logs_json(_NO_LOGS_BEFORE_START)
         found = find_public_logs(chain, span, self._limits(call), contract=wanted.contract_address, tag=wanted.tag)
         return _logs_json(found)
 
@@ -106,16 +104,12 @@ class LogMethods:
         """``tag`` is ignored: class logs have none."""
         chain = call.view.chain
         span = _span_of(chain, wanted)
-        if span is None:
-            return _logs_json(_NO_LOGS_BEFORE_START)
         return _logs_json(find_class_logs(chain, span, self._limits(call), contract=wanted.contract_address))
 
     def _limits(self, call: Call) -> AnswerLimits:
         return AnswerLimits(logs=self._logs_max, size=call.bytes_left - ENVELOPE_BYTES)
 
 
-#: For a range that ends before it starts the reference says that a limit was hit.
-_NO_LOGS_BEFORE_START: Final = FoundLogs([], is_cut=True)
 _NOTHING: Final = Span(b"", b"")
 
 
@@ -123,8 +117,8 @@ def _logs_json(found: FoundLogs) -> bytes:
     return b'{"logs":[%b],"maxLogsHit":%b}' % (b",".join(found.logs), b"true" if found.is_cut else b"false")
 
 
-def _span_of(chain: ChainView, wanted: LogFilter) -> Span | None:
-    """The positions that a filter speaks of; None when its range ends before it starts.
+def _span_of(chain: ChainView, wanted: LogFilter) -> Span:
+    """The positions that a filter speaks of: none when its range ends where it starts or before.
 
     A transaction is looked up whatever the range says.  ``afterLog`` stands in for the start of the range.
     """
@@ -136,8 +130,6 @@ def _span_of(chain: ChainView, wanted: LogFilter) -> Span | None:
         _require_known_block(chain, after)
         first = after.block_number
     if wanted.to_block is not None:
-        if wanted.to_block < first:
-            return None
         end = min(end, wanted.to_block)
     if first >= end:
         return _NOTHING

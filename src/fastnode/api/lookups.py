@@ -25,7 +25,9 @@ def find_block(chain: ChainView, reference: BlockReference) -> int | None:
     if kind is BlockReferenceKind.TIP:
         return block_of_tip(chain, value)
     if kind is BlockReferenceKind.HASH:
-        return chain.block_number_by_hash(value)
+        number = chain.block_number_by_hash(value)
+        # A bare field may be an archive root too; no two of these hashes are alike.
+        return number if number is not None or reference.is_development_form else chain.block_number_by_archive(value)
     return chain.block_number_by_archive(value)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 import orjson
@@ -25,7 +25,6 @@ OFFENSES: Final = "nodeAdmin_getSlashOffenses"
 PAYLOADS: Final = "nodeAdmin_getSlashPayloads"
 
 _WORDS: Final = (ALL, CURRENT)
-_USUAL_SIZE: Final = RoundSize(epochs=4, offset_rounds=2)
 _NUMBER: Final = Integer(name="round", minimum=0, accepts_text=True)
 
 
@@ -41,7 +40,7 @@ class Slashing:
 
     watch: OffenseWatch | None = None
     other: AdminQuestions | None = None
-    size: RoundSize = _USUAL_SIZE
+    size: RoundSize = field(default_factory=lambda: RoundSize(epochs=4, offset_rounds=2))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from fastnode.errors import ServerError, UnknownBlock
 from fastnode.jsonrpc.methods import Call, Handler, Method, Parameter, Usual, common
 from fastnode.jsonrpc.parameters import ADDRESS, BLOCK_HASH, FIELD, ArrayOf
 from fastnode.kernels import encode, witness_text
-from fastnode.protocol.fields import hex_text, int_from_field
+from fastnode.protocol.fields import hex_text
 from fastnode.view import View
 from fastnode.world_state.view import WorldStateView
 from fastnode.world_state.witnesses import (
@@ -133,14 +133,14 @@ def nullifier_witness(state: WorldStateView, block: int, nullifier: bytes) -> by
     return state.nullifier_witness_json(nullifier, block)
 
 
-def get_low_nullifier_witness(call: Call, reference: BlockReference, nullifier: bytes) -> bytes:
+def get_low_nullifier_witness(call: Call, reference: BlockReference, nullifier: bytes) -> bytes | None:
     """The leaf below a nullifier that is not in the tree.
 
-    For one that is in it, the release set answers with its own leaf; the development set refuses.
+    For one that is in it, the release set answers with its own leaf; in the development set there is none.
     """
     witness = _state(call.view).low_nullifier_witness(nullifier, reference_block(call, reference))
     if call.method_set == "development" or reference.is_development_form:
-        _require_absent(witness, nullifier)
+        return _absent_if_present(witness, nullifier)
     return nullifier_json(witness)
 
 
@@ -149,17 +149,13 @@ def _low_nullifier_witness(view: View, block: int, nullifier: bytes) -> bytes:
     return _state(view).low_nullifier_witness_json(nullifier, block)
 
 
-def _low_nullifier_witness_or_refusal(view: View, block: int, nullifier: bytes) -> bytes:
-    witness = _state(view).low_nullifier_witness(nullifier, block)
-    _require_absent(witness, nullifier)
-    return nullifier_json(witness)
+def _low_nullifier_witness_or_absent(view: View, block: int, nullifier: bytes) -> bytes | None:
+    return _absent_if_present(_state(view).low_nullifier_witness(nullifier, block), nullifier)
 
 
-def _require_absent(witness: IndexedWitness, nullifier: bytes) -> None:
-    if witness.key == nullifier:
-        raise ServerError(
-            f"Cannot prove nullifier non-inclusion: nullifier {int_from_field(nullifier)} already exists in the tree"
-        )
+def _absent_if_present(witness: IndexedWitness, nullifier: bytes) -> bytes | None:
+    """Nothing proves the absence of a nullifier that is there."""
+    return None if witness.key == nullifier else nullifier_json(witness)
 
 
 def public_data_witness(state: WorldStateView, block: int, leaf_slot: bytes) -> bytes:
@@ -237,7 +233,7 @@ METHODS: Final[list[Method]] = [
             {
                 "both": _low_nullifier_witness,
                 "release": _low_nullifier_witness,
-                "development": _low_nullifier_witness_or_refusal,
+                "development": _low_nullifier_witness_or_absent,
             },
         ),
         **common("NullifierMembershipWitness", _REFERENCE, Parameter("nullifier", FIELD), may_be_absent=True),

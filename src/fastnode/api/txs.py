@@ -12,6 +12,7 @@ from typing import Any, Final
 import orjson
 
 from fastnode.errors import DecodeError, InvalidParams, ServerError
+from fastnode.fees.sources import ChainFees, FeeSource
 from fastnode.jsonrpc.methods import Call, Method, Parameter, Signature, Usual, common
 from fastnode.jsonrpc.parameters import TX_HASH, TX_VALIDATION_OPTIONS, ArrayOf, Choice, reject_type
 from fastnode.mempool.pool import NOT_READY, TxPool
@@ -87,8 +88,9 @@ def _are_many(arguments: Sequence[Any]) -> bool:
 class TxMethods:
     """The handlers over one mempool; without one each of them says so."""
 
-    def __init__(self, mempool: Mempool | None) -> None:
+    def __init__(self, mempool: Mempool | None, fees: FeeSource) -> None:
         self._given = mempool
+        self._fees = fees
 
     @property
     def _mempool(self) -> Mempool:
@@ -149,11 +151,11 @@ class TxMethods:
         return self.current_fees_at(call.view)
 
     def current_fees_at(self, view: View) -> bytes:
-        return _fees_json(self._mempool.fees.current(view))
+        return _fees_json(self._fees.current(view))
 
-    def predicted_fees(self, call: Call, usage: str | None) -> bytes:
-        predicted = self._mempool.fees.predicted(call.view, ManaUsage(usage or ManaUsage.TARGET))
-        return b"[" + b",".join([_fees_json(fees) for fees in predicted]) + b"]"
+    def predicted_fees(self, call: Call, usage: str | None) -> bytes | None:
+        predicted = self._fees.predicted(call.view, ManaUsage(usage or ManaUsage.TARGET))
+        return None if predicted is None else b"[" + b",".join([_fees_json(fees) for fees in predicted]) + b"]"
 
 
 def _fees_json(fees: GasFees) -> bytes:
@@ -163,10 +165,10 @@ def _fees_json(fees: GasFees) -> bytes:
 # ---- table ---------------------------------------------------------------------------------------
 
 
-def methods(mempool: Mempool | None) -> list[Method]:
-    """All methods of the mempool but node_getTxReceipt, which chain_methods.py answers with the pool's help, and
-    node_simulatePublicCalls, which is in simulation_methods.py."""
-    handlers = TxMethods(mempool)
+def methods(mempool: Mempool | None, fees: FeeSource | None = None) -> list[Method]:
+    """All methods of the mempool and of prices, but for node_getTxReceipt, which api/chain.py answers with the pool's
+    help."""
+    handlers = TxMethods(mempool, fees or ChainFees())
     tx = Parameter("tx", TX)
     tx_hash = Parameter("txHash", TX_HASH)
     return [
@@ -231,6 +233,8 @@ def methods(mempool: Mempool | None) -> list[Method]:
             name="node_getPredictedMinFees",
             summary="What a unit of gas will cost at least in the next slots.",
             handler=handlers.predicted_fees,
-            development=Signature("GasFees[]", (Parameter("manaUsage", MANA_USAGE, optional=True),)),
+            development=Signature(
+                "GasFees[]", (Parameter("manaUsage", MANA_USAGE, optional=True),), may_be_absent=True
+            ),
         ),
     ]

@@ -15,8 +15,6 @@ __all__ = ["configuration_of", "connect_building", "connect_mempool", "connect_o
 
 _POOL_KEYS: Final = (
     "txPublicSetupAllowListExtend",
-    "validateMaxL2BlockGas",
-    "validateMaxDABlockGas",
     "disableTransactions",
     "maxPendingTxCount",
 )
@@ -63,8 +61,6 @@ def connect_mempool(configuration: NodeConfiguration, mempool: Mempool) -> None:
             replace(
                 mempool.options,
                 setup_allow_list_extension=new["txPublicSetupAllowListExtend"] or (),
-                validate_max_l2_block_gas=new["validateMaxL2BlockGas"],
-                validate_max_da_block_gas=new["validateMaxDABlockGas"],
                 transactions_disabled=new["disableTransactions"],
                 p2p_max_pending_tx_count=new["maxPendingTxCount"],
             )

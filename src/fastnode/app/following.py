@@ -23,9 +23,19 @@ from fastnode.config.settings import Settings
 from fastnode.errors import DecodeError, StartError, UpstreamError, UpstreamFault, UpstreamUnavailable
 from fastnode.fees.l1 import L1FeeSource
 from fastnode.fees.sources import FeeSource, LatestFees
-from fastnode.mempool.forwarding import FeeRefresher, Relay, TxForwarder, UpstreamPublicSimulator
+from fastnode.mempool.forwarding import (
+    FeeRefresher,
+    HandoverPass,
+    Relay,
+    UpstreamPublicSimulator,
+    UpstreamTxSink,
+)
+from fastnode.mempool.handover import TxSink
 from fastnode.mempool.mirror import PendingTxMirror
+from fastnode.mempool.network import NetworkValues
 from fastnode.mempool.service import Mempool
+from fastnode.mempool.simulation import PublicSimulator
+from fastnode.mempool.upstream_terms import UpstreamTerms
 from fastnode.outgoing.client import ClientLimits
 from fastnode.outgoing.network import NetworkThread
 from fastnode.outgoing.upstreams import Patience, Upstream, Upstreams, UpstreamState, check_url
@@ -190,24 +200,48 @@ class Following:
         )
         return self.follower
 
-    def attach(self, mempool: Mempool, view: Callable[[], View | None], *, l1_fees: FeeSource | None = None) -> None:
-        """Carry transactions and fees; to be called before the node serves and before :meth:`follow`.
-
-        A simulator that an operator chose stays; with ``l1_fees`` nobody is asked for fees.
-        """
-        forwarder = TxForwarder(self.upstreams, mempool.pool, self._carriers)
-        mempool.sink = forwarder
-        self._after_passes.append(lambda upstream: forwarder.on_pass())
-        if mempool.simulator is None:
-            mempool.simulator = UpstreamPublicSimulator(self.relay)
+    def fees(self) -> FeeSource:
+        """What gas costs: from L1 where it is read, else from the upstreams.  Once, before :meth:`follow`."""
         reader = self.l1
-        if l1_fees is None and reader is not None:
-            l1_fees = L1FeeSource(reader.newest_fees, lambda: reader.slot_duration)
-        if l1_fees is not None:
-            mempool.fees = l1_fees
-        else:
-            fees = FeeRefresher(LatestFees())
-            self._after_passes.append(lambda upstream: _refresh_fees(fees, upstream, mempool))
+        if reader is not None:
+            return L1FeeSource(reader.newest_fees, lambda: reader.slot_duration)
+        latest = LatestFees()
+        self._after_passes.append(FeeRefresher(latest).refresh)
+        return latest
+
+    @property
+    def tx_sink(self) -> TxSink:
+        """Where the mempool hands transactions on."""
+        return UpstreamTxSink(self.upstreams)
+
+    @property
+    def simulator(self) -> PublicSimulator:
+        return UpstreamPublicSimulator(self.relay)
+
+    def network_values(self) -> NetworkValues | None:
+        """What L1, or an upstream that has answered, says of the network; None while neither has."""
+        values = self._l1_values()
+        if values is not None:
+            return values
+        for upstream in self.upstreams.healthy():
+            return NetworkValues.of_headers(upstream.version_headers)
+        return None
+
+    def _l1_values(self) -> NetworkValues | None:
+        facts = None if self.l1 is None else self.l1.facts
+        return None if facts is None or facts.circuits is None else NetworkValues(*facts.circuits)
+
+    def attach(self, mempool: Mempool, view: Callable[[], View | None]) -> None:
+        """After each pass hand on what waits, and learn what the upstream knows; to be called before :meth:`follow`."""
+        if mempool.handover is not None:
+            self._after_passes.append(HandoverPass(mempool.handover, self._carriers).on_pass)
+        terms = UpstreamTerms(
+            mempool,
+            self._carriers,
+            l1_values=self._l1_values,
+            allow_list=self._settings.allow_list_source == "upstream",
+        )
+        self._after_passes.append(terms.on_pass)
         if self._settings.mirror_pending_txs:
             self._after_passes.append(PendingTxMirror(mempool, view, self._carriers).on_pass)
 
@@ -247,9 +281,3 @@ class Following:
 def _committee_epochs(settings: Settings) -> int:
     """What the statistics of validators look back on, and the epoch that is under way."""
     return settings.sentinel_history_length_in_epochs + 2 if settings.sentinel_enabled else 0
-
-
-def _refresh_fees(fees: FeeRefresher, upstream: Upstream, mempool: Mempool) -> None:
-    fees.refresh(upstream)
-    if fees.has_fees:
-        mempool.fees = fees.latest

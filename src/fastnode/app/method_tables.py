@@ -22,9 +22,10 @@ from fastnode.api.sync import methods as sync_methods
 from fastnode.api.txs import methods as tx_methods
 from fastnode.api.upstream import Questions
 from fastnode.api.upstream import methods as upstream_methods
-from fastnode.config.allow_list import AllowedElement
+from fastnode.config.allow_list import DEFAULT_ALLOW_LIST, AllowedElement
 from fastnode.config.configuration import NodeConfiguration
 from fastnode.config.settings import Settings
+from fastnode.fees.sources import ChainFees, FeeSource
 from fastnode.jsonrpc.methods import Method
 from fastnode.keystore.validators import Validators
 from fastnode.local_network.changes import Changes
@@ -32,7 +33,7 @@ from fastnode.local_network.network import LocalNetwork
 from fastnode.log_index.function_names import FunctionNames
 from fastnode.log_index.known_tags import KnownTags
 from fastnode.mempool.service import Mempool
-from fastnode.public_execution.simulation import LocalSimulator
+from fastnode.public_execution.service import Simulation
 from fastnode.sentinel.sentinel import Sentinel
 from fastnode.snapshots.service import SnapshotUploads
 from fastnode.sources.rollback import SyncOperator
@@ -46,13 +47,14 @@ class Services:
 
     known_tags: KnownTags
     function_names: FunctionNames = field(default_factory=FunctionNames)
-    #: The operator's public calls that may be made before the fee is secured.
-    allow_list_extension: Callable[[], Sequence[AllowedElement]] = tuple
+    #: The public calls that may be made before the fee is secured.
+    allow_list: Callable[[], Sequence[AllowedElement]] = lambda: DEFAULT_ALLOW_LIST
     #: None: the methods of transactions say that they are not ready.
     mempool: Mempool | None = None
-    #: Runs public calls; None: another node is asked to.
-    simulator: LocalSimulator | None = None
-    #: Whether the chain is new enough to be served.
+    fees: FeeSource = field(default_factory=ChainFees)
+    #: None: the method of simulations says that it is not ready.
+    simulation: Simulation | None = None
+    #: Whether transactions are taken now.
     is_ready: Callable[[], bool] = lambda: True
     #: How the chain is followed; None when it is not.
     sync_status: Callable[[], dict[str, Any] | None] = lambda: None
@@ -82,9 +84,9 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
         ),
         *state_methods.METHODS,
         *log_methods(services.known_tags, tags_max=settings.rpc_max_tags, logs_max=settings.archiver_max_logs),
-        *contract_methods(services.function_names, services.allow_list_extension),
-        *tx_methods(services.mempool),
-        *simulation_methods(services.mempool, services.simulator),
+        *contract_methods(services.function_names, services.allow_list),
+        *tx_methods(services.mempool, services.fees),
+        *simulation_methods(services.simulation),
         *upstream_methods(services.questions, services.sentinel),
         *fastnode_methods(services.sync_status),
     ]

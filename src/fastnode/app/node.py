@@ -35,7 +35,9 @@ from fastnode.app.node_settings import (
     log_block_budget,
     warn_of_absent_parts,
 )
+from fastnode.app.sample import NO_BLOCKS, SampleMarks, sample_chain
 from fastnode.app.watching import Watching
+from fastnode.archiver.commit import ChainCommit
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.store import ArchiverStore
@@ -44,6 +46,7 @@ from fastnode.config.configuration import NodeConfiguration
 from fastnode.config.consistency import check_settings
 from fastnode.config.settings import Settings
 from fastnode.errors import SettingError, StartError
+from fastnode.fees.sources import ChainFees, FeeSource
 from fastnode.http.health import Health
 from fastnode.http.meters import CallMeters
 from fastnode.jsonrpc.engine import Engine
@@ -57,11 +60,13 @@ from fastnode.local_network.accounts import TOKEN_ALLOW_LIST
 from fastnode.local_network.network import LocalNetwork
 from fastnode.local_network.opening import BeginningChain, open_network
 from fastnode.log import fields
+from fastnode.log_index.function_names import FunctionNames
+from fastnode.mempool.pool import NOT_READY
 from fastnode.mempool.service import Mempool, MempoolOptions
 from fastnode.mempool.store import POOL_DIRECTORY
 from fastnode.metrics.collector import Sources
 from fastnode.metrics.port import metrics_server
-from fastnode.public_execution.simulation import LocalSimulator
+from fastnode.public_execution.service import Simulation
 from fastnode.serving.api_key import ApiKeyGuard, introduce
 from fastnode.serving.same_origin import SameOriginGuard
 from fastnode.serving.server import HttpServer, RpcServer, describe_bind_error
@@ -79,7 +84,7 @@ from fastnode.status_page.explorer import Explorer
 from fastnode.status_page.log_tail import LogTail
 from fastnode.status_page.overview import NodeSources, Overview
 from fastnode.status_page.pages import StatusPage, open_paths
-from fastnode.view import View
+from fastnode.view import Committed, View
 
 __all__ = ["Node"]
 
@@ -88,10 +93,6 @@ logger = logging.getLogger(__name__)
 #: Methods that run in threads.  Far more than cores: transactions that are hashed or flushed to the disk at
 #: the same time cost hardly more than one.
 RPC_THREADS: Final = 24
-
-#: Present in a data directory from the first block of the sample chain to its last, so that a start
-#: that was cut short is taken up again, and a chain of one's own is never mixed with the sample.
-SAMPLE_UNFINISHED: Final = "sample-chain.unfinished"
 
 
 class Node:
@@ -123,6 +124,11 @@ class Node:
         self._joining: asyncio.Future[None] | None = None
         self._stop_restoring = threading.Event()
         self._hold_off: HoldOff | None = None
+        #: Told of each commit, in this order, in the thread that ingests.
+        self._subscribers: list[Callable[[Committed], None]] = []
+        self._fees: FeeSource = ChainFees()
+        self._serves_sample = False
+        self._is_importing = False
         self._watching = Watching(settings, is_ready=self._is_ready)
         self._log_tail = LogTail()
         self._public_names: frozenset[str] = frozenset()
@@ -161,11 +167,12 @@ class Node:
             self._sync_operator = SyncOperator(self.sync_control, ingestor)
             self._uploads = SnapshotUploads(data.directory.path, self._sync_operator.at_rest)
             self._publish_first(ingestor)
+            self._fees = self._open_fees()
             self._mempool = self._open_mempool(data)
+            self._subscribers.append(self._mempool.on_committed)
             if self._following is not None:
                 self._following.attach(self._mempool, lambda: self.view)
             if self.local_network is not None:
-                self._mempool.fees, self._mempool.sink = self.local_network.fees, self.local_network
                 self.local_network.attach(self._mempool)
             await self._open_ports(data, ingestor)
             await self._open_metrics_port(data, ingestor)
@@ -255,10 +262,9 @@ class Node:
         return data
 
     @property
-    def _marker(self) -> Path:
-        """SAMPLE_UNFINISHED, in the data directory."""
+    def _marks(self) -> SampleMarks:
         assert self._data is not None
-        return self._data.directory.path / SAMPLE_UNFINISHED
+        return SampleMarks(self._data.directory.path)
 
     def _choose_source(self, store: ArchiverStore) -> Path | None:
         """The chain file to load, with its genesis already in the store; None: serve what is stored."""
@@ -270,12 +276,13 @@ class Node:
             source = self.settings.chain_file
         elif self._following is not None:
             return None
-        elif not store.has_chain or self._marker.exists():
+        elif not store.has_chain or self._marks.is_unfinished:
             source = self._resources.enter_context(resources.as_file(sample_chain()))
-            self._marker.touch()
-            logger.info("sample chain: nothing is stored yet and no chain file is given")
+            self._marks.begin()
         else:
+            self._serves_sample = self._marks.is_sample
             return None
+        self._serves_sample = self.settings.chain_file is None
         adopt_chain_file(store, source)
         return source
 
@@ -310,11 +317,11 @@ class Node:
 
     def _publish_first(self, ingestor: Ingestor) -> None:
         """What is stored is served at once; its state too, if a crash did not leave it behind."""
-        self._publish(ingestor.view)
+        self._publish(ChainCommit(ingestor.view))
         if self.view is None:
             self.view = View(ingestor.view)
 
-    def _publish(self, chain: ChainView) -> None:
+    def _publish(self, commit: ChainCommit) -> None:
         """Called by ingestion, in its thread, when chain and state are at the same block.
 
         At the start they may differ, after a crash; until the state has caught up the view has none.
@@ -322,31 +329,61 @@ class Node:
         assert self._data is not None
         assert self._data.state is not None
         state = self._data.state.view
-        if state.tip.number == chain.tip_number:
-            self.view = view = View(chain, state)
-            if self._mempool is not None:
-                self._mempool.on_view(view)
-            if self._hold_off is not None:
-                self._hold_off.on_view(view)
-            self._watching.on_view(view)
+        if state.tip.number == commit.view.tip_number:
+            self.view = view = View(commit.view, state)
+            committed = Committed(view, commit.blocks, commit.undone)
+            for announce in self._subscribers:
+                announce(committed)
+
+    def _open_fees(self) -> FeeSource:
+        if self.local_network is not None:
+            return self.local_network.fees
+        return ChainFees() if self._following is None else self._following.fees()
 
     def _open_mempool(self, data: ChainData) -> Mempool:
         assert self.view is not None
+        following, local = self._following, self.local_network
         extension = self._allow_list_extension
-        if self.local_network is not None:
+        if local is not None:
             extension = (*TOKEN_ALLOW_LIST, *extension)
-        options = MempoolOptions.of(self.settings, extension)
-        mempool = Mempool.open(data.directory.path / POOL_DIRECTORY, self.view, options, now=self._chain_time)
+        mempool = Mempool.open(
+            data.directory.path / POOL_DIRECTORY,
+            self.view,
+            MempoolOptions.of(self.settings, extension),
+            fees=self._fees,
+            sink=None if following is None else following.tx_sink,
+            on_accepted=None if local is None else local.forward,
+            closed=NO_BLOCKS if self._serves_sample else None,
+            learned=None if following is None else following.network_values(),
+            now=self._chain_time,
+        )
         self._resources.callback(mempool.close)
+        if self._serves_sample:
+            logger.warning(
+                "sample chain: nothing else is stored or given, so this node serves a recording; no block follows and "
+                "no transaction is taken. To follow a network give --upstream-url URL, to serve another chain "
+                "--chain-file FILE"
+            )
+        elif mempool.limitation is not None:
+            logger.warning("transactions that are sent here are refused", extra=fields(reason=mempool.limitation))
         return mempool
 
     def _chain_time(self) -> float:
-        """The time of the chain is that of L1's blocks; the clock on the wall stands in for it."""
+        """The time of the chain is that of L1's blocks, or of a local network.
+
+        The clock on the wall stands in for it; while no block can come that is at least the newest block's time.
+        """
         if self.local_network is not None:
             return self.local_network.pool_time()
-        return time.time() if self._l1 is None else self._l1.now()
+        if self._l1 is not None:
+            return self._l1.now()
+        view = self.view
+        if self._following is not None or view is None:
+            return time.time()
+        return max(time.time(), _newest_timestamp(view.chain))
 
     def _feed(self, data: ChainData, ingestor: Ingestor, source: Path | None, publication: Publication) -> None:
+        self._is_importing = source is not None
         if source is None:
             logger.info("serving the stored chain", extra=fields(tip=ingestor.view.tip_number))
         follower: Follower | LocalNetwork | None = self.local_network
@@ -363,14 +400,15 @@ class Node:
             source,
             self.sync_control,
             follower,
-            on_caught_up=lambda: self._publish(ingestor.view),
+            on_caught_up=lambda: self._publish(ChainCommit(ingestor.view)),
             on_done=self._on_loaded,
             on_failure=on_failure,
         )
         self._ingestion.start()
 
     def _on_loaded(self) -> None:
-        self._marker.unlink(missing_ok=True)
+        self._marks.finish()
+        self._is_importing = False
 
     def _fail(self, error: BaseException) -> None:
         if self._failure is not None and not self._failure.done():
@@ -393,22 +431,28 @@ class Node:
         )
         if self._following is not None and settings.rpc_holdoff_ms:
             self._hold_off = HoldOff(settings.rpc_holdoff_ms / 1000)
+            self._subscribers.append(self._hold_off.on_committed)
         configuration = self._open_configuration(data)
         validators = await asyncio.to_thread(Validators, settings.key_store_directory, configuration)
         self._resources.callback(validators.close)
         if self._l1 is not None:
             committees = self._l1.committees
-            self._watching.learn_from(committees.committee_of, committees.proposer_of)
+            self._watching.learn_from(committees.committee_of, committees.proposer_of, self._l1.slashing_rounds)
         self._resources.callback(self._watching.close)
         await asyncio.to_thread(self._watching.open, data.directory.path, data.store.chain, configuration)
+        self._subscribers.append(self._watching.on_committed)
+        assert self._mempool is not None
+        mempool, names = self._mempool, FunctionNames()
         methods = public_methods(
             settings,
             Services(
                 known_tags=data.indexes.known_tags,
-                allow_list_extension=lambda: configuration["txPublicSetupAllowListExtend"] or (),
-                mempool=self._mempool,
-                simulator=self._open_simulator(),
-                is_ready=self._is_ready,
+                function_names=names,
+                allow_list=lambda: mempool.allow_list,
+                mempool=mempool,
+                fees=self._fees,
+                simulation=self._open_simulation(mempool, names),
+                is_ready=lambda: self.no_transactions_because is None,
                 sync_status=self._sync_status,
                 questions=None if self._following is None else self._following.relay,
                 sentinel=self._watching.sentinel,
@@ -453,14 +497,11 @@ class Node:
             executor=self._threads,
         )
 
-    def _open_simulator(self) -> LocalSimulator | None:
-        if self._mempool is None or self.settings.simulate_public_calls != "local":
-            return None
-        if self.settings.public_simulator_url is not None:
-            logger.warning("--public-simulator-url is not asked without --simulate-public-calls upstream")
-        simulator = LocalSimulator.of(self.settings, self._mempool)
-        self._resources.callback(simulator.close)
-        return simulator
+    def _open_simulation(self, mempool: Mempool, names: FunctionNames) -> Simulation:
+        upstream = None if self._following is None else self._following.simulator
+        simulation = Simulation.of(self.settings, mempool.clock, self._fees.current, upstream, names)
+        self._resources.callback(simulation.close)
+        return simulation
 
     async def _open_metrics_port(self, data: ChainData, ingestor: Ingestor) -> None:
         settings = self.settings
@@ -540,6 +581,15 @@ class Node:
 
     # ---- what it says of itself --------------------------------------------------------------
 
+    @property
+    def no_transactions_because(self) -> str | None:
+        """Why no transaction is taken now; None if good ones are: what node_isReady tells."""
+        if self.view is None or self.view.state is None or self._is_importing:
+            return "the chain is being loaded"
+        if not self._is_ready():
+            return "the chain is not new enough yet"
+        return NOT_READY if self._mempool is None else self._mempool.limitation
+
     def _is_ready(self) -> bool:
         return self._following is None or self._following.is_ready
 
@@ -550,13 +600,14 @@ class Node:
         return health_of(self.view, self._sync_status(), is_ready=self._is_ready(), is_stopping=self._is_stopping)
 
 
+def _newest_timestamp(chain: ChainView) -> int:
+    """Seconds; of the newest block."""
+    info = chain.block_info(chain.tip_number)
+    return 0 if info is None else info.timestamp
+
+
 async def _listen(server: RpcServer, port: int, prefix: str = "") -> None:
     try:
         await server.start()
     except OSError as error:
         raise StartError(describe_bind_error(error, server.host, port, prefix)) from error
-
-
-def sample_chain() -> resources.abc.Traversable:
-    """The chain file that comes with the package."""
-    return resources.files("fastnode") / "data" / "sample_chain.jsonl.gz"

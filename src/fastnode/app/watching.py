@@ -2,7 +2,7 @@
 
 watching = Watching(settings, is_ready=...)
 watching.open(directory, chain, configuration)      # once the chain is known
-watching.on_view(view)                              # from the thread that ingests
+watching.on_committed(...)                          # from the thread that ingests
 watching.close()                                    # before the chain's databases are closed
 """
 
@@ -21,7 +21,7 @@ from fastnode.sentinel.offense_store import OFFENSES_DIRECTORY, OffenseStore
 from fastnode.sentinel.offenses import RoundSize
 from fastnode.sentinel.sentinel import CommitteeOf, ProposerOf, Sentinel
 from fastnode.sentinel.watch import OffenseThread, OffenseWatch
-from fastnode.view import View
+from fastnode.view import Committed
 
 __all__ = ["Watching"]
 
@@ -33,6 +33,7 @@ class Watching:
         self._settings = settings
         self._is_ready = is_ready
         self._size = RoundSize(settings.slashing_round_size_in_epochs, settings.slashing_offset_in_rounds)
+        self._rounds: Callable[[], tuple[int, int] | None] = lambda: None
         self._store: OffenseStore | None = None
         self._watch: OffenseWatch | None = None
         self._thread: OffenseThread | None = None
@@ -59,8 +60,18 @@ class Watching:
         self._thread.start()
         connect_offenses(configuration)
 
-    def learn_from(self, committee_of: CommitteeOf, proposer_of: ProposerOf) -> None:
-        """Somebody asks L1 who is drawn.  Before :meth:`open`."""
+    def learn_from(
+        self,
+        committee_of: CommitteeOf,
+        proposer_of: ProposerOf,
+        rounds: Callable[[], tuple[int, int] | None] = lambda: None,
+    ) -> None:
+        """L1 says who is drawn, and how rounds are counted: epochs and offset, once it has answered.
+
+        Before :meth:`open`.
+        """
+        self._rounds = rounds
+        self._learn_rounds()
         if self.sentinel is not None:
             self.sentinel.learn_from(committee_of, proposer_of)
 
@@ -69,9 +80,15 @@ class Watching:
         """What the methods about offenses need."""
         return Slashing(self._watch, self._other, self._size)
 
-    def on_view(self, view: View) -> None:
+    def _learn_rounds(self) -> None:
+        rounds = self._rounds()
+        if rounds is not None:
+            self._size.learn(*rounds)
+
+    def on_committed(self, committed: Committed) -> None:
+        self._learn_rounds()
         if self._thread is not None:
-            self._thread.on_view(view.chain)
+            self._thread.on_view(committed.view.chain)
 
     def close(self) -> None:
         """May be called more than once."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fastnode.archiver import layout
+from fastnode.archiver.commit import ChainCommit
 from fastnode.archiver.entries import (
     Entries,
     block_entries,
@@ -28,7 +29,7 @@ from fastnode.archiver.entries import (
 )
 from fastnode.archiver.hooks import IndexWriter, StateApplier
 from fastnode.archiver.progress import IngestionProgress
-from fastnode.archiver.queries import GENESIS_TIP, ChainView
+from fastnode.archiver.queries import GENESIS_TIP
 from fastnode.archiver.records import BlockInfo, StoredCheckpoint, StoredTips
 from fastnode.archiver.source import BlockRecord, CheckpointRecord, Record, TipsRecord
 from fastnode.archiver.store import ArchiverStore
@@ -67,9 +68,9 @@ class _CheckedCheckpoint:
 class Ingestor:
     """Checks, writes and publishes.  Safe to call from any thread; calls run one after another.
 
-    ``view`` is always the newest committed view: reading it is one attribute read.  ``on_commit`` is
-    called with each new view, in the writing thread, when the state applier is at the same block; an undo
-    is announced once, when all of it is done.
+    ``view`` is always the newest committed view: reading it is one attribute read.  ``on_commit`` is told
+    of each commit with the new view, in the writing thread, when the state applier is at the same block; an
+    undo is announced once, when all of it is done.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class Ingestor:
         verification: Verification = Verification.FULL,
         state: StateApplier | None = None,
         index_writers: Sequence[IndexWriter] = (),
-        on_commit: Callable[[ChainView], None] | None = None,
+        on_commit: Callable[[ChainCommit], None] | None = None,
     ) -> None:
         self._store = store
         self._verification = verification
@@ -353,7 +354,7 @@ class Ingestor:
         finally:
             with phase("write"):
                 writing.result()
-        self._publish()
+        self._publish((block,))
         self._report(info, time.perf_counter() - begun)
 
     def _report(self, info: BlockInfo, seconds: float) -> None:
@@ -443,7 +444,7 @@ class Ingestor:
             self._undo_in_steps(block_number)
             self.progress.add_undo(count)
             # Once, at the end: in between the state trees are at the target already, and the chain is not.
-            self._announce()
+            self._announce(undone=range(block_number + 1, block_number + count + 1))
             return count
 
     def _undo_in_steps(self, target: int) -> None:
@@ -561,13 +562,13 @@ class Ingestor:
         transaction.commit()
         self._publish()
 
-    def _publish(self) -> None:
+    def _publish(self, blocks: tuple[L2Block, ...] = ()) -> None:
         self.view = self._store.open_view()
-        self._announce()
+        self._announce(blocks)
 
-    def _announce(self) -> None:
+    def _announce(self, blocks: tuple[L2Block, ...] = (), undone: range = range(0)) -> None:
         if self._on_commit is not None:
-            self._on_commit(self.view)
+            self._on_commit(ChainCommit(self.view, blocks, undone))
 
     def close(self) -> None:
         """Let the newest view go.  It closes with the last reader that holds it, never under one."""

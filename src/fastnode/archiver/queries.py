@@ -13,7 +13,7 @@ can be spliced into a response as it is.  ``None`` means that the chain has no s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -165,15 +165,13 @@ class ChainView:
         )
 
     def block_id(self, number: int) -> BlockId:
-        """A stored block as tips name it: block 0 with its constant hash.  DatabaseError when unknown."""
-        if number == 0:
-            return GENESIS_TIP.block
+        """A stored block as tips name it.  DatabaseError when unknown."""
         return BlockId(number, decode_block_info(number, self._required(layout.block_key(number))).hash)
 
     def tip_of_checkpoint(self, number: int) -> TipId:
         """What a tip at this complete checkpoint says; 0 is the genesis.  DatabaseError when unknown."""
         if number == 0:
-            return GENESIS_TIP
+            return replace(GENESIS_TIP, block=self.block_id(0))
         checkpoint = StoredCheckpoint.decode(number, self._required(layout.checkpoint_key(number)))
         return TipId(
             block=self.block_id(checkpoint.last_block),

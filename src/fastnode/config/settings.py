@@ -169,6 +169,18 @@ class Settings(
         environment=("ARCHIVER_POLLING_INTERVAL_MS",),
         flags=("--archiver.archiverPollingIntervalMS",),
     )
+    upstream_polling_min_ms: int = setting(
+        50,
+        Integer(1, 3_600_000),
+        FOLLOWING,
+        "While blocks come, and as fast as the followed node answers, it is asked this often, in milliseconds.",
+    )
+    allow_list_source: str = setting(
+        "upstream",
+        Choice(("own", "upstream")),
+        FOLLOWING,
+        "Whether the followed node's setup allow list is joined with the own one.",
+    )
     upstream_timeout_s: float = setting(
         15.0,
         Seconds(0.1, 600),

@@ -35,7 +35,7 @@ class L1FeeSource:
         newest = self._newest()
         return self._otherwise.current(view) if newest is None else GasFees(0, newest[1].minimum)
 
-    def predicted(self, view: Any, usage: ManaUsage) -> Sequence[GasFees]:
+    def predicted(self, view: Any, usage: ManaUsage) -> Sequence[GasFees] | None:
         newest = self._newest()
         if newest is None:
             return self._otherwise.predicted(view, usage)

@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 import orjson
 
 from fastnode.errors import DecodeError
+from fastnode.fees.congestion import Congestion, ManaTarget
 from fastnode.protocol.fees import (
     PREDICTED_SLOTS,
     FeeFacts,
@@ -36,15 +37,19 @@ class FeeSource(Protocol):
     def current(self, view: Any) -> GasFees:
         """What a block proposed now would charge at least."""
 
-    def predicted(self, view: Any, usage: ManaUsage) -> Sequence[GasFees]:
-        """What the blocks of the next slots would charge at least."""
+    def predicted(self, view: Any, usage: ManaUsage) -> Sequence[GasFees] | None:
+        """What the blocks of the next slots would charge at least; None when nothing is known to foretell it from."""
 
 
 class ChainFees:
-    """For a chain nobody follows live: the record of its chain file, else the newest block's own price.
+    """From the chain alone: the record of its chain file, else the newest block's own price.
 
-    Nothing is known about L1, so every prediction is the current price.
+    Predictions carry that price over to the next slots with the congestion that the chain's checkpoints show
+    (:mod:`fastnode.fees.congestion`).  Without the rollup's mana limit there are none.
     """
+
+    def __init__(self) -> None:
+        self._congestion = Congestion()
 
     def current(self, view: Any) -> GasFees:
         recorded = view.chain.chain.min_fees
@@ -55,8 +60,21 @@ class ChainFees:
             return NO_FEES
         return GasFees.from_json(_gas_fees_of(header), "gasFees")
 
-    def predicted(self, view: Any, usage: ManaUsage) -> Sequence[GasFees]:
-        return [self.current(view)] * PREDICTED_SLOTS
+    def predicted(self, view: Any, usage: ManaUsage) -> Sequence[GasFees] | None:
+        return self.carried(self.current(view), view, usage, is_of_next=view.chain.chain.min_fees is not None)
+
+    def carried(
+        self, price: GasFees, view: Any, usage: ManaUsage, *, is_of_next: bool = True
+    ) -> Sequence[GasFees] | None:
+        """Predictions from a price: that of the slot after the newest checkpoint, or else the newest block's own."""
+        chain = view.chain
+        target = ManaTarget.of_chain(chain.chain.l1_constants)
+        if target is None:
+            return None
+        excess = self._congestion.excess(chain, target)
+        is_complete = chain.tip_number == chain.tips.checkpointed.block.number
+        of_price = excess.of_newest if is_complete and not is_of_next else excess.of_next
+        return target.carried(price, of_price, excess.of_next, usage)
 
 
 def _gas_fees_of(header_json: bytes) -> Any:
@@ -67,21 +85,27 @@ def _gas_fees_of(header_json: bytes) -> Any:
 
 
 class LatestFees:
-    """Holds the last answer of a source that is asked in the background; nothing before the first one."""
+    """Holds the last answer of a source that is asked in the background; before the first one the chain's own word.
 
-    def __init__(self) -> None:
-        self._current = NO_FEES
+    What the source does not foretell follows from its current price and the chain's congestion.
+    """
+
+    def __init__(self, chain: ChainFees | None = None) -> None:
+        self._chain = chain or ChainFees()
+        self._current: GasFees | None = None
         self._predicted: dict[ManaUsage, Sequence[GasFees]] = {}
 
     def update(self, current: GasFees, predicted: dict[ManaUsage, Sequence[GasFees]] | None = None) -> None:
         self._current = current
         self._predicted = predicted or {}
 
-    def current(self, _view: Any) -> GasFees:
-        return self._current
+    def current(self, view: Any) -> GasFees:
+        return self._current or self._chain.current(view)
 
-    def predicted(self, _view: Any, usage: ManaUsage) -> Sequence[GasFees]:
-        return self._predicted.get(usage) or [self._current] * PREDICTED_SLOTS
+    def predicted(self, view: Any, usage: ManaUsage) -> Sequence[GasFees] | None:
+        if self._current is None:
+            return self._chain.predicted(view, usage)
+        return self._predicted.get(usage) or self._chain.carried(self._current, view, usage)
 
 
 class ModelFees:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from fastnode.view import View
+from fastnode.view import Committed, View
 
 __all__ = ["HoldOff"]
 
@@ -18,7 +18,7 @@ WAITERS_MAX: Final = 1024
 
 
 class HoldOff:
-    """Belongs to the event loop that it is made in; only :meth:`on_view` may be called from other threads."""
+    """Belongs to the event loop that it is made in; only :meth:`on_committed` may be called from other threads."""
 
     def __init__(self, time_s: float, *, waiters_max: int = WAITERS_MAX) -> None:
         self.time_s = time_s
@@ -31,10 +31,10 @@ class HoldOff:
     def waiting_count(self) -> int:
         return self._count
 
-    def on_view(self, view: View) -> None:
-        """To be called with every view that is published."""
+    def on_committed(self, committed: Committed) -> None:
+        """To be called after every commit."""
         if self._count:
-            self._loop.call_soon_threadsafe(self._wake, view)
+            self._loop.call_soon_threadsafe(self._wake, committed.view)
 
     async def wait(self, block_hash: bytes, seconds: float) -> bool:
         """Whether the block came in time."""

@@ -2,7 +2,7 @@
 
 Record, big-endian::
 
-      0  state u8 | flags u8 (1 = public)
+      0  state u8 | flags u8 (1 = public, 2 = forwarded)
       2  arrival u64           numbers the transactions in the order they came
      10  block u32             mined: in this block; deleted: when this was the head
      14  slot u32              protected: for a proposal of this slot
@@ -33,6 +33,7 @@ __all__ = ["PoolEntry", "TxState"]
 
 _HEAD: Final = struct.Struct(">BBQIIQII16s16s16s32s32s32s32sB")
 _FLAG_PUBLIC: Final = 1
+_FLAG_FORWARDED: Final = 2
 
 
 class TxState(IntEnum):
@@ -61,6 +62,8 @@ class PoolEntry:
     nullifiers: tuple[bytes, ...]
     gas_limits: Gas
     is_public: bool
+    #: Another node has taken it: it came from there, or was handed on.
+    forwarded: bool = False
     state: TxState = TxState.PENDING
     arrival: int = 0
     block: int = 0
@@ -95,7 +98,7 @@ class PoolEntry:
     def encode(self) -> bytes:
         head = _HEAD.pack(
             self.state,
-            _FLAG_PUBLIC if self.is_public else 0,
+            (_FLAG_PUBLIC if self.is_public else 0) | (_FLAG_FORWARDED if self.forwarded else 0),
             self.arrival,
             self.block,
             self.slot,
@@ -151,6 +154,7 @@ class PoolEntry:
                 ),
                 gas_limits=Gas(da_gas, l2_gas),
                 is_public=bool(flags & _FLAG_PUBLIC),
+                forwarded=bool(flags & _FLAG_FORWARDED),
                 state=TxState(state),
                 arrival=arrival,
                 block=block,

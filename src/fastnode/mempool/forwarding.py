@@ -1,7 +1,7 @@
 """What goes the other way: transactions, and questions that only a full node can answer.
 
-The first healthy upstream is asked, then the next.  Transactions that none of them took because none answered
-are kept in the pool and handed on later.
+The first healthy upstream is asked, then the next.  What becomes of a transaction that none of them took because none
+answered is the business of mempool/handover.py.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 from typing import Any, Final
 
 import orjson
@@ -19,27 +19,22 @@ import orjson
 from fastnode.errors import DecodeError, RpcError, ServerError, UpstreamError, UpstreamRejection, UpstreamUnavailable
 from fastnode.fees.sources import LatestFees
 from fastnode.log import fields
-from fastnode.mempool.pool import TxPool
+from fastnode.mempool.handover import NO_UPSTREAM, Handover
 from fastnode.outgoing.upstreams import Upstream, Upstreams
 from fastnode.protocol.fees import ManaUsage
 from fastnode.protocol.header import GasFees
 from fastnode.protocol.tx import Tx
 
-__all__ = ["FeeRefresher", "Relay", "TxForwarder", "UpstreamPublicSimulator"]
+__all__ = ["FeeRefresher", "HandoverPass", "Relay", "UpstreamPublicSimulator", "UpstreamTxSink"]
 
 logger = logging.getLogger(__name__)
 
-#: Questions, and transactions, under way at a time: a slow upstream must not take all threads of the server.
+#: Questions under way at a time: a slow upstream must not take all threads of the server.
 QUESTIONS_MAX: Final = 4
-FORWARDS_MAX: Final = 4
-#: Transactions that wait for an upstream; the oldest go first when there are more.
-WAITING_TXS_MAX: Final = 1000
 #: Answers of different questions that are kept for a moment.
 CACHED_ANSWERS_MAX: Final = 256
 #: Fees are asked for at most this often.
 FEES_INTERVAL_S: Final = 1.0
-
-NO_UPSTREAM: Final = "No upstream answers at the moment; try again later"
 
 
 def as_rpc_error(rejection: UpstreamRejection) -> ServerError:
@@ -107,82 +102,37 @@ class UpstreamPublicSimulator:
         return orjson.dumps(answer)
 
 
-class TxForwarder:
-    """Hands transactions on.  A ``TxSink``."""
+class UpstreamTxSink:
+    """The first healthy upstream that takes a transaction.  A ``TxSink``."""
 
-    def __init__(self, upstreams: Upstreams, pool: TxPool, executor: Executor) -> None:
+    def __init__(self, upstreams: Upstreams) -> None:
         self._upstreams = upstreams
-        self._pool = pool
-        self._executor = executor
-        #: What a former run of the node may not have handed on; whoever has them takes them as known.
-        self._waiting: deque[bytes] = deque(pool.pending_hashes(), maxlen=WAITING_TXS_MAX)
-        self._is_flushing = threading.Lock()
-        self._turns = threading.BoundedSemaphore(FORWARDS_MAX)
 
-    @property
-    def waiting_count(self) -> int:
-        return len(self._waiting)
-
-    def forward(self, tx: Tx, tx_json: bytes) -> None:
-        """ServerError when an upstream refuses it; without one that answers, or with many on their way, it waits."""
-        sent = False
-        if self._turns.acquire(blocking=False):
-            try:
-                sent = self._send(tx_json)
-            except UpstreamRejection as rejection:
-                raise as_rpc_error(rejection) from rejection
-            finally:
-                self._turns.release()
-        if not sent:
-            self._waiting.append(tx.hash)
-
-    def on_pass(self) -> None:
-        """An upstream has just answered: time for what waits."""
-        if self._waiting and self._is_flushing.acquire(blocking=False):
-            try:
-                self._executor.submit(self._flush)
-            except RuntimeError:  # the node is stopping
-                self._is_flushing.release()
-
-    def _send(self, tx_json: bytes) -> bool:
+    def forward(self, tx_json: bytes) -> bool:
+        """RpcError with the upstream's own code, text and data when it refuses: its verdict is the sender's answer."""
         for upstream in self._upstreams.healthy():
             try:
                 upstream.call("node_sendTx", orjson.Fragment(tx_json))
-            except UpstreamRejection:
-                raise
+            except UpstreamRejection as rejection:
+                raise RpcError(rejection.message, data=rejection.data, code=rejection.code) from rejection
             except UpstreamError as error:
                 logger.warning("transaction not handed on", extra=fields(upstream=upstream.name, reason=str(error)))
             else:
                 return True
         return False
 
-    def _flush(self) -> None:
-        try:
-            for _ in range(len(self._waiting)):
-                tx_hash = self._waiting.popleft()
-                if not self._hand_on(tx_hash):
-                    self._waiting.appendleft(tx_hash)
-                    return
-        except IndexError:  # emptied by a full deque's other end
-            return
-        finally:
-            self._is_flushing.release()
 
-    def _hand_on(self, tx_hash: bytes) -> bool:
-        """False if it has to wait longer."""
-        tx_json = self._pool.tx_json(tx_hash) if self._pool.is_waiting(tx_hash) else None
-        if tx_json is None:
-            return True
-        try:
-            return self._send(tx_json)
-        except UpstreamRejection as rejection:
-            logger.warning(
-                "transaction refused upstream", extra=fields(tx="0x" + tx_hash.hex(), reason=rejection.message)
-            )
-            self._pool.drop(tx_hash, "refused upstream")
-            return True
-        except RpcError:
-            return True
+class HandoverPass:
+    """After each pass an upstream has just answered: time for the transactions that wait."""
+
+    def __init__(self, handover: Handover, executor: Executor) -> None:
+        self._handover = handover
+        self._executor = executor
+
+    def on_pass(self, _upstream: Upstream) -> None:
+        if self._handover.has_waiting:
+            with suppress(RuntimeError):  # the node is stopping
+                self._executor.submit(self._handover.flush)
 
 
 class FeeRefresher:
@@ -191,7 +141,6 @@ class FeeRefresher:
     def __init__(self, latest: LatestFees) -> None:
         self.latest = latest
         self._next_at = 0.0
-        self.has_fees = False
 
     def refresh(self, upstream: Upstream) -> None:
         now = time.monotonic()
@@ -209,7 +158,6 @@ class FeeRefresher:
             }
             if isinstance(current, dict):
                 self.latest.update(GasFees.from_json(current, "fees"), predicted)
-                self.has_fees = True
         except UpstreamUnavailable:
             return
         except (UpstreamError, DecodeError) as error:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
 import orjson
 
+from fastnode.kernels import encode
 from fastnode.protocol.contracts import ContractInstance, protocol_contracts_hash
 from fastnode.protocol.fields import FIELD_BYTES
 
-__all__ = ["NetworkIdentity"]
+__all__ = ["NetworkIdentity", "NetworkValues"]
 
 logger = logging.getLogger("fastnode.mempool")
 
@@ -19,6 +21,32 @@ logger = logging.getLogger("fastnode.mempool")
 _VK_TREE_ROOTS: Final = {
     "4.1.2": bytes.fromhex("1dd2644a17d1ddd8831287a78c5a1033b7ae35cdf2a3db833608856c062fc2ba"),
 }
+
+
+_VK_TREE_ROOT_HEADER: Final = "x-aztec-l2circuitsvktreeroot"
+_CONTRACTS_HASH_HEADER: Final = "x-aztec-l2protocolcontractshash"
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkValues:
+    """What the rollup contract or another node says of its network; None where it says nothing."""
+
+    vk_tree_root: bytes | None = None
+    protocol_contracts_hash: bytes | None = None
+
+    @classmethod
+    def of_headers(cls, headers: Mapping[str, str]) -> Self:
+        """From another node's version headers, their names in lower case."""
+        return cls(_field_of(headers.get(_VK_TREE_ROOT_HEADER)), _field_of(headers.get(_CONTRACTS_HASH_HEADER)))
+
+
+def _field_of(text: str | None) -> bytes | None:
+    if text is None or not text.startswith("0x"):
+        return None
+    try:
+        return encode.field_from_text(text)
+    except ValueError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +63,24 @@ class NetworkIdentity:
     protocol_contracts_hash: bytes | None
 
     @classmethod
-    def of_view(cls, chain_view: Any, *, vk_tree_root: bytes | None = None) -> Self:
-        """From a :class:`~fastnode.archiver.queries.ChainView`; an explicit ``vk_tree_root`` goes first."""
+    def of_view(
+        cls, chain_view: Any, *, vk_tree_root: bytes | None = None, learned: NetworkValues | None = None
+    ) -> Self:
+        """From a :class:`~fastnode.archiver.queries.ChainView`.
+
+        An explicit ``vk_tree_root`` goes first, then what was ``learned`` from the network, then what is built in.
+        """
         chain = chain_view.chain
-        root = vk_tree_root or _VK_TREE_ROOTS.get(chain.node_version)
+        learned = learned or NetworkValues()
+        root = vk_tree_root or learned.vk_tree_root or _VK_TREE_ROOTS.get(chain.node_version)
         if root is None:
             logger.warning(
-                "the verification keys tree root of node version %r is unknown: transactions are refused until "
-                "--vk-tree-root names it",
+                "the verification keys tree root of node version %r is unknown: no transaction can be judged here "
+                "until an upstream, L1 (--l1-rpc-urls) or --vk-tree-root names it",
                 chain.node_version,
             )
-        return cls(chain.l1_chain_id, chain.rollup_version, root, _contracts_hash(chain_view))
+        contracts = learned.protocol_contracts_hash or _contracts_hash(chain_view)
+        return cls(chain.l1_chain_id, chain.rollup_version, root, contracts)
 
 
 def _contracts_hash(chain_view: Any) -> bytes | None:

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 from fastnode.errors import ServerError
 from fastnode.mempool.clock import SlotClock
@@ -49,7 +49,7 @@ from fastnode.mempool.validation import (
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.tx import Tx
 
-__all__ = ["NOT_READY", "Added", "Origin", "PoolOptions", "TxPool", "TxSink"]
+__all__ = ["NOT_READY", "Added", "Origin", "PoolOptions", "TxPool"]
 
 logger = logging.getLogger("fastnode.mempool")
 
@@ -76,17 +76,6 @@ class Origin(Enum):
 
     CLIENT = "client"
     NODE = "node"
-
-
-class TxSink(Protocol):
-    """Where accepted transactions are handed on: to upstream nodes, to peers."""
-
-    def forward(self, tx: Tx, tx_json: bytes) -> None:
-        """Called in a worker thread once the transaction is durable in the pool; may block for its own time-outs.
-
-        An RpcError says that the other side refused: the transaction leaves the pool and the error is
-        the sender's answer.  Temporary faults are the sink's own business.
-        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +112,7 @@ class TxPool:
         self._order: list[_Rank] = []  # ascending
         self._owner_of_nullifier: dict[bytes, bytes] = {}
         self._txs_of_payer: dict[bytes, set[bytes]] = {}
+        self._unforwarded: dict[bytes, None] = {}  # oldest first
         self._touched_payers: set[bytes] = set()  # something about what they pay for has changed
         self._deleted: dict[bytes, None] = {}  # oldest first
         self._arrivals = 0
@@ -195,6 +185,14 @@ class TxPool:
         start = 0 if limit is None else max(0, end - limit)
         return [tx_hash for _, tx_hash in reversed(order[start:end])]
 
+    @property
+    def has_unforwarded(self) -> bool:
+        return bool(self._unforwarded)
+
+    def unforwarded_hashes(self) -> list[bytes]:
+        """Pending transactions that no other node has taken yet, in the order in which they came."""
+        return list(self._unforwarded)
+
     def best(self) -> PoolEntry | None:
         """The pending transaction of the highest priority."""
         for tx_hash in self.pending_hashes(limit=1):
@@ -203,12 +201,25 @@ class TxPool:
 
     # ---- newcomers -----------------------------------------------------------------------------
 
-    def add(self, tx: Tx, tx_json: bytes, *, origin: Origin = Origin.CLIENT) -> Added:
+    def add(self, tx: Tx, tx_json: bytes, *, origin: Origin = Origin.CLIENT, forwarded: bool = False) -> Added:
         """Put a validated transaction in, with the JSON that answers will carry.
 
-        TxRejected when a rule of the pool refuses it.  Otherwise the answer is durable.
+        TxRejected when a rule of the pool refuses it.  Otherwise the answer is durable.  ``forwarded``: another
+        node has it already.
         """
-        return self.insert(PoolEntry.of(tx), tx_json, origin=origin)
+        return self.insert(replace(PoolEntry.of(tx), forwarded=forwarded), tx_json, origin=origin)
+
+    def consider(self, tx: Tx, *, origin: Origin = Origin.CLIENT) -> Added:
+        """What :meth:`add` would say now, without adding it: TxRejected, known, ignored or accepted."""
+        entry = PoolEntry.of(tx)
+        with self._lock:
+            self._require_open()
+            if self.is_waiting(entry.hash):
+                return Added.KNOWN
+            if self._ineligible_reason(entry) is not None:
+                return Added.IGNORED
+            self._apply_rules(entry, origin)
+            return Added.ACCEPTED
 
     def insert(self, entry: PoolEntry, tx_json: bytes, *, origin: Origin = Origin.CLIENT) -> Added:
         """:meth:`add` for a transaction that is already taken apart."""
@@ -344,6 +355,19 @@ class TxPool:
                 if entry.state in (TxState.MINED, TxState.DELETED) and entry.block <= block_number:
                     self._forget(entry)
 
+    def mark_forwarded(self, tx_hash: bytes) -> None:
+        """Another node has taken it: it is not handed on again.
+
+        Durable with the next change, or when the pool closes: should it be lost, the transaction goes out twice.
+        """
+        with self._lock:
+            self._require_open()
+            entry = self._entries.get(tx_hash)
+            if entry is not None and not entry.forwarded:
+                self._unforwarded.pop(tx_hash, None)
+                self._put(replace(entry, forwarded=True))
+                self._stage()
+
     def drop(self, tx_hash: bytes, cause: str) -> None:
         """Delete a transaction that waits."""
         with self._changing():
@@ -462,6 +486,8 @@ class TxPool:
 
     def _index(self, entry: PoolEntry) -> None:
         insort(self._order, entry.rank)
+        if not entry.forwarded:
+            self._unforwarded[entry.hash] = None
         self._txs_of_payer.setdefault(entry.fee_payer, set()).add(entry.hash)
         for nullifier in entry.nullifiers:
             self._owner_of_nullifier[nullifier] = entry.hash
@@ -472,6 +498,7 @@ class TxPool:
             return
         self._touched_payers.add(entry.fee_payer)
         del self._order[bisect_left(self._order, entry.rank)]
+        self._unforwarded.pop(entry.hash, None)
         others = self._txs_of_payer[entry.fee_payer]
         others.discard(entry.hash)
         if not others:
@@ -480,7 +507,7 @@ class TxPool:
             del self._owner_of_nullifier[nullifier]
 
     def _delete(self, entry: PoolEntry, cause: str) -> None:
-        logger.debug("tx 0x%s leaves the pool: %s", entry.hash.hex(), cause)
+        logger.info("tx 0x%s leaves the pool: %s", entry.hash.hex(), cause)
         self.events[f"evicted {cause}"] += 1
         if self._entries[entry.hash].state is TxState.PENDING:
             self._leave_pending(entry)

@@ -1,11 +1,13 @@
-"""Checking a transaction's proof: pluggable, because fastnode brings no prover of its own.
+"""Which verifier judges the proofs of a network's transactions.
 
 * A network without real proofs (node info: ``realProofs`` false) accepts any proof; nothing is verified
   and nothing claims to be.
 * On other networks an operator names a command.  It is run with the path of a file that holds the
   transaction's binary form (tx.py); exit code 0 means the proof holds, 1 that it does not.  Any other
-  end, or none in time, means that nothing is known: the transaction is refused with that reason.
-* Without a command such a network's transactions are refused.
+  end, or none in time, leaves the proof unknown.
+* Without a command every proof of such a network is unknown.
+
+What becomes of a transaction with an unknown proof is decided in service.py: an upstream judges it, or it is refused.
 """
 
 from __future__ import annotations
@@ -20,9 +22,10 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from fastnode.errors import SettingError
+from fastnode.proofs.verdict import VALID, ProofVerifier, Verdict
 from fastnode.protocol.tx import Tx
 
 logger = logging.getLogger("fastnode.mempool")
@@ -39,25 +42,22 @@ EXIT_INVALID: Final = 1
 _QUOTED_BYTES: Final = 500
 
 
-class ProofVerifier(Protocol):
-    """Says why a proof is not accepted.  May block; called from worker threads."""
-
-    def refusal(self, tx: Tx) -> str | None:
-        """The reason to refuse the transaction, or None."""
-
-
 class ProofsNotVerified:
     """For networks without real proofs: whatever stands in the proof is not looked at."""
 
-    def refusal(self, _tx: Tx) -> str | None:
-        return None
+    limitation: str | None = None
+
+    def judge(self, _tx: Tx) -> Verdict:
+        return VALID
 
 
 class NoVerifier:
-    """For networks with real proofs when no command is configured."""
+    """For networks with real proofs when nothing here can verify them."""
 
-    def refusal(self, _tx: Tx) -> str | None:
-        return NO_VERIFIER
+    limitation: str | None = NO_VERIFIER
+
+    def judge(self, _tx: Tx) -> Verdict:
+        return Verdict.unknown(NO_VERIFIER)
 
 
 class CommandVerifier:
@@ -66,6 +66,8 @@ class CommandVerifier:
     A caller waits at most ``timeout_s`` for its turn.
     """
 
+    limitation: str | None = None
+
     def __init__(self, command: Sequence[str], *, processes_max: int = 2, timeout_s: float = 30.0) -> None:
         if not command:
             raise SettingError("the proof verifier command is empty")
@@ -73,15 +75,15 @@ class CommandVerifier:
         self._timeout_s = timeout_s
         self._turns = threading.BoundedSemaphore(processes_max)
 
-    def refusal(self, tx: Tx) -> str | None:
+    def judge(self, tx: Tx) -> Verdict:
         if not self._turns.acquire(timeout=self._timeout_s):
-            return VERIFIER_BUSY
+            return Verdict.unknown(VERIFIER_BUSY)
         try:
             return self._run(tx)
         finally:
             self._turns.release()
 
-    def _run(self, tx: Tx) -> str | None:
+    def _run(self, tx: Tx) -> Verdict:
         try:
             with tempfile.TemporaryDirectory(prefix="fastnode-proof-") as directory:
                 path = Path(directory) / "tx.bin"
@@ -89,16 +91,16 @@ class CommandVerifier:
                 exit_code, said = self._exit_code(path, Path(directory) / "stderr")
         except subprocess.TimeoutExpired:
             logger.warning("the proof verifier did not end within %s s", self._timeout_s)
-            return VERIFIER_FAILED
+            return Verdict.unknown(VERIFIER_FAILED)
         except OSError as error:
             logger.warning("the proof verifier cannot be run: %s", error)
-            return VERIFIER_FAILED
+            return Verdict.unknown(VERIFIER_FAILED)
         if exit_code == EXIT_VALID:
-            return None
+            return VALID
         if exit_code == EXIT_INVALID:
-            return INVALID_PROOF
+            return Verdict.invalid(INVALID_PROOF)
         logger.warning("the proof verifier ended with code %d: %s", exit_code, said)
-        return VERIFIER_FAILED
+        return Verdict.unknown(VERIFIER_FAILED)
 
     def _exit_code(self, path: Path, errors: Path) -> tuple[int, str]:
         """The command's exit code and the end of what it wrote to standard error."""

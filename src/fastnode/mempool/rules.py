@@ -69,8 +69,8 @@ def low_priority_fee(newcomer: PoolEntry, minimum: int) -> TxRejected:
 
 
 def minimum_bump(fee: int, percentage: int) -> int:
-    """What replaces a transaction of this priority fee must offer: the percentage more, at least 1."""
-    return fee + max(1, fee * percentage // 100)
+    """What replaces a transaction of this priority fee must offer: the percentage more, rounded up, at least 1."""
+    return fee + max(1, -(-fee * percentage // 100))
 
 
 class Coverage(NamedTuple):

@@ -1,42 +1,60 @@
-"""The mempool as a node uses it: validation, pool, prices and simulator over one chain.
+"""The mempool as a node uses it: validation, pool and handover over one chain.
 
-mempool = Mempool.open(directory / "p2p", view, MempoolOptions(...))
-methods = tx_methods.methods(mempool)                 # api/txs.py
+mempool = Mempool.open(directory / "p2p", view, MempoolOptions(...), fees=..., sink=...)
+methods = tx_methods.methods(mempool, fees)           # api/txs.py
 chain_methods.methods(is_pending_tx=mempool.pool.is_waiting)
-mempool.on_view(view)                                 # after each published view, in the thread that ingests
+mempool.on_committed(committed)                       # after each commit, in the thread that ingests
 mempool.close()                                       # before the chain's databases
+
+What becomes of a transaction that a client sends::
+
+    valid                                      into the pool, then to other nodes, if there are any
+    not judged here, nothing else is wrong     to another node; into the pool once that node has taken it
+    anything else                              refused with all reasons
 """
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from fastnode.config.allow_list import DEFAULT_ALLOW_LIST, AllowedElement
 from fastnode.errors import RpcError, ServerError, SettingError
 from fastnode.fees.sources import ChainFees, FeeSource
 from fastnode.kernels import encode
 from fastnode.mempool.clock import SlotClock
+from fastnode.mempool.handover import Handover, TxSink
 from fastnode.mempool.ledger import ViewLedger
-from fastnode.mempool.network import NetworkIdentity
-from fastnode.mempool.pool import Added, Origin, PoolOptions, TxPool, TxSink
-from fastnode.mempool.proofs import ProofVerifier, choose_verifier
-from fastnode.mempool.simulation import PublicSimulator, UpstreamSimulator
-from fastnode.mempool.validation import PROTOCOL_CAPS, GasCaps, TxValidationResult, TxValidator, ValidationRules
+from fastnode.mempool.network import NetworkIdentity, NetworkValues
+from fastnode.mempool.pool import Added, Origin, PoolOptions, TxPool
+from fastnode.mempool.proofs import choose_verifier
+from fastnode.mempool.validation import (
+    NOT_PERMITTED,
+    PROTOCOL_CAPS,
+    GasCaps,
+    TxValidationResult,
+    TxValidator,
+    ValidationRules,
+)
+from fastnode.proofs.verdict import ProofVerifier
 from fastnode.protocol.tx import Tx
 
 if TYPE_CHECKING:
-    from fastnode.archiver.queries import ChainInfo, ChainView
+    from fastnode.archiver.queries import ChainInfo
     from fastnode.config.settings import Settings
-    from fastnode.view import View
+    from fastnode.view import Committed, View
 
 __all__ = ["Mempool", "MempoolOptions"]
 
-#: A view that is further ahead than this is compared as a whole instead of block by block.
+logger = logging.getLogger("fastnode.mempool")
+
+#: A commit of more blocks than this is compared as a whole instead of block by block.
 _BLOCKS_FOLLOWED_MAX: Final = 32
 
 
@@ -53,16 +71,7 @@ class MempoolOptions:
     proof_verifier_command: str | None = None
     proof_verifier_processes: int = 2
     proof_verifier_timeout_s: float = 30.0
-    #: An operator's limits on a transaction's gas, below the protocol's.
-    validate_max_l2_block_gas: int | None = None
-    validate_max_da_block_gas: int | None = None
-    rpc_simulate_public_max_gas_limit: int = 10_000_000_000
     vk_tree_root: bytes | None = None
-    public_simulator_url: str | None = None
-
-    def lower(self, caps: GasCaps) -> GasCaps:
-        """``caps`` with the operator's limits."""
-        return caps.lowered(l2_gas=self.validate_max_l2_block_gas, da_gas=self.validate_max_da_block_gas)
 
     @classmethod
     def of(cls, settings: Settings, setup_allow_list_extension: Sequence[AllowedElement] = ()) -> Self:
@@ -76,11 +85,7 @@ class MempoolOptions:
             proof_verifier_command=settings.proof_verifier_command,
             proof_verifier_processes=settings.proof_verifier_processes,
             proof_verifier_timeout_s=settings.proof_verifier_timeout_s,
-            validate_max_l2_block_gas=settings.validate_max_l2_block_gas,
-            validate_max_da_block_gas=settings.validate_max_da_block_gas,
-            rpc_simulate_public_max_gas_limit=settings.rpc_simulate_public_max_gas_limit,
             vk_tree_root=_read_vk_tree_root(settings.vk_tree_root),
-            public_simulator_url=_read_url(settings.public_simulator_url),
         )
 
 
@@ -99,31 +104,44 @@ def _read_vk_tree_root(text: str | None) -> bytes | None:
         raise SettingError(f"--vk-tree-root {text!r} is no field element: {error}") from None
 
 
-def _read_url(text: str | None) -> str | None:
-    if text is not None and not text.startswith(("http://", "https://")):
-        raise SettingError(f"--public-simulator-url {text!r} is no http:// or https:// URL")
-    return text
-
-
 class Mempool:
-    """Usable from any thread.  ``fees``, ``sink`` and ``simulator`` may be replaced before the node serves."""
+    """Usable from any thread.
 
-    def __init__(self, pool: TxPool, validator: TxValidator, view: View, options: MempoolOptions) -> None:
+    ``fees`` gives what a block proposed now would charge at least.  ``sink``: other nodes that take transactions.
+    ``on_accepted``: what builds blocks here is told of each transaction that a client has sent, once it is durable; it
+    may block until the block is there.
+    ``closed``: why no client may send one, whatever it is; None if they may.
+    """
+
+    def __init__(
+        self,
+        pool: TxPool,
+        validator: TxValidator,
+        view: View,
+        options: MempoolOptions,
+        *,
+        fees: FeeSource | None = None,
+        sink: TxSink | None = None,
+        on_accepted: Callable[[Tx, bytes], None] | None = None,
+        closed: str | None = None,
+    ) -> None:
         self.pool = pool
         self.validator = validator
         self.options = options
-        self._network_caps = _caps_of(view.chain.chain)
-        self.fees: FeeSource = ChainFees()
-        self.sink: TxSink | None = None
-        self.simulator: PublicSimulator | None = None
-        if options.public_simulator_url is not None:
-            self.simulator = UpstreamSimulator(options.public_simulator_url)
+        #: None: no other node is told of transactions.
+        self.handover = None if sink is None else Handover(pool, sink)
+        self._fees = fees or ChainFees()
+        self._on_accepted = on_accepted
+        self._closed = closed
+        self._rules_lock = threading.Lock()
+        self._other_allow_list: tuple[AllowedElement, ...] = ()
         #: Transactions of clients that were refused, by the code of the error.
         self.rejections: Counter[str] = Counter()
-        self._followed: _Position | None = None
-        if view.state is not None:
-            self._followed = _Position.of(view.chain)
-            pool.on_finalized(self._followed.finalized)
+        #: Whether the pool has been compared with a view that has a state.
+        self._is_in_line = view.state is not None
+        self._finalized = view.chain.tips.finalized.block.number
+        if self._is_in_line:
+            pool.on_finalized(self._finalized)
 
     @classmethod
     def open(
@@ -133,21 +151,26 @@ class Mempool:
         options: MempoolOptions | None = None,
         *,
         verifier: ProofVerifier | None = None,
+        fees: FeeSource | None = None,
+        sink: TxSink | None = None,
+        on_accepted: Callable[[Tx, bytes], None] | None = None,
+        closed: str | None = None,
+        learned: NetworkValues | None = None,
         now: Callable[[], float] = time.time,
     ) -> Self:
         """Open or create the pool at ``path`` over the chain at its tip.
 
         If ``view`` has no state yet the pool takes nothing before the first view that has.
 
-        ``verifier`` replaces the one that the options ask for, ``now`` the clock on the wall.  Raises
-        DataDirectoryError or SettingError.
+        ``verifier`` replaces the one that the options ask for, ``now`` the clock on the wall; ``learned`` is what L1
+        or another node says of the network.  Raises DataDirectoryError or SettingError.
         """
         options = options or MempoolOptions()
         chain = view.chain.chain
         clock = SlotClock.of_chain(chain, now)
-        caps = options.lower(_caps_of(chain))
+        caps = _caps_of(chain)
         rules = ValidationRules(
-            network=NetworkIdentity.of_view(view.chain, vk_tree_root=options.vk_tree_root),
+            network=NetworkIdentity.of_view(view.chain, vk_tree_root=options.vk_tree_root, learned=learned),
             setup_allow_list=(*DEFAULT_ALLOW_LIST, *options.setup_allow_list_extension),
             gas_caps=caps,
             transactions_permitted=not options.transactions_disabled,
@@ -166,32 +189,82 @@ class Mempool:
         )
         ledger = None if view.state is None else ViewLedger(view)
         pool = TxPool.open(path, ledger, clock, genesis_hash=chain.genesis_block_hash, options=pool_options)
-        return cls(pool, TxValidator(rules, clock, verifier), view, options)
+        return cls(
+            pool,
+            TxValidator(rules, clock, verifier),
+            view,
+            options,
+            fees=fees,
+            sink=sink,
+            on_accepted=on_accepted,
+            closed=closed,
+        )
 
     def close(self) -> None:
         self.pool.close()
 
-    def reconfigure(self, options: MempoolOptions) -> None:
-        """Go on with other options: those for the allow list, gas, permission and the pool's size take effect.
+    @property
+    def clock(self) -> SlotClock:
+        return self.validator.clock
 
-        Pending transactions that the new options would not admit leave the pool.
+    @property
+    def network(self) -> NetworkIdentity:
+        """What a transaction must say about the network."""
+        return self.validator.rules.network
+
+    def learn_network(self, values: NetworkValues) -> None:
+        """L1 or another node has named these values; what the operator named stays."""
+        before = self.network
+        after = replace(
+            before,
+            vk_tree_root=self.options.vk_tree_root or values.vk_tree_root or before.vk_tree_root,
+            protocol_contracts_hash=values.protocol_contracts_hash or before.protocol_contracts_hash,
+        )
+        if after != before:
+            logger.info("values of the network learned: %s", after)
+            self._set_rules(network=after)
+
+    # ---- options ---------------------------------------------------------------------------
+
+    def reconfigure(self, options: MempoolOptions) -> None:
+        """Go on with other options: those for the allow list, permission and the pool's size take effect.
+
+        Pending transactions beyond a smaller size leave the pool.
         """
         self.options = options
-        caps = options.lower(self._network_caps)
-        self.validator.rules = replace(
-            self.validator.rules,
-            setup_allow_list=(*DEFAULT_ALLOW_LIST, *options.setup_allow_list_extension),
-            gas_caps=caps,
-            transactions_permitted=not options.transactions_disabled,
-        )
-        self.pool.options = replace(self.pool.options, pending_max=options.p2p_max_pending_tx_count, gas_caps=caps)
-        if self._followed is not None:  # else the first view with a state brings everything in line
+        self._set_rules(transactions_permitted=not options.transactions_disabled)
+        self.pool.options = replace(self.pool.options, pending_max=options.p2p_max_pending_tx_count)
+        if self._is_in_line:  # else the first view with a state brings everything in line
             self.pool.recheck()
+
+    def join_allow_list(self, elements: Sequence[AllowedElement]) -> None:
+        """What another node allows in setup, beside what is allowed here; replaces what was joined before."""
+        self._other_allow_list = tuple(elements)
+        self._set_rules()
+
+    @property
+    def allow_list(self) -> tuple[AllowedElement, ...]:
+        """The protocol's entries, the operator's, and those of another node that are in neither."""
+        own = (*DEFAULT_ALLOW_LIST, *self.options.setup_allow_list_extension)
+        return (*own, *(element for element in self._other_allow_list if element not in own))
+
+    def _set_rules(self, **changes: Any) -> None:
+        with self._rules_lock:
+            self.validator.rules = replace(self.validator.rules, setup_allow_list=self.allow_list, **changes)
 
     def require_proofs(self, required: bool) -> None:
         """Whether transactions must have a valid proof; a verifier that the operator configured is always asked."""
         if self.options.proof_verifier_command is None:
             self.validator.set_verifier(choose_verifier(real_proofs=required, command=None))
+
+    @property
+    def limitation(self) -> str | None:
+        """Why every transaction that a client sends is refused; None if good ones are taken."""
+        if self._closed is not None:
+            return self._closed
+        if self.options.transactions_disabled:
+            return NOT_PERMITTED
+        return None if self.handover is not None else self.validator.limitation
 
     # ---- requests --------------------------------------------------------------------------
 
@@ -202,7 +275,7 @@ class Mempool:
         return self.validator.validate(
             tx,
             ViewLedger(view),
-            self.fees.current(view),
+            self._fees.current(view),
             is_simulation=is_simulation,
             skip_fee_enforcement=skip_fee_enforcement,
         )
@@ -213,72 +286,69 @@ class Mempool:
         When this returns the transaction is on disk.
         """
         try:
-            self._require_valid(tx, view)
-            tx_json = tx.to_json_bytes()
-            outcome = self.pool.add(tx, tx_json, origin=Origin.CLIENT)
-        except ServerError as error:
+            return self._send(tx, view)
+        except RpcError as error:
             code = error.data.get("code") if isinstance(error.data, dict) else None
             self.rejections[str(code or "NOT_READY")] += 1
             raise
-        if outcome is Added.ACCEPTED and self.sink is not None:
-            self._forward(self.sink, tx, tx_json)
+
+    def _send(self, tx: Tx, view: View) -> Added:
+        if self._closed is not None:
+            raise ServerError(self._closed, data={"code": "NO_TRANSACTIONS"})
+        result = self.validate(tx, view)
+        if self.handover is not None and result.needs_other_judge:
+            return self._let_judge(self.handover, tx)
+        _require_valid(result)
+        tx_json = tx.to_json_bytes()
+        outcome = self.pool.add(tx, tx_json, origin=Origin.CLIENT)
+        if outcome is Added.ACCEPTED:
+            if self.handover is not None:
+                self.handover.offer(tx, tx_json)
+            if self._on_accepted is not None:
+                self._on_accepted(tx, tx_json)
         return outcome
 
-    def receive(self, tx: Tx, view: View) -> Added:
-        """Like :meth:`send` for a transaction that another node holds: it is not handed on, and rank decides."""
-        self._require_valid(tx, view)
-        return self.pool.add(tx, tx.to_json_bytes(), origin=Origin.NODE)
-
-    def _require_valid(self, tx: Tx, view: View) -> None:
-        result = self.validate(tx, view)
-        if not result.is_valid:
-            reasons = ", ".join(result.reasons)
-            data = {"code": "INVALID_TX", "result": result.result, "reasons": list(result.reasons)}
-            raise ServerError(f"Invalid tx: {reasons}", data=data)
-
-    def _forward(self, sink: TxSink, tx: Tx, tx_json: bytes) -> None:
+    def _let_judge(self, handover: Handover, tx: Tx) -> Added:
+        """Another node judges what this one cannot; the pool's own rules come first."""
+        outcome = self.pool.consider(tx, origin=Origin.CLIENT)
+        if outcome is not Added.ACCEPTED:
+            return outcome
+        tx_json = tx.to_json_bytes()
+        handover.ask(tx_json)
         try:
-            sink.forward(tx, tx_json)
-        except RpcError:
-            self.pool.drop(tx.hash, "refused upstream")
-            raise
+            return self.pool.add(tx, tx_json, origin=Origin.CLIENT, forwarded=True)
+        except ServerError as error:
+            # The pool has changed meanwhile.  The other node has the transaction, so the sender is not told no.
+            logger.warning("tx 0x%s is pending at the upstream and not here: %s", tx.hash.hex(), error.message)
+            return Added.IGNORED
+
+    def receive(self, tx: Tx, view: View) -> Added:
+        """Take a transaction that another node holds and has judged: it is not handed on, and rank decides."""
+        result = self.validate(tx, view)
+        if not result.needs_other_judge:
+            _require_valid(result)
+        return self.pool.add(tx, tx.to_json_bytes(), origin=Origin.NODE, forwarded=True)
 
     # ---- the chain moves ---------------------------------------------------------------------
 
-    def on_view(self, view: View) -> None:
-        """Tell the pool what changed since the last view it was told of.
-
-        To be called from the one thread that ingests, after the view is published.  ``view`` has a state.
-        """
-        position = _Position.of(view.chain)
-        before, self._followed = self._followed, position
-        ledger = ViewLedger(view)
-        if before is None or not before.is_in(view.chain) or position.number - before.number > _BLOCKS_FOLLOWED_MAX:
+    def on_committed(self, committed: Committed) -> None:
+        """Tell the pool what has changed.  From the thread that ingests; the view has a state."""
+        ledger = ViewLedger(committed.view)
+        if not self._is_in_line or committed.undone or len(committed.blocks) > _BLOCKS_FOLLOWED_MAX:
             self.pool.on_undo(ledger)
+            self._is_in_line = True
         elif not self.pool.is_empty:
-            for number in range(before.number + 1, position.number + 1):
-                block = view.chain.load_block(number)
-                assert block is not None
+            for block in committed.blocks:
                 self.pool.on_block(ledger, block)
         self.pool.set_ledger(ledger)
-        if before is None or position.finalized > before.finalized:
-            self.pool.on_finalized(position.finalized)
+        finalized = committed.view.chain.tips.finalized.block.number
+        if finalized != self._finalized:
+            self._finalized = finalized
+            self.pool.on_finalized(finalized)
 
 
-@dataclass(frozen=True, slots=True)
-class _Position:
-    """Newest and newest final block of a view."""
-
-    number: int
-    block_hash: bytes
-    finalized: int
-
-    @classmethod
-    def of(cls, chain: ChainView) -> Self:
-        info = chain.block_info(chain.tip_number)
-        assert info is not None
-        return cls(info.number, info.hash, chain.tips.finalized.block.number)
-
-    def is_in(self, chain: ChainView) -> bool:
-        """Whether a later view has grown out of this one."""
-        return chain.block_number_by_hash(self.block_hash) == self.number
+def _require_valid(result: TxValidationResult) -> None:
+    if not result.is_valid:
+        reasons = ", ".join(result.reasons)
+        data = {"code": "INVALID_TX", "result": result.result, "reasons": list(result.reasons)}
+        raise ServerError(f"Invalid tx: {reasons}", data=data)

@@ -13,7 +13,8 @@
     proof            whatever the verifier says        not in a simulation
 
 All rules run; the reasons are put together.  A price below the current one makes the result ``skipped``
-rather than ``invalid``, because prices fall again.  The class id rule is that of release 4.3.
+rather than ``invalid``, because prices fall again; and so does what this node cannot judge: a proof without a
+verifier, or values of the network that it does not know.  The class id rule is that of release 4.3.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from fastnode.mempool.clock import SlotClock
 from fastnode.mempool.ledger import Ledger
 from fastnode.mempool.network import NetworkIdentity
 from fastnode.mempool.pricing import calldata_of, claim_amount, fee_limit
-from fastnode.mempool.proofs import ProofVerifier
+from fastnode.proofs.verdict import Judgement, ProofVerifier
 from fastnode.protocol.contracts import (
     INSTANCE_PUBLISHED_TAG,
     ContractInstance,
@@ -164,14 +165,20 @@ class ValidationRules:
 
 @dataclass(frozen=True, slots=True)
 class TxValidationResult:
-    """``reasons`` is empty for ``valid`` alone."""
+    """``reasons`` is empty for ``valid`` alone.  ``unjudged``: those among them that another node could settle."""
 
     result: Literal["valid", "invalid", "skipped"]
     reasons: tuple[str, ...] = ()
+    unjudged: tuple[str, ...] = ()
 
     @property
     def is_valid(self) -> bool:
         return self.result == "valid"
+
+    @property
+    def needs_other_judge(self) -> bool:
+        """Nothing is wrong with the transaction, but this node cannot judge all of it."""
+        return bool(self.reasons) and self.reasons == self.unjudged
 
     def to_json(self) -> dict[str, Any]:
         return {"result": self.result, "reason": list(self.reasons)} if self.reasons else {"result": self.result}
@@ -194,6 +201,11 @@ class TxValidator:
         self.clock = clock
         self._verifier = verifier
 
+    @property
+    def limitation(self) -> str | None:
+        """Why no transaction at all can be judged here; None if they can."""
+        return self._verifier.limitation or next(self._unknown_network(), None)
+
     def set_verifier(self, verifier: ProofVerifier) -> None:
         """Ask another verifier from the next transaction on."""
         self._verifier = verifier
@@ -209,18 +221,24 @@ class TxValidator:
     ) -> TxValidationResult:
         """All rules on one transaction, against the ledger's moment and the current minimum fees."""
         reasons = list(self._invalid_reasons(tx, ledger))
-        is_invalid = bool(reasons)
+        unjudged = list(self._unknown_network())
+        reasons += unjudged
+        is_invalid = len(reasons) > len(unjudged)
         if not skip_fee_enforcement:
             gas_reason, makes_invalid = self._gas_and_fees(tx, ledger, min_fees)
             if gas_reason is not None:
                 reasons.append(gas_reason)
                 is_invalid |= makes_invalid
-        if not is_simulation and (refusal := self._verifier.refusal(tx)) is not None:
-            reasons.append(refusal)
-            is_invalid = True
+        if not is_simulation:
+            verdict = self._verifier.judge(tx)
+            if verdict.judgement is not Judgement.VALID:
+                reasons.append(verdict.reason)
+            if verdict.judgement is Judgement.UNKNOWN:
+                unjudged.append(verdict.reason)
+            is_invalid |= verdict.judgement is Judgement.INVALID
         if not reasons:
             return _VALID
-        return TxValidationResult("invalid" if is_invalid else "skipped", tuple(reasons))
+        return TxValidationResult("invalid" if is_invalid else "skipped", tuple(reasons), tuple(unjudged))
 
     def _invalid_reasons(self, tx: Tx, ledger: Ledger) -> Iterator[str]:
         """Everything but gas, fees and proof."""
@@ -253,10 +271,17 @@ class TxValidator:
             yield WRONG_CHAIN
         if data.version != network.rollup_version:
             yield WRONG_VERSION
-        if data.vk_tree_root != network.vk_tree_root:
-            yield WRONG_VK_ROOT if network.vk_tree_root is not None else UNKNOWN_VK_ROOT
-        if data.protocol_contracts_hash != network.protocol_contracts_hash:
-            yield WRONG_CONTRACTS if network.protocol_contracts_hash is not None else UNKNOWN_CONTRACTS
+        if network.vk_tree_root not in (None, data.vk_tree_root):
+            yield WRONG_VK_ROOT
+        if network.protocol_contracts_hash not in (None, data.protocol_contracts_hash):
+            yield WRONG_CONTRACTS
+
+    def _unknown_network(self) -> Iterator[str]:
+        """Values of the network that a transaction names and this node does not know."""
+        if self.rules.network.vk_tree_root is None:
+            yield UNKNOWN_VK_ROOT
+        if self.rules.network.protocol_contracts_hash is None:
+            yield UNKNOWN_CONTRACTS
 
     # ---- setup phase -----------------------------------------------------------------------
 

@@ -10,10 +10,10 @@ import os
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -28,6 +28,7 @@ __all__ = ["METHOD_NOT_FOUND", "ClientLimits", "Reply", "RpcCall", "RpcClient"]
 RpcCall: TypeAlias = tuple[str, Sequence[Any]]
 
 METHOD_NOT_FOUND: Final = -32601
+VERSION_PREFIX: Final = "x-aztec-"
 
 _MIB: Final = 1 << 20
 _READ_BYTES: Final = 256 * 1024
@@ -61,6 +62,8 @@ class Reply:
 
     answers: list[Any]
     byte_count: int
+    #: What the other node says of its network: headers of VERSION_PREFIX, their names in lower case.
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     def results(self) -> list[Any]:
         """The answers; the first rejection among them is raised."""
@@ -68,6 +71,13 @@ class Reply:
             if isinstance(answer, UpstreamRejection):
                 raise answer
         return self.answers
+
+
+class _Response(NamedTuple):
+    status: int
+    retry_after_s: float | None
+    body: bytes
+    version_headers: dict[str, str]
 
 
 class RpcClient:
@@ -92,7 +102,7 @@ class RpcClient:
         UpstreamUnavailable: try later; UpstreamFault: the answer makes no sense; UpstreamRejection: the request
         as a whole was refused.
         """
-        status, retry_after, body = self._network.run(self._post(_encode(calls)))
+        status, retry_after, body, headers = self._network.run(self._post(_encode(calls)))
         if status in _BUSY or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise UpstreamUnavailable(f"HTTP status {status}", retry_after_s=retry_after)
         # Any other status may come with an answer: the reference node's errors have status 400.
@@ -104,9 +114,9 @@ class RpcClient:
             what = "its answer is not JSON" if status == HTTPStatus.OK else f"HTTP status {status}"
             quoted = repr(body[: _QUOTED_BYTES + len(self._address)])
             raise UpstreamFault(f"{what}: {_anonymous(quoted, self._address)[:_QUOTED_TEXT_MAX]}")
-        return Reply(_in_order(answer, calls, self._address), len(body))
+        return Reply(_in_order(answer, calls, self._address), len(body), headers)
 
-    async def _post(self, body: bytes) -> tuple[int, float | None, bytes]:
+    async def _post(self, body: bytes) -> _Response:
         limits = self._limits
         try:
             async with asyncio.timeout(limits.request_time_s):
@@ -118,7 +128,7 @@ class RpcClient:
         except OSError as error:
             raise UpstreamUnavailable(os.strerror(error.errno) if error.errno else type(error).__name__) from error
 
-    async def _exchange(self, body: bytes) -> tuple[int, float | None, bytes]:
+    async def _exchange(self, body: bytes) -> _Response:
         limits = self._limits
         async with self._network.session.post(
             self._url,
@@ -132,7 +142,13 @@ class RpcClient:
                 chunks += chunk
                 if len(chunks) > limits.response_bytes_max:
                     raise UpstreamFault(f"its answer exceeds {limits.response_bytes_max} bytes")
-            return response.status, _retry_after(response.headers.get("Retry-After")), bytes(chunks)
+            retry_after = _retry_after(response.headers.get("Retry-After"))
+            return _Response(response.status, retry_after, bytes(chunks), _version_headers(response.headers))
+
+
+def _version_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    named = ((name.lower(), value) for name, value in headers.items())
+    return {name: value for name, value in named if name.startswith(VERSION_PREFIX)}
 
 
 def _address_of(url: str) -> str:

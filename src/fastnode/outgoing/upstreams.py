@@ -16,7 +16,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -95,6 +95,8 @@ class Upstream:
         self._url_shown = without_secrets(url)
         self.is_fastnode = False
         self.node_info: dict[str, Any] = {}
+        #: What its answers say of its network, by lower-case name of the header.
+        self.version_headers: Mapping[str, str] = {}
         #: Its newest block when it was asked last.
         self.tip_number: int | None = None
         self._network = network
@@ -123,7 +125,8 @@ class Upstream:
 
         UpstreamFault names both sides of a difference.
         """
-        info, sync = self.ask(_IDENTITY_CALLS).answers
+        reply = self.ask(_IDENTITY_CALLS)
+        info, sync = reply.answers
         if isinstance(info, UpstreamRejection):
             raise info
         if not isinstance(info, dict):
@@ -131,7 +134,7 @@ class Upstream:
         if isinstance(sync, UpstreamRejection) and sync.code != METHOD_NOT_FOUND:
             raise sync
         self.is_fastnode = isinstance(sync, dict)
-        self.node_info = info
+        self.node_info, self.version_headers = info, reply.headers
         _check_identity(info, expected)
         self._on_healthy()
 

@@ -1,22 +1,28 @@
-"""The answer to a simulation, PublicSimulationOutput, field by field as release 4.1.2 gives it."""
+"""The answer to a simulation, PublicSimulationOutput, field by field as release 4.1.2 gives it.
+
+Where a function's name is registered, ``functionName`` stands beside its selector in stacks and debug logs.
+"""
 
 from __future__ import annotations
 
 from array import array
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
 
 import orjson
 
-from fastnode.protocol.fields import FIELD_BYTES, field_texts, hex_text
+from fastnode.protocol.fields import field_texts, hex_text
 from fastnode.protocol.header import GlobalVariables
-from fastnode.public_execution.call_tree import CallRecord
+from fastnode.public_execution.call_tree import CallRecord, selector_of
 from fastnode.public_execution.host import DebugLogEntry
 from fastnode.public_execution.results import ExecutedTx
 
 __all__ = ["debug_log_json", "revert_reason_json", "simulation_json"]
 
 _LEVELS: Final = ("silent", "fatal", "error", "warn", "info", "verbose", "debug", "trace")
-_SELECTOR_BYTES: Final = 4
+#: ``name_of(selector)``: the registered name of a function, None if there is none.
+NameOf: TypeAlias = Callable[[bytes], "str | None"]
+
 _PLACES_AT_ONCE: Final = 1024
 #: What is said of a failure that the record of calls does not reach.
 _UNKNOWN_FAILURE: Final[dict[str, Any]] = {
@@ -26,29 +32,33 @@ _UNKNOWN_FAILURE: Final[dict[str, Any]] = {
 }
 
 
-def simulation_json(executed: ExecutedTx, block: GlobalVariables) -> bytes:
+def _nameless(_selector: bytes) -> None:
+    return None
+
+
+def simulation_json(executed: ExecutedTx, block: GlobalVariables, name_of: NameOf = _nameless) -> bytes:
     """PublicSimulationOutput; ``block`` are the globals of the block that the transaction was simulated in."""
     answer: dict[str, Any] = {}
     if executed.effect.revert_code:
-        answer["revertReason"] = revert_reason_json(executed)
+        answer["revertReason"] = revert_reason_json(executed, name_of)
     answer |= {
         "globalVariables": block.to_json(),
         "txEffect": executed.effect.to_json(),
         "publicReturnValues": [{"values": field_texts(output), "nested": []} for output in executed.app_outputs],
         "gasUsed": executed.gas.to_json(),
-        "debugLogs": [debug_log_json(entry) for entry in executed.debug_logs],
+        "debugLogs": [debug_log_json(entry, name_of) for entry in executed.debug_logs],
     }
     return orjson.dumps(answer)
 
 
-def revert_reason_json(executed: ExecutedTx) -> dict[str, Any]:
+def revert_reason_json(executed: ExecutedTx, name_of: NameOf = _nameless) -> dict[str, Any]:
     """SimulationError of a transaction that reverted, for orjson."""
     if executed.failure is None:
         return _UNKNOWN_FAILURE
     failed = executed.failure[-1]
     return {
         "originalMessage": failed.message,
-        "functionErrorStack": [_frame(record) for record in executed.failure],
+        "functionErrorStack": [_frame(record, name_of) for record in executed.failure],
         "noirErrorStack": orjson.Fragment(_places_json(failed.pcs)),
         "revertData": field_texts(failed.output),
     }
@@ -66,20 +76,25 @@ def _places_json(pcs: array[int]) -> bytes:
     return b"[%b]" % bytes(places[1:])
 
 
-def _frame(record: CallRecord) -> dict[str, str]:
-    """One call of an error stack.  Its selector is the first field of its calldata, if that is small enough."""
+def _frame(record: CallRecord, name_of: NameOf) -> dict[str, str]:
+    """One call of an error stack."""
     frame = {"contractAddress": hex_text(record.address)}
-    first = record.calldata[:FIELD_BYTES]
-    if first and not any(first[:-_SELECTOR_BYTES]):
-        frame["functionSelector"] = hex_text(first[-_SELECTOR_BYTES:])
-    return frame
+    selector = selector_of(record.calldata)
+    if selector is not None:
+        frame["functionSelector"] = hex_text(selector)
+    return frame | _name(selector, name_of)
 
 
-def debug_log_json(entry: DebugLogEntry) -> dict[str, Any]:
+def _name(selector: bytes | None, name_of: NameOf) -> dict[str, str]:
+    name = None if selector is None else name_of(selector)
+    return {} if name is None else {"functionName": name}
+
+
+def debug_log_json(entry: DebugLogEntry, name_of: NameOf = _nameless) -> dict[str, Any]:
     """DebugLog.  Bytes that are no UTF-8 become replacement characters; ``{0}`` in a message stays as it is."""
     return {
         "contractAddress": hex_text(entry.address),
         "level": _LEVELS[entry.level],
         "message": entry.message.decode("utf-8", "replace"),
         "fields": field_texts(entry.fields),
-    }
+    } | _name(entry.selector, name_of)

@@ -13,7 +13,10 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
-__all__ = ["CallRecord", "CallTree", "Phase"]
+from fastnode.log_index.function_names import SELECTOR_BYTES
+from fastnode.protocol.fields import FIELD_BYTES
+
+__all__ = ["CallRecord", "CallTree", "Phase", "selector_of"]
 
 CALLS_RECORDED_MAX: Final = 100
 DEPTH_RECORDED_MAX: Final = 5
@@ -23,6 +26,12 @@ class Phase(IntEnum):
     SETUP = 0
     APP = 1
     TEARDOWN = 2
+
+
+def selector_of(calldata: bytes) -> bytes | None:
+    """Which function is called: the four bytes of the first field, if that is small enough."""
+    first = calldata[:FIELD_BYTES]
+    return first[-SELECTOR_BYTES:] if first and not any(first[:-SELECTOR_BYTES]) else None
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from fastnode.kernels import avm
 from fastnode.protocol.effects import PublicLog
 from fastnode.protocol.fields import hex_text, split_fields
 from fastnode.protocol.siloing import note_hash_nonce, silo_note_hash, silo_nullifier, unique_note_hash
-from fastnode.public_execution.call_tree import CallTree
+from fastnode.public_execution.call_tree import CallTree, selector_of
 from fastnode.public_execution.contracts import Contracts, leaf_slot_of
 from fastnode.public_execution.side_effects import Mark, SideEffects
 from fastnode.public_execution.state import StateJournal
@@ -28,6 +28,8 @@ class DebugLogEntry(NamedTuple):
     level: int
     message: bytes
     fields: bytes
+    #: Of the function that logs; None if its calldata names none.
+    selector: bytes | None = None
 
 
 class Checkpoint(NamedTuple):
@@ -50,6 +52,7 @@ class TxHost:
         self._contracts = contracts
         self._first_nullifier = first_nullifier
         self._checkpoints: list[Checkpoint] = []
+        self._calldata: list[bytes] = []  # of the calls that run, the innermost last
         self._debug_log_reads = 0
         self._debug_log_reads_max = debug_log_memory_reads_max
 
@@ -67,11 +70,13 @@ class TxHost:
 
     def enter(self, address: bytes, calldata: bytes) -> avm.Program:
         self.calls.enter(address, calldata)
+        self._calldata.append(calldata)
         self._checkpoints.append(self.checkpoint())
         return self._contracts.program(address)
 
     def leave(self, success: bool, output: bytes, pcs: array[int], message: str) -> None:
         checkpoint = self._checkpoints.pop()
+        self._calldata.pop()
         if not success:
             self.rollback(checkpoint)
         self.calls.leave(success=success, output=output, pcs=pcs, message=message)
@@ -168,4 +173,4 @@ class TxHost:
             )
 
     def debug_log(self, address: bytes, level: int, message: bytes, fields: bytes) -> None:
-        self.debug_logs.append(DebugLogEntry(address, level, message, fields))
+        self.debug_logs.append(DebugLogEntry(address, level, message, fields, selector_of(self._calldata[-1])))

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from fastnode.errors import (
     DecodeError,
@@ -25,6 +25,7 @@ from fastnode.errors import (
     TxExecutionError,
 )
 from fastnode.log import fields
+from fastnode.log_index.function_names import FunctionNames
 from fastnode.protocol.fields import ZERO_FIELD, hex_text
 from fastnode.protocol.header import GasFees, GlobalVariables
 from fastnode.protocol.tx import Tx
@@ -37,9 +38,7 @@ from fastnode.public_execution.transaction import ExecutableTx
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fastnode.config.settings import Settings
     from fastnode.mempool.clock import SlotClock
-    from fastnode.mempool.service import Mempool
     from fastnode.view import View
 
 __all__ = ["LocalSimulator", "SimulationOptions"]
@@ -100,15 +99,21 @@ class SimulationThreads(ThreadPoolExecutor):
 class LocalSimulator:
     """Usable from any thread, many at a time; ``threads`` are meant for it.  ``close`` ends what is running.
 
-    ``fees`` gives what a block built now would charge at least.
+    ``fees`` gives what a block built now would charge at least; ``names`` those of functions, for stacks and debug
+    logs.
     """
 
     def __init__(
-        self, clock: SlotClock, fees: Callable[[View], GasFees], options: SimulationOptions | None = None
+        self,
+        clock: SlotClock,
+        fees: Callable[[View], GasFees],
+        options: SimulationOptions | None = None,
+        names: FunctionNames | None = None,
     ) -> None:
         options = options or SimulationOptions()
         self._clock = clock
         self._fees = fees
+        self._names = FunctionNames() if names is None else names  # an empty one is false
         self._timeout_s = options.timeout_s
         self._execution = ExecutionOptions(debug_log_memory_reads_max=options.debug_log_memory_reads_max)
         self.threads: Final = SimulationThreads()
@@ -124,15 +129,6 @@ class LocalSimulator:
             for executor in self._running:
                 executor.cancel()
         self.threads.shutdown()
-
-    @classmethod
-    def of(cls, settings: Settings, mempool: Mempool) -> Self:
-        """With the clock and the prices of a mempool."""
-        options = SimulationOptions(
-            debug_log_memory_reads_max=settings.rpc_simulate_public_max_debug_log_memory_reads,
-            timeout_s=settings.rpc_simulate_timeout_ms / 1000,
-        )
-        return cls(mempool.validator.clock, lambda view: mempool.fees.current(view), options)
 
     def simulate(self, tx: Tx, view: View, *, skip_fee_enforcement: bool) -> bytes:
         """PublicSimulationOutput as JSON.
@@ -155,7 +151,7 @@ class LocalSimulator:
             except ExecutionLimitExceeded as error:
                 logger.info("simulation given up", extra=fields(tx=hex_text(tx.hash), reason=error.message))
                 raise
-            return simulation_json(executed, block)
+            return simulation_json(executed, block, self._names.name_of)
 
     def next_block(self, view: View) -> GlobalVariables:
         """The globals of the block that a transaction is simulated in: the next one, by nobody, at the lowest price.

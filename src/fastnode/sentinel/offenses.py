@@ -8,8 +8,11 @@ asked for round n       those recorded in round n - offset: what is voted on in 
 from __future__ import annotations
 
 import enum
+import logging
 from dataclasses import dataclass
 from typing import Any, Final
+
+from fastnode.log import fields
 
 __all__ = ["ALL", "CURRENT", "Offense", "OffenseType", "RoundSize"]
 
@@ -73,15 +76,26 @@ class Offense:
         return cls(validator, amount, OffenseType(value["offenseType"]), at)
 
 
+logger = logging.getLogger(__name__)
+
 _ADDRESS_BYTES: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RoundSize:
-    """How L1 counts rounds: epochs per round, and after how many rounds an offense is voted on."""
+    """How L1 counts rounds: epochs per round, and after how many rounds an offense is voted on.
+
+    A node begins with what its settings say; what the slasher on L1 says replaces it.
+    """
 
     epochs: int
     offset_rounds: int
+
+    def learn(self, epochs: int, offset_rounds: int) -> None:
+        if (epochs, offset_rounds) != (self.epochs, self.offset_rounds):
+            facts = fields(epochs=epochs, offset_rounds=offset_rounds)
+            logger.info("the slasher on L1 counts rounds in another way than the settings", extra=facts)
+            self.epochs, self.offset_rounds = epochs, offset_rounds
 
     def round_of(self, offense: Offense, epoch_duration: int) -> int:
         """The round in which it is recorded."""

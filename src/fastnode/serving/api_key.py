@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 HASH_FILE: Final = Path("admin") / "api_key_hash"
 
 _KEY_BYTES: Final = 32
-_HASH_TEXT: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_HASH_TEXT: Final = re.compile(r"[0-9a-fA-F]{64}", re.ASCII)
 _DIRECTORY_MODE: Final = 0o700
 _FILE_MODE: Final = 0o600
 

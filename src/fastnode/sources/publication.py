@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fastnode.archiver.queries import ChainView
+from fastnode.archiver.commit import ChainCommit
 
 __all__ = ["Publication"]
 
@@ -16,23 +16,23 @@ __all__ = ["Publication"]
 class Publication:
     """Give it to the Ingestor as ``on_commit``.  Called from the thread that ingests only."""
 
-    def __init__(self, publish: Callable[[ChainView], None]) -> None:
+    def __init__(self, publish: Callable[[ChainCommit], None]) -> None:
         self._publish = publish
         self._is_held = False
-        self._newest: ChainView | None = None
+        self._held: ChainCommit | None = None
 
-    def __call__(self, view: ChainView) -> None:
+    def __call__(self, commit: ChainCommit) -> None:
         if self._is_held:
-            self._newest = view
+            self._held = commit if self._held is None else self._held.then(commit)
         else:
-            self._publish(view)
+            self._publish(commit)
 
     def hold(self) -> None:
         self._is_held = True
 
     def release(self) -> None:
-        """Hand on the newest view that was held back, and all that follow at once."""
+        """Hand on what was held back, as one commit, and all that follow at once."""
         self._is_held = False
-        newest, self._newest = self._newest, None
-        if newest is not None:
-            self._publish(newest)
+        held, self._held = self._held, None
+        if held is not None:
+            self._publish(held)

@@ -335,9 +335,7 @@ class UpstreamSource:
         if known is not None:
             proven, finalized = (view.tip_of_checkpoint(min(number, newest.checkpoint.number)) for number in known)
             return proven, finalized
-        is_stored = tips.proven.checkpoint.number <= newest.checkpoint.number
-        is_final_stored = tips.finalized.checkpoint.number <= newest.checkpoint.number
-        return tips.proven if is_stored else newest, tips.finalized if is_final_stored else newest
+        return _stored_tip(view, tips.proven, newest), _stored_tip(view, tips.finalized, newest)
 
     # ---- content -------------------------------------------------------------------------------
 
@@ -512,6 +510,13 @@ def _complete(page: _Page, first: int, count: int, what: str) -> _Page:
         return page
     failure = UpstreamFault(f"it announced {what} {missing} and does not give it")
     return _Page(page.records, page.item_bytes, failure)
+
+
+def _stored_tip(view: ChainView, theirs: TipId, newest: TipId) -> TipId:
+    """``theirs`` as far as it is stored.  Before the first checkpoint: ours, as they may name block 0 by a constant."""
+    if theirs.checkpoint.number == 0:
+        return view.tip_of_checkpoint(0)
+    return theirs if theirs.checkpoint.number <= newest.checkpoint.number else newest
 
 
 def _is_stored(view: ChainView, number: int, block_hash: bytes) -> bool:

@@ -97,7 +97,7 @@ class WorldStateView:
     def find_leaves(self, tree_id: int, leaves: Sequence[bytes], block: int) -> list[tuple[int, int] | None]:
         """(index, block of insertion) of each leaf: a value of an append-only tree, a key of an indexed one.
 
-        Leaves of the genesis count as inserted by the first block, once there is one.
+        Leaves of the genesis were inserted by block 0.
         """
         self.record(block)
         tree = self._forest.in_order[tree_id]
@@ -109,10 +109,7 @@ class WorldStateView:
             place = (record.index, record.inserted) if record is not None else None
         else:
             place = tree.find(self.snapshot, leaf)
-        if place is None or place[1] > block:
-            return None
-        index, inserted = place
-        return index, max(inserted, min(1, block))
+        return None if place is None or place[1] > block else place
 
     # ---- append-only trees ---------------------------------------------------------------------
 

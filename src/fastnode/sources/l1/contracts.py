@@ -26,6 +26,13 @@ EPOCH_DURATION: Final = Function("getEpochDuration()", _N)
 PROOF_SUBMISSION_EPOCHS: Final = Function("getProofSubmissionEpochs()", _N)
 TARGET_COMMITTEE_SIZE: Final = Function("getTargetCommitteeSize()", _N)
 
+# ---- slasher: how rounds are counted ----------------------------------------------------------
+
+SLASHER: Final = Function("getSlasher()", _A)
+SLASHING_PROPOSER: Final = Function("PROPOSER()", _A)
+ROUND_SIZE_IN_EPOCHS: Final = Function("ROUND_SIZE_IN_EPOCHS()", _N)
+SLASH_OFFSET_IN_ROUNDS: Final = Function("SLASH_OFFSET_IN_ROUNDS()", _N)
+
 # ---- rollup: what changes ---------------------------------------------------------------------
 
 PROVEN_CHECKPOINT: Final = Function("getProvenCheckpointNumber()", _N)

@@ -14,6 +14,7 @@ from fastnode.kernels import encode
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import ADDRESS_BYTES, hex_data
 from fastnode.sources.l1.endpoints import L1Endpoint, block_call, contract_call
+from fastnode.sources.l1.terms import CircuitValues, SlashingRounds, read_circuit_values, read_slashing_rounds
 
 __all__ = ["RollupFacts", "Wanted", "difference", "read_facts"]
 
@@ -63,6 +64,9 @@ class RollupFacts:
     target_committee_size: int
     genesis_archive_root: bytes
     mana_limit: int
+    #: None: L1 does not say.
+    circuits: CircuitValues | None = None
+    slashing: SlashingRounds | None = None
 
     def l1_constants(self) -> dict[str, Any]:
         """As in the first line of a chain file, but for the length of L1's own slots, which no contract knows."""
@@ -128,6 +132,8 @@ def read_facts(endpoint: L1Endpoint, wanted: Wanted) -> RollupFacts:
         target_committee_size=committee,
         genesis_archive_root=contracts.ARCHIVE_AT.decode(genesis)[0],
         mana_limit=mana,
+        circuits=read_circuit_values(endpoint, rollup),
+        slashing=read_slashing_rounds(endpoint, rollup),
     )
 
 

@@ -35,6 +35,7 @@ from fastnode.sources.l1.endpoints import L1Block, L1Client, L1Endpoint
 from fastnode.sources.l1.inbox import Anchor, Inbox, rolled
 from fastnode.sources.l1.rollup import RollupFacts, Wanted, difference, read_facts
 from fastnode.sources.l1.state import FeeState, L1State, archives_of, outbox_root, read_state
+from fastnode.sources.l1.terms import SlashingRounds
 
 __all__ = ["L1Options", "L1Reader"]
 
@@ -307,6 +308,15 @@ class L1Reader:
             return self._options.slot_duration
         constants = {} if self._stored is None else self._stored().chain.l1_constants
         return int(constants.get("ethereumSlotDuration", USUAL_SLOT_S))
+
+    @property
+    def facts(self) -> RollupFacts | None:
+        """What L1 says of the rollup for good; None before it has answered."""
+        return self._facts
+
+    def slashing_rounds(self) -> SlashingRounds | None:
+        """None before L1 has answered, or when the rollup has no slasher."""
+        return None if self._facts is None else self._facts.slashing
 
     def newest_fees(self) -> tuple[RollupFacts, FeeState] | None:
         """The rollup's constants and the newest state of its fees; None before L1 has answered."""

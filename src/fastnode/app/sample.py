@@ -1,0 +1,48 @@
+"""The sample chain that comes with the package: served when a node is told of no chain and has none.
+
+It is a recording.  No block follows its last one, so a transaction that is sent to it could only wait for ever.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+__all__ = ["NO_BLOCKS", "SampleMarks", "sample_chain"]
+
+#: The answer to a transaction.
+NO_BLOCKS: Final = "this node serves a sample chain and makes no blocks"
+
+
+def sample_chain() -> resources.abc.Traversable:
+    """The chain file that comes with the package."""
+    return resources.files("fastnode") / "data" / "sample_chain.jsonl.gz"
+
+
+class SampleMarks:
+    """Two files in the data directory, so that a chain of one's own is never mixed with the sample, nor taken for it.
+
+    ``sample-chain`` says that the stored chain is the sample; ``sample-chain.unfinished`` is there from its first block
+    to its last, so that a start that was cut short is taken up again.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._sample = directory / "sample-chain"
+        self._unfinished = directory / "sample-chain.unfinished"
+
+    @property
+    def is_sample(self) -> bool:
+        return self._sample.exists() or self.is_unfinished
+
+    @property
+    def is_unfinished(self) -> bool:
+        return self._unfinished.exists()
+
+    def begin(self) -> None:
+        self._sample.touch()
+        self._unfinished.touch()
+
+    def finish(self) -> None:
+        """All of the sample is stored; no-op for another chain."""
+        self._unfinished.unlink(missing_ok=True)

@@ -1,0 +1,99 @@
+"""Giving transactions to other nodes: at once, later, or before they enter the pool.
+
+    offer   it is in the pool: handed on now, or when a node answers again; a refusal takes it out of the pool
+    ask     it is not in the pool, because this node cannot judge it: what the other node says is the answer
+    flush   what waits in the pool for a node that answers
+
+Whether a transaction was handed on is part of its entry in the pool, so a restart does not send it again.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Final, Protocol
+
+from fastnode.errors import RpcError, ServerError
+from fastnode.mempool.pool import TxPool
+from fastnode.protocol.tx import Tx
+
+__all__ = ["NO_UPSTREAM", "Handover", "TxSink"]
+
+#: Transactions on their way at a time, so that a slow node does not take all threads of the server: those that are
+#: in the pool wait there for their turn, those that another node must judge are refused when there are more.
+OFFERS_MAX: Final = 4
+ASKED_MAX: Final = 12
+
+_BUSY: Final = {"code": "BUSY"}
+NO_UPSTREAM: Final = "No upstream answers at the moment; try again later"
+
+
+class TxSink(Protocol):
+    """Other nodes that take transactions."""
+
+    def forward(self, tx_json: bytes) -> bool:
+        """Whether a node took it; False: none answers now.  May block; called in worker threads.
+
+        RpcError, with the other node's code and data, when it refuses.
+        """
+
+
+class Handover:
+    """Of one pool, to one sink.  Usable from any thread."""
+
+    def __init__(self, pool: TxPool, sink: TxSink) -> None:
+        self._pool = pool
+        self._sink = sink
+        self._offers = threading.BoundedSemaphore(OFFERS_MAX)
+        self._asked = threading.BoundedSemaphore(ASKED_MAX)
+        self._flushing = threading.Lock()
+
+    def offer(self, tx: Tx, tx_json: bytes) -> None:
+        """RpcError when the other node refuses; the transaction has left the pool then."""
+        if not self._offers.acquire(blocking=False):
+            return  # it stays unforwarded, and the next flush takes it along
+        try:
+            self._hand_on(tx.hash, tx_json)
+        finally:
+            self._offers.release()
+
+    def ask(self, tx_json: bytes) -> None:
+        """Return once another node has taken it.  RpcError with its verdict; ServerError when none answers."""
+        if not self._asked.acquire(blocking=False):
+            raise ServerError(f"{ASKED_MAX} transactions are on their way to other nodes; try again later", data=_BUSY)
+        try:
+            if not self._sink.forward(tx_json):
+                raise ServerError(NO_UPSTREAM, data={"code": "NO_UPSTREAM"})
+        finally:
+            self._asked.release()
+
+    @property
+    def has_waiting(self) -> bool:
+        return self._pool.has_unforwarded
+
+    def flush(self) -> None:
+        """Hand on what waits, oldest first, until no node answers; no-op while another thread does."""
+        if not self._flushing.acquire(blocking=False):
+            return
+        try:
+            for tx_hash in self._pool.unforwarded_hashes():
+                tx_json = self._pool.tx_json(tx_hash)
+                if tx_json is not None and not self._try(tx_hash, tx_json):
+                    return
+        finally:
+            self._flushing.release()
+
+    def _try(self, tx_hash: bytes, tx_json: bytes) -> bool:
+        try:
+            return self._hand_on(tx_hash, tx_json)
+        except RpcError:
+            return True  # the pool's log has the reason; the others may do better
+
+    def _hand_on(self, tx_hash: bytes, tx_json: bytes) -> bool:
+        try:
+            is_taken = self._sink.forward(tx_json)
+        except RpcError as error:
+            self._pool.drop(tx_hash, f"refused upstream: {error.message}")
+            raise
+        if is_taken:
+            self._pool.mark_forwarded(tx_hash)
+        return is_taken

@@ -1,0 +1,87 @@
+"""What a followed node, or L1, says about the network's transactions: values of the network, and the setup allow list.
+
+A node that judges transactions by other values than the network refuses what the network takes, or the other way
+round; so what the network itself says goes before what is built into this release.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any, Final
+
+from fastnode.config.allow_list import AllowedElement, allowed_element_from_json
+from fastnode.errors import UpstreamError, UpstreamRejection
+from fastnode.log import fields
+from fastnode.mempool.network import NetworkValues
+from fastnode.mempool.service import Mempool
+from fastnode.outgoing.upstreams import Upstream
+
+__all__ = ["UpstreamTerms"]
+
+logger = logging.getLogger(__name__)
+
+#: How often the followed node is asked.
+INTERVAL_S: Final = 60.0
+#: Entries of another node's allow list that are taken over; it has three or four.
+ENTRIES_MAX: Final = 1000
+
+
+class UpstreamTerms:
+    """``on_pass`` after each pass; the work is done on the executor.
+
+    ``l1_values``: what L1 says, None while it is not known or not read.  ``allow_list``: whether another node's
+    entries are joined with the own ones.
+    """
+
+    def __init__(
+        self,
+        mempool: Mempool,
+        executor: Executor,
+        *,
+        l1_values: Callable[[], NetworkValues | None] = lambda: None,
+        allow_list: bool = True,
+    ) -> None:
+        self._mempool = mempool
+        self._executor = executor
+        self._l1_values = l1_values
+        self._joins_allow_list = allow_list
+        self._next_at = 0.0
+        self._is_running = threading.Lock()
+
+    def on_pass(self, upstream: Upstream) -> None:
+        now = time.monotonic()
+        if now < self._next_at or not self._is_running.acquire(blocking=False):
+            return
+        self._next_at = now + INTERVAL_S
+        try:
+            self._executor.submit(self._run, upstream)
+        except RuntimeError:  # the node is stopping
+            self._is_running.release()
+
+    def _run(self, upstream: Upstream) -> None:
+        try:
+            self._mempool.learn_network(self._l1_values() or NetworkValues.of_headers(upstream.version_headers))
+            if self._joins_allow_list:
+                self._mempool.join_allow_list(_allow_list_of(upstream))
+        except UpstreamRejection as rejection:
+            # It does not know the method, or offers it to others only: the own list stands alone.
+            logger.debug("no allow list", extra=fields(upstream=upstream.name, reason=rejection.message))
+        except (UpstreamError, ValueError) as error:
+            logger.info("allow list not understood", extra=fields(upstream=upstream.name, reason=str(error)))
+        finally:
+            self._is_running.release()
+
+
+def _allow_list_of(upstream: Upstream) -> list[AllowedElement]:
+    """ValueError for what is no list of entries."""
+    answer: Any = upstream.call("node_getAllowedPublicSetup")
+    if not isinstance(answer, list) or len(answer) > ENTRIES_MAX:
+        raise ValueError(f"it is not an array of at most {ENTRIES_MAX} entries")
+    try:
+        return [allowed_element_from_json(item) for item in answer]
+    except ValueError:
+        raise ValueError("an entry has another form than {address or classId, selector, ...}") from None

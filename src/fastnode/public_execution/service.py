@@ -1,0 +1,107 @@
+"""Simulations as a node offers them: run here, or by another node that an operator or a followed chain names.
+
+simulation = Simulation.of(settings, clock, minimum_fees, upstream)
+methods = api.simulation.methods(simulation)
+simulation.close()                                   # before the chain's databases
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Final, Self
+
+from fastnode.errors import ServerError, SettingError
+from fastnode.mempool.simulation import NO_SIMULATOR, PublicSimulator, UpstreamSimulator
+from fastnode.mempool.validation import consistency_reason
+from fastnode.protocol.tx import Tx
+from fastnode.public_execution.simulation import LocalSimulator, SimulationOptions
+
+if TYPE_CHECKING:
+    from fastnode.config.settings import Settings
+    from fastnode.log_index.function_names import FunctionNames
+    from fastnode.mempool.clock import SlotClock
+    from fastnode.protocol.header import GasFees
+    from fastnode.view import View
+
+__all__ = ["Simulation"]
+
+logger = logging.getLogger(__name__)
+
+#: Of both kinds of gas limits of one transaction together.
+GAS_LIMIT_MAX: Final = 10_000_000_000
+
+
+class Simulation:
+    """``local`` runs transactions here; without it ``other`` is asked, and without both nothing is simulated.
+
+    ``gas_limit_max``: the most L2 gas that a transaction and its teardown may ask for together.
+    """
+
+    def __init__(
+        self,
+        local: LocalSimulator | None = None,
+        other: PublicSimulator | None = None,
+        *,
+        gas_limit_max: int = GAS_LIMIT_MAX,
+    ) -> None:
+        self._local = local
+        self._other = other
+        self._gas_limit_max = gas_limit_max
+
+    @classmethod
+    def of(
+        cls,
+        settings: Settings,
+        clock: SlotClock,
+        minimum_fees: Callable[[View], GasFees],
+        upstream: PublicSimulator | None = None,
+        names: FunctionNames | None = None,
+    ) -> Self:
+        """As the settings ask.  ``upstream``: asked if no other URL is set.  SettingError for a URL that is none."""
+        url = settings.public_simulator_url
+        if url is not None and not url.startswith(("http://", "https://")):
+            raise SettingError(f"--public-simulator-url {url!r} is no http:// or https:// URL")
+        gas_limit_max = settings.rpc_simulate_public_max_gas_limit
+        if settings.simulate_public_calls != "local":
+            other = upstream if url is None else UpstreamSimulator(url)
+            return cls(other=other, gas_limit_max=gas_limit_max)
+        if url is not None:
+            logger.warning("--public-simulator-url is not asked without --simulate-public-calls upstream")
+        options = SimulationOptions(
+            debug_log_memory_reads_max=settings.rpc_simulate_public_max_debug_log_memory_reads,
+            timeout_s=settings.rpc_simulate_timeout_ms / 1000,
+        )
+        return cls(LocalSimulator(clock, minimum_fees, options, names), gas_limit_max=gas_limit_max)
+
+    def close(self) -> None:
+        if self._local is not None:
+            self._local.close()
+
+    @property
+    def threads(self) -> Executor | None:
+        """Where simulations are to be run; None: in the threads of all requests."""
+        return None if self._local is None else self._local.threads
+
+    def simulate(self, tx: Tx, view: View, *, skip_fee_enforcement: bool) -> bytes:
+        """PublicSimulationOutput as JSON; ServerError when the transaction cannot be simulated."""
+        self._check_total_gas(tx)
+        if self._local is not None:
+            return self._local.simulate(tx, view, skip_fee_enforcement=skip_fee_enforcement)
+        # What another simulator takes for granted.
+        reason = consistency_reason(tx)
+        if reason is not None:
+            raise ServerError(f"Invalid tx: {reason}", data={"code": "INVALID_TX", "reasons": [reason]})
+        if self._other is None:
+            raise ServerError(NO_SIMULATOR)
+        return self._other.simulate(tx, skip_fee_enforcement=skip_fee_enforcement)
+
+    def _check_total_gas(self, tx: Tx) -> None:
+        """Gas limits above any block's are allowed, for estimates, but not above the operator's."""
+        gas, teardown = tx.data.gas_limits.l2_gas, tx.data.teardown_gas_limits.l2_gas
+        if gas + teardown > self._gas_limit_max:
+            raise ServerError(
+                f"Transaction total gas limit {gas + teardown} ({gas} + {teardown}) exceeds maximum gas limit "
+                f"{self._gas_limit_max} for simulation"
+            )

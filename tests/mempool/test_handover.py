@@ -1,0 +1,143 @@
+"""Giving transactions to other nodes: at once, later, and before they enter the pool."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.mempool.pools import Harness, entry, tx_json, word
+
+from fastnode.errors import RpcError, ServerError
+from fastnode.mempool.entries import PoolEntry, TxState
+from fastnode.mempool.handover import ASKED_MAX, OFFERS_MAX, Handover
+
+
+class OtherNode:
+    """Takes what it is given, unless a test has it do something else."""
+
+    def __init__(self) -> None:
+        self.taken: list[bytes] = []
+        self.is_away = False
+        self.refusal: RpcError | None = None
+
+    def forward(self, tx_json: bytes) -> bool:
+        if self.refusal is not None:
+            raise self.refusal
+        if not self.is_away:
+            self.taken.append(tx_json)
+        return not self.is_away
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> Iterator[Harness]:
+    pool = Harness(tmp_path / "p2p")
+    yield pool
+    pool.pool.close()
+
+
+@pytest.fixture
+def other() -> OtherNode:
+    return OtherNode()
+
+
+def offered(pool: Harness, handover: Handover, number: int) -> PoolEntry:
+    one = entry(number)
+    pool.add(one)
+    handover._hand_on(one.hash, tx_json(one))
+    return one
+
+
+def test_what_a_node_has_taken_is_marked_and_not_sent_again(pool: Harness, other: OtherNode) -> None:
+    handover = Handover(pool.pool, other)
+    offered(pool, handover, 1)
+    stored = pool.pool.entry(word(1))
+    assert stored is not None
+    assert stored.forwarded
+    handover.flush()
+    assert len(other.taken) == 1
+
+
+def test_what_no_node_took_goes_out_in_its_order_when_one_answers(pool: Harness, other: OtherNode) -> None:
+    handover = Handover(pool.pool, other)
+    other.is_away = True
+    for number in (3, 1, 2):
+        offered(pool, handover, number)
+    assert handover.has_waiting
+    handover.flush()
+    assert other.taken == []
+    other.is_away = False
+    handover.flush()
+    assert other.taken == [tx_json(entry(number)) for number in (3, 1, 2)]
+    assert not handover.has_waiting
+
+
+def test_a_restart_sends_only_what_was_not_taken(pool: Harness, other: OtherNode) -> None:
+    offered(pool, Handover(pool.pool, other), 1)
+    other.is_away = True
+    offered(pool, Handover(pool.pool, other), 2)
+    other.is_away = False
+    pool.restart()
+    assert pool.pool.unforwarded_hashes() == [word(2)]
+    Handover(pool.pool, other).flush()
+    assert other.taken == [tx_json(entry(number)) for number in (1, 2)]
+    pool.restart()
+    assert not Handover(pool.pool, other).has_waiting
+
+
+def test_a_later_refusal_takes_the_transaction_out_of_the_pool_with_a_line_in_the_log(
+    pool: Harness, other: OtherNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "fastnode.mempool")
+    handover = Handover(pool.pool, other)
+    other.is_away = True
+    offered(pool, handover, 1)
+    offered(pool, handover, 2)
+    other.refusal = RpcError("Invalid tx: Existing nullifier", code=-32702)
+    handover.flush()
+    assert [pool.pool.state_of(word(number)) for number in (1, 2)] == [TxState.DELETED, TxState.DELETED]
+    assert f"tx 0x{word(1).hex()} leaves the pool: refused upstream: Invalid tx: Existing nullifier" in caplog.text
+
+
+def test_a_transaction_that_another_node_must_judge_needs_one_that_answers(pool: Harness, other: OtherNode) -> None:
+    handover = Handover(pool.pool, other)
+    handover.ask(b"{}")
+    assert other.taken == [b"{}"]
+    other.is_away = True
+    with pytest.raises(ServerError, match="No upstream answers"):
+        handover.ask(b"{}")
+
+
+@contextmanager
+def held(count: int, start: Callable[[], None]) -> Iterator[None]:
+    """``count`` threads in ``start``, until the end."""
+    threads = [threading.Thread(target=start) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        for thread in threads:
+            thread.join()
+
+
+def test_a_slow_node_takes_only_so_many_threads(pool: Harness) -> None:
+    """Asked for its verdict, more are refused; what is in the pool waits there."""
+    inside, go = threading.Semaphore(0), threading.Event()
+
+    class Slow:
+        def forward(self, tx_json: bytes) -> bool:
+            inside.release()
+            return go.wait(60)
+
+    handover = Handover(pool.pool, Slow())
+    with held(ASKED_MAX, lambda: handover.ask(b"{}")):
+        for _ in range(ASKED_MAX):
+            assert inside.acquire(timeout=60)
+        with pytest.raises(ServerError, match="on their way to other nodes") as busy:
+            handover.ask(b"{}")
+        assert busy.value.data == {"code": "BUSY"}
+        assert OFFERS_MAX < ASKED_MAX
+        go.set()
