@@ -134,13 +134,11 @@ async def serve_node(directory: str) -> None:
     from fastnode.http.meters import CallMeters
 
     settings = Settings(data_directory=Path(directory), port=0, admin_port=0, disable_admin_api_key=True)
-    node = Node(settings)
-    await node.start()
+    node = await Node.start(settings)
     try:
         while node.view is None or node.view.state is None or node.view.chain.tip_number < TIP:
             await asyncio.sleep(0.05)
         await asyncio.sleep(0.5)
-        assert node.public is not None
         engine = node.public.engine
         engine.meters = CallMeters(method.name for method in engine.table)
         await answer_questions(node.public.port)

@@ -139,10 +139,8 @@ async def serve_node(directory: str, flags: list[str]) -> None:
         disable_admin_api_key=True,
         **_settings_of(flags),
     )
-    node = Node(settings)
-    await node.start()
+    node = await Node.start(settings)
     try:
-        assert node.public is not None
         await _wait_until_at_rest(node)
         await _answer_questions(node.public.port)
     finally:

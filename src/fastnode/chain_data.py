@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 
@@ -50,15 +51,14 @@ class ChainOptions:
 class ChainData:
     """A locked data directory with its open databases.
 
-    The chain database is open from the beginning.  ``indexes`` and ``state`` follow from it and are
-    opened by :meth:`open_ingestor`, because a state without its chain has no genesis.
+    The chain database is open from the beginning.  The state follows from it (:attr:`state`), because a state
+    without its chain has no genesis.
     """
 
     def __init__(self, directory: DataDirectory, *, create: bool, options: ChainOptions) -> None:
         self._resources = ExitStack()
         self._options = options
         self.directory = self._resources.enter_context(directory)
-        self.state: WorldState | None = None
         self.indexes = ChainIndexes(filter_bytes=options.tag_filter_mb * _MIB)
         try:
             finish_replacement(directory.path)
@@ -93,7 +93,6 @@ class ChainData:
         The state may be behind the chain after a crash: ``ingestor.catch_up()`` comes before any new block.
         """
         self.indexes.catch_up(self.store)
-        self.state = self.open_state()
         ingestor = Ingestor(
             self.store,
             verification=Verification.FULL if verify else Verification.NONE,
@@ -104,8 +103,9 @@ class ChainData:
         self._resources.callback(ingestor.close)
         return ingestor
 
-    def open_state(self) -> WorldState:
-        """The state trees of the stored chain; made from its genesis if they are not there yet."""
+    @cached_property
+    def state(self) -> WorldState:
+        """The state trees of the stored chain, opened on first use; made from its genesis if they are not there yet."""
         state = WorldState(
             self.directory.path,
             self.store.load_genesis(),

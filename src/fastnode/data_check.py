@@ -58,7 +58,7 @@ def _check_state(report: CheckReport, data: ChainData, progress: Progress | None
         report.notes.append("there are no state trees yet; the next start builds them from the chain")
         return
     try:
-        state = data.open_state()
+        state = data.state
         with data.store.open_view() as chain:
             _compare(report, chain, state.view.tip)
         report.problems.extend(_roots(state, progress))

@@ -44,8 +44,9 @@ class ShortNode:
         self.settings = Settings()
         self.frozen_when_ready = -1
 
-    async def start(self) -> None:
+    async def start(self) -> ShortNode:
         assert gc.get_freeze_count() == 0
+        return self
 
     async def wait_for_failure(self) -> None:
         self.frozen_when_ready = gc.get_freeze_count()
@@ -57,7 +58,7 @@ class ShortNode:
 def test_what_a_start_leaves_behind_is_not_collected_again_and_again() -> None:
     node: Any = ShortNode()
     try:
-        asyncio.run(process._run_until_stopped(node))
+        asyncio.run(process._run_until_stopped(node.start))
     finally:
         gc.unfreeze()
     assert node.frozen_when_ready > 1000

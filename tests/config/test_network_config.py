@@ -176,7 +176,7 @@ def test_it_may_come_from_a_url_whose_secrets_are_not_shown(url: str) -> None:
     ("path", "message"),
     [
         ("/gone.json?key=s3cret", r"gone\.json cannot be fetched: HTTP status 404$"),
-        ("/large.json", r"large\.json is larger than 2000 bytes$"),
+        ("/large.json", r"large\.json cannot be fetched: its answer exceeds 2000 bytes$"),
         ("/bad.json", r"bad\.json is not JSON: "),
     ],
 )

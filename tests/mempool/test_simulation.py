@@ -63,13 +63,14 @@ def upstream() -> Iterator[Upstream]:
 
 
 @pytest.fixture
-def simulate(upstream: Upstream) -> Callable[..., bytes]:
+def simulate(upstream: Upstream) -> Iterator[Callable[..., bytes]]:
     simulator = UpstreamSimulator(upstream.url, timeout_s=20, calls_max=1)
-    return lambda **options: simulator.simulate(recorded_tx(FRESH), **({"skip_fee_enforcement": False} | options))
+    yield lambda **options: simulator.simulate(recorded_tx(FRESH), **({"skip_fee_enforcement": False} | options))
+    simulator.close()
 
 
 def test_the_question_is_passed_on_and_the_answer_back(upstream: Upstream, simulate: Callable[..., bytes]) -> None:
-    upstream.body = b'{"jsonrpc":"2.0","id":1,"result":{"gasUsed":{"totalGas":{"daGas":1,"l2Gas":2}}}}'
+    upstream.body = b'{"jsonrpc":"2.0","id":0,"result":{"gasUsed":{"totalGas":{"daGas":1,"l2Gas":2}}}}'
     assert simulate(skip_fee_enforcement=True) == b'{"gasUsed":{"totalGas":{"daGas":1,"l2Gas":2}}}'
     (question,) = upstream.asked
     assert question["method"] == "node_simulatePublicCalls"
@@ -81,7 +82,7 @@ def test_their_error_is_the_answer_under_our_code(
     status: int, upstream: Upstream, simulate: Callable[..., bytes]
 ) -> None:
     upstream.status = status
-    upstream.body = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32702,"message":"Transaction failed","data":{"a":1}}}'
+    upstream.body = b'{"jsonrpc":"2.0","id":0,"error":{"code":-32702,"message":"Transaction failed","data":{"a":1}}}'
     with pytest.raises(ServerError) as caught:
         simulate()
     assert (caught.value.code, caught.value.message, caught.value.data) == (-32000, "Transaction failed", {"a": 1})
@@ -90,12 +91,12 @@ def test_their_error_is_the_answer_under_our_code(
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"<html>", "no JSON-RPC answer"),
-        (b"[]", "no JSON-RPC answer"),
-        (b"", "no JSON-RPC answer"),
-        (b'{"id":1}', "no result"),
-        (b'{"error":"x"}', "without a reason"),
-        (b'{"error":{"message":5}}', "without a reason"),
+        (b"<html>", "its answer is not JSON"),
+        (b"[]", "left node_simulatePublicCalls without an answer"),
+        (b"", "its answer is not JSON"),
+        (b'{"id":0}', "no result"),
+        (b'{"id":0,"error":"x"}', "no JSON-RPC answer"),
+        (b'{"id":0,"error":{"message":5}}', "no JSON-RPC answer"),
     ],
 )
 def test_nonsense_is_an_error(body: bytes, message: str, upstream: Upstream, simulate: Callable[..., bytes]) -> None:
@@ -104,13 +105,12 @@ def test_nonsense_is_an_error(body: bytes, message: str, upstream: Upstream, sim
         simulate()
 
 
-def test_a_huge_answer_is_not_read(
-    upstream: Upstream, simulate: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_huge_answer_is_not_read(upstream: Upstream, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulation, "_ANSWER_BYTES_MAX", 1000)
-    upstream.body = b'{"result":"' + b"x" * 1000 + b'"}'
+    simulator = UpstreamSimulator(upstream.url)
+    upstream.body = b'{"id":0,"result":"' + b"x" * 1000 + b'"}'
     with pytest.raises(ServerError, match="exceeds 1000 bytes"):
-        simulate()
+        simulator.simulate(recorded_tx(FRESH), skip_fee_enforcement=False)
 
 
 def test_nobody_there_is_an_error() -> None:
@@ -130,7 +130,7 @@ def test_a_silent_node_is_not_waited_for_forever(upstream: Upstream) -> None:
 
 def test_only_so_many_are_asked_at_a_time(upstream: Upstream, simulate: Callable[..., bytes]) -> None:
     upstream.hold = threading.Event()
-    upstream.body = b'{"result":1}'
+    upstream.body = b'{"id":0,"result":1}'
     first = threading.Thread(target=simulate)
     first.start()
     assert upstream.arrived.acquire(timeout=60)

@@ -110,20 +110,16 @@ class ServedSets:
                 method_set=name,
                 **settings,
             )
-            self._nodes[name] = Node(every)
-            runner.run(self._nodes[name].start())
+            self._nodes[name] = runner.run(Node.start(every))
 
     def client(self, method_set: str, *, is_admin: bool = False) -> Client:
         node = self._nodes[method_set]
         server = node.admin if is_admin else node.public
-        assert server is not None
         return Client(server.engine, self._runner)
 
     def ports(self, method_set: str) -> tuple[int, int]:
         """The public and the admin port."""
         node = self._nodes[method_set]
-        assert node.public is not None
-        assert node.admin is not None
         return node.public.port, node.admin.port
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:

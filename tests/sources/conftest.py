@@ -21,12 +21,11 @@ from tests.archiver.conftest import store as store
 from tests.sources.made_chain import MadeChain, made_chain
 from tests.sources.scripted_upstream import ScriptedUpstream, scripted_upstream
 
-from fastnode.app.following import Following
+from fastnode.app.following import Following, FollowingPatience
 from fastnode.app.ingestion import IngestionThread
 from fastnode.archiver.source import L1Tips, MessageSource
 from fastnode.chain_data import ChainData
 from fastnode.config.settings import Settings
-from fastnode.outgoing.upstreams import Patience
 from fastnode.protocol.tips import L2Tips
 from fastnode.sources.publication import Publication
 from fastnode.sources.sync_control import SyncControl
@@ -34,7 +33,7 @@ from fastnode.sources.sync_control import SyncControl
 #: What a slow and busy machine may need.
 PATIENCE_S = 60.0
 #: Pauses that a test can wait for.
-QUICK = Patience(
+QUICK = FollowingPatience(
     unavailable_s=0.02,
     unavailable_max_s=0.1,
     aside_s=0.2,
@@ -65,7 +64,6 @@ class FollowingNode:
         store = self.data.store
         self.following = Following(settings, lambda: store.chain if store.has_chain else None, patience=QUICK)
         stack.callback(self.following.close)
-        self.following.start()
         if store.has_chain:
             self.following.check_network()
         else:

@@ -15,16 +15,16 @@ from tests.sources.scripted_upstream import RejectionError, ScriptedUpstream
 
 from fastnode.errors import RpcError, ServerError
 from fastnode.mempool.forwarding import Relay, UpstreamTxSink
-from fastnode.outgoing.network import NetworkThread
-from fastnode.outgoing.upstreams import Patience, Upstream, Upstreams
+from fastnode.outgoing.health import Patience
+from fastnode.outgoing.network import Network
+from fastnode.sources.upstreams import Upstream, Upstreams
 
 
 @pytest.fixture
 def upstreams(upstream: ScriptedUpstream) -> Iterator[Upstreams]:
-    network = NetworkThread()
-    network.start()
+    network = Network()
     quick = Patience(unavailable_s=0.01, unavailable_max_s=0.02)
-    yield Upstreams([Upstream(upstream.url, network, patience=quick)], lambda: None)
+    yield Upstreams([Upstream(upstream.url, network, patience=quick)])
     network.close()
 
 
@@ -85,7 +85,6 @@ def test_a_node_relays_fees_statistics_and_waits_for_blocks(
     upstream.answers["node_getEncodedEnr"] = lambda _: "enr:-abc"
 
     async def ask(node: Node, method: str, *parameters: Any) -> Any:
-        assert node.public is not None
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}).encode()
         reply = node.public.engine.handle(body)
         if asyncio.iscoroutine(reply):
@@ -108,8 +107,7 @@ def test_a_node_relays_fees_statistics_and_waits_for_blocks(
             rpc_holdoff_ms=20_000,
             disable_admin_api_key=True,
         )
-        node = Node(settings)
-        await node.start()
+        node = await Node.start(settings)
         try:
             await until(node, "node_getBlockNumber", chain.tip)
             await until(node, "node_getCurrentMinFees", {"feePerDaGas": "0", "feePerL2Gas": "12345"})

@@ -52,12 +52,10 @@ class Site:
 
     @property
     def url(self) -> str:
-        assert self.node.admin is not None
         return f"http://127.0.0.1:{self.node.admin.port}/"
 
     @property
     def public_url(self) -> str:
-        assert self.node.public is not None
         return f"http://127.0.0.1:{self.node.public.port}/"
 
     async def fetch(self, path: str, *, key: str | None = KEY, method: str = "GET") -> tuple[int, Any, bytes]:
@@ -106,8 +104,7 @@ def start_site(runner: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory)
         def start(chain: Path | None, **settings: Any) -> Site:
             common: dict[str, Any] = {"port": 0, "admin_port": 0, "metrics_port": free_port(), "chain_file": chain}
             directory = tmp_path_factory.mktemp("node")
-            node = Node(Settings(data_directory=directory, **(common | settings)))
-            runner.run(node.start())
+            node = runner.run(Node.start(Settings(data_directory=directory, **(common | settings))))
             stack.callback(lambda: runner.run(node.stop()))
             site = Site(runner, node)
             site.run(_until_loaded(node))
@@ -148,9 +145,9 @@ def long_chain(tmp_path_factory: pytest.TempPathFactory, short_chain: Path) -> I
 def long_site(open_site: Site, long_chain: ChainView) -> Iterator[Site]:
     """The node without a key, while it serves the long chain."""
     own = open_site.node.view
-    open_site.node.view = View(long_chain)
+    open_site.node.joined.views.replace(View(long_chain))
     yield open_site
-    open_site.node.view = own
+    open_site.node.joined.views.replace(own)
 
 
 @pytest.fixture(scope="session")

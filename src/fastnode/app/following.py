@@ -10,9 +10,11 @@ following.close()
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,8 +39,8 @@ from fastnode.mempool.service import Mempool
 from fastnode.mempool.simulation import PublicSimulator
 from fastnode.mempool.upstream_terms import UpstreamTerms
 from fastnode.outgoing.client import ClientLimits
-from fastnode.outgoing.network import NetworkThread
-from fastnode.outgoing.upstreams import Patience, Upstream, Upstreams, UpstreamState, check_url
+from fastnode.outgoing.health import Patience
+from fastnode.outgoing.network import Network
 from fastnode.sources.chain_file import ChainFileSource
 from fastnode.sources.follower import Follower, FollowerOptions
 from fastnode.sources.genesis import learn_chain
@@ -46,47 +48,69 @@ from fastnode.sources.l1.rollup import Wanted, difference
 from fastnode.sources.l1.service import L1Options, L1Reader
 from fastnode.sources.publication import Publication
 from fastnode.sources.sync_control import SyncControl
+from fastnode.sources.upstreams import Upstream, Upstreams
+from fastnode.values.urls import check_url
 from fastnode.view import View
 
 __all__ = ["Following"]
 
 logger = logging.getLogger(__name__)
 
-#: A node with nothing stored waits this long for an upstream to answer before its start fails.
-FIRST_ANSWER_TIME_S: Final = 60.0
 _RETRY_PAUSE_S: Final = 0.5
 #: Threads that fetch and decode ahead of ingestion, and those that carry transactions.
 FETCHERS: Final = 3
 CARRIERS: Final = 2
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowingPatience(Patience):
+    """Times in seconds of what is followed, beside those of its endpoints."""
+
+    #: A chain that only got shorter, with no other block in place of ours, is believed when it has said so for this
+    #: long: it may be a node that was started from an old backup.
+    shortening_s: float = 12.0
+    #: When the answers are right but of no use, such as a checkpoint whose messages are not known yet.
+    blocked_s: float = 2.0
+    #: For how long L1 may be silent, or behind an upstream, before the status says so.
+    l1_grace_s: float = 5.0
+
+
 class Following:
     """``expected`` gives the stored chain, None while there is none.  SettingError for a URL that is none."""
 
     def __init__(
-        self, settings: Settings, expected: Callable[[], ChainInfo | None], *, patience: Patience | None = None
+        self,
+        settings: Settings,
+        expected: Callable[[], ChainInfo | None],
+        *,
+        patience: FollowingPatience | None = None,
     ) -> None:
         self._settings = settings
         self._expected = expected
-        self._patience = patience or Patience()
-        self._network = NetworkThread()
+        self._patience = patience or FollowingPatience()
+        self._network = Network()
         limits = ClientLimits(
             request_time_s=settings.upstream_timeout_s, response_bytes_max=settings.upstream_max_response_size
         )
         self._carriers = ThreadPoolExecutor(CARRIERS, thread_name_prefix="fastnode-carry")
-        urls = dict.fromkeys(check_url(url) for url in settings.upstream_url or ())
+        urls = dict.fromkeys(check_url(url, "--upstream-url") for url in settings.upstream_url or ())
         self.upstreams = Upstreams(
             [
-                Upstream(url, self._network, f"upstream {number}", limits=limits, patience=self._patience)
+                Upstream(
+                    url,
+                    self._network,
+                    f"upstream {number}",
+                    expected=expected,
+                    limits=limits,
+                    patience=self._patience,
+                )
                 for number, url in enumerate(urls, 1)
             ],
-            expected,
             self._carriers,
         )
         self.l1 = self._open_l1()
         self._executor = ThreadPoolExecutor(FETCHERS, thread_name_prefix="fastnode-fetch")
         self.relay = Relay(self.upstreams)
-        self.follower: Follower | None = None
         self._after_passes: list[Callable[[Upstream], None]] = []
         self._is_closed = False
 
@@ -103,21 +127,18 @@ class Following:
                 drift_max_s=settings.max_allowed_eth_client_drift_seconds,
                 grace_s=self._patience.l1_grace_s,
                 committee_epochs=_committee_epochs(settings),
-                first_answer_s=FIRST_ANSWER_TIME_S,
+                first_answer_s=math.inf,
             ),
             limits=ClientLimits(request_time_s=settings.l1_timeout_s),
             patience=self._patience,
         )
-
-    def start(self) -> None:
-        self._network.start()
 
     def check_network(self) -> None:
         """StartError when L1 or an upstream that answers now is on another network than the stored chain."""
         self._check_l1()
         for upstream in self.upstreams.all:
             try:
-                upstream.identify(self._expected())
+                upstream.make_healthy()
             except UpstreamUnavailable:
                 continue
             except UpstreamFault as error:
@@ -146,14 +167,21 @@ class Following:
             raise StartError(what)
         return self.l1.constants(facts)
 
+    def what_is_awaited(self) -> str:
+        """To follow the words "waits for"."""
+        reasons = "; ".join(filter(None, (self.upstreams.reasons(), None if self.l1 is None else self.l1.reasons())))
+        return "an upstream" + (f": {reasons}" if reasons else "")
+
     def learn_chain(
         self, genesis_file: Path | None = None, l1_constants: dict[str, Any] | None = None
     ) -> tuple[ChainRecord, GenesisRecord]:
-        """Which chain this will be; waits for an upstream to answer.  StartError with the reason."""
+        """Which chain this will be; waits for an upstream to answer, for as long as one may.
+
+        StartError with the reason when all of them are put aside, and when it is interrupted.
+        """
         if genesis_file is not None:
             ChainFileSource(genesis_file).close()  # whatever is wrong with it is said before anybody is waited for
-        deadline = time.monotonic() + FIRST_ANSWER_TIME_S
-        while not self._is_closed:
+        while not self._is_closed and not self.upstreams.are_all_put_aside:
             upstream = self.upstreams.choose()
             if upstream is not None:
                 try:
@@ -162,8 +190,6 @@ class Following:
                     continue
                 except (UpstreamError, DecodeError) as error:
                     raise StartError(f"upstream {upstream.name}: {error}") from error
-            if time.monotonic() > deadline or all(item.state is UpstreamState.ASIDE for item in self.upstreams.all):
-                break
             time.sleep(_RETRY_PAUSE_S)
         raise StartError(f"nothing is stored yet and no upstream can be followed: {self.upstreams.reasons()}")
 
@@ -180,7 +206,7 @@ class Following:
         settings = self._settings
         if self.l1 is not None:
             self.l1.begin(lambda: ingestor.view)
-        self.follower = Follower(
+        return Follower(
             ingestor,
             self.upstreams,
             control,
@@ -198,7 +224,6 @@ class Following:
             ),
             on_pass=self._on_pass,
         )
-        return self.follower
 
     def fees(self) -> FeeSource:
         """What gas costs: from L1 where it is read, else from the upstreams.  Once, before :meth:`follow`."""
@@ -248,19 +273,6 @@ class Following:
     def _on_pass(self, upstream: Upstream) -> None:
         for action in self._after_passes:
             action(upstream)
-
-    @property
-    def is_ready(self) -> bool:
-        return self.follower is not None and self.follower.is_ready
-
-    def status(self) -> dict[str, Any] | None:
-        if self.follower is None:
-            return None
-        return self.follower.describe() | ({} if self.l1 is None else {"l1": self.l1.describe()})
-
-    def set_poll_interval(self, seconds: float) -> None:
-        if self.follower is not None:
-            self.follower.set_poll_interval(seconds)
 
     def interrupt(self) -> None:
         """Nobody waits for an upstream any longer."""

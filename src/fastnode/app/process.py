@@ -8,6 +8,7 @@ import logging
 import resource
 import signal
 import sys
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 import uvloop
@@ -36,7 +37,7 @@ def run(settings: Settings) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     _allow_open_files(settings.rpc_max_connections + OTHER_FILES)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_run_until_stopped(Node(settings)))
+        runner.run(_run_until_stopped(lambda: Node.start(settings)))
 
 
 def _allow_open_files(wanted: int) -> None:
@@ -52,33 +53,33 @@ def _allow_open_files(wanted: int) -> None:
         )
 
 
-async def _run_until_stopped(node: Node) -> None:
+async def _run_until_stopped(start: Callable[[], Coroutine[Any, Any, Node]]) -> None:
     stop_requested = _stop_requested_by_signal()
     stopping = asyncio.ensure_future(stop_requested.wait())
+    starting = asyncio.ensure_future(start())
+    if not _has_terminal():  # where there is one, its end is the end of the node
+        say = "nothing to read again without --rpc-limits"
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, logger.info, say)
     try:
         # A start may have to wait for other nodes; a signal ends that too.
-        if await _first_of(asyncio.ensure_future(node.start()), stopping):
-            _reload_by_signal(node)
-            _settle_memory()
-            notify(READY)
-            announce(node)
-            try:
-                await _first_of(asyncio.ensure_future(node.wait_for_failure()), stopping)
-            finally:
-                notify(STOPPING)
-                await node.stop()
+        if await _first_of(starting, stopping):
+            await _serve(starting.result(), stopping)
     finally:
         stopping.cancel()
     logger.info("stopped")
 
 
-def _reload_by_signal(node: Node) -> None:
-    """SIGHUP reads limits again.  A node without any goes on as it is, unless its terminal is gone."""
+async def _serve(node: Node, stopping: asyncio.Future[Any]) -> None:
     if node.settings.rpc_limits is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, node.reload_limits)
-    elif not _has_terminal():
-        say = "nothing to read again without --rpc-limits"
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, logger.info, say)
+    _settle_memory()
+    notify(READY)
+    announce(node)
+    try:
+        await _first_of(asyncio.ensure_future(node.wait_for_failure()), stopping)
+    finally:
+        notify(STOPPING)
+        await node.stop()
 
 
 def _has_terminal() -> bool:
@@ -91,7 +92,7 @@ def _settle_memory() -> None:
     gc.freeze()
 
 
-async def _first_of(work: asyncio.Future[None], stopping: asyncio.Future[Any]) -> bool:
+async def _first_of(work: asyncio.Future[Any], stopping: asyncio.Future[Any]) -> bool:
     """Whether ``work`` is done before ``stopping``, which cancels it; raises what ``work`` raises."""
     await asyncio.wait((work, stopping), return_when=asyncio.FIRST_COMPLETED)
     if work.done():

@@ -23,8 +23,6 @@ logger = logging.getLogger(__name__)
 def ready_line(node: Node) -> dict[str, Any]:
     """Where to reach a node that serves, and what is there from the beginning."""
     settings = node.settings
-    assert node.public is not None
-    assert node.admin is not None
     line: dict[str, Any] = {
         "url": f"http://{_reachable(settings.host)}:{node.public.port}{settings.api_prefix}",
         "adminUrl": f"http://{_reachable(settings.admin_host)}:{node.admin.port}",
@@ -51,6 +49,8 @@ def _reachable(host: str) -> str:
 def announce(node: Node) -> None:
     """Write the line to where the settings want it; a reader that is gone is no reason to stop."""
     settings = node.settings
+    if not settings.print_json and settings.ready_fd is None:
+        return
     text = orjson.dumps(ready_line(node)) + b"\n"
     if settings.print_json:
         sys.stdout.buffer.write(text)

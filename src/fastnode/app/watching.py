@@ -50,8 +50,6 @@ class Watching:
 
     def open(self, directory: Path, chain: ChainInfo, configuration: NodeConfiguration) -> None:
         """DataDirectoryError when the offenses that are kept cannot be read."""
-        if self._other is not None:
-            self._other.start()
         if self.sentinel is None:
             return
         self._store = OffenseStore.open(directory / OFFENSES_DIRECTORY, chain.genesis_block_hash)

@@ -9,17 +9,16 @@ else: flag, environment and settings file win.  Fields that the node has no use 
 
 from __future__ import annotations
 
-import http.client
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
 from fastnode.config.kinds import FileOrUrl
-from fastnode.errors import SettingError
+from fastnode.errors import SettingError, UpstreamError
+from fastnode.outgoing.network import ClientLimits, Network
 
 __all__ = ["NETWORK_CONFIG_SETTINGS", "read_network_config"]
 
@@ -100,19 +99,13 @@ def _read(path: Path) -> bytes:
 
 def _fetch(url: str, shown: str) -> bytes:
     try:
-        with urllib.request.urlopen(url, timeout=_FETCH_TIME_S) as answer:
-            text: bytes = answer.read(_BYTES_MAX + 1)
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise SettingError(f"network configuration {shown} cannot be fetched: HTTP status {error.code}") from None
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        # Not the error's own text: it may repeat the URL.
-        cause = getattr(error, "reason", error)
-        reason = (isinstance(cause, OSError) and cause.strerror) or type(cause).__name__
-        raise SettingError(f"network configuration {shown} cannot be fetched: {reason}") from None
-    if len(text) > _BYTES_MAX:
-        raise SettingError(f"network configuration {shown} is larger than {_BYTES_MAX} bytes")
-    return text
+        with Network() as network:
+            answer = network.get(url, ClientLimits(request_time_s=_FETCH_TIME_S, response_bytes_max=_BYTES_MAX))
+    except UpstreamError as error:
+        raise SettingError(f"network configuration {shown} cannot be fetched: {error}") from None
+    if answer.status != HTTPStatus.OK:
+        raise SettingError(f"network configuration {shown} cannot be fetched: HTTP status {answer.status}")
+    return answer.body
 
 
 def _choose(path: str, document: object, network: str | None) -> dict[str, Any]:

@@ -44,6 +44,11 @@ ROOMS: Final = (
     Room("kernels", "the one door to the extensions", _only("errors _ext _twins"), is_module=True),
     Room("values", "values from outside: how one is read, and why it is refused", _GROUND),
     Room("protocol", "the network's types and rules: hashes, binary forms, JSON; no database, no network", _GROUND),
+    Room(
+        "outgoing",
+        "requests to other servers: HTTP, JSON-RPC, the health of an endpoint, failover; knows no chain",
+        _GROUND | _only("values"),
+    ),
     Room("storage", "LevelDB on disk: databases, the data directory with its lock, replacing one set by another"),
     Room("config", "the settings table, its layers, its page; what an operator changes while the node runs"),
     Room("archiver", "the chain: verification, ingestion, undo, queries, check"),
@@ -51,7 +56,6 @@ ROOMS: Final = (
     Room("log_index", "indexes of logs and contracts, beside the chain in its database"),
     Room("view", "what one request sees: the chain and the state at one tip", is_module=True),
     Room("chain_data", "the databases of a data directory, opened and closed together", is_module=True),
-    Room("outgoing", "requests to other machines: clients, their health, the thread that runs them"),
     Room(
         "sources", "where blocks come from: chain files, other nodes, what L1 says; the loop that follows a live chain"
     ),

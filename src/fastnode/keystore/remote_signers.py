@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import http.client
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-import orjson
-
 from fastnode.config.kinds import FileOrUrl
-from fastnode.errors import KeystoreError
+from fastnode.errors import KeystoreError, UpstreamError, UpstreamUnavailable
 from fastnode.keystore.private_keys import RemoteSigner
+from fastnode.outgoing.client import ClientLimits, RpcClient
+from fastnode.outgoing.network import Network
 
 __all__ = ["PAUSES_S", "probe_signers"]
 
 #: Between two attempts; a signer that is just starting is waited for.
 PAUSES_S: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
 
-_REQUEST_TIME_S: Final = 10.0
-_ANSWER_BYTES_MAX: Final = 4 << 20
+_LIMITS: Final = ClientLimits(request_time_s=10.0, response_bytes_max=4 << 20)
 _ASKED_AT_A_TIME: Final = 8
-_QUESTION: Final = b'{"jsonrpc":"2.0","method":"eth_accounts","params":[],"id":1}'
 
 
 def probe_signers(
@@ -36,16 +31,16 @@ def probe_signers(
         wanted.setdefault(signer.url, set()).add(signer.address)
     if not wanted:
         return
-    with ThreadPoolExecutor(_ASKED_AT_A_TIME, thread_name_prefix="fastnode-signers") as threads:
-        probes = [threads.submit(_probe, url, addresses, stop, pauses_s) for url, addresses in wanted.items()]
+    with ThreadPoolExecutor(_ASKED_AT_A_TIME, thread_name_prefix="fastnode-signers") as threads, Network() as network:
+        probes = [threads.submit(_probe, url, addresses, network, stop, pauses_s) for url, addresses in wanted.items()]
         for probe in probes:
             probe.result()
 
 
-def _probe(url: str, addresses: set[str], stop: threading.Event, pauses_s: Sequence[float]) -> None:
+def _probe(url: str, addresses: set[str], network: Network, stop: threading.Event, pauses_s: Sequence[float]) -> None:
     for pause in (*pauses_s, None):
         try:
-            missing = sorted(addresses - _accounts_of(url))
+            missing = sorted(addresses - _accounts_of(url, network))
             if missing:
                 raise KeystoreError(
                     f"The following addresses are not available in the web3signer: {', '.join(missing)}"
@@ -56,21 +51,13 @@ def _probe(url: str, addresses: set[str], stop: threading.Event, pauses_s: Seque
                 raise
 
 
-def _accounts_of(url: str) -> set[str]:
+def _accounts_of(url: str, network: Network) -> set[str]:
     """Lower-case addresses.  No error repeats more of the URL than where it leads to."""
     shown = FileOrUrl().show(url)
-    request = urllib.request.Request(url, data=_QUESTION, headers={"Content-Type": "application/json"})
     try:
-        with urllib.request.urlopen(request, timeout=_REQUEST_TIME_S) as answer:
-            text = answer.read(_ANSWER_BYTES_MAX)
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise KeystoreError(f"Web3Signer validation failed: HTTP status {error.code} from {shown}") from None
-    except (OSError, http.client.HTTPException, ValueError):
-        raise KeystoreError(
-            f"Unable to connect to web3signer at {shown}. Please ensure it is running and accessible."
-        ) from None
-    try:
-        return {address.lower() for address in orjson.loads(text)["result"]}
-    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
-        raise KeystoreError("Invalid response from Web3Signer: expected array of accounts") from None
+        answer = RpcClient(url, network, _LIMITS).ask([("eth_accounts", [])]).results()[0]
+        return {address.lower() for address in answer}
+    except UpstreamUnavailable as error:
+        raise KeystoreError(f"Web3Signer at {shown} does not answer: {error}") from None
+    except (UpstreamError, TypeError, AttributeError):
+        raise KeystoreError(f"Invalid response from Web3Signer at {shown}: expected array of accounts") from None

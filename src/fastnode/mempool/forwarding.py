@@ -20,10 +20,10 @@ from fastnode.errors import DecodeError, RpcError, ServerError, UpstreamError, U
 from fastnode.fees.sources import LatestFees
 from fastnode.log import fields
 from fastnode.mempool.handover import NO_UPSTREAM, Handover
-from fastnode.outgoing.upstreams import Upstream, Upstreams
 from fastnode.protocol.fees import ManaUsage
 from fastnode.protocol.header import GasFees
 from fastnode.protocol.tx import Tx
+from fastnode.sources.upstreams import Upstream, Upstreams
 
 __all__ = ["FeeRefresher", "HandoverPass", "Relay", "UpstreamPublicSimulator", "UpstreamTxSink"]
 

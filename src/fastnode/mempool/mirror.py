@@ -12,9 +12,9 @@ from typing import Any, Final
 from fastnode.errors import DecodeError, RpcError, UpstreamError
 from fastnode.log import fields
 from fastnode.mempool.service import Mempool
-from fastnode.outgoing.upstreams import Upstream
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.tx import Tx
+from fastnode.sources.upstreams import Upstream
 from fastnode.view import View
 
 __all__ = ["PendingTxMirror"]

@@ -5,16 +5,16 @@ fastnode's own simulator is in ``public_execution/``.
 
 from __future__ import annotations
 
-import http.client
 import logging
 import threading
-import urllib.error
-import urllib.request
 from typing import Any, Final, Protocol
 
 import orjson
 
-from fastnode.errors import RpcError, ServerError
+from fastnode.errors import ServerError, UpstreamFault, UpstreamRejection, UpstreamUnavailable
+from fastnode.log import fields
+from fastnode.outgoing.client import ClientLimits, RpcClient
+from fastnode.outgoing.network import Network
 from fastnode.protocol.tx import Tx
 
 __all__ = ["NO_SIMULATOR", "PublicSimulator", "UpstreamSimulator"]
@@ -39,63 +39,35 @@ class UpstreamSimulator:
     """Asks another node over HTTP, ``timeout_s`` each, at most ``calls_max`` at a time."""
 
     def __init__(self, url: str, *, timeout_s: float = 30.0, calls_max: int = 4) -> None:
-        self._url = url
-        self._timeout_s = timeout_s
         self._calls_max = calls_max
         self._turns = threading.BoundedSemaphore(calls_max)
+        self._network = Network()
+        limits = ClientLimits(request_time_s=timeout_s, response_bytes_max=_ANSWER_BYTES_MAX)
+        self._client = RpcClient(url, self._network, limits)
+
+    def close(self) -> None:
+        """End what is under way.  May be called more than once."""
+        self._network.close()
 
     def simulate(self, tx: Tx, *, skip_fee_enforcement: bool) -> bytes:
         if not self._turns.acquire(blocking=False):
             raise ServerError(f"{self._calls_max} public simulations are running; try again later")
         try:
-            answer = self._ask(b"[%b,%b]" % (tx.to_json_bytes(), b"true" if skip_fee_enforcement else b"false"))
+            return self._ask([orjson.Fragment(tx.to_json_bytes()), skip_fee_enforcement])
         finally:
             self._turns.release()
-        if "error" in answer:
-            raise _their_error(answer["error"])
-        if "result" not in answer:
-            raise ServerError("The public simulator gave no result")
-        return orjson.dumps(answer["result"])
 
-    def _ask(self, parameters: bytes) -> dict[str, Any]:
-        body = b'{"jsonrpc":"2.0","id":1,"method":"%b","params":%b}' % (_METHOD.encode(), parameters)
-        request = urllib.request.Request(self._url, data=body, headers={"Content-Type": "application/json"})
+    def _ask(self, parameters: list[Any]) -> bytes:
         try:
-            return _decode(self._read(request))
-        except (OSError, http.client.HTTPException) as error:
-            logger.warning("the public simulator %s cannot be asked: %s", self._url, error)
+            result = self._client.ask([(_METHOD, parameters)]).results()[0]
+        except UpstreamRejection as rejection:
+            # Their reason under our code: their own codes are not standard ones.
+            raise ServerError(rejection.message, data=rejection.data) from rejection
+        except UpstreamUnavailable as error:
+            logger.warning("the public simulator does not answer", extra=fields(reason=str(error)))
             raise ServerError("The public simulator cannot be reached") from error
-
-    def _read(self, request: urllib.request.Request) -> bytes:
-        """The body of the answer, also of one whose status says error: a reference node answers 400 with the reason."""
-        try:
-            with urllib.request.urlopen(request, timeout=self._timeout_s) as response:
-                return _bounded(response)
-        except urllib.error.HTTPError as error:
-            with error:
-                return _bounded(error)
-
-
-def _bounded(response: Any) -> bytes:
-    body: bytes = response.read(_ANSWER_BYTES_MAX + 1)
-    if len(body) > _ANSWER_BYTES_MAX:
-        raise ServerError(f"The public simulator's answer exceeds {_ANSWER_BYTES_MAX} bytes")
-    return body
-
-
-def _decode(body: bytes) -> dict[str, Any]:
-    try:
-        answer = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        answer = None
-    if not isinstance(answer, dict):
-        raise ServerError("The public simulator's answer is no JSON-RPC answer")
-    return answer
-
-
-def _their_error(error: Any) -> RpcError:
-    """Their reason under our code: their own codes are not standard ones."""
-    message = error.get("message") if isinstance(error, dict) else None
-    if not isinstance(message, str):
-        return ServerError("The public simulator failed without a reason")
-    return ServerError(message, data=error.get("data"))
+        except UpstreamFault as error:
+            raise ServerError(f"The public simulator gave no usable answer: {error}") from error
+        if result is None:
+            raise ServerError("The public simulator gave no result")
+        return orjson.dumps(result)

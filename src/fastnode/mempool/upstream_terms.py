@@ -18,7 +18,7 @@ from fastnode.errors import UpstreamError, UpstreamRejection
 from fastnode.log import fields
 from fastnode.mempool.network import NetworkValues
 from fastnode.mempool.service import Mempool
-from fastnode.outgoing.upstreams import Upstream
+from fastnode.sources.upstreams import Upstream
 
 __all__ = ["UpstreamTerms"]
 

@@ -1,26 +1,21 @@
-"""JSON-RPC to another node: batches, a deadline, a limit on what it may answer.
+"""JSON-RPC to another server: batches, a deadline, a limit on what it may answer.
 
-Nothing here tries again: whether and when to is decided once, by the node's health (``upstreams.py``).
+Nothing here tries again: whether and when to is decided once, by the endpoint's health (``health.py``).
 """
 
 from __future__ import annotations
 
-import asyncio
-import os
 import re
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Any, Final, NamedTuple, TypeAlias
-from urllib.parse import urlsplit
+from typing import Any, Final, TypeAlias
 
-import aiohttp
 import orjson
 
 from fastnode.errors import UpstreamFault, UpstreamRejection, UpstreamUnavailable
-from fastnode.outgoing.network import NetworkThread
+from fastnode.outgoing.network import Answer, ClientLimits, Network
+from fastnode.values.urls import host_of
 
 __all__ = ["METHOD_NOT_FOUND", "ClientLimits", "Reply", "RpcCall", "RpcClient"]
 
@@ -28,10 +23,7 @@ __all__ = ["METHOD_NOT_FOUND", "ClientLimits", "Reply", "RpcCall", "RpcClient"]
 RpcCall: TypeAlias = tuple[str, Sequence[Any]]
 
 METHOD_NOT_FOUND: Final = -32601
-VERSION_PREFIX: Final = "x-aztec-"
 
-_MIB: Final = 1 << 20
-_READ_BYTES: Final = 256 * 1024
 _ERROR_TEXT_MAX: Final = 2000
 _QUOTED_BYTES: Final = 40
 _QUOTED_TEXT_MAX: Final = 80
@@ -47,22 +39,15 @@ _BUSY: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientLimits:
-    """``request_time_s`` covers a whole request, from connecting to the last byte of the answer."""
-
-    request_time_s: float = 15.0
-    connect_time_s: float = 5.0
-    response_bytes_max: int = 64 * _MIB
-
-
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Answers in the order of the calls: a result, None for nothing found, or an UpstreamRejection."""
+    """Answers in the order of the calls: a result, None for nothing found, or an UpstreamRejection.
+
+    ``headers`` are those of the response, by their names in lower case.
+    """
 
     answers: list[Any]
     byte_count: int
-    #: What the other node says of its network: headers of VERSION_PREFIX, their names in lower case.
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def results(self) -> list[Any]:
@@ -73,25 +58,18 @@ class Reply:
         return self.answers
 
 
-class _Response(NamedTuple):
-    status: int
-    retry_after_s: float | None
-    body: bytes
-    version_headers: dict[str, str]
-
-
 class RpcClient:
-    """Asks one URL, with ``headers`` beside the usual ones.  Usable from any thread but the network's own."""
+    """Asks one URL, with ``headers`` beside the usual ones.  Usable from any thread."""
 
     def __init__(
         self,
         url: str,
-        network: NetworkThread,
+        network: Network,
         limits: ClientLimits | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
         self._url = url
-        self._address = _address_of(url)
+        self._address = host_of(url)
         self._headers = {"Content-Type": "application/json", **(headers or {})}
         self._network = network
         self._limits = limits or ClientLimits()
@@ -100,60 +78,34 @@ class RpcClient:
         """One request with all the calls; blocks until it is answered.
 
         UpstreamUnavailable: try later; UpstreamFault: the answer makes no sense; UpstreamRejection: the request
-        as a whole was refused.
+        as a whole was refused.  No text of theirs has the address: clients may see it.
         """
-        status, retry_after, body, headers = self._network.run(self._post(_encode(calls)))
-        if status in _BUSY or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            raise UpstreamUnavailable(f"HTTP status {status}", retry_after_s=retry_after)
+        answer = self._network.post(self._url, _encode(calls), self._limits, self._headers)
+        document = _decoded(answer.body)
+        if answer.status in _BUSY or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise UpstreamUnavailable(self._describe_busy(answer, document), retry_after_s=answer.retry_after_s)
         # Any other status may come with an answer: the reference node's errors have status 400.
-        try:
-            answer = orjson.loads(body)
-        except orjson.JSONDecodeError:
-            answer = None
-        if not isinstance(answer, dict | list):
-            what = "its answer is not JSON" if status == HTTPStatus.OK else f"HTTP status {status}"
-            quoted = repr(body[: _QUOTED_BYTES + len(self._address)])
+        if not isinstance(document, dict | list):
+            what = "its answer is not JSON" if answer.status == HTTPStatus.OK else f"HTTP status {answer.status}"
+            quoted = repr(answer.body[: _QUOTED_BYTES + len(self._address)])
             raise UpstreamFault(f"{what}: {_anonymous(quoted, self._address)[:_QUOTED_TEXT_MAX]}")
-        return Reply(_in_order(answer, calls, self._address), len(body), headers)
+        return Reply(_in_order(document, calls, self._address), len(answer.body), answer.headers)
 
-    async def _post(self, body: bytes) -> _Response:
-        limits = self._limits
-        try:
-            async with asyncio.timeout(limits.request_time_s):
-                return await self._exchange(body)
-        except TimeoutError:
-            raise UpstreamUnavailable(f"no complete answer within {limits.request_time_s:g} s") from None
-        except aiohttp.ClientError as error:
-            raise UpstreamUnavailable(_describe(error)) from error
-        except OSError as error:
-            raise UpstreamUnavailable(os.strerror(error.errno) if error.errno else type(error).__name__) from error
-
-    async def _exchange(self, body: bytes) -> _Response:
-        limits = self._limits
-        async with self._network.session.post(
-            self._url,
-            data=body,
-            headers=self._headers,
-            allow_redirects=False,
-            timeout=aiohttp.ClientTimeout(total=None, connect=limits.connect_time_s),
-        ) as response:
-            chunks = bytearray()
-            async for chunk in response.content.iter_chunked(_READ_BYTES):
-                chunks += chunk
-                if len(chunks) > limits.response_bytes_max:
-                    raise UpstreamFault(f"its answer exceeds {limits.response_bytes_max} bytes")
-            retry_after = _retry_after(response.headers.get("Retry-After"))
-            return _Response(response.status, retry_after, bytes(chunks), _version_headers(response.headers))
+    def _describe_busy(self, answer: Answer, document: Any) -> str:
+        """With the reason, if the server gives one."""
+        error = document.get("error") if isinstance(document, dict) else None
+        message = error.get("message") if isinstance(error, dict) else None
+        status = f"HTTP status {answer.status}"
+        if not isinstance(message, str):
+            return status
+        return f"{status}: {_anonymous(message[:_ERROR_TEXT_MAX], self._address)}"
 
 
-def _version_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    named = ((name.lower(), value) for name, value in headers.items())
-    return {name: value for name, value in named if name.startswith(VERSION_PREFIX)}
-
-
-def _address_of(url: str) -> str:
-    """Host of a URL; empty if there is none."""
-    return urlsplit(url).hostname or ""
+def _decoded(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
 
 
 def _anonymous(text: str, address: str) -> str:
@@ -193,24 +145,3 @@ def _rejection(error: Any, address: str) -> UpstreamRejection:
         raise UpstreamFault("its answer is no JSON-RPC answer")
     message = _anonymous(str(error.get("message", ""))[:_ERROR_TEXT_MAX], address)
     return UpstreamRejection(error["code"], message, error.get("data"))
-
-
-def _retry_after(value: str | None) -> float | None:
-    """Seconds to wait, from seconds or from a date."""
-    if value is None:
-        return None
-    if value.isascii() and value.isdigit():
-        return float(value)
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except ValueError:
-        return None
-
-
-def _describe(error: aiohttp.ClientError) -> str:
-    """Without the address: the text may be seen by clients."""
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return "its name cannot be resolved"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return "cannot connect" + (f": {os.strerror(error.errno)}" if error.errno else "")
-    return f"the connection broke ({type(error).__name__})"

@@ -1,115 +1,393 @@
-"""The event loop for outgoing requests, in a thread of its own.
+"""HTTP to other servers: connections that are kept, a deadline for the whole exchange, a limit on the answer.
 
-The loop that serves clients must not wait behind the answers of other nodes, and ingestion, which does wait
-for them, is a plain thread.  So every outgoing request runs here, and callers in other threads wait for it.
+Whoever asks waits in its own thread; the event loop that serves clients never does.  ``close`` ends what is under way
+in all threads, so that a stop waits for no other server.
 """
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
+import base64
+import http.client
+import io
+import os
+import select
+import socket
 import threading
-from collections.abc import Coroutine
-from typing import Any, Final, TypeVar
-
-import aiohttp
-import uvloop
+import time
+import zlib
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
 from fastnode import __version__
-from fastnode.errors import UpstreamUnavailable
+from fastnode.errors import UpstreamFault, UpstreamUnavailable
+from fastnode.values.urls import is_http_url
 
-__all__ = ["NetworkThread"]
+if TYPE_CHECKING:
+    import ssl
 
-T = TypeVar("T")
+__all__ = ["Answer", "ClientLimits", "Network"]
 
-#: Connections to all upstreams together.
-CONNECTIONS_MAX: Final = 32
-#: Closing waits this long for connections to say goodbye.
-CLOSE_TIME_S: Final = 2.0
+_MIB: Final = 1 << 20
+_READ_BYTES: Final = 256 * 1024
+#: Connections to one server that are kept while no request is under way on them.
+_IDLE_PER_SERVER_MAX: Final = 8
+_REDIRECTS_MAX: Final = 5
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+#: zlib: a gzip or a zlib head.
+_ANY_HEAD: Final = 32 + zlib.MAX_WBITS
+#: No proxy for the outside world knows the way to this machine.
+_THIS_MACHINE: Final = ("localhost", "127.", "[::1]", "::1")
+
+STOPPING: Final = "the node is stopping"
 
 
-class NetworkThread:
-    """Runs coroutines for other threads.  ``start`` once; ``close`` ends what is still running.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientLimits:
+    """``request_time_s`` covers a whole exchange, from connecting to the last byte of the answer."""
 
-    ``session`` may be used by those coroutines only.
-    """
+    request_time_s: float = 15.0
+    connect_time_s: float = 5.0
+    response_bytes_max: int = 64 * _MIB
 
-    def __init__(self) -> None:
-        self._loop = uvloop.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="fastnode-network", daemon=True)
-        self._session: aiohttp.ClientSession | None = None
-        self._lock = threading.Lock()
-        self._running: set[concurrent.futures.Future[Any]] = set()
-        self._is_closed = False
 
-    def start(self) -> None:
-        self._thread.start()
-        self.run(self._open())
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``headers`` by their names in lower case; ``retry_after_s``: when the server wants to be asked again."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def session(self) -> aiohttp.ClientSession:
-        assert self._session is not None
-        return self._session
+    def retry_after_s(self) -> float | None:
+        """Seconds; None: it does not say."""
+        return _retry_after(self.headers.get("retry-after"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    method: str
+    url: str
+    body: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Network:
+    """Usable from any thread.  Every exchange raises UpstreamUnavailable when there is no complete answer in time, and
+    UpstreamFault when the answer is too large or no HTTP."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: defaultdict[tuple[str, str], list[http.client.HTTPConnection]] = defaultdict(list)
+        #: Connections with a request under way, and their sockets once there is one.
+        self._busy: dict[http.client.HTTPConnection, socket.socket | None] = {}
+        self._tls: ssl.SSLContext | None = None
+        self._is_closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     @property
     def is_closed(self) -> bool:
         return self._is_closed
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of ``work``; UpstreamUnavailable when the thread is closed before it is done."""
+    def close(self) -> None:
+        """End every exchange that is under way.  May be called from any thread, and more than once."""
+        with self._lock:
+            self._is_closed = True
+            busy, idle = tuple(self._busy.values()), [each for kept in self._idle.values() for each in kept]
+            self._idle.clear()
+        for sock in busy:
+            _shut(sock)
+        for connection in idle:
+            connection.close()
+
+    # ---- exchanges -----------------------------------------------------------------------------
+
+    def post(self, url: str, body: bytes, limits: ClientLimits, headers: Mapping[str, str] | None = None) -> Answer:
+        """One POST; redirects are answers like any other."""
+        deadline = time.monotonic() + limits.request_time_s
+        return self._exchange(_Request("POST", url, body, headers or {}), limits, deadline)
+
+    def get(
+        self,
+        url: str,
+        limits: ClientLimits,
+        headers: Mapping[str, str] | None = None,
+        *,
+        redirects_max: int = _REDIRECTS_MAX,
+    ) -> Answer:
+        """One GET, with the redirects that it meets; with headers that are secrets, allow none."""
+        deadline = time.monotonic() + limits.request_time_s
+        for count in range(redirects_max + 1):
+            answer = self._exchange(_Request("GET", url, None, headers or {}), limits, deadline)
+            location = answer.headers.get("location")
+            if answer.status not in _REDIRECTS or location is None or redirects_max == 0:
+                return answer
+            if count == redirects_max:
+                break
+            url = urljoin(url, location)
+            if not is_http_url(url):
+                raise UpstreamFault("it redirects to what is no http:// or https:// URL")
+        raise UpstreamFault(f"it redirects more than {redirects_max} times")
+
+    def _exchange(self, request: _Request, limits: ClientLimits, deadline: float) -> Answer:
+        try:
+            return self._on_kept_or_new(request, limits, deadline)
+        except TimeoutError:
+            raise UpstreamUnavailable(f"no complete answer within {limits.request_time_s:g} s") from None
+        except OSError as error:
+            reason = _describe("the connection broke", error)
+            raise UpstreamUnavailable(STOPPING if self._is_closed else reason) from error
+        except http.client.IncompleteRead as error:
+            raise UpstreamUnavailable(STOPPING if self._is_closed else "the connection broke") from error
+        except http.client.HTTPException as error:
+            if self._is_closed:
+                raise UpstreamUnavailable(STOPPING) from error
+            raise UpstreamFault(f"its answer is no HTTP ({type(error).__name__})") from error
+
+    def _on_kept_or_new(self, request: _Request, limits: ClientLimits, deadline: float) -> Answer:
+        parts = urlsplit(request.url)
+        kept = self._take(parts)
+        if kept is not None:
+            try:
+                return self._talk(kept, parts, request, limits, deadline)
+            except (http.client.RemoteDisconnected, ConnectionError):
+                # The server has closed it meanwhile, as servers do with what is idle.
+                if self._is_closed:
+                    raise
+        return self._talk(self._new(parts, limits), parts, request, limits, deadline)
+
+    def _talk(
+        self,
+        connection: http.client.HTTPConnection,
+        parts: SplitResult,
+        request: _Request,
+        limits: ClientLimits,
+        deadline: float,
+    ) -> Answer:
+        is_reusable = False
+        try:
+            sock = self._connected(connection, limits, deadline)
+            sock.settimeout(_left(deadline))
+            connection.response_class = _response_class(deadline)
+            headers = {"User-Agent": f"fastnode/{__version__}", "Accept-Encoding": "gzip", **_credentials(parts)}
+            connection.request(request.method, _target(connection, parts), request.body, {**headers, **request.headers})
+            with connection.getresponse() as response:
+                body = _read(response, limits.response_bytes_max)
+                is_reusable = not response.will_close
+            answer_headers = {name.lower(): value for name, value in response.headers.items()}
+            return Answer(response.status, body, answer_headers)
+        finally:
+            self._put_back(connection, parts, is_reusable=is_reusable)
+
+    def _connected(
+        self, connection: http.client.HTTPConnection, limits: ClientLimits, deadline: float
+    ) -> socket.socket:
+        self._note_busy(connection, connection.sock)
+        if connection.sock is None:
+            connection.timeout = min(limits.connect_time_s, _left(deadline))
+            try:
+                connection.connect()
+            except TimeoutError:
+                raise UpstreamUnavailable(f"no connection within {connection.timeout:g} s") from None
+            except OSError as error:
+                raise UpstreamUnavailable(_describe("cannot connect", error)) from error
+            self._note_busy(connection, connection.sock)
+        sock: socket.socket = connection.sock
+        return sock
+
+    def _note_busy(self, connection: http.client.HTTPConnection, sock: socket.socket | None) -> None:
         with self._lock:
             if self._is_closed:
-                work.close()
-                raise UpstreamUnavailable("the node is stopping")
-            future = asyncio.run_coroutine_threadsafe(work, self._loop)
-            self._running.add(future)
-        try:
-            return future.result()
-        except concurrent.futures.CancelledError:
-            raise UpstreamUnavailable("the node is stopping") from None
-        finally:
+                raise UpstreamUnavailable(STOPPING)
+            self._busy[connection] = sock
+
+    # ---- connections ---------------------------------------------------------------------------
+
+    def _take(self, parts: SplitResult) -> http.client.HTTPConnection | None:
+        while True:
             with self._lock:
-                self._running.discard(future)
-            # An exception's traceback holds this frame: without the future in it there is no cycle, and what the
-            # callers' frames hold (views of the databases) goes as soon as the exception does.
-            del future
+                kept = self._idle[_server_of(parts)]
+                connection = kept.pop() if kept else None
+            if connection is None or not _is_ended(connection):
+                return connection
+            connection.close()
+
+    def _put_back(self, connection: http.client.HTTPConnection, parts: SplitResult, *, is_reusable: bool) -> None:
+        with self._lock:
+            self._busy.pop(connection, None)
+            kept = self._idle[_server_of(parts)]
+            if is_reusable and not self._is_closed and len(kept) < _IDLE_PER_SERVER_MAX:
+                kept.append(connection)
+                return
+        connection.close()
+
+    def _new(self, parts: SplitResult, limits: ClientLimits) -> http.client.HTTPConnection:
+        proxy = _proxy_of(parts)
+        host, port = parts.hostname or "", parts.port
+        if parts.scheme == "https":
+            port = port or http.client.HTTPS_PORT
+            via = (proxy.hostname or "", proxy.port) if proxy is not None else (host, port)
+            secure = http.client.HTTPSConnection(*via, timeout=limits.connect_time_s, context=self._tls_context())
+            if proxy is not None:
+                secure.set_tunnel(host, port)
+            return secure
+        if proxy is not None:
+            return _ThroughProxy(proxy.hostname or "", proxy.port, timeout=limits.connect_time_s)
+        return http.client.HTTPConnection(host, port, timeout=limits.connect_time_s)
+
+    def _tls_context(self) -> ssl.SSLContext:
+        # On demand: most nodes talk to others over plain HTTP, and reading the certificates takes a while.
+        if self._tls is None:
+            import ssl
+
+            self._tls = ssl.create_default_context()
+        return self._tls
+
+
+class _ThroughProxy(http.client.HTTPConnection):
+    """Plain HTTP through a proxy, which is given the whole URL."""
+
+
+def _response_class(deadline: float) -> Any:
+    """``HTTPResponse``, with one deadline for all that is read."""
+    return lambda sock, *rest, **more: http.client.HTTPResponse(_Source(sock, deadline), *rest, **more)  # type: ignore[arg-type]
+
+
+class _Source:
+    """What an ``HTTPResponse`` needs of a socket."""
+
+    def __init__(self, sock: socket.socket, deadline: float) -> None:
+        self._sock = sock
+        self._deadline = deadline
+
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        return io.BufferedReader(_UntilDeadline(self._sock, self._deadline))
+
+
+class _UntilDeadline(io.RawIOBase):
+    def __init__(self, sock: socket.socket, deadline: float) -> None:
+        self._sock = sock
+        # It keeps the socket open when the connection, which is done with it, closes it.
+        self._file = sock.makefile("rb", buffering=0)
+        self._deadline = deadline
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._sock.settimeout(_left(self._deadline))
+        return self._file.readinto(buffer)
 
     def close(self) -> None:
-        """May be called from any thread, and more than once."""
-        with self._lock:
-            if self._is_closed:
-                return
-            self._is_closed = True
-            running = tuple(self._running)
-        for future in running:
-            future.cancel()
-        if self._thread.ident is None:
-            self._loop.close()
-            return
-        closing = asyncio.run_coroutine_threadsafe(self._close(), self._loop)
-        closing.result(CLOSE_TIME_S * 2)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        self._file.close()
+        super().close()
 
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
 
-    async def _open(self) -> None:
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=CONNECTIONS_MAX),
-            headers={"User-Agent": f"fastnode/{__version__}"},
-            # Every request brings its own deadline.
-            timeout=aiohttp.ClientTimeout(total=None),
-        )
+def _left(deadline: float) -> float:
+    """Seconds; TimeoutError when there are none."""
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
 
-    async def _close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-        # The transports of closed connections go with the next turns of the loop.
-        await asyncio.sleep(0)
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in others:
-            task.cancel()
-        await asyncio.wait_for(asyncio.gather(*others, return_exceptions=True), CLOSE_TIME_S)
+
+def _is_ended(connection: http.client.HTTPConnection) -> bool:
+    """Whether the server has closed a connection that is idle: there is something to read, its end."""
+    readable = select.poll()
+    readable.register(connection.sock, select.POLLIN)
+    return bool(readable.poll(0))
+
+
+def _shut(sock: socket.socket | None) -> None:
+    """Wake the thread that reads from it."""
+    if sock is None:
+        return
+    try:
+        sock.shutdown(socket.SHUT_RDWR)
+    except OSError:  # it is gone already
+        return
+
+
+def _credentials(parts: SplitResult) -> dict[str, str]:
+    if parts.username is None:
+        return {}
+    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return {"Authorization": "Basic " + base64.b64encode(pair.encode()).decode("ascii")}
+
+
+def _server_of(parts: SplitResult) -> tuple[str, str]:
+    return parts.scheme, parts.netloc
+
+
+def _target(connection: http.client.HTTPConnection, parts: SplitResult) -> str:
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return (
+        f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{path}" if isinstance(connection, _ThroughProxy) else path
+    )
+
+
+def _read(response: http.client.HTTPResponse, bytes_max: int) -> bytes:
+    coding = response.headers.get("Content-Encoding", "identity").strip().lower()
+    if coding not in ("identity", "gzip", "deflate"):
+        raise UpstreamFault(f"its answer has the unknown coding {coding[:20]!r}")
+    inflater = None if coding == "identity" else zlib.decompressobj(_ANY_HEAD)
+    body = bytearray()
+    while chunk := response.read1(_READ_BYTES):
+        try:
+            body += chunk if inflater is None else inflater.decompress(chunk, bytes_max + 1 - len(body))
+        except zlib.error:
+            raise UpstreamFault("its compressed answer is damaged") from None
+        if len(body) > bytes_max:
+            raise UpstreamFault(f"its answer exceeds {bytes_max} bytes")
+    if response.length:
+        raise http.client.IncompleteRead(b"", response.length)
+    if inflater is not None and not inflater.eof:
+        raise UpstreamFault("its compressed answer is damaged")
+    return bytes(body)
+
+
+def _retry_after(value: str | None) -> float | None:
+    """Seconds to wait, from seconds or from a date."""
+    if value is None:
+        return None
+    if value.isascii() and value.isdigit():
+        return float(value)
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+    except ValueError:
+        return None
+
+
+def _proxy_of(parts: SplitResult) -> SplitResult | None:
+    """The proxy that the environment names for a URL (HTTP_PROXY, HTTPS_PROXY, NO_PROXY)."""
+    host = parts.hostname or ""
+    if host.startswith(_THIS_MACHINE) or not any(name.lower().endswith("_proxy") for name in os.environ):
+        return None
+    import urllib.request
+
+    proxy = urllib.request.getproxies().get(parts.scheme)
+    if proxy is None or urllib.request.proxy_bypass(host):
+        return None
+    return urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+
+
+def _describe(what: str, error: OSError) -> str:
+    """Without the address: the text may be seen by clients."""
+    if isinstance(error, socket.gaierror):
+        return "its name cannot be resolved"
+    reason = getattr(error, "reason", None)  # of TLS
+    if not isinstance(reason, str):
+        reason = os.strerror(error.errno) if error.errno else type(error).__name__
+    return f"{what}: {reason}"

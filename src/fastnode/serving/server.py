@@ -39,6 +39,13 @@ DEADLINES_PER_TURN: Final = 16
 BACKLOG: Final = 4096
 
 
+class _Door:
+    """Which server gets the next connection of a port."""
+
+    def __init__(self, server: HttpServer) -> None:
+        self.server = server
+
+
 class HttpServer:
     """Serves an application over HTTP.  ``start`` and ``stop`` belong to one running event loop."""
 
@@ -52,6 +59,7 @@ class HttpServer:
         self.host = host
         self._wanted_port = port
         self._listener: asyncio.Server | None = None
+        self._door: _Door | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._connections: set[HttpConnection] = set()
         self._peers = PeerCounts(limits.connections_per_address_max)
@@ -72,11 +80,25 @@ class HttpServer:
         if self._listener is not None:
             raise RuntimeError("the server has been started already")
         loop = asyncio.get_running_loop()
+        door = _Door(self)
         self._listener = await loop.create_server(
-            lambda: self.make_connection(loop), self.host, self._wanted_port, backlog=BACKLOG
+            lambda: door.server.make_connection(loop), self.host, self._wanted_port, backlog=BACKLOG
         )
+        self._door = door
         self._bound_port = self._listener.sockets[0].getsockname()[1]
         self._sweeper = loop.create_task(self._sweep())
+
+    def take_over(self, other: HttpServer) -> None:
+        """Listen where ``other`` does: new connections come here, its own end with the answers under way."""
+        if self._listener is not None or other._door is None:
+            raise RuntimeError("there is nothing to take over, or the server has been started already")
+        self._listener, other._listener = other._listener, None
+        self._door, other._door = other._door, None
+        self._door.server = self
+        self._bound_port = other._bound_port
+        self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
+        for connection in tuple(other._connections):
+            connection.drain()
 
     @property
     def port(self) -> int:
@@ -97,10 +119,11 @@ class HttpServer:
 
         What is not finished after ``grace_seconds`` is cut off.  May be called more than once.
         """
-        if self._listener is None or self._is_stopping:
+        if self._sweeper is None or self._is_stopping:
             return
         self._is_stopping = True
-        self._listener.close()
+        if self._listener is not None:  # else another server has taken it over
+            self._listener.close()
         self._all_gone = asyncio.Event()
         for connection in tuple(self._connections):
             connection.drain()

@@ -78,7 +78,7 @@ def verify_contents(
 def _contents(data: ChainData) -> Contents:
     if not data.store.has_chain:
         raise SnapshotError(f"the database {data.store.path} holds no chain")
-    state = data.open_state()
+    state = data.state
     with data.store.open_view() as view:
         newest = view.block_info(view.tip_number)
         if newest is None:

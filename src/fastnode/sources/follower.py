@@ -28,7 +28,6 @@ from fastnode.errors import (
     UpstreamUnavailable,
 )
 from fastnode.log import fields
-from fastnode.outgoing.upstreams import Upstream, Upstreams
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.tips import BlockId
@@ -38,6 +37,7 @@ from fastnode.sources.progress import CatchUpProgress
 from fastnode.sources.publication import Publication
 from fastnode.sources.sync_control import SyncControl
 from fastnode.sources.upstream import UpstreamSource
+from fastnode.sources.upstreams import Upstream, Upstreams
 
 __all__ = ["Follower", "FollowerOptions"]
 
@@ -290,7 +290,7 @@ class Follower:
         self.last_pass_at = time.time()
         if not source.is_behind:
             self._end_trouble()
-            upstream.forgive()
+            upstream.health.on_useful()
             # A long pass ends where the other node was at its begin; the one after it tells.
             new_blocks = self._ingestor.view.tip_number - tip_before
             if not self.has_caught_up and new_blocks <= self._options.ready_max_lag_blocks:

@@ -15,12 +15,12 @@ from typing import Any, Final
 from fastnode.archiver.source import REQUIRED_L1_CONSTANTS, ChainRecord, GenesisRecord
 from fastnode.errors import DecodeError, StartError, UpstreamFault
 from fastnode.outgoing.client import RpcCall
-from fastnode.outgoing.upstreams import Upstream
 from fastnode.protocol.contracts import ContractClassPublic, ContractInstance
 from fastnode.protocol.fields import field_from_int, hex_text
 from fastnode.protocol.genesis import PrefilledPublicData
 from fastnode.protocol.header import BlockHeader
 from fastnode.sources.chain_file import ChainFileSource
+from fastnode.sources.upstreams import Upstream
 from fastnode.world_state.genesis import genesis_of
 
 __all__ = ["check_contracts", "learn_chain"]

@@ -10,7 +10,7 @@ from tests.sources.l1.scripted_l1 import ScriptedL1, scripted_l1
 from tests.sources.made_chain import MadeChain, made_chain
 from tests.sources.scripted_upstream import ScriptedUpstream, scripted_upstream
 
-from fastnode.outgoing.network import NetworkThread
+from fastnode.outgoing.network import Network
 
 
 @pytest.fixture
@@ -58,8 +58,7 @@ def publish_on_l1(chain: MadeChain, l1: ScriptedL1) -> None:
 
 
 @pytest.fixture
-def network() -> Iterator[NetworkThread]:
-    network = NetworkThread()
-    network.start()
+def network() -> Iterator[Network]:
+    network = Network()
     yield network
     network.close()

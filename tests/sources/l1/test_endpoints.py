@@ -12,8 +12,8 @@ from tests.sources.l1.scripted_l1 import ScriptedL1, scripted_l1
 
 from fastnode.errors import UpstreamError, UpstreamUnavailable
 from fastnode.outgoing.client import ClientLimits
-from fastnode.outgoing.network import NetworkThread
-from fastnode.outgoing.upstreams import Patience
+from fastnode.outgoing.health import Patience
+from fastnode.outgoing.network import Network
 from fastnode.sources.l1.endpoints import L1Client, L1Endpoint, block_call
 
 NODE_INFO = {
@@ -56,7 +56,7 @@ def second() -> Iterator[ScriptedL1]:
         yield l1
 
 
-def _client(network: NetworkThread, *nodes: ScriptedL1, patience: Patience = QUICK) -> L1Client:
+def _client(network: Network, *nodes: ScriptedL1, patience: Patience = QUICK) -> L1Client:
     limits = ClientLimits(request_time_s=1.0)
     return L1Client([node.url for node in nodes], network, limits=limits, patience=patience)
 
@@ -67,7 +67,7 @@ def _height(endpoint: L1Endpoint) -> int:
     return block.number
 
 
-def test_the_first_node_that_answers_is_asked(network: NetworkThread, first: ScriptedL1, second: ScriptedL1) -> None:
+def test_the_first_node_that_answers_is_asked(network: Network, first: ScriptedL1, second: ScriptedL1) -> None:
     client = _client(network, first, second)
     assert client.run(_height) == 3
     assert second.requests == []
@@ -76,7 +76,7 @@ def test_the_first_node_that_answers_is_asked(network: NetworkThread, first: Scr
     assert "cannot connect" in client.reasons()
 
 
-def test_a_node_that_is_back_is_asked_again(network: NetworkThread, first: ScriptedL1, second: ScriptedL1) -> None:
+def test_a_node_that_is_back_is_asked_again(network: Network, first: ScriptedL1, second: ScriptedL1) -> None:
     client = _client(network, first, second)
     first.stop()
     assert client.run(_height) == 13
@@ -88,12 +88,12 @@ def test_a_node_that_is_back_is_asked_again(network: NetworkThread, first: Scrip
     assert client.reasons() == ""
 
 
-def test_work_is_begun_anew_with_the_next_node(network: NetworkThread, first: ScriptedL1, second: ScriptedL1) -> None:
+def test_work_is_begun_anew_with_the_next_node(network: Network, first: ScriptedL1, second: ScriptedL1) -> None:
     """Two nodes may be at different blocks: nothing is put together from both."""
 
     def work(endpoint: L1Endpoint) -> tuple[int, int]:
         height = _height(endpoint)
-        if endpoint is client.endpoints[0]:
+        if endpoint is client.all[0]:
             first.stop()
         return height, _height(endpoint)
 
@@ -101,15 +101,18 @@ def test_work_is_begun_anew_with_the_next_node(network: NetworkThread, first: Sc
     assert client.run(work) == (13, 13)
 
 
-def test_without_any_node_the_reasons_are_told(network: NetworkThread, first: ScriptedL1, second: ScriptedL1) -> None:
+def test_without_any_node_the_reasons_are_told(network: Network, first: ScriptedL1, second: ScriptedL1) -> None:
     client = _client(network, first, second)
     first.stop()
     second.stop()
-    with pytest.raises(UpstreamUnavailable, match=r"L1 node 1: cannot connect.*; L1 node 2: cannot connect"):
+    with pytest.raises(
+        UpstreamUnavailable,
+        match=r"L1 node 1 is unavailable: cannot connect.*; L1 node 2 is unavailable: cannot connect",
+    ):
         client.run(_height)
 
 
-def test_a_node_of_another_chain_is_not_believed(network: NetworkThread, first: ScriptedL1, second: ScriptedL1) -> None:
+def test_a_node_of_another_chain_is_not_believed(network: Network, first: ScriptedL1, second: ScriptedL1) -> None:
     client = _client(network, first, second)
     client.expected_chain_id = 31337
     first.chain_id = 1
@@ -117,7 +120,7 @@ def test_a_node_of_another_chain_is_not_believed(network: NetworkThread, first: 
     assert "it is a node of chain 1, the rollup is on 31337" in client.reasons()
 
 
-def test_a_batch_that_is_too_large_is_cut(network: NetworkThread, first: ScriptedL1) -> None:
+def test_a_batch_that_is_too_large_is_cut(network: Network, first: ScriptedL1) -> None:
     first.mine(100)
     first.limits.batch = 7
     blocks = _client(network, first).run(lambda endpoint: endpoint.results([block_call(n) for n in range(60)]))
@@ -138,7 +141,7 @@ def _rejecting(code: int, message: str) -> Callable[[str, list[Any], Any], Any]:
     [(429, "slow down"), (-32005, "daily request count exceeded, request rate limited: rate limit"), (-32016, "x")],
 )
 def test_a_node_that_limits_requests_is_left_alone_for_a_while(
-    network: NetworkThread, first: ScriptedL1, second: ScriptedL1, code: int, message: str
+    network: Network, first: ScriptedL1, second: ScriptedL1, code: int, message: str
 ) -> None:
     client = _client(network, first, second)
     first.tamper = _rejecting(code, message)
@@ -146,7 +149,7 @@ def test_a_node_that_limits_requests_is_left_alone_for_a_while(
     assert "it limits requests" in client.reasons()
 
 
-def test_retry_after_is_obeyed(network: NetworkThread, first: ScriptedL1) -> None:
+def test_retry_after_is_obeyed(network: Network, first: ScriptedL1) -> None:
     def busy(handler: Any, _body: bytes) -> bool:
         handler.reply(b"{}", 429, Retry_After="1")
         return True
@@ -158,7 +161,7 @@ def test_retry_after_is_obeyed(network: NetworkThread, first: ScriptedL1) -> Non
     assert 0.2 < client.seconds_until_usable() <= 0.3
 
 
-def test_a_node_that_stalls_is_given_up(network: NetworkThread, first: ScriptedL1, second: ScriptedL1) -> None:
+def test_a_node_that_stalls_is_given_up(network: Network, first: ScriptedL1, second: ScriptedL1) -> None:
     def stall(_handler: Any, _body: bytes) -> bool:
         time.sleep(2)
         return True
@@ -173,7 +176,7 @@ def test_a_node_that_stalls_is_given_up(network: NetworkThread, first: ScriptedL
     "block", [None, {}, {"number": "5"}, {"number": "0x5", "hash": "0x00", "parentHash": "0x", "timestamp": "0x1"}, []]
 )
 def test_a_block_that_is_none_puts_the_node_aside(
-    network: NetworkThread, first: ScriptedL1, second: ScriptedL1, block: object
+    network: Network, first: ScriptedL1, second: ScriptedL1, block: object
 ) -> None:
     first.tamper = lambda method, _parameters, result: block if method == "eth_getBlockByNumber" else result
     client = _client(network, first, second)
@@ -185,14 +188,15 @@ def test_a_block_that_is_none_puts_the_node_aside(
         return found.number
 
     assert client.run(work) == 13
-    assert client.endpoints[0].describe()["ok"] is False
+    assert client.all[0].describe()["ok"] is False
 
 
-def test_a_pause_is_never_longer_than_its_maximum(network: NetworkThread, first: ScriptedL1) -> None:
+def test_a_pause_is_never_longer_than_its_maximum(network: Network, first: ScriptedL1) -> None:
     client = _client(network, first)
     first.stop()
     for _ in range(40):
-        client.endpoints[0].on_failure(UpstreamUnavailable("away"))
+        client.all[0].health.usable_at = 0.0  # its pause is over
+        client.all[0].on_error(UpstreamUnavailable("away"))
     assert client.seconds_until_usable() <= QUICK.unavailable_max_s * 1.5
     with pytest.raises(UpstreamError):
         client.run(_height)

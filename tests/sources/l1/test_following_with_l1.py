@@ -39,10 +39,8 @@ def node_with_l1(
 
 
 def l1_status(node: FollowingNode) -> dict[str, Any]:
-    status = node.following.status()
-    assert status is not None
-    found: dict[str, Any] = status["l1"]
-    return found
+    assert node.following.l1 is not None
+    return node.following.l1.describe()
 
 
 # ---- what L1 gives ----------------------------------------------------------------------------

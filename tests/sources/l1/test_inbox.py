@@ -14,8 +14,8 @@ from tests.sources.l1.test_endpoints import CONSTANTS, NODE_INFO
 from fastnode.archiver.source import CheckpointRecord
 from fastnode.errors import DecodeError, UpstreamError, UpstreamFault, UpstreamRejection, UpstreamUnavailable
 from fastnode.outgoing.client import ClientLimits
-from fastnode.outgoing.network import NetworkThread
-from fastnode.outgoing.upstreams import Patience
+from fastnode.outgoing.health import Patience
+from fastnode.outgoing.network import Network
 from fastnode.sources.chain_file import ChainFileSource
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.endpoints import L1Client, L1Endpoint
@@ -36,8 +36,8 @@ def l1() -> Iterator[ScriptedL1]:
 
 
 @pytest.fixture
-def endpoint(l1: ScriptedL1, network: NetworkThread) -> L1Endpoint:
-    return L1Client([l1.url], network, limits=ClientLimits(request_time_s=10), patience=Patience()).endpoints[0]
+def endpoint(l1: ScriptedL1, network: Network) -> L1Endpoint:
+    return L1Client([l1.url], network, limits=ClientLimits(request_time_s=10), patience=Patience()).all[0]
 
 
 def refresh(inbox: Inbox, endpoint: L1Endpoint) -> None:

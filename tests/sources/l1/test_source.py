@@ -30,8 +30,8 @@ from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.source import ChainRecord, GenesisRecord, Record, TipsRecord, UndoRecord
 from fastnode.chain_data import ChainData
 from fastnode.errors import BlobsUnavailable, UpstreamError, UpstreamUnavailable
-from fastnode.outgoing.network import NetworkThread
-from fastnode.outgoing.upstreams import Patience
+from fastnode.outgoing.health import Patience
+from fastnode.outgoing.network import Network
 from fastnode.protocol.checkpoint import PublishedCheckpoint
 from fastnode.protocol.ethereum import keccak_256, payload_digest, signed_digest
 from fastnode.protocol.tips import L2Tips
@@ -63,8 +63,7 @@ class Deriving:
         stack: ExitStack,
         sources: Callable[[HttpGet], BlobSources] | None = None,
     ) -> None:
-        network = NetworkThread()
-        network.start()
+        network = Network()
         stack.callback(network.close)
         self.data = stack.enter_context(ChainData.open(directory))
         store = self.data.store

@@ -87,7 +87,7 @@ class AttestationCheck:
         facts = self._facts
         time = facts.start_of_slot(epoch * facts.epoch_duration)
         call = contract_call(facts.rollup, contracts.COMMITTEE_AT, time, block=head.number)
-        answer = endpoint.ask([call])[0]
+        answer = endpoint.answers([call])[0]
         if isinstance(answer, UpstreamRejection):
             if _has_too_few_validators(answer):
                 return ()

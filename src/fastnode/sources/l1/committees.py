@@ -67,7 +67,7 @@ class Committees:
 def _read(endpoint: L1Endpoint, facts: RollupFacts, epoch: int) -> _Drawn | None:
     """None when L1 does not say now."""
     first = epoch * facts.epoch_duration
-    answer = endpoint.ask([contract_call(facts.rollup, contracts.COMMITTEE_OF_EPOCH, epoch)])[0]
+    answer = endpoint.answers([contract_call(facts.rollup, contracts.COMMITTEE_OF_EPOCH, epoch)])[0]
     if isinstance(answer, UpstreamRejection):
         # Too few validators for a committee: the contract gives up.
         return _Drawn((), ()) if _is_revert(answer) else None
@@ -79,7 +79,7 @@ def _read(endpoint: L1Endpoint, facts: RollupFacts, epoch: int) -> _Drawn | None
         for slot in range(first, first + facts.epoch_duration)
     ]
     proposers: list[bytes | None] = []
-    for answer in endpoint.ask(calls):
+    for answer in endpoint.answers(calls):
         if isinstance(answer, UpstreamRejection):
             if not _is_revert(answer):
                 return None

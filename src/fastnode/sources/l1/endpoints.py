@@ -1,36 +1,22 @@
-"""Nodes of L1: which of several URLs answers, and why the others do not.
-
-The order of the URLs is an order of preference.  A piece of work (:meth:`L1Client.run`) is done with one of them from
-its first question to its last, as two nodes may be at different blocks; if that one fails, it is done again with
-the next.  One that gives no answer rests for a growing while, one whose answers make no sense for longer.
-"""
+"""Nodes of L1: what is asked of them, and in which batches."""
 
 from __future__ import annotations
 
-import logging
-import random
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final
 
-from fastnode.errors import DecodeError, UpstreamError, UpstreamFault, UpstreamRejection, UpstreamUnavailable
-from fastnode.log import fields
-from fastnode.outgoing.client import ClientLimits, RpcCall, RpcClient
-from fastnode.outgoing.network import NetworkThread
-from fastnode.outgoing.upstreams import Patience, without_secrets
+from fastnode.errors import DecodeError, UpstreamFault, UpstreamRejection, UpstreamUnavailable
+from fastnode.outgoing.client import ClientLimits, RpcCall
+from fastnode.outgoing.failover import Endpoint, Failover
+from fastnode.outgoing.health import Patience
+from fastnode.outgoing.network import Network
 from fastnode.sources.l1.abi import ADDRESS_BYTES, Argument, Function, from_quantity, hex_data, quantity, words_of
 
 __all__ = ["L1Block", "L1Client", "L1Endpoint", "block_call", "contract_call"]
 
-logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
-
 #: Calls in one request.  Providers allow between 10 and 1000; one that refuses so many gets half.
 BATCH_CALLS_MAX: Final = 50
-DOUBLINGS_MAX: Final = 16
 #: By which a provider says: too fast.  The code -32005 alone may as well mean: too much at once.
 _TOO_FAST_CODES: Final = frozenset({-32016, 429})
 _TOO_FAST_WORDS: Final = ("rate limit", "too many requests", "rate-limit", "compute units per second")
@@ -60,28 +46,35 @@ class L1Block:
         )
 
 
-class L1Endpoint:
-    """One URL.  Usable from any thread.  ``name`` stands for it wherever clients can look."""
+class L1Endpoint(Endpoint):
+    """One URL.  Usable from any thread.  ``expected_chain_id``: what it must be a node of; None: any chain will do."""
 
-    def __init__(self, url: str, network: NetworkThread, name: str, limits: ClientLimits, patience: Patience) -> None:
-        self.name = name
-        self._url_shown = without_secrets(url)
-        self._network = network
-        self._client = RpcClient(url, network, limits)
-        self._patience = patience
-        self._lock = threading.Lock()
-        self._failures = 0
+    kind: ClassVar[str] = "L1 node"
+
+    def __init__(
+        self,
+        url: str,
+        network: Network,
+        name: str,
+        *,
+        expected_chain_id: Callable[[], int | None] = lambda: None,
+        limits: ClientLimits | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        super().__init__(url, network, name, limits=limits, patience=patience)
+        self._expected_chain_id = expected_chain_id
         self._batch_calls = BATCH_CALLS_MAX
-        #: On the clock of ``time.monotonic``.
-        self.usable_at = 0.0
-        #: Why it is not asked; None if it is.
-        self.reason: str | None = None
-        #: None until it has said it.
-        self.chain_id: int | None = None
+
+    def identify(self) -> None:
+        """UpstreamFault when it is a node of another chain."""
+        chain_id = from_quantity(self.results([("eth_chainId", [])])[0], "eth_chainId")
+        expected = self._expected_chain_id()
+        if expected is not None and chain_id != expected:
+            raise UpstreamFault(f"it is a node of chain {chain_id}, the rollup is on {expected}")
 
     # ---- asking ------------------------------------------------------------------------------
 
-    def ask(self, calls: Sequence[RpcCall]) -> list[Any]:
+    def answers(self, calls: Sequence[RpcCall]) -> list[Any]:
         """Answers in the order of the calls; one that is refused is an UpstreamRejection in its place.
 
         UpstreamError when there is no answer.
@@ -90,7 +83,7 @@ class L1Endpoint:
         while len(answers) < len(calls):
             part = calls[len(answers) : len(answers) + self._batch_calls]
             try:
-                answers += self._client.ask(part).answers
+                answers += self.ask(part).answers
             except (UpstreamRejection, UpstreamFault) as error:
                 if isinstance(error, UpstreamRejection) and _is_too_fast(error):
                     raise UpstreamUnavailable(f"it limits requests: {error.message}") from error
@@ -104,8 +97,8 @@ class L1Endpoint:
         return answers
 
     def results(self, calls: Sequence[RpcCall]) -> list[Any]:
-        """As :meth:`ask`; the first refused call is raised."""
-        answers = self.ask(calls)
+        """As :meth:`answers`; the first refused call is raised."""
+        answers = self.answers(calls)
         for answer in answers:
             if isinstance(answer, UpstreamRejection):
                 raise answer
@@ -121,93 +114,45 @@ class L1Endpoint:
         answer = self.results([contract_call(contract, function, *arguments, block=block)])[0]
         return function.decode(answer)
 
-    # ---- health ------------------------------------------------------------------------------
-
-    def on_answer(self) -> None:
-        """It was of use."""
-        if self.reason is not None:
-            logger.info("L1 answers", extra=fields(l1=self.name, url=self._url_shown))
-        with self._lock:
-            self._failures, self.usable_at, self.reason = 0, 0.0, None
-
-    def on_failure(self, error: UpstreamError | DecodeError) -> None:
-        """It was not."""
-        if self._network.is_closed:
-            return
-        patience = self._patience
-        # What it refuses now it may grant later; what makes no sense will not soon.
-        is_away = isinstance(error, UpstreamUnavailable | UpstreamRejection)
-        shortest = patience.unavailable_s if is_away else patience.aside_s
-        longest = patience.unavailable_max_s if is_away else patience.aside_max_s
-        with self._lock:
-            pause = min(shortest * 2 ** min(self._failures, DOUBLINGS_MAX), longest) * random.uniform(0.5, 1.5)
-            if isinstance(error, UpstreamUnavailable) and error.retry_after_s is not None:
-                pause = max(pause, min(error.retry_after_s, patience.retry_after_max_s))
-            self._failures += 1
-            self.usable_at = time.monotonic() + pause
-            is_news = self.reason != str(error)
-            self.reason = str(error)
-            # It may be another node behind the same name when it is back.
-            self.chain_id = None
-        if is_news:
-            facts = fields(l1=self.name, url=self._url_shown, reason=str(error), seconds=round(pause, 1))
-            logger.warning("L1 does not answer" if is_away else "L1 node put aside", extra=facts)
-
     def describe(self) -> dict[str, Any]:
         """For status reports."""
-        return {"name": self.name, "ok": self.reason is None, "reason": self.reason}
+        reason = self.health.reason or None
+        return {"name": self.name, "ok": reason is None, "reason": reason}
+
+    def _log_facts(self) -> dict[str, Any]:
+        return {"l1": self.name, "url": self._url_shown}
 
 
-class L1Client:
-    """All endpoints.  ``expected_chain_id``: an endpoint of another chain is put aside."""
+class L1Client(Failover[L1Endpoint]):
+    """All endpoints, in the order of preference.
+
+    A piece of work (:meth:`run`) is done with one of them from its first question to its last, as two nodes may be at
+    different blocks.
+    """
 
     def __init__(
         self,
         urls: Sequence[str],
-        network: NetworkThread,
+        network: Network,
         *,
         limits: ClientLimits | None = None,
         patience: Patience | None = None,
     ) -> None:
-        self.endpoints = tuple(
-            L1Endpoint(url, network, f"L1 node {number}", limits or ClientLimits(), patience or Patience())
-            for number, url in enumerate(urls, 1)
-        )
+        #: An endpoint of another chain is put aside; None before the chain is known.
         self.expected_chain_id: int | None = None
-
-    def run(self, work: Callable[[L1Endpoint], T]) -> T:
-        """The result of ``work`` with the first endpoint that can do it.
-
-        UpstreamUnavailable says why none can.  What else ``work`` raises goes to the caller.
-        """
-        for endpoint in self._usable():
-            try:
-                self._identify(endpoint)
-                result = work(endpoint)
-            except (UpstreamError, DecodeError) as error:
-                endpoint.on_failure(error)
-            else:
-                endpoint.on_answer()
-                return result
-        raise UpstreamUnavailable(self.reasons() or "no L1 node is configured")
-
-    def reasons(self) -> str:
-        """Why each of those that are not asked is not."""
-        return "; ".join(f"{item.name}: {item.reason}" for item in self.endpoints if item.reason)
-
-    def seconds_until_usable(self) -> float:
-        return max(0.0, min(item.usable_at for item in self.endpoints) - time.monotonic())
-
-    def _usable(self) -> Iterator[L1Endpoint]:
-        for endpoint in self.endpoints:
-            if endpoint.usable_at <= time.monotonic():
-                yield endpoint
-
-    def _identify(self, endpoint: L1Endpoint) -> None:
-        if endpoint.chain_id is None:
-            endpoint.chain_id = from_quantity(endpoint.results([("eth_chainId", [])])[0], "eth_chainId")
-        if self.expected_chain_id is not None and endpoint.chain_id != self.expected_chain_id:
-            raise UpstreamFault(f"it is a node of chain {endpoint.chain_id}, the rollup is on {self.expected_chain_id}")
+        super().__init__(
+            [
+                L1Endpoint(
+                    url,
+                    network,
+                    f"L1 node {number}",
+                    expected_chain_id=lambda: self.expected_chain_id,
+                    limits=limits,
+                    patience=patience,
+                )
+                for number, url in enumerate(urls, 1)
+            ]
+        )
 
 
 def _is_too_fast(rejection: UpstreamRejection) -> bool:

@@ -137,7 +137,7 @@ def _parts(data: bytes, target_word: int, bytes_word: int) -> Iterator[tuple[byt
 
 def _trace_transaction(endpoint: L1Endpoint, rollup: bytes, tx_hash: str) -> list[bytes] | None:
     """None if the endpoint has no such method."""
-    answer = endpoint.ask([("trace_transaction", [tx_hash])])[0]
+    answer = endpoint.answers([("trace_transaction", [tx_hash])])[0]
     if _is_unknown_method(answer):
         return None
     if not isinstance(answer, list):
@@ -162,7 +162,7 @@ def _place(step: dict[str, Any]) -> list[Any]:
 
 def _debug_trace(endpoint: L1Endpoint, rollup: bytes, tx_hash: str) -> list[bytes] | None:
     """None if the endpoint has no such method."""
-    answer = endpoint.ask([("debug_traceTransaction", [tx_hash, {"tracer": "callTracer"}])])[0]
+    answer = endpoint.answers([("debug_traceTransaction", [tx_hash, {"tracer": "callTracer"}])])[0]
     if _is_unknown_method(answer):
         return None
     calls: list[bytes] = []

@@ -143,7 +143,7 @@ def _find_rollup(endpoint: L1Endpoint, wanted: Wanted) -> bytes:
             raise StartError("nobody says where on L1 the rollup is: give --registry-address")
         return wanted.rollup
     # That the node is there at all is seen first, so that what is missing then is the contract.
-    _, answer = endpoint.ask(
+    _, answer = endpoint.answers(
         [block_call("latest"), contract_call(wanted.registry, contracts.ROLLUP_OF_VERSION, wanted.version)]
     )
     if isinstance(answer, UpstreamRejection) or answer == "0x":

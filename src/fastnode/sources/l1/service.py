@@ -28,8 +28,8 @@ from fastnode.archiver.queries import ChainView
 from fastnode.errors import DecodeError, StartError, UpstreamError, UpstreamFault, UpstreamUnavailable
 from fastnode.log import fields
 from fastnode.outgoing.client import ClientLimits
-from fastnode.outgoing.network import NetworkThread
-from fastnode.outgoing.upstreams import Patience
+from fastnode.outgoing.health import Patience
+from fastnode.outgoing.network import Network
 from fastnode.sources.l1.committees import Committees
 from fastnode.sources.l1.endpoints import L1Block, L1Client, L1Endpoint
 from fastnode.sources.l1.inbox import Anchor, Inbox, rolled
@@ -78,7 +78,7 @@ class L1Reader:
     def __init__(
         self,
         urls: Sequence[str],
-        network: NetworkThread,
+        network: Network,
         options: L1Options,
         *,
         limits: ClientLimits | None = None,
@@ -284,6 +284,10 @@ class L1Reader:
                 return reason
         return None
 
+    def reasons(self) -> str:
+        """Why each of its nodes that is not asked is not."""
+        return self._client.reasons()
+
     def describe(self) -> dict[str, Any]:
         """For status reports."""
         state, inbox = self._state, self._inbox
@@ -299,7 +303,7 @@ class L1Reader:
             "messages": None if inbox is None else inbox.count,
             "messagesReadTo": None if progress is None else progress[0],
             "reorgs": 0 if inbox is None else inbox.reorg_count,
-            "nodes": [endpoint.describe() for endpoint in self._client.endpoints],
+            "nodes": [endpoint.describe() for endpoint in self._client.all],
         }
 
     @property

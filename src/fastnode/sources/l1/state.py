@@ -92,13 +92,13 @@ def read_state(endpoint: L1Endpoint, facts: RollupFacts, head: L1Block, l1_slot_
 
 def _finalized(endpoint: L1Endpoint, facts: RollupFacts) -> int | None:
     """The newest checkpoint that was proven at L1's final block."""
-    answer = endpoint.ask([block_call("finalized")])[0]
+    answer = endpoint.answers([block_call("finalized")])[0]
     if answer is None or isinstance(answer, UpstreamRejection):
         return None
     number = L1Block.from_json(answer).number
     if number < facts.deployment_block:
         return 0
-    answer = endpoint.ask([contract_call(facts.rollup, contracts.PROVEN_CHECKPOINT, block=number)])[0]
+    answer = endpoint.answers([contract_call(facts.rollup, contracts.PROVEN_CHECKPOINT, block=number)])[0]
     if isinstance(answer, UpstreamRejection):  # the state of that block is not kept
         return None
     proven: int = 0 if answer == _NOTHING_THERE else contracts.PROVEN_CHECKPOINT.decode(answer)[0]

@@ -43,7 +43,7 @@ class SlashingRounds(NamedTuple):
 
 def read_circuit_values(endpoint: L1Endpoint, rollup: bytes) -> CircuitValues | None:
     """What the circuits of the rollup are built from; None if L1 does not say."""
-    answers = endpoint.ask([_storage_call(rollup, _VK_TREE_ROOT), _storage_call(rollup, _PROTOCOL_CONTRACTS_HASH)])
+    answers = endpoint.answers([_storage_call(rollup, _VK_TREE_ROOT), _storage_call(rollup, _PROTOCOL_CONTRACTS_HASH)])
     words = [word for word in map(_word, answers) if word is not None and any(word)]
     return CircuitValues(*words) if len(words) == len(answers) else None
 

@@ -1,0 +1,89 @@
+"""What a start waits for: told to the probes at once, and to the log and the service manager every ten seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+from fastnode.app.service_manager import notify
+from fastnode.log import fields
+
+__all__ = ["Awaiting", "Interruption"]
+
+logger = logging.getLogger("fastnode.app")
+
+T = TypeVar("T")
+
+LINE_INTERVAL_S: Final = 10.0
+#: A service manager gives up on a start that does not ask for more time.
+_MORE_TIME: Final = f"EXTEND_TIMEOUT_USEC={int(3 * LINE_INTERVAL_S * 1e6)}"
+
+
+class Interruption:
+    """Ends what a thread waits for.  Usable from any thread."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self._actions: list[Callable[[], object]] = []
+
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
+    def set(self) -> None:
+        self._event.set()
+        for action in tuple(self._actions):
+            action()
+
+    @contextmanager
+    def calls(self, action: Callable[[], object]) -> Iterator[None]:
+        """While this lasts, an interruption calls ``action``."""
+        self._actions.append(action)
+        try:
+            if self.is_set():
+                action()
+            yield
+        finally:
+            self._actions.remove(action)
+
+
+class Awaiting:
+    """``what`` is set by the part of the start that waits; it follows the words "waits for"."""
+
+    def __init__(self) -> None:
+        self.what: Callable[[], str] = lambda: "its databases"
+        self.interruption = Interruption()
+        self._since = time.monotonic()
+
+    def reason(self) -> str:
+        return self.what()
+
+    @contextmanager
+    def waiting_for(self, what: Callable[[], str]) -> Iterator[None]:
+        before, self.what = self.what, what
+        try:
+            yield
+        finally:
+            self.what = before
+
+    async def in_thread(self, work: Callable[..., T], *arguments: object) -> T:
+        """Run what may wait for long.  Cancelled, it is interrupted, and left only when it has ended."""
+        task = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            self.interruption.set()
+            await asyncio.gather(task, return_exceptions=True)
+            raise
+
+    async def tell(self) -> None:
+        """A line every ten seconds, for ever."""
+        while True:
+            await asyncio.sleep(LINE_INTERVAL_S)
+            what, seconds = self.reason(), round(time.monotonic() - self._since)
+            logger.info("still starting", extra=fields(waiting_for=what, seconds=seconds))
+            notify(f"{_MORE_TIME}\nSTATUS=waiting for {what}".encode("ascii", "replace").decode())

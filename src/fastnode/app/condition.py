@@ -1,0 +1,47 @@
+"""How the node is, as its parts say it: whether it is ready, how the chain is followed, what is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastnode.app.health import health_of
+from fastnode.app.views import Views
+from fastnode.http.health import Health
+from fastnode.mempool.service import Mempool
+from fastnode.sources.follower import Follower
+from fastnode.sources.l1.service import L1Reader
+
+__all__ = ["Condition"]
+
+
+class Condition:
+    """``follower`` is None when no node is followed, ``l1`` when L1 is not read."""
+
+    def __init__(self, views: Views, follower: Follower | None, l1: L1Reader | None) -> None:
+        self._views = views
+        self._follower = follower
+        self._l1 = l1
+        #: Set from the moment the node is told to stop.
+        self.is_stopping = False
+        #: While a chain file is loaded.
+        self.is_importing = False
+
+    def no_transactions_because(self, mempool: Mempool) -> str | None:
+        """Why no transaction is taken now; None if good ones are: what node_isReady tells."""
+        view = self._views.newest
+        if view is None or view.state is None or self.is_importing:
+            return "the chain is being loaded"
+        return mempool.limitation if self.is_ready() else "the chain is not new enough yet"
+
+    def is_ready(self) -> bool:
+        """Whether the chain is new enough to be served."""
+        return self._follower is None or self._follower.is_ready
+
+    def sync_status(self) -> dict[str, Any] | None:
+        """How the chain is followed; None when it is not."""
+        if self._follower is None:
+            return None
+        return self._follower.describe() | ({} if self._l1 is None else {"l1": self._l1.describe()})
+
+    def health(self) -> Health:
+        return health_of(self._views.newest, self.sync_status(), is_ready=self.is_ready(), is_stopping=self.is_stopping)

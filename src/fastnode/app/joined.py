@@ -1,0 +1,272 @@
+"""The second stage of a node: it knows its chain, and has everything that its methods read.
+
+What is stored is published at once; its state too, unless a crash left it behind.  Nothing is ingested yet.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from fastnode.app.condition import Condition
+from fastnode.app.effects import configuration_of, connect_building, connect_mempool, connect_polling
+from fastnode.app.following import Following
+from fastnode.app.node_settings import check_network, log_block_budget, warn_of_absent_parts
+from fastnode.app.opened import Opened
+from fastnode.app.sample import NO_BLOCKS, SampleMarks, sample_chain
+from fastnode.app.views import Views
+from fastnode.app.watching import Watching
+from fastnode.archiver.ingest import Ingestor
+from fastnode.config.configuration import NodeConfiguration
+from fastnode.fees.sources import ChainFees, FeeSource
+from fastnode.keystore.validators import Validators
+from fastnode.local_network.accounts import TOKEN_ALLOW_LIST
+from fastnode.local_network.network import LocalNetwork
+from fastnode.local_network.opening import BeginningChain, open_network
+from fastnode.log import fields
+from fastnode.log_index.function_names import FunctionNames
+from fastnode.mempool.service import Mempool, MempoolOptions
+from fastnode.mempool.store import POOL_DIRECTORY
+from fastnode.public_execution.service import Simulation
+from fastnode.snapshots.service import SnapshotUploads
+from fastnode.sources.chain_import import adopt_chain_file
+from fastnode.sources.follower import Follower
+from fastnode.sources.publication import Publication
+from fastnode.sources.rollback import SyncOperator
+
+__all__ = ["Joined", "join_network"]
+
+logger = logging.getLogger("fastnode.app")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    opened: Opened
+    #: The chain file to load; None: there is none.
+    chain_file: Path | None
+    ingestor: Ingestor
+    views: Views
+    #: None: no node is followed.
+    follower: Follower | None
+    #: The network that this node is all of; None: it is not.
+    local_network: LocalNetwork | None
+    operator: SyncOperator
+    uploads: SnapshotUploads
+    mempool: Mempool
+    fees: FeeSource
+    function_names: FunctionNames
+    simulation: Simulation
+    configuration: NodeConfiguration
+    validators: Validators
+    watching: Watching
+    condition: Condition
+
+
+async def join_network(opened: Opened, stack: AsyncExitStack) -> Joined:
+    """StartError when the chain is not the one that the settings, the upstreams or L1 name."""
+    return await opened.awaiting.in_thread(_join, opened, stack)
+
+
+def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
+    """In a thread: what waits for other nodes or reads the databases must not hold up the probes."""
+    settings, data, following = opened.settings, opened.data, opened.following
+    chain_file = _choose_source(opened, stack)
+    beginning = BeginningChain(settings, data.store, data.directory.path) if settings.local_network else None
+    if following is not None:
+        _learn_chain(opened, following)
+    chain = data.store.chain
+    check_network(settings, chain)
+    log_block_budget(settings, chain)
+    warn_of_absent_parts(settings)
+    data.indexes.catch_up(data.store)
+    views = Views(data.state, data.store.open_view())
+    stack.callback(views.replace, None)
+    publication = Publication(views.publish)
+    ingestor = data.open_ingestor(verify=settings.verify, on_commit=publication)
+    local = _open_local_network(opened, ingestor, beginning)
+    views.show(ingestor.view)
+    fees = _open_fees(opened, local)
+    mempool = _open_mempool(opened, views, local, fees)
+    stack.callback(mempool.close)
+    views.subscribe(mempool.on_committed)
+    if local is not None:
+        local.attach(mempool)
+    follower = None
+    if following is not None:
+        following.attach(mempool, lambda: views.newest)
+        follower = following.follow(ingestor, opened.control, publication)
+    condition = Condition(views, follower, opened.l1)
+    configuration = _open_configuration(opened, mempool, follower, local)
+    validators = Validators(settings.key_store_directory, configuration)
+    stack.callback(validators.close)
+    watching = _open_watching(opened, condition, configuration, stack)
+    views.subscribe(watching.on_committed)
+    operator = SyncOperator(opened.control, ingestor)
+    names = FunctionNames()
+    return Joined(
+        opened=opened,
+        chain_file=chain_file,
+        ingestor=ingestor,
+        views=views,
+        follower=follower,
+        local_network=local,
+        operator=operator,
+        uploads=SnapshotUploads(data.directory.path, operator.at_rest),
+        mempool=mempool,
+        fees=fees,
+        function_names=names,
+        simulation=_open_simulation(opened, mempool, fees, names, stack),
+        configuration=configuration,
+        validators=validators,
+        watching=watching,
+        condition=condition,
+    )
+
+
+# ---- the chain -------------------------------------------------------------------------------------
+
+
+def _choose_source(opened: Opened, stack: AsyncExitStack) -> Path | None:
+    """The chain file to load, with its genesis already in the store; None: serve what is stored."""
+    settings, data = opened.settings, opened.data
+    marks = SampleMarks(data.directory.path)
+    if settings.local_network:
+        return None
+    if settings.chain_file is not None:
+        source = settings.chain_file
+    elif opened.following is not None:
+        return None
+    elif not data.store.has_chain or marks.is_unfinished:
+        source = stack.enter_context(resources.as_file(sample_chain()))
+        marks.begin()
+    else:
+        return None
+    adopt_chain_file(data.store, source)
+    return source
+
+
+def _is_sample(opened: Opened) -> bool:
+    """Whether the chain is the recording that comes with the package."""
+    settings = opened.settings
+    if settings.local_network or settings.chain_file is not None or opened.following is not None:
+        return False
+    return SampleMarks(opened.data.directory.path).is_sample
+
+
+def _open_local_network(opened: Opened, ingestor: Ingestor, beginning: BeginningChain | None) -> LocalNetwork | None:
+    if beginning is None:
+        return None
+    data = opened.data
+    network = open_network(opened.settings, ingestor, data.state, data.directory.path, opened.control)
+    beginning.set_up(network, ingestor)
+    return network
+
+
+def _learn_chain(opened: Opened, following: Following) -> None:
+    """Make sure that the upstreams are on the stored chain's network; with nothing stored, learn theirs."""
+    awaiting, store = opened.awaiting, opened.data.store
+    with awaiting.waiting_for(following.what_is_awaited), awaiting.interruption.calls(following.interrupt):
+        if store.has_chain:
+            following.check_network()
+        else:
+            store.adopt_chain(*following.learn_chain(opened.settings.genesis))
+
+
+# ---- what stands on it -----------------------------------------------------------------------------
+
+
+def _open_fees(opened: Opened, local: LocalNetwork | None) -> FeeSource:
+    if local is not None:
+        return local.fees
+    return ChainFees() if opened.following is None else opened.following.fees()
+
+
+def _open_mempool(opened: Opened, views: Views, local: LocalNetwork | None, fees: FeeSource) -> Mempool:
+    view, following = views.newest, opened.following
+    assert view is not None
+    extension = opened.allow_list_extension
+    if local is not None:
+        extension = (*TOKEN_ALLOW_LIST, *extension)
+    is_sample = _is_sample(opened)
+    mempool = Mempool.open(
+        opened.data.directory.path / POOL_DIRECTORY,
+        view,
+        MempoolOptions.of(opened.settings, extension),
+        fees=fees,
+        sink=None if following is None else following.tx_sink,
+        on_accepted=None if local is None else local.forward,
+        closed=NO_BLOCKS if is_sample else None,
+        learned=None if following is None else following.network_values(),
+        now=_chain_time(opened, views, local),
+    )
+    if is_sample:
+        logger.warning(
+            "sample chain: nothing else is stored or given, so this node serves a recording; no block follows and "
+            "no transaction is taken. To follow a network give --upstream-url URL, to serve another chain "
+            "--chain-file FILE"
+        )
+    elif mempool.limitation is not None:
+        logger.warning("transactions that are sent here are refused", extra=fields(reason=mempool.limitation))
+    return mempool
+
+
+def _chain_time(opened: Opened, views: Views, local: LocalNetwork | None) -> Callable[[], float]:
+    """The time of the chain is that of L1's blocks, or of a local network.
+
+    The clock on the wall stands in for it; while no block can come that is at least the newest block's time.
+    """
+    if local is not None:
+        return local.pool_time
+    if opened.l1 is not None:
+        return opened.l1.now
+    if opened.following is not None:
+        return time.time
+
+    def at_least_the_newest_block() -> float:
+        view = views.newest
+        info = None if view is None else view.chain.block_info(view.chain.tip_number)
+        return max(time.time(), 0 if info is None else info.timestamp)
+
+    return at_least_the_newest_block
+
+
+def _open_configuration(
+    opened: Opened, mempool: Mempool, follower: Follower | None, local: LocalNetwork | None
+) -> NodeConfiguration:
+    configuration = configuration_of(
+        opened.settings,
+        allow_list_extension=opened.allow_list_extension,
+        real_proofs=bool(opened.data.store.chain.node_info.get("realProofs", True)),
+    )
+    connect_mempool(configuration, mempool)
+    if local is not None:
+        connect_building(configuration, opened.settings, local.reconfigure)
+    if follower is not None:
+        connect_polling(configuration, follower.set_poll_interval)
+    return configuration
+
+
+def _open_watching(
+    opened: Opened, condition: Condition, configuration: NodeConfiguration, stack: AsyncExitStack
+) -> Watching:
+    watching = Watching(opened.settings, is_ready=condition.is_ready)
+    stack.callback(watching.close)
+    if opened.l1 is not None:
+        committees = opened.l1.committees
+        watching.learn_from(committees.committee_of, committees.proposer_of, opened.l1.slashing_rounds)
+    watching.open(opened.data.directory.path, opened.data.store.chain, configuration)
+    return watching
+
+
+def _open_simulation(
+    opened: Opened, mempool: Mempool, fees: FeeSource, names: FunctionNames, stack: AsyncExitStack
+) -> Simulation:
+    upstream = None if opened.following is None else opened.following.simulator
+    simulation = Simulation.of(opened.settings, mempool.clock, fees.current, upstream, names)
+    stack.callback(simulation.close)
+    return simulation

@@ -1,0 +1,164 @@
+"""The first stage of a node: its ports listen, its data directory is locked, its databases are open.
+
+Nothing is known of the chain yet.  The ports answer the probes, and say what the start waits for.
+"""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Final
+
+from fastnode.app.awaiting import Awaiting
+from fastnode.app.following import Following
+from fastnode.app.node_settings import allow_list_extension_of
+from fastnode.chain_data import ChainData, ChainOptions
+from fastnode.config.allow_list import AllowedElement
+from fastnode.config.settings import Settings
+from fastnode.errors import StartError
+from fastnode.http.limits import Limits
+from fastnode.log import fields
+from fastnode.serving.server import HttpServer, describe_bind_error
+from fastnode.serving.starting import StartingApplication
+from fastnode.snapshots.index import Network
+from fastnode.snapshots.startup import start_from_snapshot
+from fastnode.sources.l1.service import L1Reader
+from fastnode.sources.sync_control import SyncControl
+from fastnode.status_page.log_tail import LogTail
+
+__all__ = ["Opened", "Ports", "listen", "open_node"]
+
+logger = logging.getLogger("fastnode.app")
+
+#: Methods that run in threads.  Far more than cores: transactions that are hashed or flushed to the disk at
+#: the same time cost hardly more than one.
+RPC_THREADS: Final = 24
+#: Connections of a port whose node is starting.
+_STARTING_CONNECTIONS_MAX: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Servers that answer while the node starts; those that serve take their ports over."""
+
+    public: HttpServer
+    admin: HttpServer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    settings: Settings
+    #: The operator's entries beside the network's own.
+    allow_list_extension: tuple[AllowedElement, ...]
+    awaiting: Awaiting
+    log_tail: LogTail
+    ports: Ports
+    threads: ThreadPoolExecutor
+    data: ChainData
+    #: None: no node is followed.
+    following: Following | None
+    control: SyncControl
+
+    @property
+    def l1(self) -> L1Reader | None:
+        """None: L1 is not read."""
+        return None if self.following is None else self.following.l1
+
+
+async def open_node(settings: Settings, awaiting: Awaiting, stack: AsyncExitStack) -> Opened:
+    """StartError or DatabaseError; whatever was opened is closed by ``stack``."""
+    extension = allow_list_extension_of(settings)
+    log_tail = LogTail()
+    stack.enter_context(log_tail.attached())
+    ports = await _open_ports(settings, awaiting, stack)
+    threads = ThreadPoolExecutor(RPC_THREADS, thread_name_prefix="rpc")
+    stack.callback(threads.shutdown)
+    await awaiting.in_thread(_restore_snapshot, settings, awaiting)
+    data = await awaiting.in_thread(_open_data, settings, stack)
+    following = _open_following(settings, data)
+    if following is not None:
+        stack.callback(following.close)
+    return Opened(
+        settings=settings,
+        allow_list_extension=extension,
+        awaiting=awaiting,
+        log_tail=log_tail,
+        ports=ports,
+        threads=threads,
+        data=data,
+        following=following,
+        control=SyncControl(),
+    )
+
+
+# ---- ports ---------------------------------------------------------------------------------------
+
+
+async def _open_ports(settings: Settings, awaiting: Awaiting, stack: AsyncExitStack) -> Ports:
+    application = StartingApplication(awaiting.reason, settings.api_prefix)
+    limits = Limits(connections_max=_STARTING_CONNECTIONS_MAX)
+    ports = Ports(
+        HttpServer(application, host=settings.host, port=settings.port, limits=limits),
+        HttpServer(application, host=settings.admin_host, port=settings.admin_port, limits=limits),
+    )
+    await listen(ports.public, settings.port)
+    stack.push_async_callback(ports.public.stop, grace_seconds=0.0)
+    await listen(ports.admin, settings.admin_port, "admin-")
+    stack.push_async_callback(ports.admin.stop, grace_seconds=0.0)
+    facts = fields(host=settings.host, port=ports.public.port, admin_port=ports.admin.port)
+    logger.info("listening", extra=facts)
+    return ports
+
+
+async def listen(server: HttpServer, port: int, prefix: str = "") -> None:
+    """StartError, with the setting to change, when the port cannot be had."""
+    try:
+        await server.start()
+    except OSError as error:
+        raise StartError(describe_bind_error(error, server.host, port, prefix)) from error
+
+
+# ---- databases -----------------------------------------------------------------------------------
+
+
+def _open_data(settings: Settings, stack: AsyncExitStack) -> ChainData:
+    """In a thread: LevelDB may have to read its log again."""
+    data = stack.enter_context(ChainData.open(settings.data_directory, options=ChainOptions.of(settings)))
+    logger.info("data directory", extra=fields(path=data.directory.path))
+    return data
+
+
+def _restore_snapshot(settings: Settings, awaiting: Awaiting) -> None:
+    """In a thread, before anything is open: an old chain may have to give way."""
+    with awaiting.waiting_for(lambda: "a snapshot"):
+        start_from_snapshot(
+            settings.sync_mode,
+            settings.snapshots_urls or (),
+            settings.data_directory,
+            learn_network=lambda: _network_of_upstreams(settings, awaiting),
+            is_stopped=awaiting.interruption.is_set,
+        )
+
+
+def _network_of_upstreams(settings: Settings, awaiting: Awaiting) -> Network | None:
+    """Which network a snapshot must be of while nothing is stored; None when no node is followed."""
+    if settings.upstream_url is None:
+        return None
+    following = Following(settings, lambda: None)
+    try:
+        with awaiting.waiting_for(following.what_is_awaited), awaiting.interruption.calls(following.interrupt):
+            chain, _ = following.learn_chain(settings.genesis)
+    finally:
+        following.close()
+    return Network.from_node_info(chain.node_info)
+
+
+def _open_following(settings: Settings, data: ChainData) -> Following | None:
+    if settings.upstream_url is None:
+        if settings.l1_rpc_urls is not None:
+            logger.warning("L1 is not read: no node is followed (--upstream-url)")
+        return None
+    store = data.store
+    return Following(settings, lambda: store.chain if store.has_chain else None)

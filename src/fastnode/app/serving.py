@@ -1,0 +1,289 @@
+"""The third stage of a node: it answers requests on its ports, and the chain is fed from its sources."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from fastnode.api.openrpc import DISCOVER, discovery
+from fastnode.app.ingestion import IngestionThread
+from fastnode.app.joined import Joined
+from fastnode.app.method_tables import Services, admin_methods, public_methods
+from fastnode.app.node_settings import admin_key_of, limits_of
+from fastnode.app.sample import SampleMarks
+from fastnode.archiver.commit import ChainCommit
+from fastnode.errors import SettingError
+from fastnode.http.meters import CallMeters
+from fastnode.jsonrpc.engine import Engine
+from fastnode.jsonrpc.hold_off import HoldOff
+from fastnode.jsonrpc.methods import Method, MethodSet, MethodTable
+from fastnode.jsonrpc.provider_limits import ProviderLimits
+from fastnode.jsonrpc.provider_rules import read_provider_rules
+from fastnode.log import fields
+from fastnode.serving.api_key import ApiKeyGuard, introduce
+from fastnode.serving.same_origin import SameOriginGuard
+from fastnode.serving.server import HttpServer, RpcServer, describe_bind_error
+from fastnode.serving.version_headers import version_headers
+from fastnode.status_page.explorer import Explorer
+from fastnode.status_page.overview import NodeSources, Overview
+from fastnode.status_page.pages import StatusPage, open_paths
+
+__all__ = ["Serving", "serve"]
+
+logger = logging.getLogger("fastnode.app")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    public: RpcServer
+    admin: RpcServer
+    #: None: there is no port for metrics.
+    metrics: HttpServer | None
+    #: Has the exception that ends the node.
+    failure: asyncio.Future[None]
+
+
+async def serve(joined: Joined, stack: AsyncExitStack) -> Serving:
+    """StartError when a port cannot be had; SettingError for rate limits that make no sense."""
+    failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    stack.callback(failure.cancel)
+    ingestion = _open_ingestion(joined, failure)
+    stack.push_async_callback(_stop_ingestion, joined, ingestion)
+    stack.push_async_callback(asyncio.to_thread, joined.uploads.close)
+    public, admin = _open_servers(joined)
+    ports, grace_s = joined.opened.ports, joined.opened.settings.shutdown_grace_s
+    public.take_over(ports.public)
+    stack.push_async_callback(public.stop, grace_seconds=grace_s)
+    admin.take_over(ports.admin)
+    stack.push_async_callback(admin.stop, grace_seconds=grace_s)
+    urls = {"url": public.url, "admin_url": admin.url}
+    logger.info("serving", extra=fields(**urls, port=public.port, admin_port=admin.port))
+    metrics = await _open_metrics_port(joined, public, admin)
+    if metrics is not None:
+        stack.push_async_callback(metrics.stop, grace_seconds=grace_s)
+    stack.push_async_callback(_announce_stop, joined)
+    if joined.chain_file is None:
+        logger.info("serving the stored chain", extra=fields(tip=joined.ingestor.view.tip_number))
+    ingestion.start()
+    return Serving(public=public, admin=admin, metrics=metrics, failure=failure)
+
+
+async def _announce_stop(joined: Joined) -> None:
+    """From here on /readyz says no; go on serving until load balancers have asked it."""
+    joined.condition.is_stopping = True
+    if joined.opened.settings.shutdown_delay_s:
+        await asyncio.sleep(joined.opened.settings.shutdown_delay_s)
+
+
+# ---- ingestion -------------------------------------------------------------------------------------
+
+
+def _open_ingestion(joined: Joined, failure: asyncio.Future[None]) -> IngestionThread:
+    opened, ingestor, views = joined.opened, joined.ingestor, joined.views
+    loop = asyncio.get_running_loop()
+    marks, condition = SampleMarks(opened.data.directory.path), joined.condition
+    condition.is_importing = joined.chain_file is not None
+
+    def on_loaded() -> None:
+        marks.finish()
+        condition.is_importing = False
+
+    def set_failure(error: BaseException) -> None:
+        if not failure.done():
+            failure.set_exception(error)
+
+    def fail(error: BaseException) -> None:
+        loop.call_soon_threadsafe(set_failure, error)
+
+    return IngestionThread(
+        opened.data,
+        ingestor,
+        joined.chain_file,
+        opened.control,
+        joined.local_network or joined.follower,
+        on_caught_up=lambda: views.publish(ChainCommit(ingestor.view)),
+        on_done=on_loaded,
+        on_failure=fail,
+    )
+
+
+async def _stop_ingestion(joined: Joined, ingestion: IngestionThread) -> None:
+    opened = joined.opened
+    opened.control.stop()
+    if joined.local_network is not None:
+        joined.local_network.wake()
+    if opened.following is not None:
+        await asyncio.to_thread(opened.following.interrupt)
+    await asyncio.to_thread(ingestion.stop)
+    _save_filter(joined)
+
+
+def _save_filter(joined: Joined) -> None:
+    """The next start reads the filter of known tags from a file instead of from all logs."""
+    data, view = joined.opened.data, joined.views.newest
+    if view is None:
+        return
+    try:
+        data.indexes.save_filter(view.chain, data.tag_filter_file)
+    except OSError as error:
+        logger.warning("the tag filter is not saved", extra=fields(reason=error.strerror))
+
+
+# ---- ports -----------------------------------------------------------------------------------------
+
+
+def _open_servers(joined: Joined) -> tuple[RpcServer, RpcServer]:
+    """The public and the admin server, not listening yet."""
+    opened = joined.opened
+    settings = opened.settings
+    network = joined.mempool.validator.rules.network
+    headers = version_headers(
+        opened.data.store.chain,
+        vk_tree_root=None if network is None else network.vk_tree_root,
+        protocol_contracts_hash=None if network is None else network.protocol_contracts_hash,
+    )
+    hold_off = None
+    if opened.following is not None and settings.rpc_holdoff_ms:
+        hold_off = HoldOff(settings.rpc_holdoff_ms / 1000)
+        joined.views.subscribe(hold_off.on_committed)
+    methods = _public_methods(joined)
+    public = _server(joined, methods, settings.host, settings.port, headers, hold_off)
+    if settings.rpc_limits is not None:
+        limit_clients(public, settings.rpc_limits)
+    operator_methods = admin_methods(
+        joined.configuration, joined.validators, joined.operator, joined.uploads, joined.watching.slashing
+    )
+    admin = _server(joined, operator_methods, settings.admin_host, settings.admin_port, headers, hold_off)
+    key = admin_key_of(settings)
+    guard = ApiKeyGuard.of(key, open_paths(settings.api_prefix))
+    admin.set_guard(guard or SameOriginGuard())
+    admin.set_pages(_status_page(joined, public, admin, guard))
+    introduce(key)
+    return public, admin
+
+
+def _public_methods(joined: Joined) -> list[Method]:
+    opened, mempool, condition = joined.opened, joined.mempool, joined.condition
+    return public_methods(
+        opened.settings,
+        Services(
+            known_tags=opened.data.indexes.known_tags,
+            function_names=joined.function_names,
+            allow_list=lambda: mempool.allow_list,
+            mempool=mempool,
+            fees=joined.fees,
+            simulation=joined.simulation,
+            is_ready=lambda: condition.no_transactions_because(mempool) is None,
+            sync_status=condition.sync_status,
+            questions=None if opened.following is None else opened.following.relay,
+            sentinel=joined.watching.sentinel,
+            outbox_root=None if opened.l1 is None else opened.l1.outbox_root,
+            local_network=joined.local_network,
+        ),
+    )
+
+
+def _server(
+    joined: Joined,
+    methods: list[Method],
+    host: str,
+    port: int,
+    headers: list[tuple[str, str]],
+    hold_off: HoldOff | None,
+) -> RpcServer:
+    settings = joined.opened.settings
+    table = MethodTable([*methods, discovery(methods)], cast(MethodSet, settings.method_set))
+    engine = Engine(
+        table,
+        joined.views.published,
+        limits=limits_of(settings),
+        executor=joined.opened.threads,
+        hold_off=hold_off,
+        meters=CallMeters(method.name for method in table) if settings.metrics_port else None,
+    )
+    return RpcServer(
+        engine,
+        host=host,
+        port=port,
+        headers=headers,
+        error_status=int(settings.rpc_error_status),
+        health=joined.condition.health,
+        path_prefix=settings.api_prefix,
+    )
+
+
+def limit_clients(public: RpcServer, file: Path) -> None:
+    """Take over the rate limits in ``file``; SettingError, and nothing changed, when they make no sense."""
+    names = frozenset(method.name for method in public.engine.table) | {DISCOVER}
+    rules = read_provider_rules(file, names)
+    public.set_provider_limits(ProviderLimits(rules))
+    logger.info("limits of clients", extra=fields(file=file, keys=len(rules.keys)))
+
+
+def reload_limits(serving: Serving, file: Path | None) -> None:
+    """Read the limits of clients again; if anything is wrong with them, those from before stay."""
+    if file is None:
+        return
+    try:
+        limit_clients(serving.public, file)
+    except SettingError as error:
+        logger.error("the limits of clients stay as they were", extra=fields(reason=error))
+
+
+def _status_page(joined: Joined, public: RpcServer, admin: RpcServer, guard: ApiKeyGuard | None) -> StatusPage:
+    sources = NodeSources(
+        servers={"public": public, "admin": admin},
+        view=lambda: joined.views.newest,
+        health=joined.condition.health,
+        progress=joined.ingestor.progress,
+        log=joined.opened.log_tail,
+        mempool=joined.mempool,
+        sync_status=joined.condition.sync_status,
+    )
+    return StatusPage(
+        Overview(sources),
+        Explorer(public.engine.table),
+        sources.view,
+        knows_key=(lambda headers: True) if guard is None else guard.knows_key,
+        executor=joined.opened.threads,
+    )
+
+
+async def _open_metrics_port(joined: Joined, public: RpcServer, admin: RpcServer) -> HttpServer | None:
+    settings = joined.opened.settings
+    if settings.metrics_port == 0:
+        return None
+    # On demand: the library takes a while to load.
+    from fastnode.metrics.collector import Sources
+    from fastnode.metrics.port import metrics_server
+
+    data = joined.opened.data
+    sources = Sources(
+        servers={"public": public, "admin": admin},
+        view=lambda: joined.views.newest,
+        progress=joined.ingestor.progress,
+        data_directory=data.directory.path,
+        known_tags=data.indexes.known_tags,
+        mempool=joined.mempool,
+        uploads=joined.uploads,
+        sync_status=joined.condition.sync_status,
+    )
+    host, port = settings.metrics_host, settings.metrics_port
+    server = metrics_server(
+        sources,
+        host=host,
+        port=port,
+        reference_names=settings.metrics_reference_names,
+        executor=joined.opened.threads,
+    )
+    try:
+        await server.start()
+    except OSError as error:
+        # The chain is served without; a port that happens to be taken is no reason not to.
+        logger.warning("no metrics", extra=fields(reason=describe_bind_error(error, host, port, "metrics-")))
+        return None
+    return server

@@ -1,0 +1,207 @@
+"""Several endpoints that serve the same purpose: which of them is asked, and who stands in for it.
+
+The order of the URLs is an order of preference: the first that can be asked is asked.  One that gives no answer
+rests for a growing while, one whose answers are wrong for longer (:mod:`fastnode.outgoing.health`).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from typing import Any, ClassVar, Generic, TypeVar
+
+from fastnode.errors import DecodeError, UpstreamError, UpstreamUnavailable
+from fastnode.log import fields
+from fastnode.outgoing.client import ClientLimits, Reply, RpcCall, RpcClient
+from fastnode.outgoing.health import EndpointHealth, EndpointState, Patience
+from fastnode.outgoing.network import Network
+from fastnode.values.urls import without_secrets
+
+__all__ = ["Endpoint", "Failover"]
+
+logger = logging.getLogger("fastnode.outgoing")
+
+T = TypeVar("T")
+E = TypeVar("E", bound="Endpoint")
+
+
+class Endpoint:
+    """One URL with its client and its health.  Usable from any thread.
+
+    ``name`` stands for it wherever clients can look; its URL is in the log only.  A subclass says what it must be:
+    :meth:`identify`.
+    """
+
+    #: What it is called in the log: ``upstream unavailable``.
+    kind: ClassVar[str] = "endpoint"
+
+    def __init__(
+        self,
+        url: str,
+        network: Network,
+        name: str,
+        *,
+        limits: ClientLimits | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        self.name = name
+        self._url_shown = without_secrets(url)
+        self._network = network
+        self._client = RpcClient(url, network, limits)
+        self.health = EndpointHealth(patience or Patience())
+
+    # ---- asking ------------------------------------------------------------------------------
+
+    def ask(self, calls: Sequence[RpcCall]) -> Reply:
+        """As ``RpcClient.ask``; an endpoint that gives no answer is not chosen again for a while."""
+        try:
+            return self._client.ask(calls)
+        except UpstreamUnavailable as error:
+            self.on_error(error)
+            raise
+
+    def call(self, method: str, *parameters: Any) -> Any:
+        """The result of one call, None for nothing found; UpstreamError."""
+        return self.ask([(method, parameters)]).results()[0]
+
+    def identify(self) -> None:
+        """Ask what it is; UpstreamError unless it is what it should be.  Called before it is used again."""
+
+    # ---- health ------------------------------------------------------------------------------
+
+    def make_healthy(self) -> None:
+        """Identify it, and use it from now on; UpstreamError or DecodeError."""
+        self.identify()
+        if self.health.on_identified():
+            logger.info(f"{self.kind} healthy", extra=fields(**self._log_facts()))
+
+    def on_error(self, error: UpstreamError | DecodeError) -> None:
+        """It gave no answer, or a wrong one."""
+        if self._network.is_closed:
+            return
+        is_news = self.health.on_error(error)
+        if is_news and self.health.state is EndpointState.UNAVAILABLE:
+            logger.warning(f"{self.kind} unavailable", extra=fields(**self._log_facts(), reason=str(error)))
+        elif is_news:
+            self._log_put_aside()
+
+    def put_aside(self, reason: str) -> None:
+        """Its answers are wrong, or contradict what is certain: leave it alone for a while."""
+        self.health.put_aside(reason)
+        self._log_put_aside()
+
+    def describe(self) -> dict[str, Any]:
+        """For status reports."""
+        health = self.health
+        return {
+            "name": self.name,
+            "state": health.state.value,
+            "reason": health.reason or None,
+            "since": int(health.since),
+        }
+
+    def _log_put_aside(self) -> None:
+        health = self.health
+        seconds = round(max(0.0, health.usable_at - time.monotonic()), 1)
+        facts = fields(**self._log_facts(), reason=health.reason, seconds=seconds)
+        logger.error(f"{self.kind} put aside", extra=facts)
+
+    def _log_facts(self) -> dict[str, Any]:
+        return {"endpoint": self.name, "url": self._url_shown}
+
+
+class Failover(Generic[E]):
+    """All of them, in the order of preference.  Usable from any thread.
+
+    With an ``executor`` those that are not healthy are identified there as long as another one is healthy, so that
+    one that swallows requests does not hold up the work.
+    """
+
+    def __init__(self, endpoints: Sequence[E], executor: Executor | None = None) -> None:
+        self.all = tuple(endpoints)
+        self._executor = executor
+        self._probed: set[E] = set()  # being identified
+
+    def choose(self) -> E | None:
+        """The first that can be asked; None when there is none just now."""
+        return next(self.usable(), None)
+
+    def usable(self) -> Iterator[E]:
+        """Those that can be asked, each identified by the time it is given."""
+        healthy = self.healthy()
+        if self._executor is None or not healthy:
+            yield from (each for each in self.all if each.health.is_healthy or self._is_back(each))
+            return
+        for each in self.all:
+            if each not in healthy:
+                self._probe_later(each)
+        # One by one, as an endpoint may be put aside while those before it are asked.
+        yield from (each for each in healthy if each.health.is_healthy)
+
+    def run(self, work: Callable[[E], T]) -> T:
+        """The result of ``work`` with the first endpoint that can do it, begun anew with each.
+
+        UpstreamUnavailable says why none can.  What else ``work`` raises goes to the caller.
+        """
+        for each in self.usable():
+            try:
+                result = work(each)
+            except (UpstreamError, DecodeError) as error:
+                each.on_error(error)
+            else:
+                each.health.on_useful()
+                return result
+        raise UpstreamUnavailable(self.reasons() or "no endpoint is configured")
+
+    def healthy(self) -> list[E]:
+        """Those known to answer; asks none."""
+        return [each for each in self.all if each.health.is_healthy]
+
+    def seconds_until_usable(self) -> float:
+        if not self.all:
+            return 0.0
+        return max(0.0, min(each.health.usable_at for each in self.all) - time.monotonic())
+
+    def reasons(self) -> str:
+        """Why each of those that are not healthy is not."""
+        return "; ".join(
+            f"{each.name} is {each.health.state.value}: {each.health.reason}" for each in self.all if each.health.reason
+        )
+
+    @property
+    def are_all_put_aside(self) -> bool:
+        return all(each.health.state is EndpointState.ASIDE for each in self.all)
+
+    def describe(self) -> list[dict[str, Any]]:
+        return [each.describe() for each in self.all]
+
+    def _probe_later(self, each: E) -> None:
+        if each in self._probed or each.health.is_resting:
+            return
+        assert self._executor is not None
+        self._probed.add(each)
+        try:
+            self._executor.submit(self._probe, each)
+        except RuntimeError:  # the node is stopping
+            self._probed.discard(each)
+
+    def _probe(self, each: E) -> None:
+        try:
+            self._is_back(each)
+        finally:
+            self._probed.discard(each)
+
+    def _is_back(self, each: E) -> bool:
+        if each.health.is_resting:
+            return False
+        try:
+            each.make_healthy()
+        except UpstreamUnavailable as error:
+            each.on_error(error)
+            return False
+        except (UpstreamError, DecodeError) as error:
+            each.put_aside(str(error))
+            return False
+        return True

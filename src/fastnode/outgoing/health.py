@@ -1,0 +1,124 @@
+"""The health of one endpoint: whether it can be asked, why not, and when it is asked again.
+
+unknown ──identified──► healthy ◄──────────────────────────┐
+   │                     │    │                            │
+   │     no answer, busy │    │ answers that are wrong     │ the pause is over: identified again
+   ▼                     ▼    ▼                            │
+unavailable (asked again after a growing pause)    put aside (a longer pause)
+"""
+
+from __future__ import annotations
+
+import enum
+import random
+import threading
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from fastnode.errors import UpstreamRejection, UpstreamUnavailable
+
+__all__ = ["EndpointHealth", "EndpointState", "Patience"]
+
+#: Of a pause; by then it has long reached its maximum.
+_DOUBLINGS_MAX: Final = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """Pauses in seconds.  Each is drawn between half and one and a half of what stands here."""
+
+    unavailable_s: float = 0.5
+    unavailable_max_s: float = 30.0
+    #: What a server asks for with Retry-After is obeyed up to this.
+    retry_after_max_s: float = 300.0
+    aside_s: float = 30.0
+    aside_max_s: float = 600.0
+
+
+class EndpointState(enum.Enum):
+    UNKNOWN = "unknown"
+    HEALTHY = "healthy"
+    UNAVAILABLE = "unavailable"
+    ASIDE = "put aside"
+
+
+class EndpointHealth:
+    """Usable from any thread.  Every change says whether it is news, so that it is logged once."""
+
+    def __init__(self, patience: Patience) -> None:
+        self._patience = patience
+        self._lock = threading.Lock()
+        self._failures = 0  # one after the other
+        self._times_aside = 0
+        self.state = EndpointState.UNKNOWN
+        #: Why it is not healthy; empty if it is.
+        self.reason = ""
+        #: When it entered its state, in seconds since 1970.
+        self.since = time.time()
+        #: When it may be asked again, on the clock of ``time.monotonic``.
+        self.usable_at = 0.0
+
+    @property
+    def is_healthy(self) -> bool:
+        return self.state is EndpointState.HEALTHY
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether it must not be asked yet."""
+        return self.usable_at > time.monotonic()
+
+    def on_identified(self) -> bool:
+        """It answers, and it is what it should be."""
+        with self._lock:
+            is_news = self.state is not EndpointState.HEALTHY
+            self._failures = 0
+            self._enter(EndpointState.HEALTHY, "", 0.0)
+        return is_news
+
+    def on_useful(self) -> None:
+        """Its answers were of use: the next pause is a short one again."""
+        self._times_aside = 0
+
+    def on_unavailable(self, reason: str, retry_after_s: float | None = None) -> bool:
+        """It gives no answer.  While it rests that is no news: several requests may have been under way."""
+        patience = self._patience
+        with self._lock:
+            if self.is_resting:
+                return False
+            pause = _pause(patience.unavailable_s, patience.unavailable_max_s, self._failures)
+            if retry_after_s is not None:
+                pause = max(pause, min(retry_after_s, patience.retry_after_max_s))
+            self._failures += 1
+            is_news = self.state is not EndpointState.UNAVAILABLE
+            self._enter(EndpointState.UNAVAILABLE, reason, pause)
+        return is_news
+
+    def put_aside(self, reason: str) -> float:
+        """Its answers are wrong, or contradict what is certain; returns the length of the pause in seconds."""
+        patience = self._patience
+        with self._lock:
+            pause = _pause(patience.aside_s, patience.aside_max_s, self._times_aside)
+            self._times_aside += 1
+            self._enter(EndpointState.ASIDE, reason, pause)
+        return pause
+
+    def on_error(self, error: Exception) -> bool:
+        """:meth:`on_unavailable` or :meth:`put_aside`, by the kind of the error; whether that is news."""
+        if isinstance(error, UpstreamUnavailable):
+            return self.on_unavailable(str(error), error.retry_after_s)
+        if isinstance(error, UpstreamRejection):  # what it refuses now it may grant later
+            return self.on_unavailable(str(error))
+        is_news = self.reason != str(error)
+        self.put_aside(str(error))
+        return is_news
+
+    def _enter(self, state: EndpointState, reason: str, pause_s: float) -> None:
+        if self.state is not state:
+            self.since = time.time()
+        self.state, self.reason, self.usable_at = state, reason, time.monotonic() + pause_s
+
+
+def _pause(first_s: float, longest_s: float, times_before: int) -> float:
+    pause: float = min(first_s * 2 ** min(times_before, _DOUBLINGS_MAX), longest_s)
+    return pause * random.uniform(0.5, 1.5)

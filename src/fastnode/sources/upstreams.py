@@ -1,0 +1,100 @@
+"""Other nodes that blocks come from: which network they are on, and which of them is followed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final, TypeAlias
+
+from fastnode.archiver.queries import ChainInfo
+from fastnode.errors import UpstreamFault, UpstreamRejection
+from fastnode.outgoing.client import METHOD_NOT_FOUND, ClientLimits, RpcCall
+from fastnode.outgoing.failover import Endpoint, Failover
+from fastnode.outgoing.health import Patience
+from fastnode.outgoing.network import Network
+
+__all__ = ["Upstream", "Upstreams"]
+
+#: The generation of nodes whose blocks and rules this node knows.
+NODE_VERSION_MAJOR: Final = "4"
+#: Asked of every upstream at first; only a fastnode has the second method.
+_IDENTITY_CALLS: Final[Sequence[RpcCall]] = (("node_getNodeInfo", []), ("fastnode_getSyncStatus", []))
+
+
+class Upstream(Endpoint):
+    """One other node.  ``expected`` gives the network that it must be on; None: any will do."""
+
+    kind: ClassVar[str] = "upstream"
+
+    def __init__(
+        self,
+        url: str,
+        network: Network,
+        name: str = "upstream",
+        *,
+        expected: Callable[[], ChainInfo | None] = lambda: None,
+        limits: ClientLimits | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        super().__init__(url, network, name, limits=limits, patience=patience)
+        self._expected = expected
+        self.is_fastnode = False
+        self.node_info: dict[str, Any] = {}
+        #: The headers of its answers, by their names in lower case: some say what its network is.
+        self.version_headers: Mapping[str, str] = {}
+        #: Its newest block when it was asked last; None before that.
+        self.tip_number: int | None = None
+
+    def identify(self) -> None:
+        """UpstreamFault names both sides of a difference."""
+        reply = self.ask(_IDENTITY_CALLS)
+        info, sync = reply.answers
+        if isinstance(info, UpstreamRejection):
+            raise info
+        if not isinstance(info, dict):
+            raise UpstreamFault("node_getNodeInfo gave no record")
+        if isinstance(sync, UpstreamRejection) and sync.code != METHOD_NOT_FOUND:
+            raise sync
+        self.is_fastnode = isinstance(sync, dict)
+        self.node_info, self.version_headers = info, reply.headers
+        _check_identity(info, self._expected())
+
+    def describe(self) -> dict[str, Any]:
+        """For status reports."""
+        return super().describe() | {
+            "isFastnode": self.is_fastnode,
+            "nodeVersion": self.node_info.get("nodeVersion"),
+            "tip": self.tip_number,
+        }
+
+    def _log_facts(self) -> dict[str, Any]:
+        version = self.node_info.get("nodeVersion")
+        facts = {} if version is None else {"version": version, "is_fastnode": self.is_fastnode}
+        return {"upstream": self.name, "url": self._url_shown} | facts
+
+
+#: All of them, in the order of preference.
+Upstreams: TypeAlias = Failover[Upstream]
+
+
+def _check_identity(info: dict[str, Any], expected: ChainInfo | None) -> None:
+    version = str(info.get("nodeVersion") or "")
+    if version and version.split(".")[0] != NODE_VERSION_MAJOR:
+        raise UpstreamFault(f"its node version is {version}, this node follows versions {NODE_VERSION_MAJOR}.x")
+    if expected is None:
+        return
+    ours = expected.node_info
+    for name, path in (
+        ("L1 chain id", ("l1ChainId",)),
+        ("rollup version", ("rollupVersion",)),
+        ("rollup address", ("l1ContractAddresses", "rollupAddress")),
+    ):
+        stored, theirs = _member(ours, path), _member(info, path)
+        if stored is not None and stored != theirs:
+            raise UpstreamFault(f"it is on another network: its {name} is {theirs}, the stored chain's is {stored}")
+
+
+def _member(record: dict[str, Any], path: Sequence[str]) -> str | None:
+    value: Any = record
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return None if value is None else str(value).lower()

@@ -1,0 +1,144 @@
+"""A start that waits: its ports answer the probes meanwhile, and the log says what it waits for."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import logging
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conftest import NodeProcess
+from tests.sources.made_chain import MadeChain, made_chain
+from tests.sources.scripted_upstream import ScriptedUpstream
+
+from fastnode.app import awaiting
+from fastnode.app.awaiting import Awaiting, Interruption
+
+Start = Callable[..., NodeProcess]
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> Iterator[MadeChain]:
+    directory = tmp_path / "made"
+    directory.mkdir()
+    with made_chain(directory) as chain:
+        chain.checkpoint(1)
+        yield chain
+
+
+def ask(port: int, path: str, body: bytes | None = None, **headers: str) -> tuple[int, str, Any]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        connection.request("GET" if body is None else "POST", path, body, headers)
+        response = connection.getresponse()
+        return response.status, response.read().decode(), response.headers
+    finally:
+        connection.close()
+
+
+def test_the_ports_are_open_while_the_first_upstream_is_awaited(
+    tmp_path: Path, start_node: Start, chain: MadeChain
+) -> None:
+    upstream = ScriptedUpstream(chain)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        upstream.port = listener.getsockname()[1]
+    node = start_node("--upstream-url", upstream.url, "--data-directory", tmp_path / "data", "--api-prefix=/aztec")
+    listening = node.wait_for_line("listening")
+    node.wait_for_line("upstream unavailable")
+    reason = "it waits for an upstream: upstream 1 is unavailable: cannot connect"
+    for port in (listening["port"], listening["admin_port"]):
+        assert ask(port, "/livez")[:2] == (200, "OK")
+        status, text, _ = ask(port, "/readyz")
+        assert (status, reason in text) == (503, True)
+        assert ask(port, "/aztec/readyz")[0] == 503
+        assert json.loads(ask(port, "/status", Accept="application/json")[1])["components"]["start"]["ok"] is False
+    question = b'{"jsonrpc":"2.0","id":1,"method":"node_getBlockNumber"}'
+    status, text, headers = ask(listening["port"], "/", question)
+    assert (status, headers["Retry-After"]) == (503, "1")
+    error = json.loads(text)["error"]
+    assert (error["code"], error["data"]) == (-32000, {"code": "STARTING"})
+    assert reason in error["message"]
+    assert "127.0.0.1" not in error["message"]
+    upstream.start()
+    try:
+        node.wait_until_serving()
+        assert (node.port, node.admin_port) == (listening["port"], listening["admin_port"])
+        assert ask(node.port, "/livez")[0] == 200
+        assert "result" in node.call("node_getBlockNumber")
+        assert node.stop() == 0
+    finally:
+        upstream.stop()
+
+
+def test_a_connection_that_was_opened_before_the_node_serves_ends_with_its_answer(
+    tmp_path: Path, start_node: Start, chain: MadeChain
+) -> None:
+    upstream = ScriptedUpstream(chain)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        upstream.port = listener.getsockname()[1]
+    node = start_node("--upstream-url", upstream.url, "--data-directory", tmp_path / "data")
+    port = node.wait_for_line("listening")["port"]
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request("GET", "/readyz")
+    assert connection.getresponse().read()
+    upstream.start()
+    try:
+        node.wait_until_serving()
+        assert connection.sock.recv(1) == b"", "it is closed"
+        connection.close()
+    finally:
+        upstream.stop()
+
+
+def test_a_line_now_and_then_says_what_is_awaited(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(awaiting, "LINE_INTERVAL_S", 0.01)
+    start = Awaiting()
+
+    async def run() -> None:
+        telling = asyncio.ensure_future(start.tell())
+        with start.waiting_for(lambda: "a snapshot"):
+            while len(caplog.records) < 2:
+                await asyncio.sleep(0.001)
+        telling.cancel()
+
+    with caplog.at_level(logging.INFO, "fastnode.app"):
+        asyncio.run(asyncio.wait_for(run(), 60))
+    assert {record.message for record in caplog.records} == {"still starting"}
+    facts: Any = caplog.records[0]
+    assert facts.facts["waiting_for"] == "a snapshot"
+    assert start.reason() == "its databases"
+
+
+def test_a_cancelled_start_interrupts_its_thread_and_waits_for_it() -> None:
+    start, ended = Awaiting(), []
+
+    def work() -> None:
+        while not start.interruption.is_set():
+            pass
+        ended.append(True)
+
+    async def run() -> None:
+        task = asyncio.ensure_future(start.in_thread(work))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(run())
+    assert ended == [True]
+
+
+def test_an_interruption_calls_what_is_registered_also_when_it_came_first() -> None:
+    interruption, called = Interruption(), []
+    with interruption.calls(lambda: called.append("under way")):
+        interruption.set()
+    with interruption.calls(lambda: called.append("too late")):
+        pass
+    interruption.set()
+    assert called == ["under way", "too late"]
