@@ -86,6 +86,8 @@ ROOMS: Final = (
     Room("status_page", "the page of the admin port: how the node is, and an explorer; its files are in `assets/`"),
     Room("app", "the node put together: its parts in order, ingestion, method tables, the process"),
     Room("cli", "the `fastnode` command; imports nothing heavy until a command runs"),
+    Room("testing", "local networks for test suites: processes or threads, and calls to them", is_module=True),
+    Room("pytest_plugin", "the same as fixtures of pytest", is_module=True),
     Room("development", "what people who work on fastnode use; a node imports nothing from here"),
 )
 
