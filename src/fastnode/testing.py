@@ -117,8 +117,8 @@ def _call(url: str, method: str, parameters: Sequence[Any]) -> Any:
 def local_network(*flags: str, in_process: bool = False) -> Iterator[RunningNetwork]:
     """A network with the flags of ``fastnode start --local-network``; it ends with the block.
 
-    It is a process of its own unless ``in_process``: then it runs in a thread of this one, which begins sooner and
-    shares the processor with the tests.  StartError with the node's own words when it does not start.
+    Settings in the environment do not count.  It is a process of its own unless ``in_process``: then it runs in a
+    thread of this one, which begins sooner and shares the processor with the tests.  StartError with the node's own words when it does not start.
     """
     start = _in_thread if in_process else _as_process
     with start((*_FLAGS, *flags)) as ready:
@@ -140,6 +140,7 @@ def _as_process(flags: Sequence[str]) -> Iterator[dict[str, Any]]:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
+                env=_environment(),
             )
         finally:
             os.close(writer)
@@ -153,6 +154,15 @@ def _as_process(flags: Sequence[str]) -> Iterator[dict[str, Any]]:
         finally:
             _end(process)
             log.join()
+
+
+def _environment() -> dict[str, str]:
+    """This process's, without the settings of a node that may be in it: the network is what its flags say."""
+    from fastnode.config.resolve import CONFIG_ENVIRONMENT
+    from fastnode.config.settings import Settings, rows
+
+    names = {name for setting in rows(Settings) for name in setting.environment} | {CONFIG_ENVIRONMENT}
+    return {name: value for name, value in os.environ.items() if name not in names and not name.startswith("SVC_")}
 
 
 class _Drain:
@@ -263,7 +273,7 @@ def _settings(flags: Sequence[str]) -> Any:
     from fastnode.config.settings import START
 
     @click.command(cls=SettingsCommand)
-    @with_settings(START)
+    @with_settings(START, environment={})
     def read(resolved: Any) -> Any:
         return resolved.values
 

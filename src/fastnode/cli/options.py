@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -82,7 +82,7 @@ class SettingsCommand(click.Command):
             formatter.write_text(f"{left_out} settings without effect are not shown; --help has them too.")
 
 
-def with_settings(*commands: str) -> Callable[[Command], Command]:
+def with_settings(*commands: str, environment: Mapping[str, str] = os.environ) -> Callable[[Command], Command]:
     """Gives a click command the options of the settings that any of ``commands`` takes.
 
     The command receives them as its first argument, a ``Resolved[Settings]``.
@@ -100,7 +100,7 @@ def with_settings(*commands: str) -> Callable[[Command], Command]:
                     value = ",".join(value) if value else None
                 if value is not None:
                     flags[setting.name] = str(value)
-            return function(_resolve(flags, config), **arguments)
+            return function(_resolve(flags, config, environment), **arguments)
 
         decorated: Any = with_resolved_settings
         decorated = click.option(
@@ -113,9 +113,9 @@ def with_settings(*commands: str) -> Callable[[Command], Command]:
     return decorate
 
 
-def _resolve(flags: dict[str, str], config: str | None) -> Resolved[Settings]:
-    file = config or os.environ.get(CONFIG_ENVIRONMENT)
-    return resolve(Settings, flags=flags, environment=os.environ, config_file=Path(file) if file else None)
+def _resolve(flags: dict[str, str], config: str | None, environment: Mapping[str, str]) -> Resolved[Settings]:
+    file = config or environment.get(CONFIG_ENVIRONMENT)
+    return resolve(Settings, flags=flags, environment=environment, config_file=Path(file) if file else None)
 
 
 def _option(setting: Setting) -> Callable[[Any], Any]:
