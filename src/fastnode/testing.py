@@ -118,7 +118,8 @@ def local_network(*flags: str, in_process: bool = False) -> Iterator[RunningNetw
     """A network with the flags of ``fastnode start --local-network``; it ends with the block.
 
     Settings in the environment do not count.  It is a process of its own unless ``in_process``: then it runs in a
-    thread of this one, which begins sooner and shares the processor with the tests.  StartError with the node's own words when it does not start.
+    thread of this one, which begins sooner and shares the processor with the tests.  StartError with the node's own
+    words when it does not start.
     """
     start = _in_thread if in_process else _as_process
     with start((*_FLAGS, *flags)) as ready:
