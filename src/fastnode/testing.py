@@ -241,10 +241,9 @@ class _NodeThread(threading.Thread):
         from fastnode.app.node import Node
         from fastnode.app.ready_line import ready_line
 
-        node = Node(_settings(self._flags))
         loop, is_stopping = asyncio.get_running_loop(), asyncio.Event()
         self._request_stop = lambda: loop.call_soon_threadsafe(is_stopping.set)
-        await node.start()
+        node = await Node.start(_settings(self._flags))
         try:
             self._ready = ready_line(node)
             self._is_ready.set()
