@@ -1,4 +1,5 @@
-"""Following: catching up with a node in another process, everything fetched, verified and stored.
+"""Following: catching up with a node in another process, everything fetched, verified and stored; and how long after a
+block is there a node that follows serves it.
 
 Baseline, measured in the same run: importing the same chain from its file, which is the same work without the
 network and without the other process, that has to read and render every block meanwhile.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -23,6 +25,8 @@ from typing import Any
 
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
+from tests.sources.made_chain import made_chain
+from tests.sources.scripted_upstream import scripted_upstream
 
 from fastnode.app.following import Following
 from fastnode.chain_data import ChainData
@@ -155,3 +159,60 @@ def test_importing_the_same_from_a_file(benchmark: BenchmarkFixture, chain_file:
     benchmark.group = f"catching up, {chain_file.name}"
     tip = _import(chain_file, tmp_path / "length")
     _measure(benchmark, lambda path: _import(chain_file, path), tmp_path, chain_file, tip)
+
+
+# ---- at the tip --------------------------------------------------------------------------------------------------
+
+#: New blocks that are waited for; each begins at another moment between two looks.
+TIP_ROUNDS = 40
+LONGEST_REST_S = 0.5
+
+
+@pytest.mark.parametrize("shortest_ms", [50, 500], ids=["as-shipped", "every-500-ms"])
+@pytest.mark.benchmark(group="lag at the tip")
+def test_a_new_block_is_served(benchmark: BenchmarkFixture, tmp_path: Path, shortest_ms: int) -> None:
+    """From the moment an upstream has a block to the moment the node that follows it serves that block.
+
+    Time on the wall, as waiting is what is measured: the rest between two looks, the fetch, verification and writing.
+    The baseline asks every 500 ms whatever happens.
+    """
+    with ExitStack() as stack:
+        (tmp_path / "made").mkdir()
+        chain = stack.enter_context(made_chain(tmp_path / "made"))
+        chain.checkpoint(2)
+        upstream = stack.enter_context(scripted_upstream(chain))
+        data = stack.enter_context(ChainData.open(tmp_path / "node"))
+        settings = Settings(upstream_url=(upstream.url,), upstream_polling_min_ms=shortest_ms)
+        following = Following(settings, lambda: data.store.chain if data.store.has_chain else None)
+        stack.callback(following.close)
+        following.start()
+        data.store.adopt_chain(*following.learn_chain())
+        control, served = SyncControl(), threading.Condition()
+        tips = [0]
+
+        def publish(commit: Any) -> None:
+            with served:
+                tips.append(commit.view.tip_number)
+                served.notify_all()
+
+        publication = Publication(publish)
+        follower = following.follow(data.open_ingestor(verify=True, on_commit=publication), control, publication)
+        thread = threading.Thread(target=_run, args=(follower,))
+        thread.start()
+        stack.callback(thread.join)
+        stack.callback(following.interrupt)
+        stack.callback(control.stop)
+        phases = random.Random(1)
+
+        def make_a_block() -> tuple[tuple[int], dict[str, Any]]:
+            time.sleep(phases.uniform(0.2, 0.2 + LONGEST_REST_S))
+            with upstream.lock:
+                chain.propose()
+            return (chain.tip,), {}
+
+        def is_served(number: int) -> None:
+            with served:
+                assert served.wait_for(lambda: tips[-1] >= number, PATIENCE_S)
+
+        is_served(chain.tip)
+        benchmark.pedantic(is_served, setup=make_a_block, rounds=TIP_ROUNDS)

@@ -217,6 +217,7 @@ class Following:
             authority=self.l1,
             options=FollowerOptions(
                 poll_interval_s=settings.archiver_polling_interval_ms / 1000,
+                poll_interval_min_s=settings.upstream_polling_min_ms / 1000,
                 ready_max_lag_blocks=settings.ready_max_lag_blocks,
                 blocked_pause_s=self._patience.blocked_s,
                 l1_grace_s=self._patience.l1_grace_s,

@@ -165,7 +165,7 @@ class Settings(
         500,
         Integer(1, 3_600_000),
         FOLLOWING,
-        "How often the followed node is asked for something new, in milliseconds.",
+        "The longest rest between two looks at the followed node, in milliseconds.",
         environment=("ARCHIVER_POLLING_INTERVAL_MS",),
         flags=("--archiver.archiverPollingIntervalMS",),
     )
@@ -173,7 +173,7 @@ class Settings(
         50,
         Integer(1, 3_600_000),
         FOLLOWING,
-        "While blocks come, and as fast as the followed node answers, it is asked this often, in milliseconds.",
+        "The shortest rest, in milliseconds: while blocks come, and as fast as the followed node answers.",
     )
     allow_list_source: str = setting(
         "upstream",

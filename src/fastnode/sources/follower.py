@@ -33,6 +33,7 @@ from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.tips import BlockId
 from fastnode.sources.chain_export import stored_records
 from fastnode.sources.l1.source import L1Source
+from fastnode.sources.pace import USUAL_SLOT_S, PollPace
 from fastnode.sources.progress import CatchUpProgress
 from fastnode.sources.publication import Publication
 from fastnode.sources.sync_control import SyncControl
@@ -52,7 +53,9 @@ LONGEST_PAUSE_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowerOptions:
+    #: The longest rest between two looks, and the shortest while blocks come.
     poll_interval_s: float = 0.5
+    poll_interval_min_s: float = 0.05
     ready_max_lag_blocks: int = 16
     #: For how long an upstream must have had a shorter chain before blocks are given up for it.
     shortening_s: float = 12.0
@@ -124,6 +127,11 @@ class Follower:
         }
         self._bad_passes = dict.fromkeys(upstreams.all, 0)
         self._progress = CatchUpProgress()
+        self._pace = PollPace(
+            self._options.poll_interval_s,
+            self._options.poll_interval_min_s,
+            float(ingestor.view.chain.l1_constants.get("slotDuration", USUAL_SLOT_S)),
+        )
         self._executor = executor
         self._next_comparison_at = 0.0
         self._early_since: float | None = None
@@ -175,6 +183,7 @@ class Follower:
     def set_poll_interval(self, seconds: float) -> None:
         """How long to rest between passes, from the next one on."""
         self._options = replace(self._options, poll_interval_s=seconds)
+        self._pace.longest_s = seconds
 
     # ---- the loop --------------------------------------------------------------------------------
 
@@ -217,6 +226,8 @@ class Follower:
 
     def _pause_after(self, outcomes: set[_Outcome]) -> float:
         interval = self._options.poll_interval_s
+        if _Outcome.COMPLETE in outcomes and not outcomes & {_Outcome.REFUSED, _Outcome.EARLY}:
+            return self._pace.rest_s()
         if outcomes & {_Outcome.COMPLETE, _Outcome.REFUSED, _Outcome.EARLY}:
             return interval
         if _Outcome.BLOCKED in outcomes:
@@ -269,7 +280,7 @@ class Follower:
             records.close()
 
     def _try_pass(self, upstream: Upstream, source: UpstreamSource) -> _Outcome:
-        tip_before = self._ingestor.view.tip_number
+        tip_before, begun = self._ingestor.view.tip_number, time.monotonic()
         try:
             self._pass(source)
         except UpstreamUnavailable:
@@ -293,6 +304,7 @@ class Follower:
             upstream.health.on_useful()
             # A long pass ends where the other node was at its begin; the one after it tells.
             new_blocks = self._ingestor.view.tip_number - tip_before
+            self._pace.on_look(time.monotonic() - begun, has_blocks=new_blocks > 0)
             if not self.has_caught_up and new_blocks <= self._options.ready_max_lag_blocks:
                 self.has_caught_up = True
                 logger.info("caught up", extra=fields(tip=self._ingestor.view.tip_number, upstream=upstream.name))
