@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from fastnode.app.derivation import Derivation
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.queries import ChainInfo
 from fastnode.archiver.source import ChainRecord, GenesisRecord, L1Tips, MessageSource
@@ -44,8 +45,10 @@ from fastnode.outgoing.network import Network
 from fastnode.sources.chain_file import ChainFileSource
 from fastnode.sources.follower import Follower, FollowerOptions
 from fastnode.sources.genesis import learn_chain
+from fastnode.sources.l1.chain import chain_of_l1, read_addresses
 from fastnode.sources.l1.rollup import Wanted, difference
-from fastnode.sources.l1.service import L1Options, L1Reader
+from fastnode.sources.l1.service import USUAL_SLOT_S, L1Options, L1Reader
+from fastnode.sources.l1.source import L1Source
 from fastnode.sources.publication import Publication
 from fastnode.sources.sync_control import SyncControl
 from fastnode.sources.upstreams import Upstream, Upstreams
@@ -109,6 +112,11 @@ class Following:
             self._carriers,
         )
         self.l1 = self._open_l1()
+        self._derivation = (
+            Derivation(settings, self._network, self.l1, self._patience)
+            if self.l1 is not None and settings.derives_from_l1
+            else None
+        )
         self._executor = ThreadPoolExecutor(FETCHERS, thread_name_prefix="fastnode-fetch")
         self.relay = Relay(self.upstreams)
         self._after_passes: list[Callable[[Upstream], None]] = []
@@ -170,7 +178,8 @@ class Following:
     def what_is_awaited(self) -> str:
         """To follow the words "waits for"."""
         reasons = "; ".join(filter(None, (self.upstreams.reasons(), None if self.l1 is None else self.l1.reasons())))
-        return "an upstream" + (f": {reasons}" if reasons else "")
+        who = "an upstream" if self.upstreams.all else "L1"
+        return who + (f": {reasons}" if reasons else "")
 
     def learn_chain(
         self, genesis_file: Path | None = None, l1_constants: dict[str, Any] | None = None
@@ -179,6 +188,8 @@ class Following:
 
         StartError with the reason when all of them are put aside, and when it is interrupted.
         """
+        if self._derivation is not None and self.l1 is not None:
+            return self._learn_chain_from_l1(self.l1, genesis_file)
         if genesis_file is not None:
             ChainFileSource(genesis_file).close()  # whatever is wrong with it is said before anybody is waited for
         while not self._is_closed and not self.upstreams.are_all_put_aside:
@@ -193,6 +204,32 @@ class Following:
             time.sleep(_RETRY_PAUSE_S)
         raise StartError(f"nothing is stored yet and no upstream can be followed: {self.upstreams.reasons()}")
 
+    def _learn_chain_from_l1(self, l1: L1Reader, genesis_file: Path | None) -> tuple[ChainRecord, GenesisRecord]:
+        """Of the rollup that the settings name; no other node is asked."""
+        settings = self._settings
+        if settings.registry_address is None:
+            raise StartError(
+                "which rollup on L1? give its registry with --registry-address (REGISTRY_CONTRACT_ADDRESS)"
+            )
+        registry = bytes.fromhex(settings.registry_address.removeprefix("0x"))
+        wanted = Wanted(chain_id=settings.l1_chain_id, version=settings.rollup_version, registry=registry, rollup=None)
+        facts = l1.learn(wanted)
+        addresses = l1.run(lambda endpoint: read_addresses(endpoint, facts))
+        constants = {"ethereumSlotDuration": USUAL_SLOT_S} | l1.constants(facts)
+        real_proofs = settings.prover_real_proofs
+        return chain_of_l1(facts, addresses, constants, real_proofs=real_proofs, genesis_file=genesis_file)
+
+    def _open_source(self) -> L1Source | None:
+        """The chain from L1; None where it is not derived.  Waits for L1."""
+        stored = self._expected()
+        if self._derivation is None or self.l1 is None or stored is None:
+            return None
+        facts = self.l1.learn(Wanted.of(stored.node_info, self._settings.registry_address))
+        what = difference(facts, stored.node_info, stored.l1_constants, "the stored chain")
+        if what is not None:
+            raise StartError(what)
+        return self._derivation.open(facts)
+
     def follow(
         self,
         ingestor: Ingestor,
@@ -204,6 +241,7 @@ class Following:
     ) -> Follower:
         """The loop, not running yet.  ``messages`` and ``l1_tips``: what L1 says goes before what upstreams say."""
         settings = self._settings
+        source = self._open_source()
         if self.l1 is not None:
             self.l1.begin(lambda: ingestor.view)
         return Follower(
@@ -215,6 +253,7 @@ class Following:
             messages=messages or self.l1,
             l1_tips=l1_tips or self.l1,
             authority=self.l1,
+            l1=source,
             options=FollowerOptions(
                 poll_interval_s=settings.archiver_polling_interval_ms / 1000,
                 poll_interval_min_s=settings.upstream_polling_min_ms / 1000,
@@ -280,6 +319,8 @@ class Following:
         self._is_closed = True
         if self.l1 is not None:
             self.l1.interrupt()
+        if self._derivation is not None:
+            self._derivation.interrupt()
         self._network.close()
 
     def close(self) -> None:
@@ -287,6 +328,8 @@ class Following:
         self.interrupt()
         if self.l1 is not None:
             self.l1.close()
+        if self._derivation is not None:
+            self._derivation.close()
         self._executor.shutdown(wait=True, cancel_futures=True)
         self._carriers.shutdown(wait=True, cancel_futures=True)
 

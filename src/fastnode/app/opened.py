@@ -144,7 +144,7 @@ def _restore_snapshot(settings: Settings, awaiting: Awaiting) -> None:
 
 def _network_of_upstreams(settings: Settings, awaiting: Awaiting) -> Network | None:
     """Which network a snapshot must be of while nothing is stored; None when no node is followed."""
-    if settings.upstream_url is None:
+    if settings.upstream_url is None and not settings.derives_from_l1:
         return None
     following = Following(settings, lambda: None)
     try:
@@ -156,9 +156,12 @@ def _network_of_upstreams(settings: Settings, awaiting: Awaiting) -> Network | N
 
 
 def _open_following(settings: Settings, data: ChainData) -> Following | None:
-    if settings.upstream_url is None:
-        if settings.l1_rpc_urls is not None:
-            logger.warning("L1 is not read: no node is followed (--upstream-url)")
+    if settings.upstream_url is None and not settings.derives_from_l1:
+        if settings.l1_rpc_urls is not None and not settings.local_network and settings.chain_file is None:
+            raise StartError(
+                "--l1-rpc-urls alone is no source of blocks: give a place of blobs (--l1-consensus-host-urls, "
+                "--blob-file-store-urls or --blob-archive-api-url), or a node to follow (--upstream-url)"
+            )
         return None
     store = data.store
     return Following(settings, lambda: store.chain if store.has_chain else None)

@@ -1,17 +1,16 @@
-"""The settings of block building: the sequencer's limits and times, its bot, and where blobs are kept."""
+"""The settings of block building: the sequencer's limits and times, and its bot."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from fastnode.config.kinds import Boolean, FilePath, HexText, Integer, Number, Text, TextList
+from fastnode.config.kinds import Boolean, FilePath, HexText, Integer, Number
 from fastnode.config.table import setting
 
 __all__ = ["BuildingSettings"]
 
 BUILDING = "Block building"
-BLOBS = "Blobs"
 
 _GAS_MAX = (1 << 53) - 1  # what a JSON number holds exactly
 _COUNT_MAX = 1 << 32
@@ -195,13 +194,6 @@ class BuildingSettings:
         environment=("P2P_MIN_TX_POOL_AGE_MS",),
         flags=("--p2p.minTxPoolAgeMs",),
     )
-    archiver_batch_size: int = setting(
-        100,
-        Integer(1, _COUNT_MAX),
-        BUILDING,
-        "How many L1 blocks are asked for at a time when a chain is read from L1.",
-        environment=("ARCHIVER_BATCH_SIZE",),
-    )
     initial_eth_per_fee_asset: int = setting(
         10_000_000,
         Integer(1, _GAS_MAX),
@@ -216,31 +208,4 @@ class BuildingSettings:
         "How much more than the current minimum fee the transaction bot offers.",
         environment=("BOT_MIN_FEE_PADDING",),
         flags=("--bot.minFeePadding",),
-    )
-
-    # ---- blobs ----------------------------------------------------------------------------
-
-    blob_file_store_urls: tuple[str, ...] | None = setting(
-        None,
-        TextList(metavar="URL"),
-        BLOBS,
-        "Stores from which blobs are read.",
-        environment=("BLOB_FILE_STORE_URLS",),
-        secret=True,
-    )
-    blob_file_store_upload_url: str | None = setting(
-        None,
-        Text(metavar="URL"),
-        BLOBS,
-        "Store to which blobs are written.",
-        environment=("BLOB_FILE_STORE_UPLOAD_URL",),
-        secret=True,
-    )
-    blob_archive_api_url: str | None = setting(
-        None,
-        Text(metavar="URL"),
-        BLOBS,
-        "Archive of blobs that the consensus client has dropped.",
-        environment=("BLOB_ARCHIVE_API_URL",),
-        secret=True,
     )

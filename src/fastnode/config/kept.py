@@ -19,7 +19,6 @@ __all__ = ["KEPT", "without_effect"]
 _BUILDING: Final = {
     "acvm-binary-path",
     "acvm-working-directory",
-    "archiver-batch-size",
     "attestation-propagation-time",
     "bot-min-fee-padding",
     "build-checkpoint-if-empty",
@@ -55,12 +54,6 @@ _BUILT_HERE: Final = (
     "state",
     "test-accounts",
 )
-
-_BLOBS: Final = {
-    "blob-archive-api-url",
-    "blob-file-store-upload-url",
-    "blob-file-store-urls",
-}
 
 _PROVING: Final = {
     "node-url",
@@ -102,7 +95,6 @@ KEPT: Final[Mapping[str, str]] = {
     name: need
     for names, need in (
         (_BUILDING, "a sequencer, which this node does not have"),
-        (_BLOBS, "a part that reads or keeps blobs, which this node does not have"),
         (_PROVING, "a prover, which this node does not have"),
         (_ATTESTING, "a validator client, which this node does not have: it attests to nothing"),
         (_SLASHING, "votes on offenses or the peer-to-peer network, in which this node takes no part"),
@@ -145,6 +137,21 @@ _WATCHING: Final = (
 )
 
 
+#: Of a chain that is derived from L1.
+_DERIVING: Final = (
+    "archiver-batch-size",
+    "blob-allow-empty-sources",
+    "blob-archive-api-url",
+    "blob-file-store-upload-url",
+    "blob-file-store-urls",
+    "ethereum-allow-no-debug-hosts",
+    "ethereum-debug-hosts",
+    "l1-consensus-host-api-key-headers",
+    "l1-consensus-host-api-keys",
+    "l1-consensus-host-urls",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class _Missing:
     """Settings that do nothing, or less than they say, when ``is_so`` of all settings."""
@@ -161,6 +168,7 @@ _BESIDE_OTHERS: Final = (
         "a sequencer or a validator client, which this node does not have: keys are loaded, and sign nothing",
     ),
     _Missing(_BUILT_HERE, lambda settings: not settings.local_network, "--local-network"),
+    _Missing(_DERIVING, lambda settings: not settings.derives_from_l1, "--l1-rpc-urls and a place of blobs"),
     _Missing(_WATCHING, lambda settings: not settings.sentinel_enabled, "--sentinel-enabled"),
 )
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from fastnode.config.building_settings import BuildingSettings
 from fastnode.config.kinds import Boolean, Choice, FilePath, Integer, Seconds, Size, Text, TextList, UrlPath
+from fastnode.config.l1_settings import L1Settings
 from fastnode.config.local_network_settings import LocalNetworkSettings
 from fastnode.config.observability_settings import ObservabilitySettings
 from fastnode.config.operator_settings import OperatorSettings
@@ -39,7 +40,6 @@ __all__ = ["CHECK", "ENVIRONMENT_PREFIX", "EXPORT", "IMPORT", "START", "Setting"
 NETWORK = "Network"
 CHAIN = "Chain data"
 FOLLOWING = "Following"
-L1 = "L1"
 TRANSACTIONS = "Transactions"
 RPC = "JSON-RPC"
 LOGS = "Logs"
@@ -53,6 +53,7 @@ class Settings(
     ProofSettings,
     ValidatorSettings,
     BuildingSettings,
+    L1Settings,
     OperatorSettings,
     ObservabilitySettings,
 ):
@@ -211,45 +212,6 @@ class Settings(
         FOLLOWING,
         "How long a question about a block hash that is not known yet waits for that block before the error, in "
         "milliseconds, when a node is followed; 0: not at all. Questions for tags never wait.",
-    )
-
-    # ---- L1 -------------------------------------------------------------------------------
-
-    l1_rpc_urls: tuple[str, ...] | None = setting(
-        None,
-        TextList(metavar="URL", allowed="http:// or https:// URLs, separated by commas"),
-        L1,
-        "Node of L1 to read messages, tips, fees and committees from while another node is followed. May be given "
-        "several times; the first that answers is asked.",
-        environment=("ETHEREUM_HOSTS",),
-        secret=True,
-    )
-    l1_polling_interval_ms: int = setting(
-        1000,
-        Integer(1, 3_600_000),
-        L1,
-        "How often L1 is asked for a new block, in milliseconds.",
-        environment=("L1_READER_VIEM_POLLING_INTERVAL_MS",),
-    )
-    l1_timeout_s: float = setting(
-        15.0,
-        Seconds(0.1, 600),
-        L1,
-        "How long a node of L1 may take for one complete answer.",
-    )
-    ethereum_slot_duration: int | None = setting(
-        None,
-        Integer(1, 3600),
-        L1,
-        "Seconds between two blocks of L1; not set: what the stored chain says, else 12.",
-        environment=("ETHEREUM_SLOT_DURATION",),
-    )
-    max_allowed_eth_client_drift_seconds: int = setting(
-        300,
-        Integer(0, 1_000_000_000),
-        L1,
-        "How old the newest block of an L1 node may be before another one is asked, in seconds; 0: as old as it is.",
-        environment=("MAX_ALLOWED_ETH_CLIENT_DRIFT_SECONDS",),
     )
 
     # ---- transactions ---------------------------------------------------------------------

@@ -23,7 +23,7 @@ from fastnode.sources.chain_file import ChainFileSource
 from fastnode.sources.upstreams import Upstream
 from fastnode.world_state.genesis import genesis_of
 
-__all__ = ["check_contracts", "learn_chain"]
+__all__ = ["build_genesis", "check_contracts", "learn_chain"]
 
 #: Contracts that exist from genesis have the addresses 1, 2, 3, ..
 PROTOCOL_CONTRACTS_MAX: Final = 16
@@ -76,7 +76,7 @@ def _from_presets(upstream: Upstream, l1_constants: dict[str, Any] | None) -> tu
     classes, instances = _protocol_contracts(upstream)
     tried = []
     for name, prefilled in _presets():
-        genesis = _build(prefilled, classes, instances)
+        genesis = build_genesis(prefilled, classes, instances)
         if genesis.block_hash == header.hash():
             return chain, genesis
         tried.append(f"{hex_text(genesis.archive_root)} ({name})")
@@ -95,7 +95,8 @@ def _presets() -> Sequence[tuple[str, list[PrefilledPublicData]]]:
     return (("no prefilled data", []), ("the test accounts of a local network", accounts))
 
 
-def _build(prefilled: list[PrefilledPublicData], classes: list[Any], instances: list[Any]) -> GenesisRecord:
+def build_genesis(prefilled: list[PrefilledPublicData], classes: list[Any], instances: list[Any]) -> GenesisRecord:
+    """The record of a genesis: its trees are made, and hashed."""
     built = genesis_of(prefilled)
     return GenesisRecord.from_json(
         {

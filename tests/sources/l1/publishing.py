@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from tests.sources.l1.scripted_l1 import LAG, NO_HASH, Block, Published, ScriptedL1, Sent, beacon_root
+from tests.sources.made_chain import Unit
 
 from fastnode.protocol.blobs import checkpoint_blob_fields
 from fastnode.protocol.checkpoint import CheckpointHeader, PublishedCheckpoint
@@ -161,6 +162,8 @@ class PublishingL1(ScriptedL1):
     def __init__(self, node_info: Json, constants: Json) -> None:
         super().__init__(node_info, constants)
         self.beacon = ScriptedBeacon()
+        #: A chain file that has the genesis of its rollup, if that is none of the usual ones.
+        self.genesis: Path | None = None
 
     @property
     def rollup(self) -> bytes:
@@ -243,6 +246,18 @@ class RecordedL1(PublishingL1):
         """As it was when block ``number`` was the newest one."""
         with self.lock:
             self.blocks = self.recorded[: number + 1]
+
+
+def send_messages(l1: PublishingL1, unit: Unit) -> None:
+    if unit.messages and not any(item.checkpoint == unit.number for item in l1.head.sent):
+        l1.send(*(bytes.fromhex(text[2:]) for text in unit.messages), checkpoint=unit.number)
+
+
+def publish(l1: PublishingL1, unit: Unit, **changes: Any) -> None:
+    """A checkpoint of the chain, its messages before it."""
+    send_messages(l1, unit)
+    assert unit.published is not None
+    l1.publish(l1.sheet(unit.published), **changes)
 
 
 # ---- consensus client -------------------------------------------------------------------------

@@ -305,6 +305,7 @@ class ScriptedL1(ScriptedServer):
         }
         return {function: (rollup, answer) for function, answer in of_rollup.items()} | {
             contracts.ROLLUP_OF_VERSION: (self.addresses.registry, self._rollup_of_version),
+            contracts.CANONICAL_ROLLUP: (self.addresses.registry, lambda block: [self.addresses.rollup]),
             contracts.INBOX_STATE: (self.addresses.inbox, _inbox_state),
             contracts.OUTBOX_ROOT: (
                 self.addresses.outbox,

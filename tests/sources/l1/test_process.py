@@ -131,11 +131,11 @@ def test_a_node_whose_l1_is_away_says_so_serves_on_and_recovers(
     assert node.stop() == 0
 
 
-def test_without_a_followed_node_l1_is_not_read(start_node: Callable[..., Any], l1: ScriptedL1) -> None:
-    node = start_node("--metrics-port=0", "--l1-rpc-urls", l1.url).wait_until_serving()
-    assert node.wait_for_line("L1 is not read: no node is followed")["level"] == "warning"
+def test_l1_alone_is_no_source_of_blocks(start_node: Callable[..., Any], l1: ScriptedL1) -> None:
+    node = start_node("--metrics-port=0", "--l1-rpc-urls", l1.url)
+    assert "give a place of blobs (--l1-consensus-host-urls" in node.wait_for_line("fastnode: error")["message"]
+    assert node.process.wait(PATIENCE_S) != 0
     assert l1.requests == []
-    assert node.stop() == 0
 
 
 def test_a_url_that_is_none_stops_the_start(start_node: Callable[..., Any], upstream: ScriptedUpstream) -> None:

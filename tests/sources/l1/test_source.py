@@ -22,9 +22,11 @@ from tests.sources.l1.publishing import (
     multicall_data,
     propose_data,
     proposer_multicall_data,
+    publish,
+    send_messages,
     served,
 )
-from tests.sources.made_chain import SHAPE, MadeChain, Unit, made_chain
+from tests.sources.made_chain import SHAPE, MadeChain, made_chain
 
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.source import ChainRecord, GenesisRecord, Record, TipsRecord, UndoRecord
@@ -45,7 +47,7 @@ from fastnode.sources.l1.rollup import Wanted
 from fastnode.sources.l1.service import L1Options, L1Reader
 from fastnode.sources.l1.source import L1Source
 
-QUICK = Patience(unavailable_s=0.01, unavailable_max_s=0.05, aside_s=0.05, aside_max_s=0.05, l1_grace_s=0.05)
+QUICK = Patience(unavailable_s=0.01, unavailable_max_s=0.05, aside_s=0.05, aside_max_s=0.05)
 AT_ONCE = FetchPatience(retries_s=(0.0,), store_rounds_s=(0.0,), lie_rest_s=0.0)
 
 Json = dict[str, Any]
@@ -171,18 +173,6 @@ def l1(chain: MadeChain) -> Iterator[PublishingL1]:
         for unit in chain.units:
             publish(l1, unit)
         yield l1
-
-
-def send_messages(l1: PublishingL1, unit: Unit) -> None:
-    if unit.messages and not any(item.checkpoint == unit.number for item in l1.head.sent):
-        l1.send(*(bytes.fromhex(text[2:]) for text in unit.messages), checkpoint=unit.number)
-
-
-def publish(l1: PublishingL1, unit: Unit, **changes: Any) -> None:
-    """A checkpoint of the chain, its messages before it."""
-    send_messages(l1, unit)
-    assert unit.published is not None
-    l1.publish(l1.sheet(unit.published), **changes)
 
 
 @pytest.fixture

@@ -1,21 +1,20 @@
-"""GET requests to blob servers: a deadline, a limit on the answer, an error text without secrets."""
+"""GET requests to blob servers: JSON, with errors that do not repeat the URL, which may hold a key."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlencode
 
 import orjson
 
-from fastnode.errors import UpstreamFault, UpstreamUnavailable
+from fastnode.errors import UpstreamError, UpstreamUnavailable
 from fastnode.outgoing.network import ClientLimits, Network
 from fastnode.sources.blobs.base import BlobSourceError
 
 __all__ = ["HttpGet"]
 
-_MIB: Final = 1 << 20
 #: Statuses by which a server says: not now.
 _BUSY: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _OK: Final = 200
@@ -24,24 +23,19 @@ _NOT_FOUND: Final = 404
 
 @dataclass(frozen=True, slots=True)
 class HttpGet:
-    """Blocks; usable from any thread.  ``answer_bytes_max`` bounds what is kept of an answer."""
+    """Blocks; usable from any thread."""
 
     network: Network
-    request_time_s: float = 15.0
-    answer_bytes_max: int = 64 * _MIB
+    limits: ClientLimits = field(default_factory=ClientLimits)
 
     def json(self, url: str, headers: Mapping[str, str], parameters: Mapping[str, str] | None = None) -> Any:
         """The answer; None for 404.  BlobSourceError."""
-        if parameters:
-            url += ("&" if "?" in url else "?") + urlencode(parameters)
-        limits = ClientLimits(request_time_s=self.request_time_s, response_bytes_max=self.answer_bytes_max)
+        target = f"{url}?{urlencode(parameters, safe=',')}" if parameters else url
         try:
-            # The headers may hold keys, which must not go where a redirect leads.
-            answer = self.network.get(url, limits, headers, redirects_max=0)
-        except UpstreamUnavailable as error:
-            raise BlobSourceError(str(error), is_passing=True) from error
-        except UpstreamFault as error:
-            raise BlobSourceError(str(error)) from error
+            # A redirect could carry the key to another server.
+            answer = self.network.get(target, self.limits, headers, redirects_max=0)
+        except UpstreamError as error:
+            raise BlobSourceError(str(error), is_passing=isinstance(error, UpstreamUnavailable)) from error
         if answer.status == _NOT_FOUND:
             return None
         if answer.status != _OK:

@@ -13,11 +13,19 @@ _N, _A, _B32, _B16, _FLAG = Kind.NUMBER, Kind.ADDRESS, Kind.BYTES32, Kind.BYTES1
 CANONICAL_ROLLUP: Final = Function("getCanonicalRollup()", _A)
 ROLLUP_OF_VERSION: Final = Function("getRollup(uint256)", _A)
 
+GOVERNANCE: Final = Function("getGovernance()", _A)
+GOVERNANCE_PROPOSER: Final = Function("governanceProposer()", _A)  # of the governance contract
+OWNER: Final = Function("owner()", _A)  # of the fee asset: who issues it
+
 # ---- rollup: what never changes ---------------------------------------------------------------
 
 VERSION: Final = Function("getVersion()", _N)
 INBOX: Final = Function("getInbox()", _A)
 OUTBOX: Final = Function("getOutbox()", _A)
+FEE_ASSET: Final = Function("getFeeAsset()", _A)
+STAKING_ASSET: Final = Function("getStakingAsset()", _A)
+REWARD_DISTRIBUTOR: Final = Function("getRewardDistributor()", _A)
+STAKING_ESCROW: Final = Function("getGSE()", _A)
 FEE_ASSET_PORTAL: Final = Function("getFeeAssetPortal()", _A)
 DEPLOYMENT_BLOCK: Final = Function("L1_BLOCK_AT_GENESIS()", _N)
 GENESIS_TIME: Final = Function("getGenesisTime()", _N)

@@ -24,10 +24,10 @@ LOGS_WANTED: Final = 1_000
 class LogRanges:
     """Reads the logs of one event (its first topic) of one contract; remembers how many blocks a question may span."""
 
-    def __init__(self, contract: bytes, topic: str) -> None:
+    def __init__(self, contract: bytes, topic: str, blocks_first: int = BLOCKS_FIRST) -> None:
         self._contract = hex_data(contract)
         self._topic = topic
-        self._blocks = BLOCKS_FIRST
+        self._blocks = min(blocks_first, BLOCKS_MAX)
 
     def read(self, endpoint: L1Endpoint, first: int, last: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
         """(last block of a piece, its logs in chain order), until ``last``.  UpstreamError, DecodeError."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from fastnode.errors import DecodeError, UpstreamFault, UpstreamRejection, UpstreamUnavailable
+from fastnode.errors import DecodeError, UpstreamFault, UpstreamRejection
 from fastnode.protocol.ethereum import keccak_256
 from fastnode.sources.l1.abi import ADDRESS_BYTES, WORD_BYTES, hex_data
 from fastnode.sources.l1.endpoints import L1Endpoint
@@ -29,7 +29,7 @@ from fastnode.sources.l1.proposals import (
     word_at,
 )
 
-__all__ = ["MULTICALL3", "NeedsTrace", "find_in_trace", "find_in_transaction"]
+__all__ = ["MULTICALL3", "find_in_trace", "find_in_transaction", "is_unknown_method"]
 
 _SELECTOR_BYTES: Final = 4
 MULTICALL3: Final = bytes.fromhex("ca11bde05977b3631167028862be2a173976ca11")
@@ -44,10 +44,6 @@ _METHOD_NOT_FOUND_WORDS: Final = ("not found", "not supported", "does not exist"
 _METHOD_NOT_FOUND_CODES: Final = frozenset({-32601, -32004})
 
 
-class NeedsTrace(UpstreamUnavailable):
-    """The call is nested, and no endpoint traces transactions."""
-
-
 def find_in_transaction(transaction: Any, rollup: bytes, proposed: ProposedCheckpoint) -> Proposal | None:
     """The call that the event tells of, from what ``eth_getTransactionByHash`` gave; None if only a trace can tell.
 
@@ -60,21 +56,19 @@ def find_in_transaction(transaction: Any, rollup: bytes, proposed: ProposedCheck
     return _the_one(_calls(target, data, rollup), proposed)
 
 
-def find_in_trace(endpoint: L1Endpoint, rollup: bytes, proposed: ProposedCheckpoint) -> Proposal:
-    """NeedsTrace when the endpoint does not trace; UpstreamFault when the trace has no such call."""
+def find_in_trace(endpoint: L1Endpoint, rollup: bytes, proposed: ProposedCheckpoint) -> Proposal | str:
+    """The call that the event tells of, or why there is none."""
     calls = _trace_transaction(endpoint, rollup, proposed.tx_hash)
     if calls is None:
         calls = _debug_trace(endpoint, rollup, proposed.tx_hash)
     if calls is None:
-        raise NeedsTrace(
+        return (
             f"the proposal of checkpoint {proposed.number} is nested in transaction {proposed.tx_hash}: "
             f"give an L1 node that traces transactions (--ethereum-debug-hosts)"
         )
     found = _the_one(calls, proposed)
     if found is None:
-        raise UpstreamFault(
-            f"the trace of {proposed.tx_hash} has no single proposal with the hashes of checkpoint {proposed.number}"
-        )
+        return f"the trace of {proposed.tx_hash} has no single proposal with the hashes of checkpoint {proposed.number}"
     return found
 
 
@@ -186,7 +180,16 @@ def _is_unknown_method(answer: Any) -> bool:
     """Raises every other rejection."""
     if not isinstance(answer, UpstreamRejection):
         return False
-    text = answer.message.lower()
-    if answer.code in _METHOD_NOT_FOUND_CODES or any(words in text for words in _METHOD_NOT_FOUND_WORDS):
+    if is_unknown_method(answer):
         return True
     raise answer
+
+
+def is_unknown_method(rejection: UpstreamRejection) -> bool:
+    """Whether an endpoint says that it has no such method; providers say it in many ways."""
+    text = rejection.message.lower()
+    # That a transaction is not there says that the method is.
+    is_of_method = "transaction" not in text.replace("debug_tracetransaction", "").replace("trace_transaction", "")
+    return rejection.code in _METHOD_NOT_FOUND_CODES or (
+        is_of_method and any(words in text for words in _METHOD_NOT_FOUND_WORDS)
+    )

@@ -12,7 +12,7 @@ from typing import Any, Final
 from fastnode.errors import StartError, UpstreamFault, UpstreamRejection
 from fastnode.kernels import encode
 from fastnode.sources.l1 import contracts
-from fastnode.sources.l1.abi import ADDRESS_BYTES, hex_data
+from fastnode.sources.l1.abi import ADDRESS_BYTES, from_quantity, hex_data
 from fastnode.sources.l1.endpoints import L1Endpoint, block_call, contract_call
 from fastnode.sources.l1.terms import CircuitValues, SlashingRounds, read_circuit_values, read_slashing_rounds
 
@@ -24,10 +24,13 @@ _GENESIS_CHECKPOINT: Final = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which rollup: by its registry and version; ``rollup`` if there is no registry to ask."""
+    """Which rollup: by its registry and version; ``rollup`` if there is no registry to ask.
 
-    chain_id: int
-    version: int
+    ``chain_id`` None: whatever chain L1 is; ``version`` None: the one that the registry calls canonical.
+    """
+
+    chain_id: int | None
+    version: int | None
     registry: bytes | None
     rollup: bytes | None
 
@@ -116,7 +119,7 @@ def read_facts(endpoint: L1Endpoint, wanted: Wanted) -> RollupFacts:
     if block is None:
         raise UpstreamFault(f"it does not have block {block_number}, in which the rollup began")
     return RollupFacts(
-        chain_id=wanted.chain_id,
+        chain_id=_chain_id(endpoint, wanted),
         version=version,
         registry=wanted.registry,
         rollup=rollup,
@@ -142,18 +145,30 @@ def _find_rollup(endpoint: L1Endpoint, wanted: Wanted) -> bytes:
         if wanted.rollup is None:
             raise StartError("nobody says where on L1 the rollup is: give --registry-address")
         return wanted.rollup
+    version = wanted.version
+    if version is None:
+        function = contracts.CANONICAL_ROLLUP
+        call = contract_call(wanted.registry, function)
+    else:
+        function = contracts.ROLLUP_OF_VERSION
+        call = contract_call(wanted.registry, function, version)
     # That the node is there at all is seen first, so that what is missing then is the contract.
-    _, answer = endpoint.answers(
-        [block_call("latest"), contract_call(wanted.registry, contracts.ROLLUP_OF_VERSION, wanted.version)]
-    )
-    if isinstance(answer, UpstreamRejection) or answer == "0x":
-        raise StartError(
-            f"the registry {hex_data(wanted.registry)} has no rollup of version {wanted.version} on L1: {answer}"
-        )
-    rollup: bytes = contracts.ROLLUP_OF_VERSION.decode(answer)[0]
+    _, answer = endpoint.answers([block_call("latest"), call])
+    which = "no rollup" if version is None else f"no rollup of version {version}"
+    if isinstance(answer, UpstreamRejection):
+        raise StartError(f"the registry {hex_data(wanted.registry)} has {which} on L1: {answer}")
+    if answer == "0x":
+        raise StartError(f"there is no code at the address of the registry on L1, {hex_data(wanted.registry)}")
+    rollup: bytes = function.decode(answer)[0]
     if rollup == _NO_ADDRESS:
-        raise StartError(f"the registry {hex_data(wanted.registry)} has no rollup of version {wanted.version} on L1")
+        raise StartError(f"the registry {hex_data(wanted.registry)} has {which} on L1")
     return rollup
+
+
+def _chain_id(endpoint: L1Endpoint, wanted: Wanted) -> int:
+    if wanted.chain_id is not None:
+        return wanted.chain_id
+    return from_quantity(endpoint.results([("eth_chainId", [])])[0], "eth_chainId")
 
 
 def difference(facts: RollupFacts, node_info: Mapping[str, Any], constants: Mapping[str, Any], who: str) -> str | None:

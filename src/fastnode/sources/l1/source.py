@@ -46,7 +46,7 @@ from fastnode.sources.l1.abi import hex_data, words_of
 from fastnode.sources.l1.attestation_check import AttestationCheck
 from fastnode.sources.l1.endpoints import L1Block, L1Client, L1Endpoint, block_call, contract_call
 from fastnode.sources.l1.inbox import REORG_BLOCKS
-from fastnode.sources.l1.log_ranges import LogRanges
+from fastnode.sources.l1.log_ranges import BLOCKS_FIRST, LogRanges
 from fastnode.sources.l1.proposals import CHECKPOINT_PROPOSED, Proposal, ProposedCheckpoint
 from fastnode.sources.l1.propose_calls import find_in_trace, find_in_transaction
 from fastnode.sources.l1.rollup import RollupFacts
@@ -145,6 +145,7 @@ class L1Source:
         *,
         traces: L1Client | None = None,
         l1_slot_duration: int = 12,
+        log_blocks: int = BLOCKS_FIRST,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._reader = reader
@@ -152,6 +153,7 @@ class L1Source:
         self._executor = executor
         self._traces = traces
         self._l1_slot_duration = l1_slot_duration
+        self._log_blocks = log_blocks
         self._clock = clock
         self._logs: LogRanges | None = None
         self._check: AttestationCheck | None = None
@@ -407,7 +409,7 @@ class L1Source:
     ) -> Iterator[tuple[int, list[ProposedCheckpoint]]]:
         """(last L1 block of a piece, its events)."""
         if self._logs is None:
-            self._logs = LogRanges(facts.rollup, CHECKPOINT_PROPOSED)
+            self._logs = LogRanges(facts.rollup, CHECKPOINT_PROPOSED, self._log_blocks)
         logs, head = self._logs, state.head
         first = self._first_block(view, facts, common)
         while first <= head.number:
@@ -477,12 +479,13 @@ class L1Source:
         return _Derived(PublishedCheckpoint(checkpoint, l1, attestations), block, refusal)
 
     def _trace(self, facts: RollupFacts, event: ProposedCheckpoint) -> Proposal:
-        def find(endpoint: L1Endpoint) -> Proposal:
+        def find(endpoint: L1Endpoint) -> Proposal | str:
             return find_in_trace(endpoint, facts.rollup, event)
 
-        if self._traces is not None:
-            return self._traces.run(find)
-        return self._reader.run(find)
+        found = self._reader.run(find) if self._traces is None else self._traces.run(find)
+        if isinstance(found, str):
+            raise UpstreamUnavailable(found)
+        return found
 
     def _refusal_of(self, facts: RollupFacts, head: L1Block, proposal: Proposal) -> str | None:
         if self._check is None:

@@ -1,0 +1,168 @@
+"""The parts that derive a chain from L1, made from the settings: places of blobs, nodes that trace, the source."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from fastnode.config.settings import Settings
+from fastnode.errors import SettingError, StartError, UpstreamError, UpstreamRejection
+from fastnode.log import fields
+from fastnode.outgoing.client import RpcCall
+from fastnode.outgoing.health import Patience
+from fastnode.outgoing.network import ClientLimits, Network
+from fastnode.sources.blobs.archive_api import BlobArchive
+from fastnode.sources.blobs.base import BlobSourceError
+from fastnode.sources.blobs.beacon import BeaconNode
+from fastnode.sources.blobs.fetcher import BlobFetcher, BlobSources, FetchPatience
+from fastnode.sources.blobs.file_store import FileStore, folder_of
+from fastnode.sources.blobs.http_get import HttpGet
+from fastnode.sources.l1.endpoints import L1Client, L1Endpoint
+from fastnode.sources.l1.propose_calls import is_unknown_method
+from fastnode.sources.l1.rollup import RollupFacts
+from fastnode.sources.l1.service import USUAL_SLOT_S, L1Reader
+from fastnode.sources.l1.source import L1Source
+from fastnode.values.urls import check_url
+
+__all__ = ["Derivation"]
+
+logger = logging.getLogger(__name__)
+
+#: Threads that fetch, prove and decode the blobs of checkpoints ahead of ingestion.
+DERIVING_THREADS: Final = 3
+_NO_SUCH_TRANSACTION: Final = "0x" + "00" * 32
+
+
+class Derivation:
+    """``open`` once L1 has said which rollup it is.  SettingError for a URL that is none."""
+
+    def __init__(self, settings: Settings, network: Network, reader: L1Reader, patience: Patience) -> None:
+        self._settings = settings
+        self._network = network
+        self._reader = reader
+        self._patience = patience
+        self._is_closed = threading.Event()
+        self._executor = ThreadPoolExecutor(DERIVING_THREADS, thread_name_prefix="fastnode-derive")
+        _check_keys(settings)
+        for flag, urls in (
+            ("--l1-consensus-host-urls", settings.l1_consensus_host_urls),
+            ("--blob-archive-api-url", (settings.blob_archive_api_url,) if settings.blob_archive_api_url else None),
+            ("--ethereum-debug-hosts", settings.ethereum_debug_hosts),
+        ):
+            for url in urls or ():
+                check_url(url, flag)
+
+    def open(self, facts: RollupFacts) -> L1Source:
+        """StartError when no place of blobs can be reached, or no L1 node traces and one must."""
+        settings = self._settings
+        fetcher = BlobFetcher(self._sources(facts), self._executor, patience=FetchPatience(), sleep=self._sleep)
+        self._check_blobs(fetcher)
+        traces = self._traces()
+        self._check_traces(traces)
+        l1_slot = settings.ethereum_slot_duration or USUAL_SLOT_S
+        return L1Source(
+            self._reader,
+            fetcher,
+            self._executor,
+            traces=traces,
+            l1_slot_duration=l1_slot,
+            log_blocks=max(1, settings.archiver_batch_size * facts.slot_duration // l1_slot),
+        )
+
+    def interrupt(self) -> None:
+        """Nothing is waited for any longer."""
+        self._is_closed.set()
+
+    def close(self) -> None:
+        self.interrupt()
+        self._executor.shutdown(wait=True, cancel_futures=True)
+
+    def _sleep(self, seconds: float) -> bool:
+        return not self._is_closed.wait(seconds)
+
+    # ---- blobs ---------------------------------------------------------------------------------
+
+    def _sources(self, facts: RollupFacts) -> BlobSources:
+        settings = self._settings
+        http = HttpGet(self._network, ClientLimits(request_time_s=settings.l1_timeout_s))
+        folder = folder_of(facts.chain_id, facts.version, facts.rollup)
+        urls = settings.l1_consensus_host_urls or ()
+        keys = (*(settings.l1_consensus_host_api_keys or ()), *[None] * len(urls))
+        headers = (*(settings.l1_consensus_host_api_key_headers or ()), *[None] * len(urls))
+        beacons = [
+            BeaconNode(url, http, f"consensus client {number}", key=key, key_header=header)
+            for number, (url, key, header) in enumerate(zip(urls, keys, headers, strict=False), 1)
+        ]
+        stores = [
+            _store(url, folder, f"blob store {number}", "--blob-file-store-urls")
+            for number, url in enumerate(settings.blob_file_store_urls or (), 1)
+        ]
+        upload, archive = settings.blob_file_store_upload_url, settings.blob_archive_api_url
+        return BlobSources(
+            stores=tuple(stores),
+            consensus=tuple(beacons),
+            archive=None if archive is None else BlobArchive(archive, http, "blob archive"),
+            upload=None
+            if upload is None
+            else _store(upload, folder, "blob upload", "--blob-file-store-upload-url", is_written=True),
+        )
+
+    def _check_blobs(self, fetcher: BlobFetcher) -> None:
+        reasons = fetcher.check()
+        for name, reason in reasons.items():
+            logger.warning("a place of blobs cannot be reached", extra=fields(source=name, reason=reason))
+        if len(reasons) == len(fetcher.sources.all) and not self._settings.blob_allow_empty_sources:
+            shown = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+            raise StartError(
+                f"no place of blobs can be reached, and the chain cannot be derived from L1 without: {shown} "
+                f"(--blob-allow-empty-sources starts all the same)"
+            )
+
+    # ---- traces --------------------------------------------------------------------------------
+
+    def _traces(self) -> L1Client | None:
+        hosts = self._settings.ethereum_debug_hosts
+        if hosts is None:
+            return None
+        limits = ClientLimits(request_time_s=self._settings.l1_timeout_s)
+        return L1Client(list(dict.fromkeys(hosts)), self._network, limits=limits, patience=self._patience)
+
+    def _check_traces(self, traces: L1Client | None) -> None:
+        run = self._reader.run if traces is None else traces.run
+        try:
+            is_there = run(_does_trace)
+        except UpstreamError as error:
+            is_there, reason = False, str(error)
+        else:
+            reason = "it has neither trace_transaction nor debug_traceTransaction"
+        if is_there:
+            return
+        if not self._settings.ethereum_allow_no_debug_hosts:
+            raise StartError(f"no L1 node traces transactions (--ethereum-debug-hosts): {reason}")
+        logger.warning("no L1 node traces transactions: the chain stops at a proposal that is nested in another call")
+
+
+def _does_trace(endpoint: L1Endpoint) -> bool:
+    calls: list[RpcCall] = [("trace_transaction", [_NO_SUCH_TRANSACTION])]
+    calls.append(("debug_traceTransaction", [_NO_SUCH_TRANSACTION, {"tracer": "callTracer"}]))
+    answers = [endpoint.answers([call])[0] for call in calls]
+    return any(not (isinstance(answer, UpstreamRejection) and is_unknown_method(answer)) for answer in answers)
+
+
+def _store(url: str, folder: str, name: str, flag: str, *, is_written: bool = False) -> FileStore:
+    try:
+        return FileStore(url, folder, name, is_written=is_written)
+    except BlobSourceError as error:
+        raise SettingError(f"{flag}: {name}: {error}") from error
+
+
+def _check_keys(settings: Settings) -> None:
+    urls = len(settings.l1_consensus_host_urls or ())
+    for flag, given in (
+        ("--l1-consensus-host-api-keys", settings.l1_consensus_host_api_keys),
+        ("--l1-consensus-host-api-key-headers", settings.l1_consensus_host_api_key_headers),
+    ):
+        if given is not None and len(given) > urls:
+            raise SettingError(f"{flag} has {len(given)} values for {urls} --l1-consensus-host-urls")

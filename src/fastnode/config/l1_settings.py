@@ -1,0 +1,144 @@
+"""The settings of L1: what is asked there, and where the blobs are that a chain is derived from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fastnode.config.kinds import Boolean, Integer, Seconds, Text, TextList
+from fastnode.config.table import setting
+
+__all__ = ["L1Settings"]
+
+L1 = "L1"
+BLOBS = "Blobs"
+
+_COUNT_MAX = 1 << 32
+_URLS = "http:// or https:// URLs, separated by commas"
+
+
+@dataclass(frozen=True, kw_only=True)
+class L1Settings:
+    l1_rpc_urls: tuple[str, ...] | None = setting(
+        None,
+        TextList(metavar="URL", allowed="http:// or https:// URLs, separated by commas"),
+        L1,
+        "Node of L1 to read messages, tips, fees and committees from; with a place of blobs the chain itself. May be "
+        "given several times; the first that answers is asked.",
+        environment=("ETHEREUM_HOSTS",),
+        secret=True,
+    )
+    l1_polling_interval_ms: int = setting(
+        1000,
+        Integer(1, 3_600_000),
+        L1,
+        "How often L1 is asked for a new block, in milliseconds.",
+        environment=("L1_READER_VIEM_POLLING_INTERVAL_MS",),
+    )
+    l1_timeout_s: float = setting(
+        15.0,
+        Seconds(0.1, 600),
+        L1,
+        "How long a node of L1 may take for one complete answer.",
+    )
+    ethereum_slot_duration: int | None = setting(
+        None,
+        Integer(1, 3600),
+        L1,
+        "Seconds between two blocks of L1; not set: what the stored chain says, else 12.",
+        environment=("ETHEREUM_SLOT_DURATION",),
+    )
+    max_allowed_eth_client_drift_seconds: int = setting(
+        300,
+        Integer(0, 1_000_000_000),
+        L1,
+        "How old the newest block of an L1 node may be before another one is asked, in seconds; 0: as old as it is.",
+        environment=("MAX_ALLOWED_ETH_CLIENT_DRIFT_SECONDS",),
+    )
+    l1_consensus_host_urls: tuple[str, ...] | None = setting(
+        None,
+        TextList(metavar="URL", allowed=_URLS),
+        L1,
+        "Consensus client of L1 that has blobs. With one, or with another place of blobs, the chain is derived from "
+        "L1; nodes that are followed beside it (--upstream-url) give what is not on L1 yet.",
+        environment=("L1_CONSENSUS_HOST_URLS",),
+        secret=True,
+    )
+    l1_consensus_host_api_keys: tuple[str, ...] | None = setting(
+        None,
+        TextList(metavar="KEY"),
+        L1,
+        "Keys of the consensus clients, in the order of their URLs.",
+        environment=("L1_CONSENSUS_HOST_API_KEYS",),
+        secret=True,
+    )
+    l1_consensus_host_api_key_headers: tuple[str, ...] | None = setting(
+        None,
+        TextList(metavar="NAME"),
+        L1,
+        "Names of the headers that the keys go into, in the same order; without one a key goes into the query as key=.",
+        environment=("L1_CONSENSUS_HOST_API_KEY_HEADERS",),
+    )
+    ethereum_debug_hosts: tuple[str, ...] | None = setting(
+        None,
+        TextList(metavar="URL", allowed=_URLS),
+        L1,
+        "L1 nodes that trace transactions, for proposals that are nested in others; not set: those of --l1-rpc-urls.",
+        environment=("ETHEREUM_DEBUG_HOSTS",),
+        secret=True,
+    )
+    ethereum_allow_no_debug_hosts: bool = setting(
+        True,
+        Boolean(),
+        L1,
+        "Start although no L1 node traces transactions; the chain stops at a proposal that only a trace shows.",
+        environment=("ETHEREUM_ALLOW_NO_DEBUG_HOSTS",),
+    )
+    archiver_batch_size: int = setting(
+        100,
+        Integer(1, _COUNT_MAX),
+        L1,
+        "For how many slots of the rollup events of L1 are asked at first when a chain is read from there; more when "
+        "answers are small, fewer when an L1 node refuses.",
+        environment=("ARCHIVER_BATCH_SIZE",),
+    )
+
+    # ---- blobs ----------------------------------------------------------------------------
+
+    blob_file_store_urls: tuple[str, ...] | None = setting(
+        None,
+        TextList(metavar="URL"),
+        BLOBS,
+        "Stores from which blobs are read: https://host/path, s3://bucket/path, gs://bucket/path or file:///folder. "
+        "May be given several times.",
+        environment=("BLOB_FILE_STORE_URLS",),
+        secret=True,
+    )
+    blob_file_store_upload_url: str | None = setting(
+        None,
+        Text(metavar="URL"),
+        BLOBS,
+        "Store to which the blobs that were read are written, for other nodes: s3://, gs:// or file://.",
+        environment=("BLOB_FILE_STORE_UPLOAD_URL",),
+        secret=True,
+    )
+    blob_archive_api_url: str | None = setting(
+        None,
+        Text(metavar="URL"),
+        BLOBS,
+        "Archive of blobs that consensus clients have dropped (the interface of Blobscan), asked last.",
+        environment=("BLOB_ARCHIVE_API_URL",),
+        secret=True,
+    )
+    blob_allow_empty_sources: bool = setting(
+        False,
+        Boolean(),
+        BLOBS,
+        "Derive the chain from L1 although no place of blobs is given or can be reached at the start.",
+        environment=("BLOB_ALLOW_EMPTY_SOURCES",),
+    )
+
+    @property
+    def derives_from_l1(self) -> bool:
+        """Whether the chain is read from L1: there must be a place of blobs."""
+        places = (self.l1_consensus_host_urls, self.blob_file_store_urls, self.blob_archive_api_url)
+        return self.l1_rpc_urls is not None and (any(places) or self.blob_allow_empty_sources)

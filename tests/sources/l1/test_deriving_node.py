@@ -1,0 +1,229 @@
+"""A node with L1 and blobs as its only source, and one with another node beside them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.sources.conftest import FollowingNode, following
+from tests.sources.l1.publishing import PublishingL1, RecordedL1, publish, send_messages, served
+from tests.sources.made_chain import MadeChain, made_chain
+from tests.sources.scripted_upstream import ScriptedUpstream, scripted_upstream
+
+from fastnode.errors import SettingError, StartError
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> Iterator[MadeChain]:
+    directory = tmp_path / "made"
+    directory.mkdir()
+    with made_chain(directory) as chain:
+        for blocks in (1, 2, 1):
+            chain.checkpoint(blocks)
+        yield chain
+
+
+@pytest.fixture
+def l1(tmp_path: Path, chain: MadeChain) -> Iterator[PublishingL1]:
+    with served(PublishingL1(chain.chain_record["nodeInfo"], chain.chain_record["l1Constants"])) as l1:
+        for unit in chain.units:
+            publish(l1, unit)
+        l1.genesis = tmp_path / "genesis.jsonl"
+        lines = ({"kind": "chain", "version": 1, **chain.chain_record}, {"kind": "genesis", **chain.genesis})
+        l1.genesis.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        yield l1
+
+
+@pytest.fixture
+def upstream(chain: MadeChain) -> Iterator[ScriptedUpstream]:
+    """Not a fastnode."""
+    with scripted_upstream(chain, is_fastnode=False) as upstream:
+        yield upstream
+
+
+@contextmanager
+def deriving(directory: Path, l1: PublishingL1, *upstreams: str, **settings: Any) -> Iterator[FollowingNode]:
+    values: dict[str, Any] = {
+        "l1_rpc_urls": (l1.url,),
+        "l1_consensus_host_urls": (l1.beacon.url,),
+        "registry_address": l1.addresses.registry,
+        "genesis": l1.genesis,
+        "l1_polling_interval_ms": 5,
+        "max_allowed_eth_client_drift_seconds": 0,
+    }
+    with following(directory, *upstreams, **(values | settings)) as node:
+        yield node
+
+
+def wait_for(node: FollowingNode, chain: MadeChain) -> None:
+    """Until it has the chain up to its newest checkpoint, and the proposed blocks."""
+    wanted = chain.tips()
+    node.wait(lambda: (node.tips.checkpointed, node.tips.proposed) == (wanted.checkpointed, wanted.proposed))
+    node.wait(lambda: node.follower.trouble is None)
+
+
+def test_a_node_needs_no_other_node(tmp_path: Path, chain: MadeChain, l1: PublishingL1) -> None:
+    with deriving(tmp_path / "node", l1) as node:
+        wait_for(node, chain)
+        info = node.data.store.chain.node_info
+        assert info["l1ContractAddresses"]["rollupAddress"] == l1.addresses.rollup
+        assert info["l1ContractAddresses"]["registryAddress"] == l1.addresses.registry
+        node.wait(lambda: node.follower.is_ready)
+        for _ in range(3):
+            chain.checkpoint(2)
+            publish(l1, chain.units[-1])
+            wait_for(node, chain)
+        assert node.follower.describe()["upstreams"] == []
+        assert node.follower.describe()["derivation"]["newestCheckpoint"] == 6
+
+
+def test_a_network_with_a_usual_genesis_is_known_by_its_registry_alone(tmp_path: Path) -> None:
+    packed = (files("fastnode") / "data" / "sample_chain.jsonl.gz").read_bytes()
+    lines = [json.loads(line) for line in gzip.decompress(packed).splitlines()]
+    recorded = RecordedL1(lines[0]["nodeInfo"], lines[0]["l1Constants"])
+    with served(recorded) as l1, deriving(tmp_path / "node", l1) as node:
+        node.wait(lambda: node.tips.to_json() == lines[-1]["tips"])
+
+
+def test_a_restart_goes_on_where_it_was(tmp_path: Path, chain: MadeChain, l1: PublishingL1) -> None:
+    with deriving(tmp_path / "node", l1) as node:
+        wait_for(node, chain)
+    chain.checkpoint(2)
+    publish(l1, chain.units[-1])
+    l1.beacon.requests.clear()
+    with deriving(tmp_path / "node", l1) as node:
+        wait_for(node, chain)
+    assert sum("/blobs/" in path for path in l1.beacon.requests) == 1
+
+
+def test_proposed_blocks_come_early_from_the_other_node(
+    tmp_path: Path, chain: MadeChain, l1: PublishingL1, upstream: ScriptedUpstream
+) -> None:
+    with deriving(tmp_path / "node", l1, upstream.url) as node:
+        wait_for(node, chain)
+        for _ in range(3):
+            with upstream.lock:
+                chain.propose(1)
+                send_messages(l1, chain.units[-1])
+                l1.advance(chain.units[-1].number + 1)
+            wait_for(node, chain)
+            with upstream.lock:
+                chain.propose(1)
+            wait_for(node, chain)
+            with upstream.lock:
+                chain.publish()
+                publish(l1, chain.units[-1])
+            wait_for(node, chain)
+        assert node.follower.reorg_count == 0
+
+
+def test_an_upstream_that_contradicts_l1_is_put_aside_and_named(
+    tmp_path: Path, chain: MadeChain, l1: PublishingL1
+) -> None:
+    other_directory = tmp_path / "other"
+    other_directory.mkdir()
+    with made_chain(other_directory) as other:
+        other._chain._content.body()  # so that it goes another way from its first block on
+        other.checkpoint(2)
+        for _ in range(4):
+            other.checkpoint(1)
+        with (
+            scripted_upstream(other, is_fastnode=False) as upstream,
+            deriving(tmp_path / "node", l1, upstream.url) as node,
+        ):
+            node.wait(lambda: node.tips.checkpointed == chain.tips().checkpointed)
+            found = node.wait_for_upstream("put aside", "contradicts L1")
+            assert "block" in found["reason"]
+            assert node.tips.checkpointed == chain.tips().checkpointed
+
+
+def test_an_upstream_helps_where_blobs_are_missing(
+    tmp_path: Path, chain: MadeChain, l1: PublishingL1, upstream: ScriptedUpstream
+) -> None:
+    l1.beacon.hidden = {item for unit in chain.units for item in l1.sheet(unit.published or {}).hashes}
+    with deriving(tmp_path / "node", l1, upstream.url) as node:
+        node.wait(lambda: node.tips.checkpointed == chain.tips().checkpointed)
+
+
+def test_missing_blobs_are_said_in_the_status(tmp_path: Path, chain: MadeChain, l1: PublishingL1) -> None:
+    l1.beacon.hidden = set(l1.sheet(chain.units[1].published or {}).hashes)
+    with deriving(tmp_path / "node", l1) as node:
+        node.wait(lambda: "waiting for 1 blobs of checkpoint 2" in (node.follower.trouble or ""))
+        assert node.follower.describe()["state"] == "degraded"
+        assert not node.follower.is_ready
+        l1.beacon.hidden = set()
+        wait_for(node, chain)
+
+
+# ---- what keeps it from starting --------------------------------------------------------------
+
+
+def test_a_node_without_a_registry_says_what_is_missing(tmp_path: Path, l1: PublishingL1) -> None:
+    with pytest.raises(StartError, match="--registry-address"), deriving(tmp_path / "n", l1, registry_address=None):
+        raise AssertionError
+
+
+def test_a_registry_that_is_not_there_is_named(tmp_path: Path, l1: PublishingL1) -> None:
+    wrong = "0x" + "12" * 20
+    with (
+        pytest.raises(StartError, match=f"no code at .* {wrong}"),
+        deriving(tmp_path / "n", l1, registry_address=wrong),
+    ):
+        raise AssertionError
+
+
+def test_another_genesis_is_refused_with_both_roots(tmp_path: Path, l1: PublishingL1) -> None:
+    with l1.lock:
+        l1.blocks = [replace(block, archives=(b"\0" * 31 + b"\1",)) for block in l1.blocks]
+    with (
+        pytest.raises(StartError, match=r"its archive root is 0x0+1, known are 0x"),
+        deriving(tmp_path / "n", l1, genesis=None),
+    ):
+        raise AssertionError
+
+
+def test_no_place_of_blobs_that_can_be_reached_stops_the_start(tmp_path: Path, l1: PublishingL1) -> None:
+    l1.beacon.status = 503
+    with pytest.raises(StartError, match="consensus client 1: HTTP status 503"), deriving(tmp_path / "n", l1):
+        raise AssertionError
+    with deriving(tmp_path / "n", l1, blob_allow_empty_sources=True) as node:
+        node.wait(lambda: "blobs of checkpoint 1" in (node.follower.trouble or ""))
+
+
+def test_a_trace_can_be_required(tmp_path: Path, chain: MadeChain, l1: PublishingL1) -> None:
+    with (
+        pytest.raises(StartError, match="--ethereum-debug-hosts"),
+        deriving(tmp_path / "n", l1, ethereum_allow_no_debug_hosts=False),
+    ):
+        raise AssertionError
+    l1._methods["debug_traceTransaction"] = lambda *_: None
+    with deriving(tmp_path / "n", l1, ethereum_allow_no_debug_hosts=False) as node:
+        wait_for(node, chain)
+
+
+def test_keys_of_consensus_clients_go_where_they_are_wanted(tmp_path: Path, chain: MadeChain, l1: PublishingL1) -> None:
+    with deriving(tmp_path / "a", l1, l1_consensus_host_api_keys=("secret",)) as node:
+        wait_for(node, chain)
+    assert all("key=secret" in path for path in l1.beacon.requests)
+    l1.beacon.requests.clear()
+    l1.beacon.headers.clear()
+    headers = {"l1_consensus_host_api_keys": ("secret",), "l1_consensus_host_api_key_headers": ("X-Key",)}
+    with deriving(tmp_path / "b", l1, **headers) as node:
+        wait_for(node, chain)
+    assert all("key=" not in path for path in l1.beacon.requests)
+    assert all(found.get("X-Key") == "secret" for found in l1.beacon.headers)
+
+
+def test_more_keys_than_clients_are_refused(tmp_path: Path, l1: PublishingL1) -> None:
+    with (
+        pytest.raises(SettingError, match="2 values for 1"),
+        deriving(tmp_path / "n", l1, l1_consensus_host_api_keys=("a", "b")),
+    ):
+        raise AssertionError
