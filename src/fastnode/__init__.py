@@ -1,3 +1,21 @@
 """fastnode: a layer-2 rollup node made for serving."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fastnode.client import AsyncClient, Client
+
+__all__ = ["AsyncClient", "Client"]
+
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """The clients are imported when they are asked for: a node does not need them."""
+    if name in __all__:
+        from fastnode import client
+
+        return getattr(client, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

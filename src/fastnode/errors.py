@@ -155,6 +155,29 @@ class DatabaseError(FastnodeError):
     """LevelDB failed or holds something impossible."""
 
 
+# ---- of the Python API --------------------------------------------------------------------
+
+
+class ClientError(FastnodeError):
+    """A call to a node gave no result."""
+
+
+class CallRejected(ClientError):
+    """The node answered with a JSON-RPC error: ``code``, ``message`` and ``data`` are its own."""
+
+    def __init__(self, method: str, code: int, message: str, data: Any = None) -> None:
+        super().__init__(f"{method}: {message} (code {code})")
+        self.method, self.code, self.message, self.data = method, code, message, data
+
+
+class NoAnswer(ClientError):
+    """The node cannot be reached, takes too long, is busy, or what answers is no node."""
+
+
+class VerificationError(FastnodeError):
+    """What a node gave does not prove what it should; the text says what is wrong."""
+
+
 # ---- public execution ---------------------------------------------------------------------
 
 

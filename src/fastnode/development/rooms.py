@@ -49,6 +49,12 @@ ROOMS: Final = (
         "requests to other servers: HTTP, JSON-RPC, the health of an endpoint, failover; knows no chain",
         _GROUND | _only("values"),
     ),
+    Room("verify", "checks of what a node answers, without one", _GROUND | _only("protocol"), is_module=True),
+    Room(
+        "client",
+        "a node from Python: typed methods made from the method table, batches, retries",
+        _GROUND | _only("protocol"),
+    ),
     Room("storage", "LevelDB on disk: databases, the data directory with its lock, replacing one set by another"),
     Room("config", "the settings table, its layers, its page; what an operator changes while the node runs"),
     Room("archiver", "the chain: verification, ingestion, undo, queries, check"),

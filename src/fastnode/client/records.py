@@ -1,0 +1,572 @@
+# Made by scripts/make-docs from the method table: change that instead.
+"""What a node answers, as it stands in JSON.  A key that is NotRequired may be absent."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
+
+#: 0x and 64 hex digits.
+Fr: TypeAlias = str
+#: 0x and 40 hex digits.
+EthAddress: TypeAlias = str
+#: An integer of any size in decimal digits.
+BigInt: TypeAlias = str
+Base64: TypeAlias = str
+
+
+class AllowedElement(TypedDict):
+    address: NotRequired[Fr]
+    classId: NotRequired[Fr]
+    selector: str
+    calldataLength: NotRequired[int]
+    onlySelf: NotRequired[bool]
+    rejectNullMsgSender: NotRequired[bool]
+
+
+class AppendOnlyTreeSnapshot(TypedDict):
+    root: Fr
+    nextAvailableLeafIndex: int
+
+
+class BlockData(TypedDict):
+    header: BlockHeader
+    archive: AppendOnlyTreeSnapshot
+    blockHash: Fr
+    checkpointNumber: int
+    indexWithinCheckpoint: int
+
+
+class BlockHeader(TypedDict):
+    lastArchive: AppendOnlyTreeSnapshot
+    state: StateReference
+    spongeBlobHash: Fr
+    globalVariables: GlobalVariables
+    totalFees: Fr
+    totalManaUsed: Fr
+
+
+class BlockId(TypedDict):
+    number: int
+    hash: Fr
+
+
+class BlockResponse(TypedDict):
+    header: BlockHeader
+    archive: AppendOnlyTreeSnapshot
+    hash: Fr
+    checkpointNumber: int
+    indexWithinCheckpoint: int
+    number: int
+    body: NotRequired[Body]
+    l1: NotRequired[L1PublishInfo]
+    attestations: NotRequired[list[CommitteeAttestation]]
+
+
+class Body(TypedDict):
+    txEffects: list[TxEffect]
+
+
+class ChainRecord(TypedDict):
+    kind: NotRequired[str]
+    version: NotRequired[int]
+    nodeInfo: NodeInfo
+    l1Constants: Any
+    minFees: NotRequired[Any]
+
+
+class ChainTips(TypedDict):
+    proposed: BlockId
+    checkpointed: TipId
+    proven: TipId
+    finalized: TipId
+
+
+class Checkpoint(TypedDict):
+    archive: AppendOnlyTreeSnapshot
+    header: CheckpointHeader
+    blocks: list[L2Block]
+    number: int
+    feeAssetPriceModifier: BigInt
+
+
+class CheckpointData(TypedDict):
+    header: CheckpointHeader
+    archive: AppendOnlyTreeSnapshot
+    checkpointOutHash: Fr
+    checkpointNumber: int
+    startBlock: int
+    blockCount: int
+    feeAssetPriceModifier: NotRequired[BigInt]
+    l1: L1PublishedData
+    attestations: list[CommitteeAttestation]
+
+
+class CheckpointHeader(TypedDict):
+    lastArchiveRoot: Fr
+    blockHeadersHash: Fr
+    blobsHash: Fr
+    inHash: Fr
+    epochOutHash: Fr
+    slotNumber: int
+    timestamp: BigInt
+    coinbase: EthAddress
+    feeRecipient: Fr
+    gasFees: GasFees
+    totalManaUsed: Fr
+
+
+class CheckpointResponse(TypedDict):
+    number: int
+    header: CheckpointHeader
+    archive: AppendOnlyTreeSnapshot
+    checkpointOutHash: Fr
+    startBlock: int
+    blockCount: int
+    feeAssetPriceModifier: BigInt
+    blocks: NotRequired[list[BlockResponse]]
+    l1: NotRequired[L1PublishInfo]
+    attestations: NotRequired[list[CommitteeAttestation]]
+
+
+class CheckpointedL2Block(TypedDict):
+    checkpointNumber: int
+    block: L2Block
+    l1: L1PublishedData
+    attestations: list[CommitteeAttestation]
+
+
+class CommitteeAttestation(TypedDict):
+    address: EthAddress
+    signature: str
+
+
+class ContractClassLogField(TypedDict):
+    fields: list[Fr]
+
+
+class ContractClassLog(TypedDict):
+    contractAddress: Fr
+    fields: ContractClassLogField
+    emittedLength: int
+
+
+class ContractClassPublic(TypedDict):
+    l2BlockNumber: NotRequired[int]
+    version: int
+    artifactHash: Fr
+    privateFunctions: list[Any]
+    utilityFunctions: list[Any]
+    packedBytecode: Base64
+    privateFunctionsRoot: Fr
+    id: Fr
+
+
+class ContractInstanceWithAddress(TypedDict):
+    version: int
+    salt: Fr
+    deployer: Fr
+    currentContractClassId: Fr
+    originalContractClassId: Fr
+    initializationHash: Fr
+    publicKeys: PublicKeys
+    address: Fr
+
+
+class DataInBlock(TypedDict):
+    l2BlockNumber: int
+    l2BlockHash: Fr
+    data: BigInt
+
+
+class Gas(TypedDict):
+    daGas: int
+    l2Gas: int
+
+
+class GasFees(TypedDict):
+    feePerDaGas: BigInt
+    feePerL2Gas: BigInt
+
+
+class GenesisRecordPrefilledPublicData(TypedDict):
+    slot: Fr
+    value: Fr
+
+
+class GenesisRecord(TypedDict):
+    kind: NotRequired[str]
+    header: BlockHeader
+    blockHash: Fr
+    archiveRoot: Fr
+    prefilledPublicData: list[GenesisRecordPrefilledPublicData]
+    contractClasses: list[Any]
+    contractInstances: list[Any]
+
+
+class GetContractClassLogsResponseLog(TypedDict):
+    id: LogId
+    log: ContractClassLog
+
+
+class GetContractClassLogsResponse(TypedDict):
+    logs: list[GetContractClassLogsResponseLog]
+    maxLogsHit: bool
+
+
+class GetPublicLogsResponseLog(TypedDict):
+    id: LogId
+    log: PublicLog
+
+
+class GetPublicLogsResponse(TypedDict):
+    logs: list[GetPublicLogsResponseLog]
+    maxLogsHit: bool
+
+
+class GlobalVariables(TypedDict):
+    chainId: Fr
+    version: Fr
+    blockNumber: int
+    slotNumber: Fr
+    timestamp: BigInt
+    coinbase: EthAddress
+    feeRecipient: Fr
+    gasFees: GasFees
+
+
+class IndexedTxEffect(TypedDict):
+    l2BlockHash: Fr
+    l2BlockNumber: int
+    txIndexInBlock: int
+    data: TxEffect
+
+
+class L1ContractAddresses(TypedDict):
+    registryAddress: EthAddress
+    slashFactoryAddress: NotRequired[EthAddress]
+    feeAssetHandlerAddress: NotRequired[EthAddress]
+    rollupAddress: EthAddress
+    inboxAddress: EthAddress
+    outboxAddress: EthAddress
+    feeJuiceAddress: EthAddress
+    stakingAssetAddress: EthAddress
+    feeJuicePortalAddress: EthAddress
+    coinIssuerAddress: EthAddress
+    rewardDistributorAddress: EthAddress
+    governanceProposerAddress: EthAddress
+    governanceAddress: EthAddress
+    stakingAssetHandlerAddress: NotRequired[EthAddress]
+    zkPassportVerifierAddress: NotRequired[EthAddress]
+    gseAddress: NotRequired[EthAddress]
+    dateGatedRelayerAddress: NotRequired[EthAddress]
+
+
+class L1PublishInfo(TypedDict):
+    published: bool
+    blockNumber: NotRequired[BigInt]
+    timestamp: NotRequired[BigInt]
+    blockHash: NotRequired[Fr]
+
+
+class L1PublishedData(TypedDict):
+    blockNumber: BigInt
+    timestamp: BigInt
+    blockHash: Fr
+
+
+class L2Block(TypedDict):
+    archive: AppendOnlyTreeSnapshot
+    header: BlockHeader
+    body: Body
+    checkpointNumber: int
+    indexWithinCheckpoint: int
+
+
+class L2Tips(TypedDict):
+    proposed: BlockId
+    checkpointed: TipId
+    proven: TipId
+    finalized: TipId
+
+
+class L2ToL1MembershipWitness(TypedDict):
+    epochNumber: int
+    numCheckpointsInEpoch: int
+    root: Fr
+    leafIndex: BigInt
+    siblingPath: Base64
+
+
+class LogId(TypedDict):
+    blockNumber: int
+    blockHash: Fr
+    txHash: Fr
+    txIndex: int
+    logIndex: int
+
+
+class MissedStat(TypedDict):
+    currentStreak: int
+    rate: NotRequired[float]
+    count: int
+    total: int
+
+
+class NestedProcessReturnValues(TypedDict):
+    values: NotRequired[list[Fr]]
+    nested: list[Any]
+
+
+class NodeInfo(TypedDict):
+    nodeVersion: str
+    l1ChainId: int
+    rollupVersion: int
+    enr: NotRequired[str]
+    l1ContractAddresses: L1ContractAddresses
+    protocolContractAddresses: ProtocolContractAddresses
+    realProofs: bool
+
+
+class NullifierMembershipWitnessLeafPreimageLeaf(TypedDict):
+    nullifier: Fr
+
+
+class NullifierMembershipWitnessLeafPreimage(TypedDict):
+    leaf: NullifierMembershipWitnessLeafPreimageLeaf
+    nextKey: Fr
+    nextIndex: BigInt
+
+
+class NullifierMembershipWitness(TypedDict):
+    index: BigInt
+    leafPreimage: NullifierMembershipWitnessLeafPreimage
+    siblingPath: Base64
+
+
+class Offense(TypedDict):
+    validator: EthAddress
+    amount: BigInt
+    offenseType: int
+    epochOrSlot: BigInt
+
+
+class PartialStateReference(TypedDict):
+    noteHashTree: AppendOnlyTreeSnapshot
+    nullifierTree: AppendOnlyTreeSnapshot
+    publicDataTree: AppendOnlyTreeSnapshot
+
+
+class PrivateLog(TypedDict):
+    fields: list[Fr]
+    emittedLength: int
+
+
+class ProtocolContractAddresses(TypedDict):
+    classRegistry: Fr
+    feeJuice: Fr
+    instanceRegistry: Fr
+    multiCallEntrypoint: Fr
+
+
+class PublicDataWitnessLeafPreimageLeaf(TypedDict):
+    slot: Fr
+    value: Fr
+
+
+class PublicDataWitnessLeafPreimage(TypedDict):
+    leaf: PublicDataWitnessLeafPreimageLeaf
+    nextKey: Fr
+    nextIndex: BigInt
+
+
+class PublicDataWitness(TypedDict):
+    index: BigInt
+    leafPreimage: PublicDataWitnessLeafPreimage
+    siblingPath: Base64
+
+
+class PublicDataWrite(TypedDict):
+    leafSlot: Fr
+    value: Fr
+
+
+class PublicKeys(TypedDict):
+    masterNullifierPublicKey: str
+    masterIncomingViewingPublicKey: str
+    masterOutgoingViewingPublicKey: str
+    masterTaggingPublicKey: str
+
+
+class PublicLog(TypedDict):
+    contractAddress: Fr
+    fields: list[Fr]
+
+
+class PublicSimulationOutputGasUsed(TypedDict):
+    totalGas: Gas
+    teardownGas: Gas
+    publicGas: Gas
+    billedGas: Gas
+
+
+class PublicSimulationOutput(TypedDict):
+    revertReason: NotRequired[Any]
+    globalVariables: GlobalVariables
+    txEffect: TxEffect
+    publicReturnValues: list[NestedProcessReturnValues]
+    gasUsed: PublicSimulationOutputGasUsed
+    debugLogs: NotRequired[list[Any]]
+
+
+class PublishedCheckpoint(TypedDict):
+    checkpoint: Checkpoint
+    l1: L1PublishedData
+    attestations: list[CommitteeAttestation]
+
+
+class SingleValidatorStatsAllTimeProvenPerformance(TypedDict):
+    missed: int
+    total: int
+    epoch: int
+
+
+class SingleValidatorStats(TypedDict):
+    validator: ValidatorStats
+    allTimeProvenPerformance: list[SingleValidatorStatsAllTimeProvenPerformance]
+    lastProcessedSlot: NotRequired[int]
+    initialSlot: NotRequired[int]
+    slotWindow: int
+
+
+class SlashPayloadRoundSlasheOffense(TypedDict):
+    offenseType: int
+    epochOrSlot: BigInt
+
+
+class SlashPayloadRoundSlashe(TypedDict):
+    validator: EthAddress
+    amount: BigInt
+    offenses: list[SlashPayloadRoundSlasheOffense]
+
+
+class SlashPayloadRound(TypedDict):
+    address: EthAddress
+    timestamp: BigInt
+    votes: BigInt
+    round: BigInt
+    slashes: list[SlashPayloadRoundSlashe]
+
+
+class StateReference(TypedDict):
+    l1ToL2MessageTree: AppendOnlyTreeSnapshot
+    partial: PartialStateReference
+
+
+class SyncStatus(TypedDict):
+    state: Literal["serving", "catching up", "following", "degraded", "paused"]
+    reason: str | None
+    tip: int
+    sourceTip: NotRequired[int | None]
+    lagBlocks: NotRequired[int | None]
+    isReady: bool
+    reorgs: NotRequired[int]
+    lastPassAt: NotRequired[int | None]
+    upstreams: list[Any]
+    l1: NotRequired[Any]
+
+
+class TimeStat(TypedDict):
+    timestamp: BigInt
+    slot: int
+    date: str
+
+
+class TipId(TypedDict):
+    block: BlockId
+    checkpoint: BlockId
+
+
+class TxContractClassLogField(TypedDict):
+    fields: list[Fr]
+
+
+class TxPublicFunctionCalldata(TypedDict):
+    values: list[Fr]
+    hash: Fr
+
+
+class Tx(TypedDict):
+    txHash: NotRequired[Fr]
+    data: Base64
+    chonkProof: Base64
+    contractClassLogFields: list[TxContractClassLogField]
+    publicFunctionCalldata: list[TxPublicFunctionCalldata]
+
+
+class TxEffect(TypedDict):
+    revertCode: int
+    txHash: Fr
+    transactionFee: Fr
+    noteHashes: list[Fr]
+    nullifiers: list[Fr]
+    l2ToL1Msgs: list[Fr]
+    publicDataWrites: list[PublicDataWrite]
+    privateLogs: list[PrivateLog]
+    publicLogs: list[PublicLog]
+    contractClassLogs: list[ContractClassLog]
+
+
+class TxReceipt(TypedDict):
+    txHash: Fr
+    status: Literal["dropped", "pending", "proposed", "checkpointed", "proven", "finalized"]
+    executionResult: NotRequired[Literal["success", "reverted", "app_logic_reverted", "teardown_reverted", "both_reverted"]]
+    error: NotRequired[str]
+    transactionFee: NotRequired[BigInt]
+    blockHash: NotRequired[Fr]
+    blockNumber: NotRequired[int]
+    epochNumber: NotRequired[int]
+    debugLogs: NotRequired[list[Any]]
+
+
+class TxScopedL2Log(TypedDict):
+    txHash: Fr
+    blockNumber: int
+    blockTimestamp: BigInt
+    logData: list[Fr]
+    noteHashes: list[Fr]
+    firstNullifier: Fr
+
+
+class TxValidationResult(TypedDict):
+    result: Literal["valid", "invalid", "skipped"]
+    reason: NotRequired[list[str]]
+
+
+class ValidatorStatsHistory(TypedDict):
+    slot: int
+    status: str
+
+
+class ValidatorStats(TypedDict):
+    address: EthAddress
+    lastProposal: NotRequired[TimeStat]
+    lastAttestation: NotRequired[TimeStat]
+    totalSlots: int
+    missedProposals: MissedStat
+    missedAttestations: MissedStat
+    history: list[ValidatorStatsHistory]
+
+
+class ValidatorsStats(TypedDict):
+    stats: dict[str, ValidatorStats]
+    lastProcessedSlot: NotRequired[int]
+    initialSlot: NotRequired[int]
+    slotWindow: int
+
+
+class WorldStateSyncStatus(TypedDict):
+    latestBlockNumber: int
+    latestBlockHash: Fr
+    finalizedBlockNumber: int
+    oldestHistoricBlockNumber: int
+    treesAreSynched: bool

@@ -1,0 +1,238 @@
+"""The clients against a node, and against servers that misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastnode import AsyncClient, Client
+from fastnode.app.method_documentation import all_methods
+from fastnode.client import Call, prepared
+from fastnode.development import client_code
+from fastnode.errors import CallRejected, NoAnswer
+from fastnode.protocol.header import BlockHeader
+
+PROJECT = Path(__file__).parents[2]
+
+
+def test_the_methods_of_the_clients_are_those_of_the_table() -> None:
+    for name, text in client_code.render().items():
+        assert (PROJECT / "src" / "fastnode" / "client" / name).read_text() == text, "run scripts/make-docs"
+
+
+def test_every_method_can_be_prepared_and_called_under_one_name() -> None:
+    made = {call.method for call in map(call_of, prepared_functions())}
+    assert made == {method.name for method in all_methods()}
+    for kind in (Client, AsyncClient):
+        assert all(hasattr(kind, function.__name__) for function in prepared_functions())
+
+
+def prepared_functions() -> list[Callable[..., Call[Any]]]:
+    return [item for item in vars(prepared).values() if getattr(item, "__module__", "") == prepared.__name__]
+
+
+def call_of(function: Callable[..., Call[Any]]) -> Call[Any]:
+    return function(*[None] * function.__code__.co_argcount)
+
+
+# ---- a node ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def url(start_node: Callable[..., Any], short_chain: Path) -> str:
+    node = start_node("--chain-file", short_chain, "--metrics-port=0").wait_until_serving()
+    node.wait_for_line("chain file loaded")
+    address: str = node.url
+    return address
+
+
+def test_a_node_is_asked_from_plain_code(url: str) -> None:
+    with Client(url.removeprefix("http://")) as client:
+        tip = client.get_block_number()
+        header = client.get_block_header(tip)
+        assert header is not None
+        assert int(header["globalVariables"]["blockNumber"]) == tip
+        assert client.get_block(tip + 1000) is None
+        record = client.call(prepared.get_block_header(1).into(BlockHeader))
+        assert record is not None
+        assert record.global_variables.block_number == 1
+        # Bytes may be given where a field is asked for.
+        assert client.get_block_by_hash(record.hash()) == client.get_block_by_hash("0x" + record.hash().hex())
+        with pytest.raises(CallRejected, match=r"node_getBlock: Invalid params: .* \(code -32602\)") as refused:
+            client.get_block(-1)
+        assert refused.value.code == -32602
+
+
+def test_calls_of_a_batch_come_back_in_order_and_errors_in_their_places(url: str) -> None:
+    calls = [prepared.get_block_header(number % 3 + 1) for number in range(250)]  # three requests
+    with Client(url) as client:
+        headers = client.batch(calls)
+        numbers = [header["globalVariables"]["blockNumber"] for header in headers if header is not None]
+        assert numbers == [number % 3 + 1 for number in range(250)]
+        answers = client.try_batch([prepared.get_block(1), prepared.get_block(-1), prepared.get_block(10**6)])
+        assert isinstance(answers[1], CallRejected)
+        assert (isinstance(answers[0], dict), answers[2]) == (True, None)
+        with pytest.raises(CallRejected):
+            client.batch([prepared.get_block(-1)])
+        assert client.batch([]) == []
+
+
+def test_a_node_is_asked_from_asyncio(url: str) -> None:
+    async def ask() -> None:
+        async with AsyncClient(url) as client:
+            numbers = await asyncio.gather(*(client.get_block_number() for _ in range(5)))
+            assert len(set(numbers)) == 1
+            headers = await client.batch([prepared.get_block_header(1).into(BlockHeader)] * 2)
+            assert headers[0] == headers[1] is not None
+            with pytest.raises(CallRejected):
+                await client.get_block(-1)
+
+    asyncio.run(ask())
+
+
+# ---- servers that misbehave ------------------------------------------------------------------------------
+
+
+class Server:
+    """Answers what it is told, in order, then the block number 7; keeps the calls and keys."""
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[int, bytes, dict[str, str]]] = []
+        self.calls: list[Any] = []
+        self.keys: list[str | None] = []
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                call = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                server.calls.append(call)
+                server.keys.append(self.headers["x-api-key"])
+                right = json.dumps({"jsonrpc": "2.0", "id": 0, "result": 7}).encode()
+                status, body, headers = server.answers.pop(0) if server.answers else (200, right, {})
+                if status == 0:
+                    self.close_connection = True
+                    return
+                self.send_response(status)
+                for name, value in {"Content-Length": str(len(body)), **headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}"
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    server = Server()
+    thread = threading.Thread(target=server.http.serve_forever, args=(0.02,))
+    thread.start()
+    yield server
+    server.http.shutdown()
+    thread.join()
+    server.http.server_close()
+
+
+#: Asks with one of the clients.
+Ask = Callable[..., Any]
+
+
+def ask_plainly(url: str, method: str = "get_block_number", **options: Any) -> Any:
+    with Client(url, **options) as client:
+        return getattr(client, method)()
+
+
+def ask_in_a_loop(url: str, method: str = "get_block_number", **options: Any) -> Any:
+    async def run() -> Any:
+        async with AsyncClient(url, **options) as client:
+            answer: Awaitable[Any] = getattr(client, method)()
+            return await answer
+
+    return asyncio.run(run())
+
+
+@pytest.fixture(params=[ask_plainly, ask_in_a_loop])
+def ask(request: pytest.FixtureRequest) -> Ask:
+    asked: Ask = request.param
+    return asked
+
+
+BUSY = (503, b"", {})
+
+
+def test_a_busy_node_is_asked_again_when_it_says(server: Server, ask: Ask) -> None:
+    server.answers = [(429, b"", {"Retry-After": "0"}), (503, b"", {"Retry-After": "0"})]
+    assert ask(server.url, api_key="key") == 7
+    assert len(server.calls) == 3
+    assert set(server.keys) == {"key"}
+    assert server.calls[0] == {"jsonrpc": "2.0", "id": 0, "method": "node_getBlockNumber", "params": []}
+
+
+def test_a_connection_that_breaks_is_opened_again(server: Server, ask: Ask) -> None:
+    server.answers = [(0, b"", {})]
+    assert ask(server.url) == 7
+    assert len(server.calls) == 2
+
+
+def test_a_node_that_stays_busy_is_given_up(server: Server, ask: Ask) -> None:
+    server.answers = [BUSY] * 3
+    with pytest.raises(NoAnswer, match="answered HTTP 503 without JSON"):
+        ask(server.url, retries=0)
+    assert len(server.calls) == 1
+
+
+def test_what_changes_a_node_is_asked_once(server: Server, ask: Ask) -> None:
+    server.answers = [BUSY]
+    with pytest.raises(NoAnswer):
+        ask(server.url, "pause_sync")
+    server.answers = [(0, b"", {})]
+    with pytest.raises(NoAnswer):
+        ask(server.url, "pause_sync")
+    assert len(server.calls) == 2
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[]x", b"7", b'{"result":7}', b'{"jsonrpc":"2.0","id":5,"result":7}'])
+def test_what_is_no_answer_of_a_node_is_named(server: Server, ask: Ask, body: bytes) -> None:
+    server.answers = [(200, body, {})]
+    with pytest.raises(NoAnswer, match=server.url):
+        ask(server.url)
+
+
+def test_an_error_for_the_whole_request_is_that_of_its_call(server: Server, ask: Ask) -> None:
+    error = {"code": -32000, "message": "Unauthorized: invalid or missing API key"}
+    server.answers = [(401, json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode(), {})]
+    with pytest.raises(CallRejected, match="node_getBlockNumber: Unauthorized"):
+        ask(server.url)
+
+
+def test_an_address_that_is_none_is_refused_at_once() -> None:
+    for url in ("ftp://node", "http://", "file:///x"):
+        for kind in (Client, AsyncClient):
+            with pytest.raises(ValueError, match="is no http:// or https:// address"):
+                kind(url)
+
+
+def test_a_node_that_is_away_is_named(ask: Ask, unused_port: int) -> None:
+    with pytest.raises(NoAnswer, match=f"no answer from http://127.0.0.1:{unused_port}"):
+        ask(f"http://127.0.0.1:{unused_port}", retries=0)
+
+
+@pytest.fixture
+def unused_port() -> int:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
