@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import plyvel
 import pytest
 from tests.mempool.made import made_txs
 
@@ -15,12 +14,12 @@ from fastnode.archiver.check import CheckReport
 from fastnode.archiver.layout import KEY_CHAIN, KEY_GENESIS
 from fastnode.chain_data import ChainData
 from fastnode.data_check import check_data
-from fastnode.errors import DatabaseError
+from fastnode.errors import FastnodeError
 from fastnode.mempool.entries import PoolEntry, TxState
 from fastnode.mempool.store import PoolStore, entry_key, json_key
 from fastnode.protocol.tx import Tx
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
-from fastnode.storage.database import KEY_BYTES_MAX, SharedDatabase
+from fastnode.storage.database import KEY_BYTES_MAX, SharedDatabase, open_leveldb
 from fastnode.storage.side_database import open_side_database
 from fastnode.world_state.layout import BLOCK, u32
 
@@ -103,7 +102,7 @@ def test_missing_state_trees_are_a_note(directory: Path) -> None:
 
 
 def test_a_changed_leaf_of_the_state_is_found(directory: Path) -> None:
-    with plyvel.DB(str(directory / "world_state")) as database:
+    with open_leveldb(directory / "world_state", create=False) as database:
         record = bytearray(database.get(BLOCK + u32(TIP)))
         record[3] ^= 1  # in the first root
         database.put(BLOCK + u32(TIP), bytes(record))
@@ -112,7 +111,7 @@ def test_a_changed_leaf_of_the_state_is_found(directory: Path) -> None:
 
 
 def test_a_state_of_another_block_is_found(directory: Path) -> None:
-    with plyvel.DB(str(directory / "world_state")) as database:
+    with open_leveldb(directory / "world_state", create=False) as database:
         record = bytearray(database.get(BLOCK + u32(TIP)))
         record[-20] ^= 1  # in the block hash
         database.put(BLOCK + u32(TIP), bytes(record))
@@ -139,7 +138,7 @@ def overwrite(table: Path) -> None:
 
 
 def damage(database: Path, how: Callable[[Path], None]) -> None:
-    with plyvel.DB(str(database)) as opened:
+    with open_leveldb(database, create=False) as opened:
         opened.compact_range(start=b"\0", stop=b"\xff" * KEY_BYTES_MAX)
     tables = list(database.glob("*.ldb"))
     assert tables
@@ -162,12 +161,12 @@ def test_a_chain_whose_files_are_damaged_is_named_before_anything_is_read_from_i
     directory: Path, how: Callable[[Path], None]
 ) -> None:
     damage(directory / "archiver", how)
-    with pytest.raises(DatabaseError, match=rf"{directory}/archiver.* damaged.*restore it, or remove it"):
+    with pytest.raises(FastnodeError, match=rf"{directory}/archiver.* damaged.*restore it, or remove it"):
         check(directory)
 
 
 def test_a_genesis_that_cannot_be_read_is_damage_and_no_bug(directory: Path) -> None:
-    with plyvel.DB(str(directory / "archiver")) as database:
+    with open_leveldb(directory / "archiver", create=False) as database:
         database.put(KEY_GENESIS, b"\xff")
     problems = check(directory).problems
     assert any(
@@ -176,7 +175,7 @@ def test_a_genesis_that_cannot_be_read_is_damage_and_no_bug(directory: Path) -> 
 
 
 def test_a_chain_that_has_lost_its_genesis_is_not_taken_for_an_empty_one(directory: Path) -> None:
-    with plyvel.DB(str(directory / "archiver")) as database:
+    with open_leveldb(directory / "archiver", create=False) as database:
         database.delete(KEY_CHAIN)
     assert any("is damaged (its genesis is missing)" in problem for problem in check(directory).problems)
 
@@ -200,14 +199,14 @@ def pool(directory: Path) -> Path:
 
 
 def keys_of(path: Path, prefix: bytes) -> list[bytes]:
-    with plyvel.DB(str(path)) as database, database.iterator(prefix=prefix, include_value=False) as keys:
+    with open_leveldb(path, create=False) as database, database.iterator(prefix=prefix, include_value=False) as keys:
         return list(keys)
 
 
 def put_first(path: Path, prefix: bytes, value: Callable[[bytes, bytes], bytes]) -> str:
     """Give the first key of a kind the value that follows from its hash and its present value; the hash as text."""
     key = keys_of(path, prefix)[0]
-    with plyvel.DB(str(path)) as database:
+    with open_leveldb(path, create=False) as database:
         database.put(key, value(key[1:], database.get(key)))
     return "0x" + key[1:].hex()
 
@@ -219,21 +218,21 @@ def test_a_pool_that_holds_what_was_sent_is_clean(directory: Path, pool: Path) -
 
 def test_a_transaction_that_is_missing_is_found(directory: Path, pool: Path) -> None:
     key = keys_of(pool, json_key(b""))[0]
-    with plyvel.DB(str(pool)) as database:
+    with open_leveldb(pool, create=False) as database:
         database.delete(key)
     assert check(directory).problems == [f"the pool: transaction 0x{key[1:].hex()}: it is missing"]
 
 
 def test_a_transaction_without_a_record_is_found(directory: Path, pool: Path) -> None:
     key = keys_of(pool, entry_key(b""))[0]
-    with plyvel.DB(str(pool)) as database:
+    with open_leveldb(pool, create=False) as database:
         database.delete(key)
     assert check(directory).problems == [f"the pool: transaction 0x{key[1:].hex()}: it has no record"]
 
 
 def test_a_transaction_under_another_hash_is_found(directory: Path, pool: Path) -> None:
     first, second = keys_of(pool, json_key(b""))
-    with plyvel.DB(str(pool)) as database:
+    with open_leveldb(pool, create=False) as database:
         database.put(first, database.get(second))
     assert check(directory).problems == [f"the pool: transaction 0x{first[1:].hex()}: its hash is 0x{second[1:].hex()}"]
 

@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import plyvel
 import pytest
+
+from fastnode.storage.database import open_leveldb
 
 PACKAGE = Path(__file__).parents[1] / "src" / "fastnode"
 TIMEOUT_S = 60.0
@@ -116,7 +117,7 @@ def test_a_data_directory_of_a_newer_schema_is_refused(tmp_path: Path, sample_ch
     directory = imported(tmp_path / "data", sample_chain)
     from fastnode.archiver import layout
 
-    with plyvel.DB(str(directory / "archiver")) as database:
+    with open_leveldb(directory / "archiver", create=False) as database:
         database.put(layout.KEY_SCHEMA, layout.SCHEMA_NAME + b"%d" % (layout.SCHEMA_VERSION + 1))
     line, code = start("--data-directory", directory)
     assert code == 1
@@ -139,14 +140,27 @@ def test_a_data_directory_that_a_node_uses_is_refused_to_every_other_command(
 @pytest.mark.parametrize("database", ["archiver", "world_state"])
 def test_a_database_whose_file_is_cut_off_is_named(database: str, tmp_path: Path, sample_chain: Path) -> None:
     directory = imported(tmp_path / "damaged", sample_chain)
-    with plyvel.DB(str(directory / database)) as opened:
+    with open_leveldb(directory / database, create=False) as opened:
         opened.compact_range(start=b"\0", stop=b"\xff" * 128)
     for table in (directory / database).glob("*.ldb"):
         table.write_bytes(table.read_bytes()[:100])
     line, code = start(f"--data-directory={directory}")
-    assert f"cannot read the database {directory / database}: " in line
-    assert "if it is damaged, " in line
+    assert f"the database {directory / database} is damaged: " in line
+    assert "has 100 bytes instead of " in line
     assert code == 1
+
+
+@pytest.mark.parametrize("lost", ["CURRENT", "MANIFEST-*", "*"])
+def test_the_sample_chain_never_takes_the_place_of_a_lost_one(lost: str, tmp_path: Path, sample_chain: Path) -> None:
+    directory = imported(tmp_path / "damaged", sample_chain)
+    for file in list((directory / "archiver").glob(lost)):
+        file.unlink()
+    left = sorted(file.name for file in directory.glob("*/*.ldb"))
+    line, code = start(f"--data-directory={directory}")
+    assert f"database {directory / 'archiver'} is " in line
+    assert "restore it" in line
+    assert code == 1
+    assert sorted(file.name for file in directory.glob("*/*.ldb")) == left
 
 
 def test_a_directory_that_cannot_be_made_is_named() -> None:

@@ -13,14 +13,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
+from typing import Final
 
 from fastnode.archiver.commit import ChainCommit
 from fastnode.archiver.ingest import Ingestor, Verification
 from fastnode.archiver.store import ArchiverStore
 from fastnode.config.settings import Settings
+from fastnode.errors import DataDirectoryError
 from fastnode.log import fields
 from fastnode.log_index import TAG_FILTER_FILE, ChainIndexes
 from fastnode.storage.data_directory import DataDirectory
+from fastnode.storage.database_files import is_database
 from fastnode.storage.replacement import finish_replacement
 from fastnode.world_state.state import WorldState
 
@@ -29,6 +32,9 @@ __all__ = ["ChainData", "ChainOptions"]
 logger = logging.getLogger(__name__)
 
 _MIB = 1 << 20
+
+#: What is there only where there was a chain, at times.
+_OF_A_CHAIN: Final = ("world_state", "p2p", "offenses")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +88,26 @@ class ChainData:
             extra=fields(path=directory.path),
         )
         return cls(directory, create=True, options=options)
+
+    def require_new(self) -> None:
+        """DataDirectoryError when there is no chain but what belongs to one: it was lost, and no other one may take its
+        place by itself.
+        """
+        if self.store.has_chain:
+            return
+        left = [name for name in _OF_A_CHAIN if is_database(self.directory.path / name)]
+        if left:
+            raise DataDirectoryError(
+                f"the chain database {self.store.path} is empty, but its {' and '.join(left)} are there: it was lost; "
+                f"restore it, import the chain again, or remove the directory"
+            )
+
+    def faults(self) -> dict[str, str | None]:
+        """What is wrong with each database, None for nothing."""
+        return {
+            "chain_database": self.store.fault,
+            "state_database": None if self.state is None else self.state.fault,
+        }
 
     @property
     def tag_filter_file(self) -> Path:

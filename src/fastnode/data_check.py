@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
 from fastnode.archiver.check import DAMAGE, CheckReport, check_database
 from fastnode.archiver.queries import ChainView
+from fastnode.archiver.store import ARCHIVER_DIRECTORY
 from fastnode.chain_data import ChainData
 from fastnode.errors import StartError
 from fastnode.log_index.check import check_indexes
@@ -16,6 +16,8 @@ from fastnode.mempool.check import check_pool
 from fastnode.mempool.store import POOL_DIRECTORY
 from fastnode.sentinel.offense_store import OFFENSES_DIRECTORY, OffenseStore
 from fastnode.storage.database import reason_of
+from fastnode.storage.database_files import is_database
+from fastnode.storage.table_files import damaged_tables
 from fastnode.world_state.layout import BlockRecord
 from fastnode.world_state.state import WORLD_STATE_DIRECTORY, WorldState
 from fastnode.world_state.trees import ARCHIVE
@@ -23,9 +25,6 @@ from fastnode.world_state.trees import ARCHIVE
 __all__ = ["check_data"]
 
 Progress = Callable[[int, int], None]
-
-#: Present in every LevelDB.
-_LEVELDB_FILE: Final = "CURRENT"
 
 
 def check_data(
@@ -41,16 +40,30 @@ def check_data(
     all trees.
     """
     report = check_database(data.store, progress=on_chain)
-    if not data.store.has_chain:
-        return report
+    if data.store.has_chain:
+        _check_indexes(report, data, on_indexes)
+        _check_state(report, data, on_state)
+        _check_side_databases(report, data)
+    _check_tables(report, data)
+    return report
+
+
+def _check_indexes(report: CheckReport, data: ChainData, progress: Progress | None) -> None:
     if report.clean:  # of a broken chain nothing can be worked out
         with data.store.open_view() as chain:
-            problems, notes = check_indexes(chain, progress=on_indexes)
+            problems, notes = check_indexes(chain, progress=progress)
         report.problems.extend(f"the indexes: {problem}" for problem in problems)
         report.notes.extend(notes)
-    _check_state(report, data, on_state)
-    _check_side_databases(report, data)
-    return report
+
+
+def _check_tables(report: CheckReport, data: ChainData) -> None:
+    """Which files are damaged: what reads a table says only that it is, and a damaged filter costs time alone."""
+    told = report.notes if report.problems else report.problems
+    for folder in (ARCHIVER_DIRECTORY, WORLD_STATE_DIRECTORY, POOL_DIRECTORY, OFFENSES_DIRECTORY):
+        path = data.directory.path / folder
+        if _is_there(path):
+            found = damaged_tables(path)
+            told.extend(f"the table {path / name} is damaged: {found[name]}" for name in sorted(found))
 
 
 def _check_state(report: CheckReport, data: ChainData, progress: Progress | None) -> None:
@@ -88,7 +101,7 @@ def _check_offenses(path: Path, genesis_hash: bytes) -> list[str]:
 
 
 def _is_there(path: Path) -> bool:
-    return (path / _LEVELDB_FILE).is_file()
+    return is_database(path)
 
 
 def _roots(state: WorldState, progress: Progress | None) -> list[str]:

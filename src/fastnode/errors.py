@@ -155,6 +155,10 @@ class DatabaseError(FastnodeError):
     """LevelDB failed or holds something impossible."""
 
 
+class DatabaseUnreadable(DatabaseError):
+    """A read met a damaged block or a disk that fails.  The operator is told by the database itself, once."""
+
+
 # ---- of the Python API --------------------------------------------------------------------
 
 

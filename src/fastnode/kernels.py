@@ -20,12 +20,14 @@ __all__ = [
     "avm",
     "block_text",
     "call_meter",
+    "checked_reads",
     "encode",
     "fast_connection",
     "field_runs",
     "hash_threads",
     "indexed_tree",
     "kept_results",
+    "leveldb_table",
     "packed",
     "poseidon2",
     "simple_request",
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from fastnode._ext.avm import avm
     from fastnode._ext.hash import field_runs, hash_threads, poseidon2
     from fastnode._ext.logs import tag_log
+    from fastnode._ext.storage import checked_reads, leveldb_table
     from fastnode._ext.trees import append_tree, indexed_tree
     from fastnode._ext.wire import (
         block_text,
@@ -68,12 +71,14 @@ else:
     avm = _load("avm", "avm")
     block_text = _load("wire", "block_text")
     call_meter = _load("wire", "call_meter")
+    checked_reads = _load("storage", "checked_reads")
     encode = _load("wire", "encode")
     fast_connection = _load("wire", "fast_connection")
     field_runs = _load("hash", "field_runs")
     hash_threads = _load("hash", "hash_threads")
     indexed_tree = _load("trees", "indexed_tree")
     kept_results = _load("wire", "kept_results")
+    leveldb_table = _load("storage", "leveldb_table")
     packed = _load("wire", "packed")
     poseidon2 = _load("hash", "poseidon2")
     simple_request = _load("wire", "simple_request")

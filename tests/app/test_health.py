@@ -47,3 +47,11 @@ def test_a_node_that_does_not_read_its_l1_says_so_and_stays_ready() -> None:
         assert health.failing == ({} if reason is None else {"l1": reason})
         assert "l1" in health.components
         assert health.not_ready is None
+
+
+def test_a_part_that_cannot_do_its_work_makes_the_node_not_ready() -> None:
+    faults = {"pool": None, "state_database": "the database /data/world_state is damaged; remove the folder"}
+    health = health_of(COMPLETE, None, is_ready=True, is_stopping=False, faults=faults)
+    assert health.not_ready == faults["state_database"]
+    assert health.failing == {"state_database": faults["state_database"]}
+    assert health.components["pool"] is None

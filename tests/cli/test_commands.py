@@ -120,12 +120,11 @@ def test_export_and_check_make_no_data_directory(tmp_path: Path) -> None:
 
 
 def test_db_check_finds_a_value_that_was_changed(tmp_path: Path, sample_chain: Path) -> None:
-    import plyvel
-
     from fastnode.archiver import layout
+    from fastnode.storage.database import open_leveldb
 
     output_of("import", sample_chain, "--data-directory", tmp_path, "--no-verify")
-    with plyvel.DB(str(tmp_path / "archiver")) as database:
+    with open_leveldb(tmp_path / "archiver", create=False) as database:
         key = layout.block_key(57)
         database.put(key, database.get(key).replace(b'"totalFees"', b'"totalFeez"'))
     done = fastnode("db", "check", "--data-directory", tmp_path)

@@ -13,7 +13,8 @@ import pytest
 
 from fastnode.errors import DatabaseError
 from fastnode.snapshots import leveldb_copy
-from fastnode.snapshots.leveldb_copy import DATABASE_FILE, copy_leveldb, settle_copy
+from fastnode.snapshots.leveldb_copy import copy_leveldb, settle_copy
+from fastnode.storage.database_files import DATABASE_FILE
 
 
 @pytest.fixture

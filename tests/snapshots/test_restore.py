@@ -161,7 +161,7 @@ def test_databases_that_are_wrong_are_refused_however_well_they_are_packed(
     from fastnode.snapshots.archive import ArchiveWriter
 
     writer = ArchiveWriter(short_directory / "world_state")
-    for name in ("LOCK", "LOG", "LOG.old"):
+    for name in ("LOCK", "LOG", "LOG.old", "fastnode.seal"):
         (short_directory / "world_state" / name).unlink(missing_ok=True)
     archive(snapshot, "world-state").write_bytes(b"".join(writer))
     rewrite_index(snapshot, {"world-state": writer.facts})

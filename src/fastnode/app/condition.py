@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastnode.app.health import health_of
@@ -25,6 +26,11 @@ class Condition:
         self.is_stopping = False
         #: While a chain file is loaded.
         self.is_importing = False
+        self._faults: list[Callable[[], Mapping[str, str | None]]] = []
+
+    def watch(self, *faults: Callable[[], Mapping[str, str | None]]) -> None:
+        """From now on ask these too: what keeps each part from its work, None for nothing."""
+        self._faults += faults
 
     def no_transactions_because(self, mempool: Mempool) -> str | None:
         """Why no transaction is taken now; None if good ones are: what node_isReady tells."""
@@ -44,4 +50,10 @@ class Condition:
         return self._follower.describe() | ({} if self._l1 is None else {"l1": self._l1.describe()})
 
     def health(self) -> Health:
-        return health_of(self._views.newest, self.sync_status(), is_ready=self.is_ready(), is_stopping=self.is_stopping)
+        return health_of(
+            self._views.newest,
+            self.sync_status(),
+            is_ready=self.is_ready(),
+            is_stopping=self.is_stopping,
+            faults={name: fault for faults in self._faults for name, fault in faults().items()},
+        )

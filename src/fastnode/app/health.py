@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from fastnode.http.health import Health
@@ -11,9 +12,21 @@ from fastnode.view import View
 __all__ = ["health_of"]
 
 
-def health_of(view: View | None, sync: Mapping[str, Any] | None, *, is_ready: bool, is_stopping: bool) -> Health:
-    """``sync`` says how the chain is followed, None if it is not; ``is_ready``, whether it is new enough."""
+def health_of(
+    view: View | None,
+    sync: Mapping[str, Any] | None,
+    *,
+    is_ready: bool,
+    is_stopping: bool,
+    faults: Mapping[str, str | None] = MappingProxyType({}),
+) -> Health:
+    """``sync`` says how the chain is followed, None if it is not; ``is_ready``, whether it is new enough.
+
+    ``faults`` is what keeps parts that work in the background from their work, None for nothing: a node with one of
+    them is not ready.
+    """
     components = {
+        **faults,
         "chain": "no chain yet" if view is None else None,
         "state": "the state is being brought up to the chain" if view is not None and view.state is None else None,
         "stop": "the node is stopping" if is_stopping else None,
@@ -23,7 +36,8 @@ def health_of(view: View | None, sync: Mapping[str, Any] | None, *, is_ready: bo
         l1 = sync.get("l1")
         if l1 is not None:
             components["l1"] = l1["reason"]
-    not_ready = components["stop"] or components["chain"] or components["state"]
+    fault = next(filter(None, faults.values()), None)
+    not_ready = components["stop"] or components["chain"] or components["state"] or fault
     if not_ready is None and not is_ready:
         not_ready = "the chain is not new enough yet"
     return Health(components=components, not_ready=not_ready)

@@ -106,6 +106,7 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
     stack.callback(validators.close)
     watching = _open_watching(opened, condition, configuration, stack)
     views.subscribe(watching.on_committed)
+    condition.watch(data.faults, mempool.faults, watching.faults)
     operator = SyncOperator(opened.control, ingestor)
     names = FunctionNames()
     return Joined(
@@ -142,6 +143,7 @@ def _choose_source(opened: Opened, stack: AsyncExitStack) -> Path | None:
     elif opened.following is not None:
         return None
     elif not data.store.has_chain or marks.is_unfinished:
+        data.require_new()
         source = stack.enter_context(resources.as_file(sample_chain()))
         marks.begin()
     else:

@@ -88,6 +88,12 @@ class Watching:
         if self._thread is not None:
             self._thread.on_view(committed.view.chain)
 
+    def faults(self) -> dict[str, str | None]:
+        """What keeps it from its work, None for nothing."""
+        if self._store is None or self._thread is None:
+            return {}
+        return {"offenses": self._store.fault or self._thread.fault}
+
     def close(self) -> None:
         """May be called more than once."""
         if self._other is not None:

@@ -236,7 +236,7 @@ class _Check:
     def _check_keys(self) -> None:
         """Reads every value once more with its checksum, and looks for entries that belong to nothing."""
         found: Counter[bytes] = Counter()
-        for key, _ in self._view.scan(verify_checksums=True):
+        for key, _ in self._view.scan():
             if key[0] < _RESERVED_FROM:
                 found[key[:1]] += 1
         if found.pop(layout.KEY_UNDO, 0):

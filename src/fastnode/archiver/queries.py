@@ -395,14 +395,9 @@ class ChainView:
         value: bytes | None = self._get(key)
         return value
 
-    def scan(
-        self, start: bytes = b"", stop: bytes | None = None, *, verify_checksums: bool = False
-    ) -> Iterator[tuple[bytes, bytes]]:
-        """Keys and values from ``start`` to ``stop`` (exclusive; None: to the end), in order.
-
-        ``verify_checksums`` makes LevelDB compare every block it reads with its checksum.
-        """
-        with self._snapshot_or_raise().iterator(start=start, stop=stop, verify_checksums=verify_checksums) as pairs:
+    def scan(self, start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Keys and values from ``start`` to ``stop`` (exclusive; None: to the end), in order."""
+        with self._snapshot_or_raise().iterator(start=start, stop=stop) as pairs:
             yield from pairs
 
     def _required(self, key: bytes) -> bytes:

@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import Final
 
 import orjson
-import plyvel
 
 from fastnode.archiver import layout
 from fastnode.archiver.entries import Entries
@@ -26,7 +25,7 @@ from fastnode.storage.database import SharedDatabase, Transaction
 __all__ = ["ARCHIVER_DIRECTORY", "UNREADABLE", "ArchiverStore", "check_genesis_hash", "genesis_entries"]
 
 #: What a damaged value may do to its reader.
-UNREADABLE: Final = (ValueError, KeyError, struct.error, plyvel.Error)
+UNREADABLE: Final = (ValueError, KeyError, struct.error)
 
 #: Folder of this database below the data directory.
 ARCHIVER_DIRECTORY: Final = "archiver"
@@ -64,6 +63,11 @@ class ArchiverStore:
     @property
     def path(self) -> Path:
         return self._database.path
+
+    @property
+    def fault(self) -> str | None:
+        """What is wrong with the database, None for nothing."""
+        return self._database.fault
 
     @property
     def has_chain(self) -> bool:

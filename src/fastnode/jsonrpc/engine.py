@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Executor
 from typing import Any, Final, NamedTuple
@@ -22,6 +23,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from fastnode.errors import (
+    DatabaseUnreadable,
     InternalError,
     InvalidParams,
     InvalidRequest,
@@ -30,6 +32,7 @@ from fastnode.errors import (
     RateLimited,
     ResponseTooLarge,
     RpcError,
+    ServerError,
     UnknownBlock,
 )
 from fastnode.http.limits import Limits
@@ -276,8 +279,10 @@ class Engine:
             self.traffic.rejected["response_size"] += 1
         return _error_reply(outcome, id_text)
 
-    def _internal_fault(self, name: str) -> InternalError:
+    def _internal_fault(self, name: str) -> RpcError:
         """To be called while an unexpected exception is handled: the log gets it, the client does not."""
+        if isinstance(sys.exception(), DatabaseUnreadable):  # said once, by the database
+            return ServerError("This node cannot read its database; ask another one", data={"code": "DATABASE_DAMAGED"})
         self.internal_fault_count += 1
         logger.exception("%s failed", _shorten(name))
         return InternalError("Internal error")

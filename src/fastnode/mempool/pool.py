@@ -155,6 +155,11 @@ class TxPool:
         return not self._entries
 
     @property
+    def fault(self) -> str | None:
+        """What is wrong with the pool's database, None for nothing."""
+        return self._store.fault
+
+    @property
     def pending_count(self) -> int:
         return len(self._order)
 

@@ -200,6 +200,10 @@ class Mempool:
             closed=closed,
         )
 
+    def faults(self) -> dict[str, str | None]:
+        """What keeps the pool from its work, None for nothing."""
+        return {"pool": self.pool.fault}
+
     def close(self) -> None:
         self.pool.close()
 

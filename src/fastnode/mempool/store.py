@@ -67,6 +67,11 @@ class PoolStore:
         self.commit(self._staged_count)
         self._database.release()
 
+    @property
+    def fault(self) -> str | None:
+        """What is wrong with the database, None for nothing."""
+        return self._database.fault
+
     # ---- reading ---------------------------------------------------------------------------
 
     def entries(self) -> Iterator[PoolEntry]:

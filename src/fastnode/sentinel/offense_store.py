@@ -81,6 +81,11 @@ class OffenseStore:
         if not self._database.closed:
             self._database.release()
 
+    @property
+    def fault(self) -> str | None:
+        """What is wrong with the database, None for nothing."""
+        return self._database.fault
+
     # ---- reading -------------------------------------------------------------------------------
 
     def offenses(self) -> list[Offense]:

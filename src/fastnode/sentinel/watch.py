@@ -246,6 +246,8 @@ class OffenseThread:
         self._changed = threading.Condition()
         self._view: ChainView | None = None
         self._is_stopping = False
+        #: Why the last look failed; None if it did not.
+        self.fault: str | None = None
         self._thread = threading.Thread(target=self._run, name="fastnode-offenses")
 
     def start(self) -> None:
@@ -278,4 +280,10 @@ class OffenseThread:
             try:
                 self._watch.look(view)
             except FastnodeError as error:
+                self.fault = f"offenses are not looked for: {error}"
                 logger.warning("offenses are not looked for", extra=fields(reason=str(error)))
+            except Exception as error:  # the next view may do; until then the probes tell it
+                self.fault = f"offenses are not looked for: {type(error).__name__}"
+                logger.exception("offenses are not looked for")
+            else:
+                self.fault = None

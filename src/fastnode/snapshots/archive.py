@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from fastnode.errors import SnapshotError
-from fastnode.snapshots.leveldb_copy import DATABASE_FILE
+from fastnode.storage.database_files import DATABASE_FILE
 
 __all__ = ["CHUNK_BYTES", "ArchiveFacts", "ArchiveWriter", "archive_size", "read_archive"]
 

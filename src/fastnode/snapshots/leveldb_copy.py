@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import shutil
 import time
 from pathlib import Path
@@ -30,16 +29,12 @@ from typing import Final
 import plyvel
 
 from fastnode.errors import DatabaseError
-from fastnode.snapshots.leveldb_manifest import live_tables
 from fastnode.storage.database import reason_of
+from fastnode.storage.database_files import DATABASE_FILE, LOG_SUFFIX, TABLE_SUFFIXES
+from fastnode.storage.leveldb_manifest import live_tables
 
-__all__ = ["DATABASE_FILE", "copy_leveldb", "settle_copy"]
+__all__ = ["copy_leveldb", "settle_copy"]
 
-#: Names of the files that belong to a settled database.
-DATABASE_FILE: Final = re.compile(r"CURRENT|MANIFEST-[0-9]{1,20}|[0-9]{1,20}\.(?:ldb|sst|log)", re.ASCII)
-
-_TABLE_SUFFIXES: Final = (".ldb", ".sst")
-_LOG_SUFFIX: Final = ".log"
 
 #: A compaction that gets in the way lasts seconds at most.
 _ATTEMPTS_MAX: Final = 200
@@ -73,9 +68,9 @@ def _try_to_copy(source: Path, target: Path) -> bool:
     manifest_name = current.decode("ascii").strip()
     manifest = (source / manifest_name).read_bytes()
     for file in list(source.iterdir()):
-        if file.suffix in _TABLE_SUFFIXES:
+        if file.suffix in TABLE_SUFFIXES:
             _link_or_copy(file, target / file.name)
-        elif file.suffix == _LOG_SUFFIX:
+        elif file.suffix == LOG_SUFFIX:
             shutil.copyfile(file, target / file.name)
     if (source / manifest_name).read_bytes() != manifest:
         return False
@@ -90,7 +85,7 @@ def _keep_live_tables(source: Path, target: Path, manifest: bytes) -> None:
         live = {f"{number:06d}" for number in live_tables(manifest)}
     except ValueError as error:
         raise DatabaseError(f"the database {source} is damaged: {error} in its manifest") from None
-    copied = {file.stem: file for file in target.iterdir() if file.suffix in _TABLE_SUFFIXES}
+    copied = {file.stem: file for file in target.iterdir() if file.suffix in TABLE_SUFFIXES}
     for name in copied.keys() - live:
         copied[name].unlink()
     missing = live - copied.keys()

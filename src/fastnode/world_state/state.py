@@ -14,8 +14,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-import plyvel
-
 from fastnode.archiver.source import GenesisRecord
 from fastnode.errors import DatabaseError, DataDirectoryError
 from fastnode.protocol.block import L2Block
@@ -90,9 +88,6 @@ class WorldState:
                 _check_schema(self._database)
                 _check_chain(self._database, genesis)
             self._open()
-        except plyvel.Error as error:
-            self._database.release()
-            raise self._database.unreadable(error) from error
         except BaseException:
             self._database.release()
             raise
@@ -155,6 +150,11 @@ class WorldState:
     @property
     def path(self) -> Path:
         return self._database.path
+
+    @property
+    def fault(self) -> str | None:
+        """What is wrong with the database, None for nothing."""
+        return self._database.fault
 
     def memory_bytes(self) -> int:
         """Bytes of tree nodes held in memory."""

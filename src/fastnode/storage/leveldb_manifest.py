@@ -16,9 +16,10 @@ Checksums are not looked at: LevelDB does when it opens the same bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["live_tables"]
+__all__ = ["Manifest", "live_tables", "read_manifest"]
 
 _BLOCK_BYTES: Final = 32 * 1024
 _HEADER_BYTES: Final = 7
@@ -28,25 +29,46 @@ _FIRST: Final = 2
 _MIDDLE: Final = 3
 _LAST: Final = 4
 
+_LOG: Final = 2
 _COMPACTION: Final = 5
 _REMOVED: Final = 6
 _ADDED: Final = 7
 #: Tags of fields that hold a text, and of those that hold a number.
 _TEXTS: Final = {1}
-_NUMBERS: Final = {2, 3, 4, 9}
+_NUMBERS: Final = {3, 4, 9}
+
+#: A table as level and number.
+_Place = tuple[int, int]
+
+
+@dataclass(slots=True)
+class Manifest:
+    """What a database is made of."""
+
+    #: Bytes of each table, by its number.
+    tables: dict[int, int] = field(default_factory=dict)
+    #: The oldest log that holds something that is in no table; 0 before there is any.
+    log_number: int = 0
 
 
 def live_tables(manifest: bytes) -> set[int]:
-    """Numbers of the tables.
+    """Numbers of the tables of :func:`read_manifest`."""
+    return set(read_manifest(manifest).tables)
 
-    A record whose end is not written yet does not count.  ValueError for what is no manifest.
-    """
-    tables: set[tuple[int, int]] = set()
+
+def read_manifest(manifest: bytes) -> Manifest:
+    """A record whose end is not written yet does not count.  ValueError for what is no manifest."""
+    tables: dict[_Place, int] = {}
+    found = Manifest()
     for record in _records(manifest):
-        removed, added = _changes(_Fields(record))
-        tables -= removed
-        tables |= added
-    return {number for _, number in tables}
+        change = _read_change(_Fields(record))
+        for place in change.removed:
+            tables.pop(place, None)
+        tables |= change.added
+        if change.log_number is not None:
+            found.log_number = change.log_number
+    found.tables = {number: size for (_, number), size in tables.items()}
+    return found
 
 
 def _records(manifest: bytes) -> Iterator[bytes]:
@@ -71,28 +93,36 @@ def _records(manifest: bytes) -> Iterator[bytes]:
             yield b"".join(parts)
 
 
-def _changes(fields: _Fields) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
-    """Removed and added tables, each as level and number."""
-    removed, added = set(), set()
+@dataclass(slots=True)
+class _Change:
+    removed: set[_Place] = field(default_factory=set)
+    added: dict[_Place, int] = field(default_factory=dict)
+    log_number: int | None = None
+
+
+def _read_change(fields: _Fields) -> _Change:
+    change = _Change()
     while not fields.is_at_end:
         tag = fields.number()
         if tag in _TEXTS:
             fields.skip_text()
+        elif tag == _LOG:
+            change.log_number = fields.number()
         elif tag in _NUMBERS:
             fields.number()
         elif tag == _COMPACTION:
             fields.number()
             fields.skip_text()
         elif tag == _REMOVED:
-            removed.add((fields.number(), fields.number()))
+            change.removed.add((fields.number(), fields.number()))
         elif tag == _ADDED:
-            added.add((fields.number(), fields.number()))
-            fields.number()
+            place = (fields.number(), fields.number())
+            change.added[place] = fields.number()
             fields.skip_text()
             fields.skip_text()
         else:
             raise ValueError(f"a field of tag {tag}")
-    return removed, added
+    return change
 
 
 class _Fields:

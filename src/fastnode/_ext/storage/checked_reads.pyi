@@ -1,0 +1,54 @@
+"""Reads of a LevelDB snapshot that verify checksums and say in one place what went wrong.
+
+LevelDB maps its tables, so a block is checked each time it is looked at: there is no instant at which it was "read from
+disk".  What plyvel raises goes to ``error_of``, which returns what is raised instead; the readable form is
+``fastnode/_twins/checked_reads.py``.
+"""
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self, final
+
+@final
+class CheckedSnapshot:
+    """A snapshot of plyvel.  Usable from any thread; close it once, when nothing reads from it."""
+
+    def __init__(self, snapshot: Any, error_of: Callable[[Exception], Exception]) -> None: ...
+    def get(self, key: bytes) -> bytes | None: ...
+    def iterator(self, **bounds: Any) -> CheckedIterator:
+        """Keys and values within plyvel's ``start``, ``stop``, ``prefix``, ...; close it, or use it in ``with``."""
+
+    def raw_iterator(self) -> CheckedSeeks:
+        """For seeks; once one of them has failed, throw it away."""
+
+    def close(self) -> None: ...
+
+@final
+class CheckedIterator:
+    """An iterator of plyvel."""
+
+    def __init__(self, entries: Any, error_of: Callable[[Exception], Exception]) -> None: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Any: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+    def close(self) -> None: ...
+
+@final
+class CheckedSeeks:
+    """A raw iterator of plyvel."""
+
+    def __init__(self, raw: Any, error_of: Callable[[Exception], Exception]) -> None: ...
+    def seek(self, key: bytes) -> None:
+        """Go to the first entry at or after ``key``; :attr:`valid` says whether there is one."""
+
+    @property
+    def valid(self) -> Callable[[], bool]: ...
+    @property
+    def key(self) -> Callable[[], bytes]: ...
+    @property
+    def value(self) -> Callable[[], bytes]: ...
+    @property
+    def close(self) -> Callable[[], None]: ...
