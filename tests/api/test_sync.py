@@ -92,4 +92,8 @@ def test_a_chain_is_taken_back_by_the_rules_of_its_method_set(
     else:
         assert forced == {"jsonrpc": "2.0", "id": 1}
         assert tip_of(node) == early
-        assert [entry["message"] for entry in node.entries()][-1] == "rolled back"  # and nothing is resumed
+        said = [entry["message"] for entry in node.entries()]
+        assert "forced rollback: the world state and the pool are cleared" in said
+        assert said[-1] == "rolled back"  # and nothing is resumed
+        status = node.call("node_getWorldStateSyncStatus")["result"]
+        assert (status["latestBlockNumber"], status["treesAreSynched"]) == (early, True)

@@ -69,6 +69,10 @@ class Trees:
             raise DatabaseError(f"the state at block {block_number} is pruned")
         del self.applied[block_number:]
 
+    def reset(self) -> None:
+        self._note("reset", 0)
+        self.applied.clear()
+
     def _note(self, call: str, number: int) -> None:
         with self._store.open_view() as view:
             self.calls.append((call, number, view.tip_number))

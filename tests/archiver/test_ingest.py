@@ -696,11 +696,31 @@ def test_undo_lowers_each_tip_to_what_is_left(full_ingestor: Ingestor) -> None:
         (102, (102, 40, 39, 36)),  # exactly the end of checkpoint 40
         (100, (100, 39, 39, 36)),
         (98, (98, 38, 38, 36)),
-        (91, (91, 35, 35, 35)),
+        (91, (91, 35, 34, 34)),  # within an epoch, of which L1 has a later root
         (0, (0, 0, 0, 0)),
     ):
         full_ingestor.undo_above(block_number)
         assert tips() == expected
+
+
+def test_after_an_undo_only_a_root_that_is_known_to_be_on_l1_counts_as_proven(
+    full_store: ArchiverStore, open_ingestor: Callable[..., Ingestor], sample: SampleChain
+) -> None:
+    """Epochs of the sample are 4 slots long: wherever an undo ends, the proven tip ends an epoch, or was final."""
+    ingestor = open_ingestor(full_store, verification=Verification.NONE)
+    slots = {number: sample.checkpoint(number).header.slot_number for number in range(1, 42)}
+    ends = {number for number in range(1, 41) if slots[number] // 4 != slots[number + 1] // 4} | {0, 36}
+    for number in range(38, 0, -1):
+        stored = ingestor.view.checkpoint(number)
+        assert stored is not None
+        ingestor.undo_above(stored.last_block)
+        tips = ingestor.view.tips
+        assert tips.checkpointed.checkpoint.number == number
+        assert tips.proven.checkpoint.number in ends
+        assert tips.proven.checkpoint.number == max(
+            end for end in ends if end <= number and (end != 36 or number >= 36)
+        )
+        assert tips.finalized.checkpoint.number <= tips.proven.checkpoint.number
 
 
 def test_undoing_above_the_tip_does_nothing(

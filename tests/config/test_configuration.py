@@ -60,7 +60,7 @@ def good_json(key: ConfigKey) -> Any:
 def bad_json(key: ConfigKey) -> list[Any]:
     """Values of other types, and out of range."""
     kind = key.kind
-    bad: list[Any] = [None, {}, [[]]]
+    bad: list[Any] = [{}, [[]]]
     if not isinstance(kind, Boolean):
         bad.append(True)
     if isinstance(kind, Integer | Number):
@@ -143,11 +143,44 @@ def test_a_key_is_merged_and_shown(key: ConfigKey) -> None:
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)
 def test_a_value_of_a_wrong_type_is_refused_by_name_and_changes_nothing(key: ConfigKey) -> None:
-    for bad in bad_json(key) if key in PLAIN_KEYS else [None, "I:0x01", [1], [{}]]:
+    for bad in bad_json(key) if key in PLAIN_KEYS else ["I:0x01", [1], [{}]]:
         with pytest.raises(Reject) as refusal:
             ConfigPatch().decode({"maxPendingTxCount": 5, key.name: bad})
         assert refusal.value.path == f".{key.name}"
         assert refusal.value.reason.startswith(f"must be {key.expects}, got ")
+
+
+@pytest.mark.parametrize("key", [key for key in PLAIN_KEYS if not key.is_fixed], ids=lambda key: key.name)
+def test_null_takes_a_value_away(key: ConfigKey) -> None:
+    configuration = NodeConfiguration(Settings())
+    before = configuration.describe()
+    change(configuration, **{key.name: good_json(key)})
+    change(configuration, **{key.name: None})
+    assert configuration.describe() == before
+
+
+def test_null_leaves_proofs_to_the_network_and_the_allow_list_empty() -> None:
+    configuration = configuration_of(Settings(), allow_list_extension=parse_allow_list(ALLOW_LIST), real_proofs=False)
+    change(configuration, realProofs=True)
+    change(configuration, realProofs=None, txPublicSetupAllowListExtend=None)
+    assert configuration["realProofs"] is False
+    assert configuration["txPublicSetupAllowListExtend"] is None
+
+
+def test_a_fixed_key_cannot_be_taken_away() -> None:
+    configuration = NodeConfiguration(Settings(validator_ha_node_id="one"))
+    with pytest.raises(InvalidParams, match="nodeId"):
+        change(configuration, nodeId=None)
+    change(configuration, databaseUrl=None)  # it is not set
+
+
+def test_a_blocks_gas_is_capped_at_that_of_a_checkpoint(caplog: pytest.LogCaptureFixture) -> None:
+    configuration = configuration_of(Settings(), allow_list_extension=(), real_proofs=False, mana_limit=200_000_000)
+    change(configuration, maxL2BlockGas=1e15, maxDABlockGas=786_433)
+    assert (configuration["maxL2BlockGas"], configuration["maxDABlockGas"]) == (200_000_000, 786_432)
+    assert "capped at the limit of a checkpoint" in caplog.text
+    change(configuration, maxL2BlockGas=5, validateMaxL2BlockGas=10**15)
+    assert (configuration["maxL2BlockGas"], configuration["validateMaxL2BlockGas"]) == (5, 10**15)
 
 
 @pytest.mark.parametrize("key", FIXED, ids=lambda key: key.name)

@@ -69,6 +69,21 @@ def test_a_known_tx_is_known(pool: Harness) -> None:
     assert pool.pool.events["known"] == 2
 
 
+def test_a_cleared_pool_knows_nothing_and_says_so_for_each(pool: Harness, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "fastnode.mempool")
+    pool.add(entry(1))
+    pool.add(entry(2))
+    pool.mine(entry(2))
+    pool.pool.clear("forced rollback")
+    assert [pool.pool.state_of(word(number)) for number in (1, 2)] == [None, None]
+    assert pool.pool.pending_count == 0
+    for number in (1, 2):
+        assert f"tx 0x{word(number).hex()} leaves the pool: forced rollback" in caplog.text
+    pool.restart()
+    assert pool.pool.is_empty
+    assert pool.add(entry(1)) is Added.ACCEPTED
+
+
 # ---- rule 1: nullifiers ----------------------------------------------------------------------------------
 
 

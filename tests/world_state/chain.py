@@ -129,8 +129,8 @@ class Model:
         return found
 
     def nullifiers(self, block: int) -> dict[bytes, tuple[int, int]]:
-        """Nullifier -> (index, block of insertion); those of the genesis count as the first block's."""
-        found = {number.to_bytes(32, "big"): (number, min(1, block)) for number in range(128)}
+        """Nullifier -> (index, block of insertion); those of the genesis are of block 0."""
+        found = {number.to_bytes(32, "big"): (number, 0) for number in range(128)}
         size = 128
         for number, content in enumerate(self.contents[:block], 1):
             for effect in content.effects:

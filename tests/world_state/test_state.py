@@ -35,7 +35,7 @@ from fastnode.protocol.effects import Body, PublicDataWrite
 from fastnode.protocol.header import AppendOnlyTreeSnapshot
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.world_state.apply import BlockDraft
-from fastnode.world_state.layout import SCHEMA_KEY
+from fastnode.world_state.layout import RESET_KEY, SCHEMA_KEY, TIP_KEY
 from fastnode.world_state.state import WorldState
 
 WRONG = bytes.fromhex("0" * 60 + "beef")
@@ -89,6 +89,40 @@ def test_a_reorg_through_the_ingestor_takes_the_trees_along(
         import_chain_file(ingestor, sample_path)
         assert state.block_number == 106
         ingestor.close()
+
+
+def test_trees_are_built_anew_for_a_target_without_history(
+    sample_path: Path, sample: SampleBlocks, tmp_path: Path
+) -> None:
+    """Readers of the old view go on meanwhile, and blocks can be added afterwards."""
+    with ArchiverStore.open(tmp_path) as store, WorldState(tmp_path, sample.genesis, history=2) as state:
+        adopt_chain_file(store, sample_path)
+        ingestor = Ingestor(store, state=state)
+        import_chain_file(ingestor, sample_path)
+        with pytest.raises(DatabaseError, match="keeps history from block"):
+            ingestor.undo_above(20)
+        old, roots = state.view, state.view.tip.roots
+        seen: list[tuple[int, int]] = []
+        assert ingestor.rebuild_above(20, lambda done, total: seen.append((done, total))) == 86
+        assert seen[-1] == (20, 20)
+        assert (state.block_number, state.block_hash) == (20, sample.blocks[19][0].hash())
+        assert state.check() == []
+        assert old.record(106).roots == roots
+        import_chain_file(ingestor, sample_path)
+        assert state.view.tip.roots == roots
+        ingestor.close()
+
+
+def test_a_reset_that_was_cut_short_is_finished_by_the_next_opening(sample: SampleBlocks, tmp_path: Path) -> None:
+    with WorldState(tmp_path, sample.genesis) as state:
+        genesis = everything(state)
+        sample.apply(state, upto=10)
+        state._database.write([(RESET_KEY, b""), (SCHEMA_KEY, None), (TIP_KEY, None)])
+    with WorldState(tmp_path, sample.genesis) as state:
+        assert state.block_number == 0
+        assert everything(state) == genesis
+        sample.apply(state, upto=10)
+        assert state.check() == []
 
 
 # ---- refusals ---------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Final
 
 from fastnode.config.allow_list import AllowedElement
 from fastnode.config.configuration import NodeConfiguration
+from fastnode.config.gas_budgets import CHECKPOINT_DA_GAS_MAX
 from fastnode.config.settings import Settings
 from fastnode.mempool.service import Mempool
 
@@ -46,11 +47,19 @@ _POLLING: Final = "archiverPollingIntervalMS"
 
 
 def configuration_of(
-    settings: Settings, *, allow_list_extension: tuple[AllowedElement, ...], real_proofs: bool
+    settings: Settings,
+    *,
+    allow_list_extension: tuple[AllowedElement, ...],
+    real_proofs: bool,
+    mana_limit: int | None = None,
 ) -> NodeConfiguration:
-    """The configuration at the start; whether proofs are asked for is the network's business."""
+    """The configuration at the start; whether proofs are asked for is the network's business.
+
+    ``mana_limit``: L2 gas of a checkpoint, None if it is not known.  A block's gas is capped at that of a checkpoint.
+    """
     initial = {"txPublicSetupAllowListExtend": allow_list_extension or None, _PROOFS: real_proofs}
-    return NodeConfiguration(settings, initial)
+    limits = {"maxDABlockGas": CHECKPOINT_DA_GAS_MAX} | ({} if mana_limit is None else {"maxL2BlockGas": mana_limit})
+    return NodeConfiguration(settings, initial, unset={_PROOFS: real_proofs}, limits=limits)
 
 
 def connect_mempool(configuration: NodeConfiguration, mempool: Mempool) -> None:

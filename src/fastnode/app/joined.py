@@ -107,7 +107,7 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
     watching = _open_watching(opened, condition, configuration, stack)
     views.subscribe(watching.on_committed)
     condition.watch(data.faults, mempool.faults, watching.faults)
-    operator = SyncOperator(opened.control, ingestor)
+    operator = SyncOperator(opened.control, ingestor, lambda: mempool.pool.clear("forced rollback"))
     names = FunctionNames()
     return Joined(
         opened=opened,
@@ -240,10 +240,13 @@ def _chain_time(opened: Opened, views: Views, local: LocalNetwork | None) -> Cal
 def _open_configuration(
     opened: Opened, mempool: Mempool, follower: Follower | None, local: LocalNetwork | None
 ) -> NodeConfiguration:
+    chain = opened.data.store.chain
+    mana_limit = chain.l1_constants.get("rollupManaLimit")
     configuration = configuration_of(
         opened.settings,
         allow_list_extension=opened.allow_list_extension,
-        real_proofs=bool(opened.data.store.chain.node_info.get("realProofs", True)),
+        real_proofs=bool(chain.node_info.get("realProofs", True)),
+        mana_limit=None if mana_limit is None else int(mana_limit),
     )
     connect_mempool(configuration, mempool)
     if local is not None:

@@ -50,6 +50,10 @@ class StateApplier(Protocol):
         """Return to the state after ``block_number``; no-op when not above it."""
         ...
 
+    def reset(self) -> None:
+        """Return to the genesis, whatever is or is not there."""
+        ...
+
 
 class IndexWriter(Protocol):
     """Adds keys of its own to the batch of each block (logs, contracts).

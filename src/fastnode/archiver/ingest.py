@@ -447,6 +447,23 @@ class Ingestor:
             self._announce(undone=range(block_number + 1, block_number + count + 1))
             return count
 
+    def rebuild_above(self, block_number: int, progress: Callable[[int, int], None] | None = None) -> int:
+        """As :meth:`undo_above`, but the trees are removed and built anew from the stored blocks.
+
+        For a target that the trees keep no history of, or when they are not to be trusted.  ``progress`` as in
+        :meth:`catch_up`; the new view is announced when all is done, and readers keep the old one until then.
+        """
+        if self._state is None or block_number >= self.view.tip_number:
+            return self.undo_above(block_number)
+        with self._lock:
+            count = self.view.tip_number - block_number
+            self._state.reset()
+            self._undo_in_steps(block_number)
+            self.catch_up(progress)
+            self.progress.add_undo(count)
+            self._announce(undone=range(block_number + 1, block_number + count + 1))
+            return count
+
     def _undo_in_steps(self, target: int) -> None:
         self._open_checkpoint = None
         while self.view.tip_number > target:
@@ -481,8 +498,26 @@ class Ingestor:
     def _tips_after_undo(self, block_number: int) -> StoredTips:
         tips = self.view.stored_tips()
         checkpointed = self.view.newest_complete_checkpoint(block_number)
-        proven = min(tips.proven, checkpointed)
+        proven = tips.proven
+        if proven > checkpointed:
+            proven = self._newest_known_root(checkpointed, tips.finalized)
         return StoredTips(block_number, checkpointed, proven, min(tips.finalized, proven))
+
+    def _newest_known_root(self, checkpointed: int, finalized: int) -> int:
+        """The newest checkpoint up to ``checkpointed`` that L1 has a root of messages at, as far as is known here.
+
+        Everything up to there is proven, but the root on L1 is that of a later checkpoint of the epoch.  Known are the
+        ends of whole epochs, and the final tip, which was a proven one.
+        """
+        if finalized == checkpointed or checkpointed == 0:
+            return checkpointed
+        stored = self.view.checkpoint(checkpointed)
+        assert stored is not None  # the newest complete one
+        epoch = self._info(stored.start_block).slot_number // self.view.chain.epoch_duration
+        of_epoch = self.view.checkpoint_numbers_of_epoch(epoch)
+        if of_epoch.stop == checkpointed + 1 and self.view.checkpoint(of_epoch.stop) is not None:
+            return checkpointed
+        return max(of_epoch.start - 1, finalized if finalized <= checkpointed else 0)
 
     def _finish_interrupted_undo(self) -> None:
         target = self.view.get(layout.KEY_UNDO)

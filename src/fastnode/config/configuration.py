@@ -7,7 +7,8 @@ only.  What a new value does depends on the key:
     kept       it is for a part that this node does not run; getConfig shows it, nothing else changes
     fixed      it cannot change while the node runs: another value is refused, with the name to set instead
 
-Nothing of it survives the process: a start reads the settings.
+null takes a value away: the key is again what it is where nothing sets it.  Nothing of it survives the process: a
+start reads the settings.
 """
 
 from __future__ import annotations
@@ -247,10 +248,20 @@ Apply = Callable[["NodeConfiguration", frozenset[str]], None]
 class NodeConfiguration:
     """The values of one running node.  Usable from any thread.
 
-    ``initial`` replaces what the settings say where the node knows better.
+    ``initial`` replaces what the settings say where the node knows better, ``unset`` what a key falls back to that is
+    set to null.  ``limits``: the most that the network allows for a key; a value above it is capped.
     """
 
-    def __init__(self, settings: Settings, initial: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        initial: Mapping[str, Any] | None = None,
+        *,
+        unset: Mapping[str, Any] | None = None,
+        limits: Mapping[str, int] | None = None,
+    ) -> None:
+        self._unset = {key.name: key.default for key in KEYS} | dict(unset or {})
+        self._limits = dict(limits or {})
         self._values: dict[str, Any] = {
             key.name: key.default if key.setting is None else getattr(settings, key.setting.attribute) for key in KEYS
         } | dict(initial or {})
@@ -286,12 +297,23 @@ class NodeConfiguration:
     def change(self, new: Mapping[str, Any]) -> None:
         """Merge values that :class:`ConfigPatch` has read; InvalidParams, and nothing changed, for a fixed one."""
         with self._lock:
-            changed = {name: value for name, value in new.items() if value != self._values[name]}
+            wanted = {name: self._unset[name] if value is UNSET else value for name, value in new.items()}
+            capped = {name: self._capped(name, value) for name, value in wanted.items()}
+            changed = {name: value for name, value in capped.items() if value != self._values[name]}
             for name in changed:
                 self._require_changeable(_BY_NAME[name])
             self._require_order(self._values | changed)
             self._values = self._values | changed
             self._apply(frozenset(changed))
+
+    def _capped(self, name: str, value: Any) -> Any:
+        limit = self._limits.get(name)
+        if limit is None or value is None or value <= limit:
+            return value
+        logger.warning(
+            "a value is capped at the limit of a checkpoint", extra=fields(key=name, value=value, limit=limit)
+        )
+        return limit
 
     def _require_changeable(self, key: ConfigKey) -> None:
         if key.is_fixed:
@@ -322,9 +344,13 @@ class NodeConfiguration:
             )
 
 
+#: In place of a value: the key goes back to what it is without one.
+UNSET: Final = object()
+
+
 @dataclass(frozen=True, slots=True)
 class ConfigPatch:
-    """The parameter of setConfig: any subset of the keys.  Gives their values, read and checked."""
+    """The parameter of setConfig: any subset of the keys.  Gives their values, read and checked; UNSET for null."""
 
     name: str = "Partial<AztecNodeAdminConfig>"
     expects: str = "an object with keys of the configuration"
@@ -332,11 +358,14 @@ class ConfigPatch:
     def decode(self, value: object) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise Reject(f"must be {self.expects}, got {describe(value)}")
-        patch = {}
+        patch: dict[str, Any] = {}
         for name, item in value.items():
             key = _BY_NAME.get(name)
             if key is None:
                 raise Reject(f"has an unknown key {describe(name)}")
+            if item is None:
+                patch[name] = UNSET
+                continue
             try:
                 patch[name] = _read_json(key.kind, item)
             except ValueError:

@@ -380,6 +380,15 @@ class TxPool:
                 if entry.state is not TxState.MINED:
                     self._delete(entry, cause)
 
+    def clear(self, cause: str) -> None:
+        """Forget every transaction, also the mined and the deleted ones."""
+        with self._changing():
+            for entry in list(self._entries.values()):
+                if entry.state is not TxState.DELETED:
+                    self._delete(entry, cause)
+            for entry in list(self._entries.values()):
+                self._forget(entry)
+
     def recheck(self) -> None:
         """Bring everything in line with the present ledger, time and options."""
         with self._changing():

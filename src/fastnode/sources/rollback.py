@@ -1,14 +1,16 @@
 """What an operator can do to ingestion: pause it, resume it, take the chain back.
 
 The rules of going back are those of the reference node: the target is the last block of a checkpoint, below
-the newest block, and not below the finalized one unless that is forced.  Whatever happens, ingestion goes on
-afterwards, unless the caller asked for it to rest.
+the newest block, and not below the finalized one unless that is forced.  Forced below it, the world state and the
+pool are cleared, and the state is built anew from the stored blocks.  Whatever happens, ingestion goes on afterwards,
+unless the caller asked for it to rest.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -24,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 #: The thread that ingests rests between two records; a checkpoint of full blocks takes seconds.
 PAUSE_TIME_S: Final = 60.0
+#: Seconds between two lines that say how far the state is.
+PROGRESS_INTERVAL_S: Final = 5.0
 
 # What needs ingestion to rest, and how it is told to whoever comes meanwhile.
 ROLLING_BACK: Final = "rollback"
@@ -35,11 +39,16 @@ _RUNNING: Final = {
 
 
 class SyncOperator:
-    """Called from worker threads, by the admin methods.  Every refusal is a ServerError."""
+    """Called from worker threads, by the admin methods.  Every refusal is a ServerError.
 
-    def __init__(self, control: SyncControl, ingestor: Ingestor) -> None:
+    ``clear_pool`` removes all transactions that wait.
+    """
+
+    def __init__(self, control: SyncControl, ingestor: Ingestor, clear_pool: Callable[[], None] = lambda: None) -> None:
         self._control = control
         self._ingestor = ingestor
+        self._clear_pool = clear_pool
+        self._next_line_at = 0.0
 
     def pause(self) -> None:
         """Returns when nothing is being ingested any more; again and again if one likes."""
@@ -80,10 +89,31 @@ class SyncOperator:
                 self.pause()
                 # Checked at rest: a chain that moves could make the answer wrong.
                 _check_target(self._ingestor.view, target)
-                self._undo(target)
+                if target < self._ingestor.view.tips.finalized.block.number:
+                    self._clear_and_rebuild(target)
+                else:
+                    self._undo(target)
             finally:
                 if resume:
                     self.resume()
+
+    def _clear_and_rebuild(self, target: int) -> None:
+        before = self._ingestor.view.tip_number
+        logger.warning("forced rollback: the world state and the pool are cleared", extra=fields(target=target))
+        self._next_line_at = time.monotonic() + PROGRESS_INTERVAL_S
+        try:
+            self._ingestor.rebuild_above(target, self._on_rebuilt)
+        except DatabaseError as error:
+            raise ServerError(str(error), data={"code": "ROLLBACK_IMPOSSIBLE"}) from error
+        self._clear_pool()
+        logger.warning("rolled back", extra=fields(before=before, tip=target))
+
+    def _on_rebuilt(self, done: int, total: int) -> None:
+        if self._control.state is SyncState.STOPPING:
+            raise ServerError("The node is stopping; its next start builds the rest of the state")
+        if time.monotonic() >= self._next_line_at:
+            self._next_line_at = time.monotonic() + PROGRESS_INTERVAL_S
+            logger.info("building the state anew", extra=fields(blocks=done, of=total))
 
     def _undo(self, target: int) -> None:
         before = self._ingestor.view.tip_number

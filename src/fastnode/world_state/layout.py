@@ -7,6 +7,7 @@ key order and *the greatest key not above k* is one seek.
     M"schema"                        schema version, decimal text
     M"genesis"                       genesis block hash 32 | genesis archive root 32
     M"tip"                           newest block u32 | oldest block with history u32
+    M"reset"                         empty; there while all trees are being removed
     B block                          block record: five trees x (root 32 | size u48), id order |
                                      block hash 32 | checkpoint number u32
     V tree leaf                      index u48 | block u32          first place of a leaf in an append-only tree
@@ -44,6 +45,7 @@ SCHEMA_VERSION = 1
 SCHEMA_KEY = b"Mschema"
 GENESIS_KEY = b"Mgenesis"
 TIP_KEY = b"Mtip"
+RESET_KEY = b"Mreset"
 
 BLOCK = b"B"
 VALUE = b"V"

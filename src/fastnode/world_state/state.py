@@ -26,6 +26,7 @@ from fastnode.world_state.layout import (
     BLOCK,
     CHANGED,
     GENESIS_KEY,
+    RESET_KEY,
     SCHEMA_KEY,
     SCHEMA_VERSION,
     TIP_KEY,
@@ -51,6 +52,7 @@ REMEMBERED_BLOCKS: Final = 1024
 REMEMBERED_LEAVES: Final = 20_000
 #: History is dropped a few blocks at a time, so that lowering the setting never makes one block take long.
 PRUNED_BLOCKS_PER_COMMIT: Final = 64
+KEYS_REMOVED_PER_BATCH: Final = 10_000
 
 
 class WorldState:
@@ -73,6 +75,8 @@ class WorldState:
         damaged, of another schema or chain.  StartError: the computed genesis archive root is not ``genesis``'s.
         """
         path = data_directory / WORLD_STATE_DIRECTORY
+        self._genesis = genesis
+        self._cache_mb = cache_mb
         self._history = history
         self._finalized: float = math.inf
         self._views: weakref.WeakSet[WorldStateView] = weakref.WeakSet()
@@ -82,7 +86,11 @@ class WorldState:
         )
         self._closed = False
         try:
-            if self._database.is_empty():
+            if self._database.get(RESET_KEY) is not None:
+                log.warning("the state trees were being removed: finishing that")
+                self._clear()
+                self._create(genesis)
+            elif self._database.is_empty():
                 self._create(genesis)
             else:
                 _check_schema(self._database)
@@ -105,6 +113,7 @@ class WorldState:
                     (SCHEMA_KEY, b"%d" % SCHEMA_VERSION),
                     (GENESIS_KEY, claim.block_hash + claim.archive_root),
                     (TIP_KEY, pack_tip(0, 0)),
+                    (RESET_KEY, None),
                     *genesis.changes(snapshot),
                 ]
             )
@@ -228,6 +237,36 @@ class WorldState:
             )
         while self.view.tip.number > block_number:
             self._undo_newest()
+
+    def reset(self) -> None:
+        """Remove all trees and begin again at the genesis.  Views that readers hold stay as they are.
+
+        A crash in between is finished by the next opening.
+        """
+        self._database.write([(RESET_KEY, b"")])
+        self._clear()
+        # Older views go on reading the old memory.
+        self._forest = Forest.within(self._cache_mb)
+        self._finalized = math.inf
+        self._create(self._genesis)
+        self._open()
+
+    def _clear(self) -> None:
+        """Remove every key but the one that says so; the versions are gone first, so nothing is taken for whole."""
+        self._database.write([(key, None) for key in (TIP_KEY, GENESIS_KEY, SCHEMA_KEY)])
+        snapshot = self._database.snapshot()
+        try:
+            with snapshot.iterator(include_value=False) as keys:
+                batch: list[Change] = []
+                for key in keys:
+                    if key != RESET_KEY:
+                        batch.append((key, None))
+                    if len(batch) == KEYS_REMOVED_PER_BATCH:
+                        self._database.write(batch)
+                        batch = []
+                self._database.write(batch)
+        finally:
+            snapshot.close()
 
     def check(self, *, progress: Callable[[int, int], None] | None = None) -> list[str]:
         """Recompute all roots of the newest block from the leaves; returns the faults found, none if it is whole.
