@@ -57,7 +57,7 @@ _ZERO: Final = bytes(_FIELD_BYTES)
 # ---- blocks ----------------------------------------------------------------------------------------------
 
 
-def block_hash(header: Json) -> str:
+def block_hash(header: Json | None) -> str:
     """The hash of a block, from its header."""
     return hex_text(_header(header).hash())
 

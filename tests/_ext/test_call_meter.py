@@ -76,3 +76,18 @@ def test_names_that_repeat_and_bounds_that_do_not_rise_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=r"twice|rise"):
         module.CallMeter(names, bounds)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_calls_under_another_name_are_counted_together(module: Any) -> None:
+    meter = module.CallMeter(["node_a", "node_b"], [10])
+    meter.add_alias("aztec_a", "node_a")
+    for name in ("node_a", "aztec_a"):
+        meter.finish(name, module.now_ns() + 10**9, -32000)
+    assert meter.histogram("node_a") == ([2, 0], 0)
+    assert meter.errors("node_a") == {-32000: 2}
+    assert meter.histogram(None)[0] == meter.histogram("node_b")[0] == [0, 0]
+    with pytest.raises(KeyError):
+        meter.add_alias("x", "node_c")
+    with pytest.raises(ValueError, match="twice"):
+        meter.add_alias("node_b", "node_a")

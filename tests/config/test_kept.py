@@ -68,13 +68,8 @@ def test_what_a_setting_needs_depends_on_the_others() -> None:
 
 def test_every_setting_of_validators_and_offenses_does_something_or_is_named() -> None:
     sections = ("Validator", "High availability", "Slashing and statistics")
-    #: The switches that bring the rest to life, or are refused; and limits of what the pool takes.
-    alive = {
-        "validator-ha-signing-enabled",
-        "sentinel-enabled",
-        "validate-max-l2-block-gas",
-        "validate-max-da-block-gas",
-    }
+    #: The switches that bring the rest to life, or are refused.
+    alive = {"validator-ha-signing-enabled", "sentinel-enabled"}
     names = {row.name for row in rows(Settings) if row.section in sections}
     named = {name for found in without_effect(Settings(), names).values() for name in found}
     assert names - named == alive

@@ -378,3 +378,43 @@ def test_the_document_costs_as_much_with_get_as_with_a_call(
         refused = connection.ask(request("GET", "/openrpc.json"))
         assert (refused.status, "retry-after" in refused.headers) == (429, True)
         assert connection.ask(request("GET", "/livez")).status == 200
+
+
+ONE_VERSION = """
+[address]
+rate = 0.001
+burst = 60
+[costs]
+node_getVersion = 50
+[methods]
+deny = ["node_getChainId"]
+"""
+
+
+def test_a_newer_name_of_a_method_is_under_the_same_budget_and_list(
+    start_node: Callable[..., NodeProcess], short_chain: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "limits.toml"
+    file.write_text(
+        '[address]\nrate = 0.001\nburst = 60\n[costs]\nnode_getVersion = 50\n[methods]\ndeny = ["node_getChainId"]\n'
+    )
+    node = start_node("--chain-file", short_chain, "--rpc-limits", file).wait_until_serving()
+    with Connection(node.port) as connection:
+
+        def code_of(method: bytes) -> int | None:
+            answer = connection.ask(post(b'{"jsonrpc":"2.0","id":1,"method":"%b","params":[]}' % method)).json
+            code: int | None = answer.get("error", {}).get("code")
+            return code
+
+        assert [code_of(name) for name in (b"node_getChainId", b"aztec_getChainId")] == [-32601, -32601]
+        assert code_of(b"aztec_getVersion") is None
+        assert [code_of(name) for name in (b"aztec_getVersion", b"node_getVersion")] == [-32005, -32005]
+
+
+@pytest.mark.parametrize(("namespaces", "answered"), [("node", [True, False]), ("aztec", [False, True])])
+def test_one_of_the_namespaces_can_be_left_out(
+    start_node: Callable[..., NodeProcess], short_chain: Path, namespaces: str, answered: list[bool]
+) -> None:
+    node = start_node("--chain-file", short_chain, "--namespaces", namespaces).wait_until_serving()
+    assert ["result" in node.call(f"{prefix}_getVersion") for prefix in ("node", "aztec")] == answered
+    assert "result" in node.call("rpc.discover")

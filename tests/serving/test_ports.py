@@ -60,6 +60,21 @@ def test_what_a_port_can_do_can_be_fetched_with_get(served: Any, ports: tuple[in
     assert (head.startswith(b"HTTP/1.1 200 OK\r\n"), body) == (True, b"")
 
 
+@pytest.mark.parametrize(
+    ("port", "older", "newer"),
+    [(PUBLIC, "node_getBlockNumber", "aztec_getBlockNumber"), (ADMIN, "nodeAdmin_getConfig", "aztecAdmin_getConfig")],
+)
+def test_methods_are_answered_by_their_newer_names_too(
+    served: Any, ports: tuple[int, int], port: int, older: str, newer: str
+) -> None:
+    answers = [orjson.loads(served.run(exchange(ports[port], post(name)))[1]) for name in (older, newer)]
+    assert answers[0] == answers[1]
+    assert "result" in answers[0]
+    _, body = served.run(exchange(ports[port], get("/openrpc.json")))
+    names = {method["name"] for method in orjson.loads(body)["methods"]}
+    assert (older in names, newer in names) == (True, False)
+
+
 @pytest.mark.parametrize("port", [PUBLIC, ADMIN])
 def test_every_answer_names_the_chain_that_is_served(served: Any, ports: tuple[int, int], port: int) -> None:
     for request in (get("/status"), get("/nothing"), post("node_nothing")):

@@ -43,6 +43,11 @@ class CallMeter:
         self._rows = {name: _Row(len(bounds_ns) + 1) for name in names}
         self._other = _Row(len(bounds_ns) + 1)
 
+    def add_alias(self, alias: str, name: str) -> None:
+        if alias in self._rows:
+            raise ValueError("a name is given twice")
+        self._rows[alias] = self._rows[name]
+
     def finish(self, name: object, started_ns: int, error_code: int | None) -> None:
         elapsed = max(0, now_ns() - started_ns)
         row = self._row_of(name)

@@ -31,6 +31,7 @@ from fastnode.serving.version_headers import version_headers
 from fastnode.status_page.explorer import Explorer
 from fastnode.status_page.overview import NodeSources, Overview
 from fastnode.status_page.pages import StatusPage, open_paths
+from fastnode.values.namespaces import Namespaces
 
 __all__ = ["Serving", "serve"]
 
@@ -196,14 +197,19 @@ def _server(
     hold_off: HoldOff | None,
 ) -> RpcServer:
     settings = joined.opened.settings
-    table = MethodTable([*methods, discovery(methods)], cast(MethodSet, settings.method_set))
+    table = MethodTable(
+        [*methods, discovery(methods)],
+        cast(MethodSet, settings.method_set),
+        namespaces=cast(Namespaces, settings.namespaces),
+    )
+    aliases = {name: method.name for name, method in table.by_wire_name().items() if name != method.name}
     engine = Engine(
         table,
         joined.views.published,
         limits=limits_of(settings),
         executor=joined.opened.threads,
         hold_off=hold_off,
-        meters=CallMeters(method.name for method in table) if settings.metrics_port else None,
+        meters=CallMeters((method.name for method in table), aliases) if settings.metrics_port else None,
     )
     return RpcServer(
         engine,

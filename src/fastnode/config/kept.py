@@ -70,6 +70,8 @@ _PROVING: Final = {
 }
 
 _ATTESTING: Final = {
+    "validate-max-da-block-gas",
+    "validate-max-l2-block-gas",
     "validate-max-txs-per-block",
     "validate-max-txs-per-checkpoint",
     "validator-attestations-polling-interval-ms",

@@ -314,6 +314,12 @@ class Settings(
         RPC,
         "Which generation of methods is served.",
     )
+    namespaces: str = setting(
+        "both",
+        Choice(("both", "node", "aztec")),
+        RPC,
+        "Names under which methods are called: node_ and nodeAdmin_, or aztec_ and aztecAdmin_ as newer clients do.",
+    )
     api_prefix: str = setting(
         "",
         UrlPath(),

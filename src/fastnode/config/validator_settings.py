@@ -65,8 +65,7 @@ class ValidatorSettings:
         None,
         Integer(0, _GAS_MAX),
         VALIDATOR,
-        "Most L2 gas in a block that is attested to; a transaction that asks for more is refused. Independent of "
-        "--max-l2-block-gas. Not set: only the network's limits hold.",
+        "Most L2 gas in a block that is attested to. Independent of --max-l2-block-gas.",
         environment=("VALIDATOR_MAX_L2_BLOCK_GAS",),
         flags=("--validateMaxL2BlockGas",),
     )
@@ -74,8 +73,7 @@ class ValidatorSettings:
         None,
         Integer(0, _GAS_MAX),
         VALIDATOR,
-        "Most data gas in a block that is attested to; a transaction that asks for more is refused. Independent of "
-        "--max-da-block-gas. Not set: only the network's limits hold.",
+        "Most data gas in a block that is attested to. Independent of --max-da-block-gas.",
         environment=("VALIDATOR_MAX_DA_BLOCK_GAS",),
         flags=("--validateMaxDABlockGas",),
     )

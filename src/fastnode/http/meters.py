@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Final
 
@@ -47,9 +47,12 @@ class CallMeters:
 
     __slots__ = ("batch_calls", "batch_counts", "calls", "names")
 
-    def __init__(self, names: Iterable[str]) -> None:
+    def __init__(self, names: Iterable[str], aliases: Mapping[str, str] | None = None) -> None:
+        """``aliases`` are other names, each of one of ``names``, under which it is counted."""
         self.names = tuple(names)
         self.calls = call_meter.CallMeter(self.names, DURATION_BOUNDS_NS)
+        for alias, name in (aliases or {}).items():
+            self.calls.add_alias(alias, name)
         #: Batches per bucket of BATCH_BOUNDS, the last one above all of them.
         self.batch_counts = [0] * (len(BATCH_BOUNDS) + 1)
         #: Calls of all batches together.

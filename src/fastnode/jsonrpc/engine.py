@@ -211,9 +211,11 @@ class Engine:
     def _dispatch(self, request: dict[str, Any], id_text: bytes, call: Call) -> Reply | Coroutine[Any, Any, Reply]:
         name = request["method"]
         try:
-            if call.client is not None and (refusal := self._charge(call.client, name)) is not None:
-                raise refusal
             method = self.table.get(name)
+            # Budgets and lists know a method by one name, whatever it is called by.
+            known = name if method is None else method.name
+            if call.client is not None and (refusal := self._charge(call.client, known)) is not None:
+                raise refusal
             if method is None:
                 raise MethodNotFound(f"Method not found: {_shorten(name)}")
             arguments = method.decode(_positional(request))

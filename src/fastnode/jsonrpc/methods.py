@@ -21,6 +21,7 @@ from typing import Any, Final, Literal, TypeAlias, TypedDict
 from fastnode.errors import InvalidParams, ResponseTooLarge, ServerError
 from fastnode.jsonrpc.parameters import ParameterType, Widened
 from fastnode.jsonrpc.provider_limits import Client
+from fastnode.values.namespaces import Namespaces, wire_names
 from fastnode.values.refusal import Reject
 from fastnode.view import View
 
@@ -248,21 +249,35 @@ class BoundMethod:
 class MethodTable:
     """The methods that one server serves, by name."""
 
-    __slots__ = ("_methods", "method_set")
+    __slots__ = ("_by_wire_name", "_methods", "method_set")
 
-    def __init__(self, methods: Iterable[Method], method_set: MethodSet = "both") -> None:
+    def __init__(
+        self, methods: Iterable[Method], method_set: MethodSet = "both", *, namespaces: Namespaces = "both"
+    ) -> None:
         self.method_set: MethodSet = method_set
         self._methods: dict[str, BoundMethod] = {}
+        self._by_wire_name: dict[str, BoundMethod] = {}
         for method in methods:
             signature = method.signature(method_set)
             if signature is None:
                 continue
             if method.name in self._methods:
                 raise ValueError(f"{method.name} is declared twice")
-            self._methods[method.name] = BoundMethod(method, signature)
+            bound = self._methods[method.name] = BoundMethod(method, signature)
+            for name in wire_names(method.name, namespaces):
+                self._by_wire_name[name] = bound
 
     def get(self, name: str) -> BoundMethod | None:
+        """The method that a client calls so."""
+        return self._by_wire_name.get(name)
+
+    def method(self, name: str) -> BoundMethod | None:
+        """The method of this name, whatever clients may call it."""
         return self._methods.get(name)
+
+    def by_wire_name(self) -> Mapping[str, BoundMethod]:
+        """Every name that a client may use."""
+        return self._by_wire_name
 
     def __iter__(self) -> Iterator[BoundMethod]:
         return iter(self._methods.values())

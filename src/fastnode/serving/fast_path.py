@@ -72,10 +72,10 @@ class FastPath:
         self.writer = writer
         #: Stands for the view that the kept results are of.  Not the view: whoever holds it keeps its database open.
         self._view_key: object = self  # of no view
-        for method in engine.table:
+        for name, method in engine.table.by_wire_name().items():
             usual = method.usual
             self.results.add_method(
-                method.name,
+                name,
                 keeps=method.is_kept,
                 shape=None if usual is None else usual.shape,
                 handler=None if usual is None else usual.handler_for(engine.table.method_set),

@@ -7,10 +7,11 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 from fastnode.archiver.queries import ChainInfo
 from fastnode.errors import UpstreamFault, UpstreamRejection
-from fastnode.outgoing.client import METHOD_NOT_FOUND, ClientLimits, RpcCall
+from fastnode.outgoing.client import METHOD_NOT_FOUND, ClientLimits, Reply, RpcCall
 from fastnode.outgoing.failover import Endpoint, Failover
 from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import Network
+from fastnode.values.namespaces import newer_name
 
 __all__ = ["Upstream", "Upstreams"]
 
@@ -18,6 +19,14 @@ __all__ = ["Upstream", "Upstreams"]
 NODE_VERSION_MAJOR: Final = "4"
 #: Asked of every upstream at first; only a fastnode has the second method.
 _IDENTITY_CALLS: Final[Sequence[RpcCall]] = (("node_getNodeInfo", []), ("fastnode_getSyncStatus", []))
+
+
+def _is_unknown(answer: object) -> bool:
+    return isinstance(answer, UpstreamRejection) and answer.code == METHOD_NOT_FOUND
+
+
+def _by_newer_names(calls: Sequence[RpcCall]) -> list[RpcCall]:
+    return [(newer_name(name) or name, parameters) for name, parameters in calls]
 
 
 class Upstream(Endpoint):
@@ -37,6 +46,8 @@ class Upstream(Endpoint):
     ) -> None:
         super().__init__(url, network, name, limits=limits, patience=patience)
         self._expected = expected
+        #: Whether it knows methods by their newer names; None before it has answered one.
+        self._has_newer_names: bool | None = None
         self.is_fastnode = False
         self.node_info: dict[str, Any] = {}
         #: The headers of its answers, by their names in lower case: some say what its network is.
@@ -44,8 +55,27 @@ class Upstream(Endpoint):
         #: Its newest block when it was asked last; None before that.
         self.tip_number: int | None = None
 
+    def ask(self, calls: Sequence[RpcCall]) -> Reply:
+        """By the names that it knows methods by; until that is seen, what it does not know is asked once more."""
+        if self._has_newer_names:
+            return super().ask(_by_newer_names(calls))
+        reply = super().ask(calls)
+        if self._has_newer_names is not None:
+            return reply
+        answers = zip(calls, reply.answers, strict=True)
+        unknown = [_is_unknown(answer) for (name, _), answer in answers if newer_name(name) is not None]
+        if not all(unknown):
+            self._has_newer_names = False
+        elif unknown:
+            newer = super().ask(_by_newer_names(calls))
+            if not all(map(_is_unknown, newer.answers)):
+                self._has_newer_names = True
+                return newer
+        return reply
+
     def identify(self) -> None:
         """UpstreamFault names both sides of a difference."""
+        self._has_newer_names = None  # another release may answer there by now
         reply = self.ask(_IDENTITY_CALLS)
         info, sync = reply.answers
         if isinstance(info, UpstreamRejection):

@@ -241,7 +241,7 @@ class _Search:
 
     def _ask(self, name: str, *params: Any) -> list[Document]:
         """What the public port would answer; nothing if it has nothing, an error, or not this method."""
-        method = self._table.get(name)
+        method = self._table.method(name)
         if method is None:
             return []
         try:

@@ -22,6 +22,12 @@ class CallMeter:
     """
 
     def __init__(self, names: Sequence[str], bounds_ns: Sequence[int]) -> None: ...
+    def add_alias(self, alias: str, name: str) -> None:
+        """Count calls under another name together with those of ``name``.
+
+        KeyError for a name that is not known, ValueError for an alias that is.
+        """
+
     def finish(self, name: object, started_ns: int, error_code: int | None) -> None:
         """A call that began at ``started_ns`` is done; a ``name`` that is not known counts as another one."""
 

@@ -47,6 +47,11 @@ cdef class CallMeter:
                 raise ValueError("the bounds must rise")
             self._upper[index] = before = bound
 
+    def add_alias(self, str alias, str name):
+        if alias in self._indices:
+            raise ValueError("a name is given twice")
+        self._indices[alias] = self._indices[name]
+
     def __dealloc__(self):
         free(self._upper)
         free(self._counts)
