@@ -36,6 +36,7 @@ LIMITS = BuildingLimits(mana_limit=200_000_000, block_gas=Gas(786_432, 200_000_0
 OPTIONS = LocalNetworkOptions(limits=LIMITS)
 NOW = 1_800_000_000
 DAY = 86_400
+DEFAULT_MAX_FEE = 10**8
 SETUP = read_setup()
 
 
@@ -155,22 +156,10 @@ class LocalChain:
 
     def tx(self, *, anchor: int | None = None, max_fee: int | None = None, priority: int = 0) -> Tx:
         """A valid transaction without public calls, another one each time."""
-        return Tx.from_json(self._for_this_chain(next(self._numbers), anchor, max_fee, priority))
-
-    def _for_this_chain(
-        self, recorded: dict[str, Any], anchor: int | None, max_fee: int | None, priority: int
-    ) -> dict[str, Any]:
         header = self.header(self.tip if anchor is None else anchor)
-        data = bytearray(base64.b64decode(recorded["data"]))
-        data[layout.ANCHOR_HEADER : layout.CHAIN_ID] = header.to_buffer()
         version = self.ingestor.view.chain.rollup_version
-        data[layout.VERSION : layout.GAS_LIMITS] = version.to_bytes(32, "big")
-        expiration = header.global_variables.timestamp + DAY - 1
-        struct.pack_into(">Q", data, layout.EXPIRATION, expiration)
-        fee = 10**8 if max_fee is None else max_fee
-        struct.pack_into(">16s16s", data, layout.MAX_FEES, bytes(16), fee.to_bytes(16, "big"))
-        struct.pack_into(">16s16s", data, layout.MAX_PRIORITY_FEES, bytes(16), priority.to_bytes(16, "big"))
-        return recorded | {"data": base64.b64encode(data).decode("ascii")}
+        fee = DEFAULT_MAX_FEE if max_fee is None else max_fee
+        return Tx.from_json(for_chain(next(self._numbers), header.to_json(), version, max_fee=fee, priority=priority))
 
     def send(self, tx: Tx) -> Added:
         assert self.mempool is not None
@@ -184,6 +173,21 @@ class LocalChain:
     def pending(self) -> list[bytes]:
         assert self.mempool is not None
         return self.mempool.pool.pending_hashes()
+
+
+def for_chain(
+    recorded: dict[str, Any], anchor: dict[str, Any], version: int, *, max_fee: int = DEFAULT_MAX_FEE, priority: int = 0
+) -> dict[str, Any]:
+    """A recorded transaction, as it would be for a chain of this version, proven against the block ``anchor``."""
+    header = BlockHeader.from_json(anchor)
+    data = bytearray(base64.b64decode(recorded["data"]))
+    data[layout.ANCHOR_HEADER : layout.CHAIN_ID] = header.to_buffer()
+    data[layout.VERSION : layout.GAS_LIMITS] = version.to_bytes(32, "big")
+    expiration = header.global_variables.timestamp + DAY - 1
+    struct.pack_into(">Q", data, layout.EXPIRATION, expiration)
+    struct.pack_into(">16s16s", data, layout.MAX_FEES, bytes(16), max_fee.to_bytes(16, "big"))
+    struct.pack_into(">16s16s", data, layout.MAX_PRIORITY_FEES, bytes(16), priority.to_bytes(16, "big"))
+    return recorded | {"data": base64.b64encode(data).decode("ascii")}
 
 
 def opened(directory: Path, **options: Any) -> Iterator[LocalChain]:

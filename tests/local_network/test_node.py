@@ -1,0 +1,171 @@
+"""A local network as a process: over HTTP, through restarts, and killed while it builds blocks."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.local_network.local_chain import LocalChain, for_chain
+from tests.mempool.made import hash_of, made_txs
+
+from fastnode.archiver.check import check_database
+from fastnode.testing import RunningNetwork, local_network
+
+FLAGS = ("--local-network", "--disable-admin-api-key")
+
+
+@pytest.fixture(scope="module")
+def session_network() -> Iterator[RunningNetwork]:
+    with local_network("--seed=test", in_process=True) as running:
+        yield running
+
+
+@pytest.fixture
+def network(session_network: RunningNetwork) -> Iterator[RunningNetwork]:
+    with session_network.rolled_back():
+        yield session_network
+
+
+def txs_for(call: Callable[..., Any], count: int) -> list[dict[str, Any]]:
+    """Valid transactions, proven against the newest block of a node."""
+    header, version = call("node_getBlockHeader", "latest"), call("node_getVersion")
+    return [for_chain(tx, header, version) for tx in made_txs(count)]
+
+
+# ---- over HTTP ------------------------------------------------------------------------------------
+
+
+def test_a_tx_that_is_answered_is_checkpointed(network: RunningNetwork) -> None:
+    (tx,) = txs_for(network.call, 1)
+    network.call("node_sendTx", tx)
+    receipt = network.call("node_getTxReceipt", hash_of(tx))
+    assert (receipt["status"], receipt["executionResult"], receipt["blockNumber"]) == ("proven", "success", 6)
+    assert network.call("node_getPendingTxCount") == 0
+    assert network.call("node_getL2Tips")["checkpointed"]["block"]["number"] == 6
+
+
+def test_a_dropped_tx_says_why(network: RunningNetwork) -> None:
+    network.call("evm_setAutomine", False)
+    (tx,) = txs_for(network.call, 1)
+    network.call("node_sendTx", tx)
+    assert network.call("node_getTxReceipt", hash_of(tx))["status"] == "pending"
+    assert network.call("fastnode_dropTransaction", hash_of(tx)) is True
+    receipt = network.call("node_getTxReceipt", hash_of(tx))
+    assert receipt == {
+        "txHash": hash_of(tx),
+        "status": "dropped",
+        "error": "Tx dropped by P2P node: dropped on request",
+    }
+    network.call("evm_setAutomine", True)
+
+
+def test_tools_for_l1_find_their_methods(network: RunningNetwork) -> None:
+    snapshot = network.call("evm_snapshot")
+    assert network.call("hardhat_mine", "0x3", "0x0a") is None
+    assert network.block_number == 8
+    times = [int(network.call("node_getBlockHeader", number)["globalVariables"]["timestamp"]) for number in (7, 8)]
+    assert times[1] - times[0] == 10
+    assert network.call("evm_mine") == "0x0"
+    assert network.call("evm_setNextBlockTimestamp", times[1] + 500) is None
+    assert network.call("evm_mine", {"blocks": 1}) == "0x0"
+    assert network.call("anvil_nodeInfo")["currentBlockTimestamp"] == times[1] + 500
+    assert network.call("evm_increaseTime", 60) >= 60
+    assert network.call("anvil_setBalance", "0x" + "00" * 31 + "0a", "0xde0b6b3a7640000") is None
+    assert network.call("anvil_setStorageAt", "0x" + "00" * 31 + "4d", "0x3", "0x2a") is True
+    assert int(network.call("node_getPublicStorageAt", "latest", "0x" + "00" * 31 + "4d", "0x3"), 16) == 42
+    assert network.call("txpool_status") == {"pending": "0x0", "queued": "0x0"}
+    assert network.call("aztecDebug_warpL2TimeAtLeastBy", 100) is None
+    assert network.call("evm_revert", snapshot) is True
+    assert network.block_number == 5
+
+
+def test_state_can_be_dumped_and_loaded(network: RunningNetwork) -> None:
+    network.mine(2)
+    state = network.call("anvil_dumpState")
+    network.mine(3)
+    assert network.call("anvil_loadState", state) is True
+    assert network.block_number == 7
+
+
+def test_a_deposit_is_a_claim_as_wallets_make_it(network: RunningNetwork) -> None:
+    claim = network.call("fastnode_bridgeFeeJuice", network.accounts[0].address)
+    assert claim.keys() == {"claimAmount", "claimSecret", "claimSecretHash", "messageHash", "messageLeafIndex"}
+    assert network.call("node_getL1ToL2MessageCheckpoint", claim["messageHash"]) == 6
+    assert network.call("node_getL1ToL2MessageMembershipWitness", "latest", claim["messageHash"]) is not None
+
+
+def test_settings_of_building_can_be_changed_while_it_runs(network: RunningNetwork) -> None:
+    network.call_admin("nodeAdmin_setConfig", {"minTxsPerBlock": 2})
+    first, second = txs_for(network.call, 2)
+    network.call("node_sendTx", first)
+    assert network.call("node_getPendingTxCount") == 1
+    network.call("node_sendTx", second)
+    assert network.call("node_getTxReceipt", hash_of(first))["blockNumber"] == 6
+    network.call_admin("nodeAdmin_setConfig", {"minTxsPerBlock": 1})
+
+
+def test_it_describes_itself(network: RunningNetwork) -> None:
+    names = {method["name"] for method in network.call("rpc.discover")["methods"]}
+    assert {"fastnode_mine", "evm_snapshot", "aztecDebug_prove", "node_sendTx"} <= names
+    info = network.call("node_getNodeInfo")
+    assert info["realProofs"] is False
+    assert info["l1ContractAddresses"]["feeJuicePortalAddress"] == "0x" + "00" * 20
+
+
+# ---- through restarts -----------------------------------------------------------------------------
+
+
+def test_a_chain_file_begins_and_ends_it(tmp_path: Path, start_node: Callable[..., Any]) -> None:
+    state = tmp_path / "state.jsonl.gz"
+    node = start_node(*FLAGS, f"--state={state}").wait_until_serving()
+    node.call("fastnode_mine", 4)
+    before = node.call("node_getBlockHeader", 9)["result"]
+    assert node.stop() == 0
+    again = start_node(*FLAGS, f"--state={state}").wait_until_serving()
+    assert again.call("node_getBlockNumber")["result"] == 9
+    assert again.call("node_getBlockHeader", 9)["result"] == before
+
+
+def test_a_directory_with_another_chain_is_refused(
+    tmp_path: Path, start_node: Callable[..., Any], short_chain: Path
+) -> None:
+    node = start_node("--data-directory", tmp_path / "data", "--chain-file", short_chain)
+    node.wait_for_line("chain file loaded")
+    node.stop()
+    refused = start_node(*FLAGS, "--data-directory", tmp_path / "data")
+    assert refused.process.wait(30) != 0
+    assert "is not a local network's" in refused.log.read_text()
+
+
+def test_nothing_that_was_answered_is_lost_by_kill_9(tmp_path: Path, start_node: Callable[..., Any]) -> None:
+    node = start_node(*FLAGS, "--data-directory", tmp_path / "data").wait_until_serving()
+    answered: list[str] = []
+    txs = txs_for(lambda *call: node.call(*call)["result"], 60)
+
+    def send() -> None:
+        for tx in txs:
+            try:
+                node.call("node_sendTx", tx)
+            except OSError:
+                return
+            answered.append(hash_of(tx))
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    while len(answered) < 5:
+        assert sender.is_alive()
+    node.process.send_signal(signal.SIGKILL)
+    node.process.wait()
+    sender.join()
+    again = start_node(*FLAGS, "--data-directory", tmp_path / "data").wait_until_serving()
+    for tx_hash in answered:
+        assert again.call("node_getTxReceipt", tx_hash)["result"]["status"] in ("checkpointed", "proven", "finalized")
+    tip = again.call("node_getBlockNumber")["result"]
+    assert again.call("fastnode_mine")["result"] >= tip + 1
+    assert again.stop() == 0
+    with LocalChain(tmp_path / "data") as chain:
+        assert check_database(chain.data.store).problems == []
