@@ -49,6 +49,8 @@ class RunningNetwork:
     def __init__(self, ready: dict[str, Any]) -> None:
         self.url: str = ready["url"]
         self.admin_url: str = ready["adminUrl"]
+        #: Of the process that it runs in.
+        self.pid: int = ready["pid"]
         self.accounts = tuple(LocalAccount(**account) for account in ready.get("accounts", ()))
         #: Addresses of ``bananaCoin``, ``bananaFPC`` and ``sponsoredFPC``.
         self.contracts: dict[str, str] = ready.get("contracts", {})

@@ -29,6 +29,7 @@ from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_data import Gas
+from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.sources.sync_control import StopRequested, SyncControl
 from fastnode.view import Committed, View
 
@@ -61,12 +62,14 @@ class LocalChain:
         wall: Wall | None = None,
         test_accounts: bool = True,
         slot_duration: int = 1,
+        chain_file: Path | None = None,
     ) -> None:
         self.directory = directory
         self.wall = wall or Wall()
         self._options = options
         self._test_accounts = test_accounts
         self._slot_duration = slot_duration
+        self._chain_file = chain_file
         self._resources = ExitStack()
         self._numbers = iter(made_txs(10_000))
         self.seed = "test"
@@ -74,7 +77,9 @@ class LocalChain:
     def __enter__(self) -> LocalChain:
         self.data = self._resources.enter_context(ChainData.open(self.directory))
         is_new = not self.data.store.has_chain
-        if is_new:
+        if is_new and self._chain_file is not None:
+            adopt_chain_file(self.data.store, self._chain_file)
+        elif is_new:
             genesis_time = NOW - 6 * self._slot_duration
             new = NewNetwork(genesis_time=genesis_time, slot_duration=self._slot_duration, seed=self.seed)
             self.data.store.adopt_chain(*new.records(SETUP))
@@ -82,6 +87,8 @@ class LocalChain:
         self.published: list[int] = []
         self.ingestor: Ingestor = self.data.open_ingestor(verify=True, on_commit=self._publish)
         self.ingestor.catch_up()
+        if self._chain_file is not None:
+            import_chain_file(self.ingestor, self._chain_file)
         assert self.data.state is not None
         control = SyncControl()
         self.network = LocalNetwork(
