@@ -32,5 +32,14 @@ def check_settings(settings: Settings) -> None:
 def _check_local_network(settings: Settings) -> None:
     if settings.upstream_url is not None:
         raise SettingError("--local-network builds its own chain: leave --upstream-url out, or --local-network")
-    if settings.chain_file is not None and settings.load_state is not None:
-        raise SettingError("--chain-file and --load-state: a local network begins with one chain, so give one of them")
+    sources = {
+        "--chain-file": settings.chain_file,
+        "--load-state": settings.load_state,
+        "--state": settings.state,
+        "--fork-from": settings.fork_from,
+    }
+    given = [name for name, value in sources.items() if value is not None]
+    if len(given) > 1:
+        raise SettingError(f"{' and '.join(given)}: a local network begins with one chain, so give one of them")
+    if settings.fork_block_number is not None and settings.fork_from is None:
+        raise SettingError("--fork-block-number needs --fork-from")

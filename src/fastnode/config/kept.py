@@ -42,6 +42,8 @@ _BUILT_HERE: Final = (
     "dump-state",
     "fee-recipient",
     "finality-lag",
+    "fork-block-number",
+    "fork-from",
     "load-state",
     "manual-proving",
     "max-txs-per-block",

@@ -94,6 +94,19 @@ class LocalNetworkSettings:
         LOCAL_NETWORK,
         "Begin with the chain of this file if it exists, and write it at exit: --load-state and --dump-state in one.",
     )
+    fork_from: str | None = setting(
+        None,
+        Text(metavar="SOURCE"),
+        LOCAL_NETWORK,
+        "Begin with a copy of another chain, every block verified: a chain file, a data directory, or the URL of a "
+        "node (another fastnode).",
+    )
+    fork_block_number: int | None = setting(
+        None,
+        Integer(1, 1 << 32),
+        LOCAL_NETWORK,
+        "End the copy with the last checkpoint up to this block; with the newest one if not set.",
+    )
     ready_fd: int | None = setting(
         None,
         Integer(0, 1 << 20),

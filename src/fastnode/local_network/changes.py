@@ -6,7 +6,6 @@ with a request; nothing has changed then.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
@@ -16,9 +15,9 @@ import orjson
 from fastnode.errors import InvalidParams, RpcError, ServerError
 from fastnode.local_network.kept import OpenMessage, SnapshotRecord
 from fastnode.local_network.messages import fee_juice_deposit, message_hash, secret_hash_of
+from fastnode.local_network.synthetic import random_field, writes_effect
 from fastnode.mempool.ledger import balance_slot
 from fastnode.protocol.constants import L1_TO_L2_MESSAGES_PER_CHECKPOINT
-from fastnode.protocol.effects import PublicDataWrite, TxEffect
 from fastnode.protocol.fees import FEE_MAX, L1Fees
 from fastnode.protocol.fields import FIELD_BYTES
 from fastnode.protocol.messages import first_message_index
@@ -301,20 +300,7 @@ class Changes:
         return self._write(public_leaf_slot(contract, slot), value)
 
     def _write(self, leaf_slot: bytes, value: bytes) -> int:
-        """In a block of its own, as the effect of a transaction that nobody sent: the chain stays a chain."""
-        effect = TxEffect(
-            revert_code=0,
-            tx_hash=_random_field(),
-            transaction_fee=0,
-            note_hashes=(),
-            nullifiers=(_random_field(),),
-            l2_to_l1_msgs=(),
-            public_data_writes=(PublicDataWrite(leaf_slot, value),),
-            private_logs=(),
-            public_logs=(),
-            contract_class_logs=(),
-        )
-        return self._do(lambda: self._network.store_effect(effect))
+        return self._do(lambda: self._network.store_effect(writes_effect({leaf_slot: value})))
 
     # ---- L1 ------------------------------------------------------------------------------------------
 
@@ -349,7 +335,7 @@ class Changes:
         """A deposit of fee juice on L1 for an account, ready to be claimed."""
         _require_range("amount", amount, 1, AMOUNT_MAX)
         if secret is None and secret_hash is None:
-            secret = _random_field()
+            secret = random_field()
         known_hash = secret_hash_of(secret) if secret is not None else secret_hash
         assert known_hash is not None
         sent = self.send_message(fee_juice_deposit(to, amount, known_hash), mine=mine)
@@ -428,11 +414,6 @@ class Changes:
             self._network.keep()
 
         self._do(change)
-
-
-def _random_field() -> bytes:
-    """Below the modulus: the highest byte is zero."""
-    return b"\0" + secrets.token_bytes(FIELD_BYTES - 1)
 
 
 def _require_range(name: str, value: int, minimum: int, maximum: int) -> None:

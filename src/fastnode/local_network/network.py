@@ -22,7 +22,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -41,6 +41,7 @@ from fastnode.local_network.kept import StateFile
 from fastnode.local_network.messages import messages_of_checkpoint
 from fastnode.local_network.mining import Mined, Miner
 from fastnode.local_network.options import LocalNetworkOptions, options_of
+from fastnode.local_network.synthetic import balances_effect
 from fastnode.local_network.transactions import TransactionNotes
 from fastnode.log import fields
 from fastnode.protocol.constants import L1_TO_L2_MESSAGES_PER_CHECKPOINT
@@ -137,9 +138,23 @@ class LocalNetwork:
             # One slot after the other: they lie in the past.
             self.clock.time.next_timestamp = self.clock.slots.start_of(self.tip_slot() + 1)
             self.miner.store_effects(block.effects, block.gas_fees, block.mana)
-        if self._ingestor.view.tip_number == 0:
+        if self._ingestor.view.tip_number == 0 or self._is_too_old():
             self.miner.store_effects((), self.fees.current())
         self._settle()
+
+    def continue_at_checkpoint(self) -> None:
+        """Take back what is behind the last complete checkpoint of a chain that was built elsewhere."""
+        checkpointed = self._ingestor.view.tips.checkpointed.block.number
+        if self._ingestor.view.tip_number > checkpointed:
+            logger.info("the blocks of an unfinished checkpoint are left out", extra=fields(tip=checkpointed))
+            self._ingestor.undo_above(checkpointed)
+        self._count_mana()
+
+    def give_fee_juice(self, amounts: Mapping[bytes, int]) -> None:
+        """In a block of its own, before anything is served."""
+        if amounts:
+            self.miner.store_effects((balances_effect(amounts),), self.fees.current())
+            self._settle()
 
     def run(self) -> None:
         """Work until the node stops.  StopRequested, as from every pass point."""
@@ -246,9 +261,13 @@ class LocalNetwork:
         self._next_interval_at = None if interval is None else time.monotonic() + interval
 
     def _keep_alive(self) -> None:
-        if self.clock.next_timestamp() - self._tip()[1] > KEEP_ALIVE_S:
+        if self._is_too_old():
             logger.info("an empty block keeps the chain alive", extra=fields(after=self._ingestor.view.tip_number))
             self.mine_one(may_be_empty=True)
+
+    def _is_too_old(self) -> bool:
+        """Whether the newest block is so old that transactions proven against it could soon not be included."""
+        return self.clock.next_timestamp() - self._tip()[1] > KEEP_ALIVE_S
 
     def _idle_s(self) -> float:
         if self._next_interval_at is None:

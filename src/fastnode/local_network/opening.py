@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -11,8 +12,10 @@ from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.store import ArchiverStore
 from fastnode.errors import SettingError, StartError
 from fastnode.kernels import encode
+from fastnode.local_network.accounts import FUNDED
+from fastnode.local_network.forking import ForkedChain, open_fork
 from fastnode.local_network.genesis import FUNDS, NewNetwork, Setup, read_setup
-from fastnode.local_network.kept import FILE_NAME, KeptState, StateFile
+from fastnode.local_network.kept import FILE_NAME
 from fastnode.local_network.network import LocalNetwork
 from fastnode.local_network.options import options_of
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
@@ -38,11 +41,12 @@ class BeginningChain:
         """StartError when the directory holds a chain that is not a local network's."""
         self._settings = settings
         self._setup: Setup | None = None
+        self._fork: ForkedChain | None = None
+        self._resources = ExitStack()
         self._file: Path | None = None
         is_new = not store.has_chain
         if is_new:
             self._adopt(store)
-            StateFile(directory).write(KeptState())
         elif not (directory / FILE_NAME).exists():
             raise StartError(
                 f"the data directory {directory} holds a chain that is not a local network's; use another one, or "
@@ -50,6 +54,10 @@ class BeginningChain:
             )
 
     def _adopt(self, store: ArchiverStore) -> None:
+        if self._settings.fork_from is not None:
+            self._fork = self._resources.enter_context(open_fork(self._settings.fork_from))
+            store.adopt_chain(self._fork.chain, self._fork.genesis)
+            return
         self._file = file_to_load(self._settings)
         if self._file is not None:
             adopt_chain_file(store, self._file)
@@ -72,8 +80,21 @@ class BeginningChain:
         ingestor.catch_up()
         if self._file is not None:
             import_chain_file(ingestor, self._file)
+        if self._fork is not None:
+            with self._resources:
+                self._fork.copy_into(ingestor, self._settings.fork_block_number)
+        network.continue_at_checkpoint()
         blocks = self._setup.blocks if self._setup is not None and self._settings.test_accounts else ()
         network.set_up(blocks)
+        if self._fork is not None:
+            network.give_fee_juice(self._funds_of_fork())
+        # Last: what a crash before this leaves is no local network yet.
+        network.keep()
+
+    def _funds_of_fork(self) -> dict[bytes, int]:
+        """A genesis block that is there already funds nobody."""
+        funds = dict.fromkeys(FUNDED, FUNDS) if self._settings.test_accounts else {}
+        return funds | funds_of(self._settings)
 
 
 def file_to_load(settings: Settings) -> Path | None:
