@@ -261,6 +261,7 @@ def test_whoever_asked_is_told_what_has_changed_and_the_log_says_what_is_only_ke
         "configuration kept for parts that do not run here",
         "configuration kept for parts that do not run here",
     ]
+    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING", "WARNING"]
 
 
 # ---- as methods -----------------------------------------------------------------------------------

@@ -40,12 +40,12 @@ def test_an_overview_of_a_long_chain_reads_no_more_than_one_of_a_short_chain(
     own = open_site.node.view
     with CountingView(own.chain) as short:
         open_site.json("status-page/overview")
-    open_site.node.view = View(long_chain)
+    open_site.show(View(long_chain))
     try:
         with CountingView(long_chain) as long:
             answer = open_site.json("status-page/overview")
     finally:
-        open_site.node.view = own
+        open_site.show(own)
     assert answer["chain"]["tips"]["proposed"]["block"] == LONG_CHAIN_BLOCKS
     assert answer["chain"]["tips"]["finalized"]["block"] == LONG_CHAIN_BLOCKS - 4
     assert short.reads == own.chain.tip_number + 1
