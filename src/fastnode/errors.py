@@ -90,6 +90,18 @@ class RateLimited(RpcError):
         self.wait_s = wait_s
 
 
+class NodeBusy(ServerError):
+    """There is no memory left in the budget of ``limit`` bytes for what a request needs; a little later there is."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"The node is busy: requests under way need all of the {limit} bytes of memory that they may take "
+            "(--rpc-memory-budget); try again in a second",
+            data={"code": "BUSY", "retryAfterMs": 1000},
+        )
+        self.limit = limit
+
+
 class ResponseTooLarge(ServerError):
     """The answer would exceed the limit of one response, ``limit`` bytes."""
 

@@ -26,8 +26,10 @@ __all__ = [
     "field_runs",
     "hash_threads",
     "indexed_tree",
+    "json_shape",
     "kept_results",
     "leveldb_table",
+    "loop_time",
     "packed",
     "poseidon2",
     "simple_request",
@@ -60,7 +62,9 @@ if TYPE_CHECKING:
         call_meter,
         encode,
         fast_connection,
+        json_shape,
         kept_results,
+        loop_time,
         packed,
         simple_request,
         usual_params,
@@ -77,8 +81,10 @@ else:
     field_runs = _load("hash", "field_runs")
     hash_threads = _load("hash", "hash_threads")
     indexed_tree = _load("trees", "indexed_tree")
+    json_shape = _load("wire", "json_shape")
     kept_results = _load("wire", "kept_results")
     leveldb_table = _load("storage", "leveldb_table")
+    loop_time = _load("wire", "loop_time")
     packed = _load("wire", "packed")
     poseidon2 = _load("hash", "poseidon2")
     simple_request = _load("wire", "simple_request")

@@ -14,10 +14,14 @@ from tests.serving.sockets import post
 
 from fastnode._twins import call_meter as twin_meter
 from fastnode._twins import fast_connection as twin
+from fastnode._twins import loop_time as twin_loop_time
 from fastnode._twins import simple_request as twin_requests
-from fastnode.kernels import call_meter, fast_connection, simple_request
+from fastnode.kernels import call_meter, fast_connection, loop_time, simple_request
 
-KERNELS = [(fast_connection, simple_request, call_meter), (twin, twin_requests, twin_meter)]
+KERNELS = [
+    (fast_connection, simple_request, call_meter, loop_time),
+    (twin, twin_requests, twin_meter, twin_loop_time),
+]
 ANSWER = b'HEAD 35 END {"jsonrpc":"2.0","id":1,"result":7}'
 BYTES_MAX = 5000
 
@@ -41,13 +45,17 @@ class Wire:
 
 class Connection:
     def __init__(self, modules: Any, **options: Any) -> None:
-        kernel, requests, meters = modules
+        kernel, requests, meters, times = modules
         self.requests = make_reader(requests, **options)
         self.traffic = meters.ByteCounts()
         clock = itertools.count(100)
         self.wire = Wire()
         self.handed_on: list[Any] = []
-        self.receiver = kernel.Receiver(self.requests, self.traffic, lambda: float(next(clock)), BYTES_MAX)
+        self.loop_time = times.LoopTime(1_000_000_000, 1_000_000_000)
+        self.share = times.Share()
+        self.receiver = kernel.Receiver(
+            self.requests, self.traffic, lambda: float(next(clock)), BYTES_MAX, self.loop_time, self.share
+        )
         self.wire.receiver = self.receiver
         self.receiver.open(self, self.wire)
         self.receiver.is_resting = True
@@ -55,8 +63,11 @@ class Connection:
     def receive_unusual(self, data: bytes) -> None:
         self.handed_on.append(data)
 
-    def receive_rest(self, data: bytes, answers: Any, view: Any) -> None:
+    def receive_rest(self, data: bytes, answers: Any, view: Any, started_ns: int) -> None:
         self.handed_on.append((data, answers, view))
+
+    def wait_for_turn(self, data: bytes) -> None:
+        self.handed_on.append(("wait", data))
 
     def settle(self) -> None:
         self.handed_on.append("settle")

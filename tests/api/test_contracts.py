@@ -51,7 +51,7 @@ class Client:
         if not isinstance(reply, Reply):
             reply = asyncio.run(reply)
         assert reply.body is not None
-        answer = json.loads(reply.body)
+        answer = json.loads(reply.text)
         return {key: answer[key] for key in ("result", "error") if key in answer}
 
 

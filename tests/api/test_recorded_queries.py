@@ -200,7 +200,7 @@ def ask(client: Any, query: Query) -> dict[str, Any]:
     reply = client.send(
         orjson.dumps({"jsonrpc": "2.0", "id": query.line, "method": query.method, "params": query.params})
     )
-    answer: dict[str, Any] = orjson.loads(reply.body)
+    answer: dict[str, Any] = orjson.loads(reply.text)
     assert answer["id"] == query.line
     return answer
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from fastnode.chain_data import ChainData
 from fastnode.config.allow_list import AllowedElement
 from fastnode.errors import RpcError, ServerError
 from fastnode.fees.sources import ChainFees
-from fastnode.jsonrpc.engine import Engine
+from fastnode.jsonrpc.engine import Engine, Reply
 from fastnode.jsonrpc.methods import MethodTable
 from fastnode.log_index.function_names import FunctionNames
 from fastnode.mempool.entries import TxState
@@ -41,6 +42,10 @@ EXTENSION = (
 )
 FRESH = hashes("fresh")
 UNKNOWN = "0x" + "00" * 31 + "07"
+
+
+async def _finish(pending: Awaitable[Reply]) -> Reply:
+    return await pending
 
 
 class PricesOfTest(ChainFees):
@@ -110,7 +115,9 @@ class Node:
         # Threads are the engine's business; here the handlers run where they are called.
         bound._in_thread = False
         reply = engine.handle(body)
-        answer: dict[str, Any] = orjson.loads(reply.body)
+        if not isinstance(reply, Reply):
+            reply = asyncio.run(_finish(reply))
+        answer: dict[str, Any] = orjson.loads(reply.text)
         return {key: answer[key] for key in ("result", "error") if key in answer}
 
     def send(self, tx_hash: str) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def test_batches_answered_during_an_import_belong_to_one_moment_each(moving: Mov
             is_last = moving.view is not None and moving.view.chain.tip_number == TIP
             answer = engine.handle(BATCH)
             reply = answer if isinstance(answer, Reply) else await answer
-            seen.add(assert_of_one_moment(orjson.loads(reply.body or b"")))
+            seen.add(assert_of_one_moment(orjson.loads(reply.text)))
             if is_last:
                 return
 

@@ -21,10 +21,11 @@ import pytest
 from tests.conftest import NodeProcess
 from tests.mempool.made import made_txs
 
-from fastnode.app.node_settings import limits_of
+from fastnode.app.node_settings import limits_of, memory_budget_of
 from fastnode.app.sample import NO_BLOCKS
 from fastnode.archiver.store import ArchiverStore
 from fastnode.config.settings import Settings
+from fastnode.errors import SettingError
 
 SAMPLE_TIP = 106
 #: In the data directory while the sample is being loaded.
@@ -207,9 +208,20 @@ def test_every_limit_of_the_settings_is_a_limit_of_the_server() -> None:
     limits = limits_of(Settings(rpc_max_connections_per_address=9, rpc_max_unsent_size=1 << 20))
     assert limits.connections_per_address_max == 9
     assert limits.unsent_bytes_max == limits.response_bytes_max, "room for one answer"
-    assert limits_of(Settings(rpc_max_unsent_size=1 << 30)).unsent_bytes_max == 1 << 30
+    roomy = Settings(rpc_max_unsent_size=1 << 30, rpc_memory_budget=4 << 30)
+    assert limits_of(roomy).unsent_bytes_max == 1 << 30
+    assert limits_of(Settings(rpc_max_unsent_size=1 << 30, rpc_memory_budget=1 << 30)).unsent_bytes_max == 1 << 29, (
+        "half of the budget"
+    )
     defaults = limits_of(Settings())
     assert (defaults.body_bytes_max, defaults.batch_calls_max) == (1_048_576, 100)
+
+
+def test_a_budget_of_memory_has_room_for_the_largest_request() -> None:
+    assert memory_budget_of(Settings(rpc_memory_budget=1 << 30)) == 1 << 30
+    with pytest.raises(SettingError, match="too few for one request"):
+        memory_budget_of(Settings(rpc_memory_budget=100 << 20))
+    assert memory_budget_of(Settings(rpc_max_response_size=4 << 30)) > 8 << 30, "the default grows with it"
 
 
 # ---- stopping --------------------------------------------------------------------------------------------

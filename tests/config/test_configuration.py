@@ -274,7 +274,7 @@ async def call(configuration: NodeConfiguration, method: str, *params: Any) -> d
     if not isinstance(reply, Reply):
         reply = await reply
     assert reply.body is not None
-    answer: dict[str, Any] = json.loads(reply.body)
+    answer: dict[str, Any] = json.loads(reply.text)
     return answer
 
 

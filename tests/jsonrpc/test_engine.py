@@ -72,7 +72,7 @@ def client(recorder: Recorder, make_client: Callable[..., Any]) -> Any:
 def answer_of(client: Any, body: bytes) -> Any:
     reply = client.send(body)
     assert reply.body is not None
-    return orjson.loads(reply.body)
+    return orjson.loads(reply.text)
 
 
 # ---- one call ---------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def test_long_work_runs_in_another_thread_and_short_work_does_not(client: Any, r
 )
 def test_what_is_not_a_call_gets_its_own_code(client: Any, body: bytes, code: int) -> None:
     reply = client.send(body)
-    answer = orjson.loads(reply.body)
+    answer = orjson.loads(reply.text)
     assert answer["error"]["code"] == code
     assert reply.error_code == code
     assert answer["jsonrpc"] == "2.0"
@@ -304,7 +304,7 @@ def test_a_batch_with_bad_calls_answers_the_others_in_order(client: Any) -> None
         {"id":5,"method":"test_doubleInThread","params":[5]}
     ]"""
     reply = client.send(batch)
-    answers = orjson.loads(reply.body)
+    answers = orjson.loads(reply.text)
     assert [answer["id"] for answer in answers] == [1, 2, None, 4, 5]
     assert [answer.get("result") for answer in answers] == [2, None, None, None, 10]
     codes = [answer.get("error", {}).get("code") for answer in answers]
@@ -333,7 +333,7 @@ def test_a_batch_at_the_limit_is_answered_and_one_above_is_refused_with_the_limi
     call = {"id": 1, "method": "test_double", "params": [1]}
     assert len(answer_of(client, orjson.dumps([call] * 5))) == 5
     reply = client.send(orjson.dumps([call] * 6))
-    error = orjson.loads(reply.body)["error"]
+    error = orjson.loads(reply.text)["error"]
     assert error["code"] == reply.error_code == INVALID_REQUEST
     assert "limit of 5" in error["message"]
 
@@ -353,7 +353,7 @@ def test_a_batch_reads_from_one_view() -> None:
     engine = Engine(table, lambda: next(views))  # type: ignore[arg-type, return-value]
     reply = engine.handle(b'[{"id":1,"method":"test_view"},{"id":2,"method":"test_view"}]')
     assert isinstance(reply, Reply)
-    assert [answer["result"] for answer in orjson.loads(reply.body or b"")] == [0, 0]
+    assert [answer["result"] for answer in orjson.loads(reply.text)] == [0, 0]
 
 
 # ---- limits -----------------------------------------------------------------------------------
@@ -384,7 +384,7 @@ def test_lone_surrogates_do_not_get_around_the_depth_limit(client: Any) -> None:
 @pytest.mark.parametrize("number", [b"1" * 5000, b"-" + b"9" * 400, b"1e400", b"1." + b"7" * 100_000])
 def test_huge_numbers_are_refused_and_never_echoed_whole(client: Any, number: bytes) -> None:
     reply = client.send(b'{"id":1,"method":"test_double","params":[%b]}' % number)
-    assert orjson.loads(reply.body)["error"]["code"] in (PARSE_ERROR, INVALID_PARAMS)
+    assert orjson.loads(reply.text)["error"]["code"] in (PARSE_ERROR, INVALID_PARAMS)
     assert len(reply.body) < 500
 
 
@@ -422,7 +422,7 @@ def test_no_bytes_break_the_engine(body: bytes) -> None:
     reply = engine.handle(body)
     assert isinstance(reply, Reply)
     if reply.body is not None:
-        orjson.loads(reply.body)
+        orjson.loads(reply.text)
 
 
 @given(body=json_values)
@@ -442,7 +442,7 @@ def test_every_call_gets_an_answer_of_the_right_form(params: list[Any], identifi
     reply = engine.handle(json.dumps({"id": identifier, "method": name, "params": params}).encode())
     assert isinstance(reply, Reply)
     assert reply.body is not None
-    answer = json.loads(reply.body)
+    answer = json.loads(reply.text)
     assert answer["jsonrpc"] == "2.0"
     assert answer["id"] == identifier
     assert set(answer) <= {"jsonrpc", "id", "result", "error"}

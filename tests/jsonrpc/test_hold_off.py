@@ -55,7 +55,7 @@ class Rig:
         reply = self.engine.handle(json.dumps(calls if len(calls) > 1 else calls[0]).encode())
         answer = reply if isinstance(reply, Reply) else await reply
         assert answer.body is not None
-        return json.loads(answer.body)
+        return json.loads(answer.text)
 
     def publish(self) -> None:
         self.chain.is_there = True

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.serving.clock import Clock
 
 from fastnode.errors import MethodNotFound, RateLimited
-from fastnode.jsonrpc.provider_limits import Bucket, Client, ProviderLimits
+from fastnode.jsonrpc.provider_limits import BYTES_PER_COST, Bucket, Client, ProviderLimits
 from fastnode.jsonrpc.provider_rules import Rate, read_provider_rules
 
 METHODS = ("cheap", "dear", "secret")
@@ -115,15 +115,25 @@ def test_what_is_no_call_is_charged_too(limits: ProviderLimits) -> None:
 
 def test_a_large_body_is_not_read_for_an_empty_bucket(limits: ProviderLimits, clock: Clock) -> None:
     client = client_at(limits, "1.2.3.4")
-    assert client.refusal_unread(100_000) is None
+    assert client.refusal_of_body(100_000) is None
     for _ in range(20):
         client.refusal_of("cheap")
-    assert client.refusal_unread(100) is None
-    refusal = client.refusal_unread(100_000)
+    assert client.refusal_of_body(100) is None
+    refusal = client.refusal_of_body(100_000)
     assert refusal is not None
-    assert refusal.wait_s == pytest.approx(0.1)
-    clock.now += 0.2
-    assert client.refusal_unread(100_000) is None
+    assert refusal.wait_s == pytest.approx(0.3)  # reading it costs 3
+    clock.now += 0.4
+    assert client.refusal_of_body(100_000) is None
+
+
+def test_reading_a_long_body_costs_and_leaves_enough_for_any_call(limits: ProviderLimits, clock: Clock) -> None:
+    client = client_at(limits, "1.2.3.4")
+    assert client.refusal_of_body(10 * BYTES_PER_COST) is None
+    assert client.usage.cost == 10
+    clock.now += 100
+    assert client.refusal_of_body(1000 * BYTES_PER_COST) is None
+    dearest = max(limits.rules.prices, key=limits.rules.prices.__getitem__)
+    assert client.refusal_of(dearest) is None
 
 
 # ---- who asks ----------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ class Client:
         """The whole answer object."""
         reply = self.send(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode())
         assert reply.body is not None
-        answer: dict[str, Any] = orjson.loads(reply.body)
+        answer: dict[str, Any] = orjson.loads(reply.text)
         return answer
 
     def result(self, method: str, *params: Any) -> Any:

@@ -60,8 +60,8 @@ class LimitedSide(Side):
 
     def __init__(self, view: View | None, rules: ProviderRules, *, prepays: bool) -> None:
         super().__init__(view, ResponseWriter(65.0), MethodTable(METHODS), is_fast=True)
-        self.budget = ProviderLimits(rules, clock=self.clock.time)
-        self.gate = ProviderGate(self.application, self.budget)
+        self.clients = ProviderLimits(rules, clock=self.clock.time)
+        self.gate = ProviderGate(self.application, self.clients)
         self.answered_fast = 0
         if prepays:
             self._prepay = self.gate.prepay
@@ -86,7 +86,7 @@ class LimitedSide(Side):
 
     def left(self) -> dict[str, float]:
         """What is in the buckets that are not full."""
-        clients = [*self.budget._addresses.values(), *(client for _, client in self.budget._keys.values())]
+        clients = [*self.clients._addresses.values(), *(client for _, client in self.clients._keys.values())]
         left = {}
         for client in clients:
             assert client._bucket is not None
@@ -96,7 +96,7 @@ class LimitedSide(Side):
         return left
 
     def used(self) -> dict[str, tuple[int, float, int]]:
-        return {key: (usage.calls, usage.cost, usage.refused) for key, usage in self.budget.usage.items()}
+        return {key: (usage.calls, usage.cost, usage.refused) for key, usage in self.clients.usage.items()}
 
     def all_seen(self) -> dict[str, Any]:
         return self.seen() | {"left": self.left(), "used": self.used()}

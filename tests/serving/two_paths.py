@@ -13,8 +13,10 @@ from typing import Any
 from fastnode.api import chain as chain_methods
 from fastnode.http.connection import HttpConnection
 from fastnode.http.limits import Limits
+from fastnode.http.memory_budget import MemoryBudget
 from fastnode.http.messages import ResponseWriter
 from fastnode.http.meters import CallMeters
+from fastnode.http.turns import Turns
 from fastnode.jsonrpc.engine import Engine
 from fastnode.jsonrpc.methods import Call, Method, MethodTable, Parameter, common
 from fastnode.jsonrpc.parameters import Integer
@@ -168,6 +170,9 @@ class Side:
         self.writer = writer
         self.clock = _Clock()
         self.tasks: set[asyncio.Task[Any]] = set()
+        # Long turns: nothing is left for a later one.
+        self.turns = Turns(slice_ns=10**15, round_ns=10**15)
+        self.budget = MemoryBudget()
         self._fast = FastPath(self.engine, self.application, writer) if is_fast else None
 
     def admit(self, connection: HttpConnection) -> str | None:
@@ -206,15 +211,18 @@ class Side:
         if isinstance(connection, FastConnection):
             connection.catch_up()
         timed = connection._timed
+        # How much of what waits has been read already depends on where the pieces that are read began.
+        waits = bool(reader.arrived or connection._incoming)
+        received = self.traffic.received_bytes + connection._incoming_bytes
         return {
             "sent": bytes(wire.sent),
             "wire": (wire.events, wire.reads, wire.is_full, wire.waiting),
-            "reader": (reader.state, reader.begun_count, reader.awaits_continue, len(reader.arrived)),
+            "reader": "waits" if waits else (reader.state, reader.begun_count, reader.awaits_continue),
             "time": (connection.deadline, timed),
             "state": (connection._is_lingering, connection._is_closing, connection._is_write_paused),
             "slots": (len(connection._slots), connection._unfinished, connection._corked_bytes),
             "unsent": connection._unsent_bytes,
-            "traffic": (self.traffic.received_bytes, self.traffic.sent_bytes, dict(self.traffic.rejected)),
+            "traffic": (received, self.traffic.sent_bytes, dict(self.traffic.rejected)),
             "batches": (self.meters.batch_counts, self.meters.batch_calls),
             "calls": {
                 name: (sum(self.meters.calls.histogram(name)[0]), self.meters.calls.errors(name))

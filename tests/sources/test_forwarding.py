@@ -89,7 +89,7 @@ def test_a_node_relays_fees_statistics_and_waits_for_blocks(
         reply = node.public.engine.handle(body)
         if asyncio.iscoroutine(reply):
             reply = await reply
-        return json.loads(reply.body)  # type: ignore[union-attr]
+        return json.loads(reply.text)  # type: ignore[union-attr]
 
     async def until(node: Node, method: str, wanted: Any) -> None:
         deadline = time.monotonic() + 60

@@ -6,10 +6,12 @@ The stub ``fastnode/_ext/wire/fast_connection.pyi`` says what everything does.
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fastnode._twins.call_meter import ByteCounts
+    from fastnode._twins.loop_time import LoopTime, Share
     from fastnode._twins.simple_request import SimpleRequests
 
 __all__ = ["Receiver"]
@@ -17,12 +19,21 @@ __all__ = ["Receiver"]
 
 class Receiver:
     def __init__(
-        self, requests: SimpleRequests, traffic: ByteCounts, time: Callable[[], float], bytes_max: int
+        self,
+        requests: SimpleRequests,
+        traffic: ByteCounts,
+        time: Callable[[], float],
+        bytes_max: int,
+        loop_time: LoopTime,
+        share: Share,
     ) -> None:
         self._requests = requests
         self._traffic = traffic
         self._time = time
         self._bytes_max = bytes_max
+        self._loop_time = loop_time
+        self._share = share
+        self.unfinished: tuple[list[tuple[bytes, int]], Any, bytes] | None = None
         self._connection: Any = None
         self._transport: Any = None
         self.is_resting = False
@@ -42,10 +53,15 @@ class Receiver:
             if self._connection is not None:
                 self._connection.receive_unusual(data)
             return
+        if self._loop_time.is_crowded:
+            self._connection.wait_for_turn(data)
+            return
+        started_ns = monotonic_ns()
         view = requests.begin()
-        answers = requests.answer(data, 0, self._bytes_max, view)
+        until_ns = started_ns + self._loop_time.slice_ns
+        answers = requests.answer(data, 0, self._bytes_max, view, until_ns, self._resumed(data, view))
         if answers is None or requests.position != len(data):
-            self._connection.receive_rest(data, answers, view)
+            self._connection.receive_rest(data, answers, view, started_ns)
             return
         self.begun += requests.count
         self.unsent_bytes += requests.size
@@ -57,6 +73,15 @@ class Receiver:
         else:
             self._transport.writelines(answers)
         self._settle_if_woken()
+        self._loop_time.charge(self._share, monotonic_ns() - started_ns)
+
+    def _resumed(self, data: bytes, view: Any) -> list[tuple[bytes, int]] | None:
+        """What there is already of the batch at the beginning of the data."""
+        if self.unfinished is None:
+            return None
+        results, view_then, request = self.unfinished
+        self.unfinished = None
+        return results if view_then is view and data.startswith(request) else None
 
     def _settle_if_woken(self) -> None:
         """Writing may have ended the rest."""

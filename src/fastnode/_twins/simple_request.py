@@ -43,6 +43,8 @@ _NO_PARAMS: Final = re.compile(rb"\[" + _BLANKS + rb"\]")
 _BRACKET_OR_TEXT: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}"]', re.DOTALL)
 
 
+#: Of a batch with more bytes of results, the strict path asks for the memory.
+_RESULTS_BYTES_MAX: Final = 4 << 20
 #: A larger batch is not simple.
 _BATCH_CALLS_MAX: Final = 1000
 
@@ -97,7 +99,7 @@ class SimpleRequests:
         self._body_bytes_max = body_bytes_max
         self._depth_max = depth_max
         self._batch_calls_max = min(batch_calls_max, _BATCH_CALLS_MAX)
-        self._response_bytes_max = response_bytes_max
+        self._results_bytes_max = min(response_bytes_max, _RESULTS_BYTES_MAX)
         self._coded_bytes_min = coded_bytes_min
         self._results = results
         self._source = source
@@ -114,6 +116,9 @@ class SimpleRequests:
         self.id_text = b""
         self.accepted: bytes | None = None
         self.body: bytes | None = None
+        self.is_late = False
+        self.unfinished: list[tuple[bytes, int]] | None = None
+        self._until_ns = 0
 
     def set_head(self, before_length: bytes, before_packed_length: bytes, behind_length: bytes) -> None:
         self._head, self._packed_head, self._end = before_length, before_packed_length, behind_length
@@ -139,10 +144,19 @@ class SimpleRequests:
         self._renew(view)
         return view
 
-    def answer(self, data: bytes, start: int, bytes_max: int, view: Any = None) -> bytes | list[bytes] | None:
+    def answer(
+        self,
+        data: bytes,
+        start: int,
+        bytes_max: int,
+        view: Any = None,
+        until_ns: int = 0,
+        unfinished: list[tuple[bytes, int]] | None = None,
+    ) -> bytes | list[bytes] | None:
         if not 0 <= start <= len(data):
             raise ValueError(f"position {start} in {len(data)} bytes")
         self.position, self.count, self.method, self.body = start, 0, None, None
+        self.is_late, self.unfinished, self._until_ns = False, unfinished, until_ns
         chunks: list[bytes] = []
         while sum(map(len, chunks)) <= bytes_max:
             head = self._read_head(data, self.position)
@@ -172,10 +186,17 @@ class SimpleRequests:
             chunks += answer
             self.count += 1
             self.position = end
+            self.unfinished = None
+            if end < len(data) and self._is_time_over():
+                self.is_late = True
+                break
         self.size = _length(chunks)
         if any(len(chunk) > _COPIED_BYTES_MAX for chunk in chunks):
             return _join_small(chunks)
         return b"".join(chunks) or None
+
+    def _is_time_over(self) -> bool:
+        return self._until_ns > 0 and time.monotonic_ns() > self._until_ns
 
     def _answer_call(self, id_text: bytes, result: bytes, accepted: bytes | None) -> list[bytes] | None:
         """None: the body is there, but it has to be sent in a coding that is not to be had here."""
@@ -200,24 +221,33 @@ class SimpleRequests:
 
     def _answer_batch(self, body: bytes, accepted: bytes | None, view: Any) -> list[bytes] | None:
         calls = self._read_batch(body)
+        finished, self.unfinished = self.unfinished or [], None
         chunks: list[bytes] = []
-        times: list[tuple[str, int]] = []
         size = 0
-        for members in calls:
-            times.append((members[b"method"][1:-1].decode(), time.monotonic_ns()))
-            result = self._result_of(members, view)[1]
-            if result is None:
-                return None
+        before = len(finished)
+        for index, members in enumerate(calls):
+            if index >= before:
+                if index > before and self._is_time_over():
+                    self.unfinished, self.is_late = finished, True
+                    return None
+                started_ns = time.monotonic_ns()
+                result = self._result_of(members, view)[1]
+                if result is None:
+                    return None
+                finished.append((result, time.monotonic_ns() - started_ns))
+            result = finished[index][0]
             size += len(result)
+            if size > self._results_bytes_max:
+                return None
             chunks += [b"," if chunks else b"[", *_answer_of(members[b"id"], result)]
         chunks.append(b"]")
-        if not calls or size > self._response_bytes_max:
+        if not calls:
             return None
         if self._add_batch is not None:
             self._add_batch(len(calls))
         if self._calls is not None:
-            for name, started_ns in times:
-                self._calls.finish(name, started_ns, None)
+            for members, (_, elapsed_ns) in zip(calls, finished, strict=True):
+                self._calls.finish(members[b"method"][1:-1].decode(), time.monotonic_ns() - elapsed_ns, None)
         coding = None
         if accepted is not None and _length(chunks) > self._coded_bytes_min:
             coding = self._choose_coding(accepted)

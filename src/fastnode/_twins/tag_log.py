@@ -122,6 +122,13 @@ def _read_canonical(value: Any) -> bytes | None:
     return number.to_bytes(TAG_BYTES, "big") if number < MODULUS else None
 
 
+def count_known(tag_filter: TagFilter | None, owner: bytes, tags: bytes) -> int:
+    if len(owner) not in (0, TAG_BYTES) or len(tags) % TAG_BYTES:
+        raise ValueError(f"tags of {len(tags)} bytes of an owner of {len(owner)} bytes")
+    keys = [owner + tags[start : start + TAG_BYTES] for start in range(0, len(tags), TAG_BYTES)]
+    return sum(tag_filter is None or tag_filter.may_contain(key) for key in keys)
+
+
 def answer(
     tag_filter: TagFilter | None,
     prefix: bytes,
@@ -129,6 +136,8 @@ def answer(
     tags: bytes,
     page: int,
     get: Callable[[bytes], bytes | None],
+    found_max: int = 0x7FFFFFFF,
+    require_bytes: Callable[[int], None] | None = None,
 ) -> bytes:
     if len(owner) not in (0, TAG_BYTES):
         raise ValueError(f"a tag owner of {len(owner)} bytes")
@@ -138,6 +147,7 @@ def answer(
         raise ValueError(f"page {page} of a tag")
     tail = page.to_bytes(PAGE_BYTES, "big")
     pages = []
+    found = length = 0
     for start in range(0, len(tags), TAG_BYTES):
         key = owner + tags[start : start + TAG_BYTES]
         stored = None
@@ -145,5 +155,12 @@ def answer(
             stored = get(prefix + key + tail)
         if tag_filter is not None:
             tag_filter.count(is_known=tag_filter.may_contain(key), is_found=stored is not None)
+        if stored is not None:
+            found += 1
+            if found > found_max:
+                raise OverflowError(f"more than {found_max} tags have logs")
+            if require_bytes is not None:
+                require_bytes(length + len(stored) + 2 * len(tags) // TAG_BYTES)
         pages.append(b"[]" if stored is None else stored)
+        length += len(pages[-1])
     return b"[" + b",".join(pages) + b"]"

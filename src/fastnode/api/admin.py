@@ -41,6 +41,7 @@ def methods(configuration: NodeConfiguration, validators: Validators | None = No
             "a wrong type or fixed while the node runs, none.",
             handler=set_config,
             in_thread=True,
+            waits=True,
             **common("void", _PATCH, may_be_absent=True),
         ),
         Method(
@@ -49,6 +50,7 @@ def methods(configuration: NodeConfiguration, validators: Validators | None = No
             "of it or, if anything is wrong, nothing.",
             handler=reload_keystore,
             in_thread=True,
+            waits=True,
             **common("void", may_be_absent=True),
         ),
     ]

@@ -344,13 +344,14 @@ def _get_protocol_contract_addresses(call: Call) -> bytes:
 
 def _array(call: Call, items: Iterable[bytes]) -> bytes:
     """A JSON array, given up as soon as it exceeds what this response may still hold."""
-    collected = []
+    collected: list[bytes] = []
     size = 2
     for item in items:
         size += len(item) + 1
         call.require_bytes(size)
-        collected.append(item)
-    return b"[" + b",".join(collected) + b"]"
+        collected += (b"," if collected else b"[", item)
+    # One copy, without the interpreter if it is long.
+    return b"".join((*collected, b"]")) if collected else b"[]"
 
 
 def _is_long_range(arguments: Sequence[Any]) -> bool:
@@ -594,6 +595,7 @@ _CHECKPOINT_METHODS: Final = [
         summary="Complete checkpoints of an epoch without their blocks.",
         handler=_get_checkpoints_data_for_epoch,
         is_kept=True,
+        in_thread=True,
         release=Signature("CheckpointData[]", (Parameter("epochNumber", _EPOCH),)),
     ),
 ]

@@ -19,8 +19,10 @@ __all__ = ["methods"]
 
 SIGNATURES_MAX: Final = 100
 SIGNATURE_LENGTH_MAX: Final = 10_000
-#: Characters that are hashed in less time than it takes to change to a thread.
-QUICKLY_HASHED_LENGTH: Final = 2_000
+#: Characters that are hashed in less time than it takes to change to a thread, and what a name takes besides, as
+#: characters.
+QUICKLY_HASHED_LENGTH: Final = 1_000
+NAME_OVERHEAD_LENGTH: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,8 @@ class ContractMethods:
 
 
 def _are_long(arguments: Sequence[Any]) -> bool:
-    return sum(map(len, arguments[0])) > QUICKLY_HASHED_LENGTH
+    signatures = arguments[0]
+    return sum(map(len, signatures)) + len(signatures) * NAME_OVERHEAD_LENGTH > QUICKLY_HASHED_LENGTH
 
 
 def methods(

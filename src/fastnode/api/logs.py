@@ -21,7 +21,7 @@ from fastnode.log_index.range_queries import (
     span_of_blocks,
     span_of_tx,
 )
-from fastnode.log_index.tag_queries import private_logs_by_tags, public_logs_by_tags
+from fastnode.log_index.tag_queries import known_tags_among, private_logs_by_tags, public_logs_by_tags
 from fastnode.values.refusal import Reject
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ TAGS_MAX: Final = 100
 LOGS_MAX: Final = 1000
 #: Of the response's bytes, for what surrounds the logs.
 ENVELOPE_BYTES: Final = 64
+#: Tags with logs whose pages are read on the event loop: each takes up to 0.1 ms.
+FOUND_ON_LOOP_MAX: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +77,34 @@ class LogMethods:
     # ---- by tag ----------------------------------------------------------------------------
 
     def private_logs_by_tags(self, call: Call, tags: bytes, page: int | None, reference_block: bytes | None) -> bytes:
-        return self.private_logs_of(call.view, tags, page, reference_block)
+        chain = call.view.chain
+        _require_block(chain, reference_block)
+        return private_logs_by_tags(chain, self._known_tags, tags, page or 0, require_bytes=call.require_bytes)
 
-    def private_logs_of(self, view: View, tags: bytes, page: int | None, reference_block: bytes | None) -> bytes:
+    def few_private_logs_of(self, view: View, tags: bytes, page: int | None, reference_block: bytes | None) -> bytes:
+        """OverflowError for what is too long for the event loop."""
         _require_block(view.chain, reference_block)
-        return private_logs_by_tags(view.chain, self._known_tags, tags, page or 0)
+        return private_logs_by_tags(view.chain, self._known_tags, tags, page or 0, found_max=FOUND_ON_LOOP_MAX)
+
+    def are_many_private(self, arguments: Sequence[Any]) -> bool:
+        return known_tags_among(self._known_tags, b"", arguments[0]) > FOUND_ON_LOOP_MAX
 
     def public_logs_by_tags(
         self, call: Call, contract: bytes, tags: bytes, page: int | None, reference_block: bytes | None
     ) -> bytes:
-        return self.public_logs_of(call.view, contract, tags, page, reference_block)
+        chain = call.view.chain
+        _require_block(chain, reference_block)
+        return public_logs_by_tags(chain, self._known_tags, contract, tags, page or 0, require_bytes=call.require_bytes)
 
-    def public_logs_of(
+    def few_public_logs_of(
         self, view: View, contract: bytes, tags: bytes, page: int | None, reference_block: bytes | None
     ) -> bytes:
+        """OverflowError for what is too long for the event loop."""
         _require_block(view.chain, reference_block)
-        return public_logs_by_tags(view.chain, self._known_tags, contract, tags, page or 0)
+        return public_logs_by_tags(view.chain, self._known_tags, contract, tags, page or 0, found_max=FOUND_ON_LOOP_MAX)
+
+    def are_many_public(self, arguments: Sequence[Any]) -> bool:
+        return known_tags_among(self._known_tags, arguments[0], arguments[1]) > FOUND_ON_LOOP_MAX
 
     # ---- by range --------------------------------------------------------------------------
 
@@ -186,14 +200,16 @@ def methods(known_tags: KnownTags, *, tags_max: int = TAGS_MAX, logs_max: int = 
             name="node_getPrivateLogsByTags",
             summary="Private logs whose siloed tag is one of those given, ten per tag and page.",
             handler=handlers.private_logs_by_tags,
-            usual=Usual(b"t|nh", handlers.private_logs_of, items_max=tags_max),
+            in_thread=handlers.are_many_private,
+            usual=Usual(b"t|nh", handlers.few_private_logs_of, items_max=tags_max),
             **common("TxScopedL2Log[][]", private_tags, _PAGE, _REFERENCE_BLOCK),
         ),
         Method(
             name="node_getPublicLogsByTagsFromContract",
             summary="Public logs of a contract whose first field is one of the tags given, ten per tag and page.",
             handler=handlers.public_logs_by_tags,
-            usual=Usual(b"ht|nh", handlers.public_logs_of, items_max=tags_max),
+            in_thread=handlers.are_many_public,
+            usual=Usual(b"ht|nh", handlers.few_public_logs_of, items_max=tags_max),
             **common("TxScopedL2Log[][]", Parameter("contractAddress", ADDRESS), public_tags, _PAGE, _REFERENCE_BLOCK),
         ),
         Method(

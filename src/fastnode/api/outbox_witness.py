@@ -39,6 +39,7 @@ def witness_method(outbox_root: OutboxRoot | None) -> Method:
         summary="What L1 needs to consume an L2-to-L1 message; absent until its epoch is proven that far.",
         handler=_Witnesses(outbox_root).get,
         in_thread=True,
+        waits=True,
         development=Signature(
             "L2ToL1MembershipWitness",
             (

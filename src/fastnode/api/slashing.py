@@ -116,6 +116,7 @@ def methods(slashing: Slashing) -> list[Method]:
             summary="Offenses that are voted on in a round, or all that have not expired.",
             handler=handlers.offenses,
             in_thread=True,
+            waits=True,
             **common("Offense[]", Parameter("round", Round())),
         ),
         Method(
@@ -123,6 +124,7 @@ def methods(slashing: Slashing) -> list[Method]:
             summary="Payloads that are voted on: none here, as votes are tallied per validator.",
             handler=handlers.payloads,
             in_thread=True,
+            waits=True,
             release=Signature("SlashPayloadRound[]"),
         ),
     ]

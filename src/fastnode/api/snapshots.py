@@ -31,6 +31,7 @@ def methods(uploads: SnapshotUploads | None) -> list[Method]:
             summary="Copy the databases and upload the copy. Answers at once; how it goes on is in the log.",
             handler=start_upload,
             in_thread=True,
+            waits=True,
             **common("void", _LOCATION, may_be_absent=True),
         )
     ]

@@ -46,6 +46,7 @@ def methods(operator: SyncOperator | None) -> list[Method]:
             summary="Stop ingesting; what is stored is served as before.",
             handler=handlers.pause,
             in_thread=True,
+            waits=True,
             **common("void", may_be_absent=True),
         ),
         Method(
@@ -59,6 +60,7 @@ def methods(operator: SyncOperator | None) -> list[Method]:
             summary="Undo every block above the last one of a checkpoint; then go on ingesting unless told otherwise.",
             handler=handlers.roll_back,
             in_thread=True,
+            waits=True,
             release=Signature("void", (target,), may_be_absent=True),
             development=Signature(
                 "void",

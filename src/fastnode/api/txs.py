@@ -177,6 +177,7 @@ def methods(mempool: Mempool | None, fees: FeeSource | None = None) -> list[Meth
             summary="Submit a transaction. An answer without an error means that it is kept or was known.",
             handler=handlers.send,
             in_thread=True,
+            waits=True,
             **common("void", tx, may_be_absent=True),
         ),
         Method(
@@ -184,6 +185,7 @@ def methods(mempool: Mempool | None, fees: FeeSource | None = None) -> list[Meth
             summary="Whether a transaction could be in the next block, with every reason why not.",
             handler=handlers.is_valid,
             in_thread=True,
+            waits=True,
             **common("TxValidationResult", tx, Parameter("options", TX_VALIDATION_OPTIONS, optional=True)),
         ),
         Method(

@@ -90,6 +90,7 @@ def methods(questions: Questions | None, sentinel: Sentinel | None = None) -> li
             summary="The network record of the followed node, absent without a peer-to-peer network.",
             handler=handlers.encoded_enr,
             in_thread=True,
+            waits=True,
             **common("string", may_be_absent=True),
         ),
         Method(
@@ -97,6 +98,7 @@ def methods(questions: Questions | None, sentinel: Sentinel | None = None) -> li
             summary="What each validator did in the last slots.",
             handler=handlers.validators_stats,
             in_thread=True,
+            waits=True,
             **common("ValidatorsStats"),
         ),
         Method(
@@ -104,6 +106,7 @@ def methods(questions: Questions | None, sentinel: Sentinel | None = None) -> li
             summary="What one validator did.",
             handler=handlers.validator_stats,
             in_thread=True,
+            waits=True,
             **common(
                 "SingleValidatorStats",
                 Parameter("validatorAddress", EthAddress()),

@@ -10,6 +10,7 @@ from fastnode.config.gas_budgets import BlockBudget
 from fastnode.config.settings import Settings
 from fastnode.errors import SettingError, StartError
 from fastnode.http.limits import Limits
+from fastnode.http.memory_budget import default_budget
 from fastnode.log import fields
 from fastnode.serving.api_key import AdminKey, choose_admin_key
 
@@ -19,6 +20,7 @@ __all__ = [
     "check_network",
     "limits_of",
     "log_block_budget",
+    "memory_budget_of",
     "warn_of_absent_parts",
 ]
 
@@ -89,6 +91,21 @@ def limits_of(settings: Settings) -> Limits:
         write_time_s=settings.rpc_write_timeout_s,
         connections_max=settings.rpc_max_connections,
         connections_per_address_max=settings.rpc_max_connections_per_address,
-        # One answer must find room.
-        unsent_bytes_max=max(settings.rpc_max_unsent_size, settings.rpc_max_response_size),
+        # Slow clients take no more than half of the budget from all others; and one answer must find room.
+        unsent_bytes_max=max(
+            min(settings.rpc_max_unsent_size, memory_budget_of(settings) // 2), settings.rpc_max_response_size
+        ),
     )
+
+
+def memory_budget_of(settings: Settings) -> int:
+    """Bytes that requests may take; SettingError if the largest request and its answer would not find room."""
+    budget = settings.rpc_memory_budget or default_budget()
+    needed = 2 * settings.rpc_max_response_size + 2 * settings.rpc_max_body_size
+    if settings.rpc_memory_budget is not None and budget < needed:
+        raise SettingError(
+            f"rpc-memory-budget: {budget} bytes are too few for one request: it may need {needed}, twice the sizes "
+            f"of --rpc-max-response-size ({settings.rpc_max_response_size}) and --rpc-max-body-size "
+            f"({settings.rpc_max_body_size})"
+        )
+    return max(budget, needed)

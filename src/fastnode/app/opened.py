@@ -6,19 +6,21 @@ Nothing is known of the chain yet.  The ports answer the probes, and say what th
 from __future__ import annotations
 
 import logging
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
 
 from fastnode.app.awaiting import Awaiting
 from fastnode.app.following import Following
-from fastnode.app.node_settings import allow_list_extension_of
+from fastnode.app.node_settings import allow_list_extension_of, memory_budget_of
 from fastnode.chain_data import ChainData, ChainOptions
 from fastnode.config.allow_list import AllowedElement
 from fastnode.config.settings import Settings
 from fastnode.errors import StartError
+from fastnode.http.fair_threads import FairThreads
 from fastnode.http.limits import Limits
+from fastnode.http.memory_budget import MemoryBudget
+from fastnode.http.turns import Turns
 from fastnode.log import fields
 from fastnode.serving.server import HttpServer, describe_bind_error
 from fastnode.serving.starting import StartingApplication
@@ -32,9 +34,11 @@ __all__ = ["Opened", "Ports", "listen", "open_node"]
 
 logger = logging.getLogger("fastnode.app")
 
-#: Methods that run in threads.  Far more than cores: transactions that are hashed or flushed to the disk at
-#: the same time cost hardly more than one.
-RPC_THREADS: Final = 24
+#: Threads of methods that mostly wait: transactions that are hashed or flushed to the disk at the same time cost
+#: hardly more than one.  Not many more than that: the event loop waits for the interpreter behind each that runs.
+RPC_THREADS: Final = 8
+#: Threads of methods that keep a processor busy, and the interpreter from the event loop.
+BUSY_THREADS: Final = 2
 #: Connections of a port whose node is starting.
 _STARTING_CONNECTIONS_MAX: Final = 256
 
@@ -55,7 +59,11 @@ class Opened:
     awaiting: Awaiting
     log_tail: LogTail
     ports: Ports
-    threads: ThreadPoolExecutor
+    threads: FairThreads
+    busy_threads: FairThreads
+    #: Of all ports.
+    turns: Turns
+    budget: MemoryBudget
     data: ChainData
     #: None: no node is followed.
     following: Following | None
@@ -73,8 +81,10 @@ async def open_node(settings: Settings, awaiting: Awaiting, stack: AsyncExitStac
     log_tail = LogTail()
     stack.enter_context(log_tail.attached())
     ports = await _open_ports(settings, awaiting, stack)
-    threads = ThreadPoolExecutor(RPC_THREADS, thread_name_prefix="rpc")
+    threads = FairThreads(RPC_THREADS, name="rpc")
     stack.callback(threads.shutdown)
+    busy_threads = FairThreads(BUSY_THREADS, name="rpc-busy")
+    stack.callback(busy_threads.shutdown)
     await awaiting.in_thread(_restore_snapshot, settings, awaiting)
     data = await awaiting.in_thread(_open_data, settings, stack)
     following = _open_following(settings, data)
@@ -87,6 +97,9 @@ async def open_node(settings: Settings, awaiting: Awaiting, stack: AsyncExitStac
         log_tail=log_tail,
         ports=ports,
         threads=threads,
+        busy_threads=busy_threads,
+        turns=Turns(),
+        budget=MemoryBudget(memory_budget_of(settings)),
         data=data,
         following=following,
         control=SyncControl(),

@@ -208,6 +208,7 @@ def _server(
         joined.views.published,
         limits=limits_of(settings),
         executor=joined.opened.threads,
+        busy_executor=joined.opened.busy_threads,
         hold_off=hold_off,
         meters=CallMeters((method.name for method in table), aliases) if settings.metrics_port else None,
     )
@@ -219,6 +220,8 @@ def _server(
         error_status=int(settings.rpc_error_status),
         health=joined.condition.health,
         path_prefix=settings.api_prefix,
+        turns=joined.opened.turns,
+        budget=joined.opened.budget,
     )
 
 

@@ -394,6 +394,13 @@ class Settings(
         RPC,
         "Most answers kept for clients that do not read them, together; those behind longest are cut off.",
     )
+    rpc_memory_budget: int | None = setting(
+        None,
+        Size(32 << 20, 1 << 40),
+        RPC,
+        "Memory that requests may take together: bodies being read, answers being made and answers not taken yet. "
+        "Requests above it are refused with 503. Default: a quarter of the machine's memory, at most 1 GB.",
+    )
     rpc_keep_alive_s: float = setting(
         65.0,
         Seconds(1, 86_400),

@@ -1,10 +1,12 @@
 """One HTTP connection: bytes in, requests to the application, answers out in order.
 
-    data_received -> RequestReader -> arrived requests -> application -> slots -> one write
+    data_received -> incoming -> RequestReader -> arrived requests -> application -> slots -> corked -> outgoing
 
 * Answers leave in request order.  An answer that is not ready holds back those behind it in a queue
   of slots; with no such answer there is no queue, no task and no copy.
 * Everything that one read brings is answered with one write (pipelined requests are corked).
+* A connection goes on for a slice of the loop's time; then others have their turn (http/turns.py).  That holds for
+  reading, for answering, and for handing over a large answer.
 * Back-pressure: while the client does not take its answers, nothing more is read or answered.
 * Whoever is refused gets the reason and then a lingering close: the rest of what it sends is read
   and dropped for a moment, because closing at once would destroy the answer on its way.
@@ -21,19 +23,23 @@ import logging
 import socket
 import struct
 import termios
+import time
 from collections import deque
 from collections.abc import Coroutine
 from http import HTTPStatus
 from typing import Any, Final, Protocol, cast
 
+from fastnode.http.allowance import Allowance, Party
 from fastnode.http.guard import RequestGuard
 from fastnode.http.limits import Limits
+from fastnode.http.memory_budget import MemoryBudget
 from fastnode.http.messages import CONTINUE, Refusal, Request, Response, ResponseWriter
 from fastnode.http.meters import Traffic
 from fastnode.http.peers import network_of
 from fastnode.http.reader import ReadState, RequestReader
+from fastnode.http.turns import Turns
 
-__all__ = ["Application", "ConnectionOwner", "HttpConnection"]
+__all__ = ["Application", "ConnectionOwner", "HttpConnection", "Slot"]
 
 logger = logging.getLogger("fastnode.rpc")
 
@@ -47,6 +53,13 @@ LINGER_BYTES_MAX: Final = 4 * 1024 * 1024
 IDLE_SLACK_S: Final = 2.0
 #: Collected answers above this size are written before the next one is made.
 CORKED_BYTES_MAX: Final = 128 * 1024
+#: What is read at a stretch, before the answers to it: of heads, which take long, and inside a body.
+FEED_BYTES: Final = 2 * 1024
+FEED_BODY_BYTES: Final = 8 * 1024
+#: With more than this that is not read yet, the system is asked for no more.
+INCOMING_BYTES_MAX: Final = 64 * 1024
+#: What is handed over at a stretch, so that the copy is short and the rest stays in one place.
+WRITTEN_BYTES: Final = 256 * 1024
 
 #: What the system answers to TIOCOUTQ and FIONREAD: a C int.
 _QUEUE_LENGTH: Final = struct.Struct("i")
@@ -63,9 +76,9 @@ class Application(Protocol):
         """Who is admitted at all; None: everybody."""
 
     def on_request(
-        self, method: bytes, target: bytes, headers: dict[bytes, bytes], body: bytes
+        self, method: bytes, target: bytes, headers: dict[bytes, bytes], body: bytes, *, allowance: Allowance
     ) -> Response | Coroutine[Any, Any, Response]:
-        """The answer to a complete request, at once or later.  Must not raise."""
+        """The answer to a complete request, at once or later, made within its ``allowance``.  Must not raise."""
 
     def on_refusal(self, status: HTTPStatus, reason: str) -> Response:
         """The answer to a request that is not read to its end."""
@@ -86,6 +99,12 @@ class ConnectionOwner(Protocol):
     @property
     def traffic(self) -> Traffic: ...
 
+    @property
+    def turns(self) -> Turns: ...
+
+    @property
+    def budget(self) -> MemoryBudget: ...
+
     def admit(self, connection: HttpConnection) -> str | None:
         """Count a new connection; the reason, and not counted, if there are too many."""
 
@@ -102,18 +121,19 @@ class ConnectionOwner(Protocol):
         """Hold a reference to a running task until it is done, even if its connection goes."""
 
 
-class _Slot:
+class Slot:
     """The place of one answer in the order of a connection."""
 
-    __slots__ = ("request", "response")
+    __slots__ = ("allowance", "request", "response")
 
-    def __init__(self, request: Request | None, response: Response | None) -> None:
+    def __init__(self, request: Request | None, response: Response | None, allowance: Allowance | None = None) -> None:
         self.request = request  # None: the answer to a refusal
         self.response = response  # None: not ready
+        self.allowance = allowance  # what the request and its answer need, until the answer is handed over
 
     @property
     def body_bytes(self) -> int:
-        return 0 if self.response is None or self.response.body is None else len(self.response.body)
+        return 0 if self.response is None else self.response.length
 
 
 class HttpConnection(asyncio.Protocol):
@@ -128,23 +148,32 @@ class HttpConnection(asyncio.Protocol):
         "_drained_bytes",
         "_has_ended",
         "_held_bytes",
+        "_incoming",
+        "_incoming_bytes",
         "_is_closing",
         "_is_draining",
         "_is_lingering",
+        "_is_waiting",
         "_is_write_paused",
         "_limits",
         "_loop",
+        "_outgoing",
+        "_outgoing_bytes",
         "_owner",
         "_reader",
+        "_slice_end",
         "_slots",
         "_timed",
         "_traffic",
         "_transport",
         "_unfinished",
         "_unsent_bytes",
+        "_unsent_taken",
         "_write_deadline",
+        "_writing",
         "deadline",
         "network",
+        "party",
     )
 
     def __init__(self, owner: ConnectionOwner, loop: asyncio.AbstractEventLoop) -> None:
@@ -152,16 +181,27 @@ class HttpConnection(asyncio.Protocol):
         self._loop = loop
         self._limits = owner.limits
         self._traffic = owner.traffic
-        self._reader = RequestReader(owner.limits, owner.application.guard)
+        #: Its shares of the loop, the threads and the memory.
+        self.party = Party(owner.turns, owner.budget)
+        self._reader = RequestReader(owner.limits, owner.application.guard, self.party)
+        # data
+        self._incoming: deque[bytes | memoryview] = deque()  # not read yet
+        self._incoming_bytes = 0
+        self._is_waiting = False  # for its turn
+        self._slice_end = 0
         #: What ``deadline`` was set for, so that trickling bytes does not extend it.
         self._timed: tuple[ReadState, int] | None = None
         self._transport: asyncio.Transport | None = None
         # answers
-        self._slots: deque[_Slot] = deque()  # from the first answer that is not ready on
+        self._slots: deque[Slot] = deque()  # from the first answer that is not ready on
         self._unfinished = 0  # slots without an answer
         self._held_bytes = 0  # of the answers in slots
         self._corked: list[bytes] = []
         self._corked_bytes = 0
+        self._writing: list[Allowance] = []  # of the answers corked and outgoing
+        self._outgoing: deque[memoryview] = deque()  # large answers, not handed over yet
+        self._outgoing_bytes = 0
+        self._unsent_taken = 0  # from the memory budget, for what the client does not take
         # state
         self._is_write_paused = False
         self._is_draining = False  # the server stops: finish, then close
@@ -200,20 +240,45 @@ class HttpConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._owner.forget(self)
         self._transport = None
-        self._reader.arrived.clear()
+        self.party.leave()
+        self._reader.close()
+        for slot in self._slots:
+            if slot.response is not None and slot.allowance is not None:
+                slot.allowance.give_back()
         self._slots.clear()
         self._held_bytes = 0
+        self._drop_incoming()
         self._corked.clear()
+        self._outgoing.clear()
+        self._outgoing_bytes = 0
+        self._finish_writing()
+        self._note_unsent(0)
 
     def data_received(self, data: bytes) -> None:
-        self._traffic.received_bytes += len(data)
         if self._is_lingering:
+            self._traffic.received_bytes += len(data)
             self._drained_bytes += len(data)
             if self._drained_bytes > LINGER_BYTES_MAX:
                 self._abort()
             return
-        self._reader.feed(data)
+        self._add_incoming(data)
+        if self._is_waiting:
+            if self._incoming_bytes > INCOMING_BYTES_MAX:
+                self._pause_reading()
+            return
         self._pump()
+
+    def _add_incoming(self, data: bytes | memoryview) -> None:
+        self._incoming.append(data)
+        self._incoming_bytes += len(data)
+
+    def _drop_incoming(self) -> None:
+        self._incoming.clear()
+        self._incoming_bytes = 0
+
+    def _pause_reading(self) -> None:
+        if self._transport is not None and self._transport.is_reading():
+            self._transport.pause_reading()
 
     def eof_received(self) -> bool:
         """The client sends no more; True keeps the connection for the answers it still waits for."""
@@ -225,81 +290,161 @@ class HttpConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._is_write_paused = True
+        if self._transport is not None:
+            self._note_unsent(self._transport.get_write_buffer_size())
         self._owner.note_unread(self)
 
     def resume_writing(self) -> None:
         self._is_write_paused = False
-        self._owner.note_read(self)
+        self._note_unsent(0)
+        if not self._outgoing:
+            self._owner.note_read(self)
         self._pump()
+
+    def _note_unsent(self, size: int) -> None:
+        """Charge the memory budget for what the client has not taken."""
+        more = size - self._unsent_taken
+        self._unsent_taken = size
+        if more > 0:
+            self._owner.budget.take_unasked(more)
+        elif more < 0:
+            self._owner.budget.give_back(-more)
 
     @property
     def unread_bytes(self) -> int:
         """Bytes of answers that this connection holds; what the system has taken over does not count."""
         waiting = 0 if self._transport is None else self._transport.get_write_buffer_size()
-        return waiting + self._held_bytes
+        return waiting + self._held_bytes + self._outgoing_bytes
 
     # ---- requests to answers ---------------------------------------------------------------
 
     def _pump(self) -> None:
-        """Answer what can be answered, write it, and decide what the connection waits for."""
+        """Go on if there is anything to go on with, now or when it is this connection's turn."""
+        if self._is_waiting:
+            self._uncork()
+        elif self._owner.turns.time.is_crowded and (self._incoming or self._reader.arrived or self._outgoing):
+            self._wait_for_turn()
+        else:
+            self._take_turn()
+
+    def _wait_for_turn(self) -> None:
+        self._uncork()
+        if not self._is_waiting:
+            self._is_waiting = True
+            self.deadline = _NEVER  # the server's turn
+            self._timed = None
+            if self._incoming_bytes > INCOMING_BYTES_MAX:
+                self._pause_reading()
+            self._owner.turns.wait(self.party.share, self._on_turn)
+
+    def _on_turn(self) -> None:
+        self._is_waiting = False
+        self._take_turn()
+
+    def _take_turn(self) -> None:
+        """Go on for a slice."""
+        started = time.monotonic_ns()
+        loop_time = self._owner.turns.time
+        self._slice_end = started + loop_time.slice_ns
+        self._go_on()
+        loop_time.charge(self.party.share, time.monotonic_ns() - started)
+
+    def _is_slice_over(self) -> bool:
+        return time.monotonic_ns() > self._slice_end
+
+    def _go_on(self) -> None:
+        """Read and answer what can be answered, write it, and decide what the connection waits for."""
         if self._transport is None or self._is_lingering or self._is_closing:
             return
+        if self._outgoing:
+            self._hand_over()
+        reader = self._reader
+        while self._answer_arrived() and self._incoming and not self._outgoing:
+            if self._is_slice_over():
+                break
+            if reader.state is ReadState.ENDED:
+                self._traffic.received_bytes += self._incoming_bytes
+                self._drop_incoming()
+                break
+            self._feed()
+        if reader.awaits_continue and not self._slots and not reader.arrived and not self._outgoing:
+            self._corked.append(CONTINUE)
+            reader.awaits_continue = False
+        self._uncork()
+        self._settle()
+
+    def _answer_arrived(self) -> bool:
+        """Answer the requests that are there; whether all of them have been taken."""
         arrived = self._reader.arrived
         while arrived and self._may_go_on():
             self._take(arrived.popleft())
             if self._corked_bytes > CORKED_BYTES_MAX:
                 self._uncork()
-        if self._reader.awaits_continue and not self._slots and not arrived:
-            self._corked.append(CONTINUE)
-            self._reader.awaits_continue = False
-        self._uncork()
-        self._settle()
+            if arrived and self._is_slice_over():
+                break
+        return not arrived
+
+    def _feed(self) -> None:
+        """Read a piece of what has come."""
+        piece = self._incoming.popleft()
+        size = FEED_BODY_BYTES if self._reader.state is ReadState.BODY else FEED_BYTES
+        if len(piece) > size:
+            piece = memoryview(piece)
+            self._incoming.appendleft(piece[size:])
+            piece = piece[:size]
+        self._incoming_bytes -= len(piece)
+        self._traffic.received_bytes += len(piece)
+        self._reader.feed(piece)
 
     def _may_go_on(self) -> bool:
         """Whether the next request may be answered: neither unsent nor held back answers are too many."""
         limits = self._limits
         return (
             not self._is_write_paused
+            and not self._outgoing
             and self._unfinished < limits.pipelined_calls_max
             and self._held_bytes <= limits.write_buffer_bytes_max
         )
 
     def _take(self, item: Request | Refusal) -> None:
         if isinstance(item, Refusal):
-            self._place(_Slot(None, self._refuse(item)))
+            self._place(Slot(None, self._refuse(item)))
             return
-        application = self._owner.application
-        self._enter(item, application.on_request(item.method, item.target, item.headers, item.body))
+        allowance = item.allowance or Allowance(self.party)
+        answer = self._owner.application.on_request(
+            item.method, item.target, item.headers, item.body, allowance=allowance
+        )
+        self._enter(item, answer, allowance)
 
     def _refuse(self, refusal: Refusal) -> Response:
         return self._owner.application.on_refusal(refusal.status, refusal.reason)
 
-    def _enter(self, request: Request, answer: Response | Coroutine[Any, Any, Response]) -> None:
+    def _enter(self, request: Request, answer: Response | Coroutine[Any, Any, Response], allowance: Allowance) -> None:
         """Put an answer, or the place of one that is not ready, behind those before it."""
         if isinstance(answer, Response):
-            self._place(_Slot(request, answer))
+            self._place(Slot(request, answer, allowance))
             return
-        slot = _Slot(request, None)
+        slot = Slot(request, None, allowance)
         self._slots.append(slot)
         self._unfinished += 1
         task = self._loop.create_task(answer)
         self._owner.keep_task(task)
         task.add_done_callback(lambda done: self._on_answer(slot, done))
 
-    def _place(self, slot: _Slot) -> None:
+    def _place(self, slot: Slot) -> None:
         if self._slots:
             self._slots.append(slot)
             self._hold(slot)
         else:
             self._cork(slot)
 
-    def _hold(self, slot: _Slot) -> None:
+    def _hold(self, slot: Slot) -> None:
         """Count an answer that has to wait for one before it."""
         self._held_bytes += slot.body_bytes
         if self._held_bytes > self._limits.write_buffer_bytes_max:
             self._owner.note_unread(self)
 
-    def _on_answer(self, slot: _Slot, task: asyncio.Task[Response]) -> None:
+    def _on_answer(self, slot: Slot, task: asyncio.Task[Response]) -> None:
         self._unfinished -= 1
         if task.cancelled() or (error := task.exception()) is not None:
             if not task.cancelled():
@@ -310,6 +455,8 @@ class HttpConnection(asyncio.Protocol):
         else:
             slot.response = task.result()
         if self._transport is None:
+            if slot.allowance is not None:
+                slot.allowance.give_back()
             return
         self._hold(slot)
         while self._slots and self._slots[0].response is not None:
@@ -320,7 +467,7 @@ class HttpConnection(asyncio.Protocol):
             self._owner.note_read(self)
         self._pump()
 
-    def _cork(self, slot: _Slot) -> None:
+    def _cork(self, slot: Slot) -> None:
         """Collect a finished answer for the next write."""
         response = slot.response
         assert response is not None
@@ -330,20 +477,59 @@ class HttpConnection(asyncio.Protocol):
         chunks = self._owner.writer.render(response, keep_alive=keep_alive, omit_body=omit_body)
         self._corked += chunks
         self._corked_bytes += sum(map(len, chunks))
+        if slot.allowance is not None and slot.allowance.taken_bytes:
+            self._writing.append(slot.allowance)
 
     def _closes_after_this(self) -> bool:
         """Whether the answer about to be rendered is the last one of a server that stops."""
         return self._is_draining and not self._slots and not self._reader.arrived and self._is_between_requests()
 
     def _uncork(self) -> None:
-        if self._corked and self._transport is not None:
-            self._unsent_bytes += self._corked_bytes
-            self._traffic.sent_bytes += self._corked_bytes
-            corked, self._corked, self._corked_bytes = self._corked, [], 0
-            if len(corked) == 1:
-                self._transport.write(corked[0])
-            else:
-                self._transport.writelines(corked)
+        """Hand over what is corked: all of it, or of a large answer a part."""
+        if not self._corked or self._transport is None:
+            return
+        size = self._corked_bytes
+        self._traffic.sent_bytes += size
+        corked, self._corked, self._corked_bytes = self._corked, [], 0
+        if size > WRITTEN_BYTES or self._outgoing:
+            self._outgoing.extend(map(memoryview, corked))
+            self._outgoing_bytes += size
+            self._hand_over()
+            return
+        self._unsent_bytes += size
+        if len(corked) == 1:
+            self._transport.write(corked[0])
+        else:
+            self._transport.writelines(corked)
+        self._finish_writing()
+
+    def _hand_over(self) -> None:
+        """Hand over a part of what is outgoing; the next one when the client has taken it and others had their turn."""
+        assert self._transport is not None
+        if self._is_write_paused or not self._outgoing:
+            return
+        pieces: list[memoryview] = []
+        size = 0
+        while self._outgoing and size < WRITTEN_BYTES:
+            piece = self._outgoing.popleft()
+            if len(piece) > WRITTEN_BYTES - size:
+                self._outgoing.appendleft(piece[WRITTEN_BYTES - size :])
+                piece = piece[: WRITTEN_BYTES - size]
+            pieces.append(piece)
+            size += len(piece)
+        self._outgoing_bytes -= size
+        self._unsent_bytes += size
+        self._transport.writelines(pieces)
+        if not self._outgoing:
+            self._finish_writing()
+            if not self._is_write_paused:
+                self._owner.note_read(self)
+
+    def _finish_writing(self) -> None:
+        """What the answers handed over have needed is given back."""
+        for allowance in self._writing:
+            allowance.give_back()
+        self._writing.clear()
 
     # ---- between reads ---------------------------------------------------------------------
 
@@ -351,7 +537,7 @@ class HttpConnection(asyncio.Protocol):
         return self._reader.state in (ReadState.IDLE, ReadState.ENDED)
 
     def _is_busy(self) -> bool:
-        return bool(self._slots or self._reader.arrived or self._corked)
+        return bool(self._slots or self._reader.arrived or self._corked or self._incoming or self._outgoing)
 
     def _settle(self) -> None:
         """After a write: close, linger, or wait for more."""
@@ -365,8 +551,12 @@ class HttpConnection(asyncio.Protocol):
             if self._has_ended or (self._is_draining and self._is_between_requests()):
                 self._close()
                 return
-        if self._reader.arrived or self._is_write_paused:
-            transport.pause_reading()
+        has_more = bool(self._reader.arrived or self._incoming)
+        if (self._may_go_on() and has_more) or (self._outgoing and not self._is_write_paused):
+            self._wait_for_turn()
+            return
+        if has_more or self._is_write_paused or self._outgoing:
+            self._pause_reading()
         elif not transport.is_reading():
             transport.resume_reading()
         self._set_deadline()

@@ -9,7 +9,7 @@ import zlib
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
-__all__ = ["BodyTooLarge", "Coding", "choose_coding", "inflate", "is_known_coding"]
+__all__ = ["MEMBERS_MAX", "BodyTooLarge", "Coding", "Inflation", "choose_coding", "inflate", "is_known_coding"]
 
 Coding: TypeAlias = Literal["gzip", "deflate"]
 
@@ -19,6 +19,8 @@ _WINDOW_BITS: Final[dict[str, int]] = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16
 _PREFERENCE: Final[tuple[Coding, ...]] = ("gzip", "deflate")
 #: Fields repeat; the answers of these JSON texts shrink to a third at the fastest level already.
 COMPRESSION_LEVEL: Final = 1
+#: Members of a gzip body; clients send one.
+MEMBERS_MAX: Final = 4
 
 
 class BodyTooLarge(Exception):  # noqa: N818 - a verdict, not a fault
@@ -29,28 +31,67 @@ def is_known_coding(name: str) -> bool:
     return name in _WINDOW_BITS
 
 
-def inflate(data: bytes, coding: str, *, bytes_max: int) -> bytes:
-    """The content of a body sent as ``coding``.
+class Inflation:
+    """A body sent as ``coding`` while it is inflated; ``content`` is what there is so far.
 
-    Stops as soon as the content exceeds ``bytes_max`` and raises :class:`BodyTooLarge`, whatever the
-    size it claims.  Raises ValueError for damaged data and for anything behind it.
+    Never makes more than ``bytes_max`` of content, and one byte, whatever the size it claims.
     """
-    content = bytearray()
-    rest = data
-    while rest:  # a gzip file may consist of several members
-        inflater = zlib.decompressobj(wbits=_WINDOW_BITS[coding])
-        try:
-            content += inflater.decompress(rest, bytes_max + 1 - len(content))
-        except zlib.error as error:
-            raise ValueError(f"damaged {coding} data: {error}") from None
-        if len(content) > bytes_max:
-            raise BodyTooLarge
-        if not inflater.eof:
-            raise ValueError(f"damaged {coding} data: it ends too early")
-        rest = inflater.unused_data
-        if rest and coding == "deflate":
+
+    def __init__(self, data: bytes, coding: str, *, bytes_max: int) -> None:
+        self._rest = data
+        self._coding = coding
+        self._bytes_max = bytes_max
+        self._content = bytearray()
+        self._members = 0
+        self._is_whole = not data
+        self._inflater = zlib.decompressobj(wbits=_WINDOW_BITS[coding])
+
+    @property
+    def content(self) -> bytes:
+        return bytes(self._content)
+
+    def go_on(self, bytes_max: int) -> bool:
+        """Inflate until the content has ``bytes_max`` bytes; whether it is whole.
+
+        Raises :class:`BodyTooLarge`, or ValueError for damaged data, for more than MEMBERS_MAX members and for
+        anything behind them.
+        """
+        wanted = min(bytes_max, self._bytes_max + 1)
+        while not self._is_whole and len(self._content) < wanted:
+            try:
+                piece = self._inflater.decompress(self._rest, wanted - len(self._content))
+            except zlib.error as error:
+                raise ValueError(f"damaged {self._coding} data: {error}") from None
+            self._content += piece
+            if len(self._content) > self._bytes_max:
+                raise BodyTooLarge
+            if self._inflater.eof:
+                self._begin_next_member()
+                continue
+            self._rest = self._inflater.unconsumed_tail
+            if not piece and not self._rest:
+                raise ValueError(f"damaged {self._coding} data: it ends too early")
+        return self._is_whole
+
+    def _begin_next_member(self) -> None:
+        """A gzip file may consist of several."""
+        self._members += 1
+        self._rest = self._inflater.unused_data
+        if not self._rest:
+            self._is_whole = True
+            return
+        if self._coding == "deflate":
             raise ValueError("damaged deflate data: something follows it")
-    return bytes(content)
+        if self._members == MEMBERS_MAX:
+            raise ValueError(f"the gzip data has more than {MEMBERS_MAX} members")
+        self._inflater = zlib.decompressobj(wbits=_WINDOW_BITS[self._coding])
+
+
+def inflate(data: bytes, coding: str, *, bytes_max: int) -> bytes:
+    """The content of a body; as :meth:`Inflation.go_on`."""
+    inflation = Inflation(data, coding, bytes_max=bytes_max)
+    inflation.go_on(bytes_max + 1)
+    return inflation.content
 
 
 @lru_cache(maxsize=256)

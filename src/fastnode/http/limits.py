@@ -24,6 +24,10 @@ class Limits:
     batch_calls_max: int = 100
     #: Arrays and objects inside each other, in a request.
     json_depth_max: int = 64
+    #: Arrays and objects in a request.
+    json_containers_max: int = 20_000
+    #: Values of all kinds in a request, counted by their commas.
+    json_values_max: int = 50_000
     #: Results of one HTTP request together; a batch shares it.
     response_bytes_max: int = 64 * MIB
 

@@ -8,11 +8,16 @@ from email.utils import formatdate
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
-__all__ = ["Refusal", "Request", "Response", "ResponseWriter", "header_fields"]
+from fastnode.http.allowance import Allowance
+
+__all__ = ["Refusal", "Request", "Response", "ResponseWriter", "header_fields", "length_of"]
 
 
 class Request(NamedTuple):
-    """A complete request.  ``headers`` has lower-case names; equal names are joined by ``, ``."""
+    """A complete request.  ``headers`` has lower-case names; equal names are joined by ``, ``.
+
+    ``allowance`` has taken the memory of the body; None without a body.
+    """
 
     method: bytes
     target: bytes
@@ -20,6 +25,7 @@ class Request(NamedTuple):
     body: bytes
     is_http_1_0: bool
     keep_alive: bool
+    allowance: Allowance | None = None
 
 
 class Refusal(NamedTuple):
@@ -36,12 +42,24 @@ class Refusal(NamedTuple):
 class Response(NamedTuple):
     """``fields`` are complete header lines, each with its CRLF; the connection adds its own.
 
-    A ``body`` of None has no Content-Length at all, as 204 demands.
+    A ``body`` of None has no Content-Length at all, as 204 demands; a long one may be a list of its parts.
     """
 
     status: HTTPStatus
     fields: bytes
-    body: bytes | None
+    body: bytes | list[bytes] | None
+
+    @property
+    def length(self) -> int:
+        """Bytes of the body."""
+        return length_of(self.body)
+
+
+def length_of(body: bytes | list[bytes] | None) -> int:
+    """Bytes of a body, in whatever form."""
+    if body is None:
+        return 0
+    return len(body) if isinstance(body, bytes) else sum(map(len, body))
 
 
 def header_fields(*pairs: tuple[str, str]) -> bytes:
@@ -81,15 +99,17 @@ class ResponseWriter:
         self.on_change()
 
     def render(self, response: Response, *, keep_alive: bool, omit_body: bool) -> list[bytes]:
-        """The response as one or two chunks; ``omit_body`` is for HEAD, whose headers are those of GET."""
+        """The response as one or more chunks; ``omit_body`` is for HEAD, whose headers are those of GET."""
         end = self.keeping if keep_alive else self._closing
         status_line = _STATUS_LINES[response.status]
         body = response.body
         if body is None:
             return [b"".join((status_line, response.fields, end))]
-        length = b"Content-Length: %d\r\n" % len(body)
+        length = b"Content-Length: %d\r\n" % length_of(body)
         if omit_body:
             return [b"".join((status_line, response.fields, length, end))]
+        if isinstance(body, list):
+            return [b"".join((status_line, response.fields, length, end)), *body]
         if len(body) <= COPIED_BODY_BYTES_MAX:
             return [b"".join((status_line, response.fields, length, end, body))]
         return [b"".join((status_line, response.fields, length, end)), body]

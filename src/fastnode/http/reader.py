@@ -5,6 +5,8 @@ the head and the body while they arrive, and the refusal of everything that anot
 way could read differently.  It does no input or output and keeps no time, so that it can be tested
 byte by byte and replaced by a faster reader.
 
+A body is collected in one buffer, whose bytes are taken from the memory budget as they come.
+
 After a :class:`Refusal`, and after a request that closes the connection, nothing more is read:
 one ambiguous stretch of bytes never gets two answers.
 """
@@ -14,10 +16,12 @@ from __future__ import annotations
 from collections import deque
 from enum import Enum
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 import httptools
 
+from fastnode.errors import NodeBusy
+from fastnode.http.allowance import Allowance, Party
 from fastnode.http.guard import RequestGuard
 from fastnode.http.limits import Limits
 from fastnode.http.messages import Refusal, Request
@@ -26,6 +30,8 @@ __all__ = ["ReadState", "RequestReader"]
 
 #: Counted for each header besides its name and value: colon, blank, CR, LF.
 HEADER_OVERHEAD_BYTES: Final = 4
+#: The memory of a body is taken in steps of this.
+BODY_STEP_BYTES: Final = 16 * 1024
 
 
 class ReadState(Enum):
@@ -49,8 +55,8 @@ class RequestReader:
     """``feed`` bytes; take :class:`Request` and at most one final :class:`Refusal` from ``arrived``."""
 
     __slots__ = (
+        "_allowance",
         "_body",
-        "_body_bytes",
         "_guard",
         "_head_bytes",
         "_headers",
@@ -59,6 +65,7 @@ class RequestReader:
         "_limits",
         "_method",
         "_parser",
+        "_party",
         "_refusal",
         "_target",
         "_unfinished_head_bytes",
@@ -68,16 +75,18 @@ class RequestReader:
         "state",
     )
 
-    def __init__(self, limits: Limits, guard: RequestGuard | None = None) -> None:
+    def __init__(self, limits: Limits, guard: RequestGuard | None = None, party: Party | None = None) -> None:
         self._limits = limits
         self._guard = guard
+        self._party = party
+        self._allowance: Allowance | None = None
         self.arrived: deque[Request | Refusal] = deque()
         self.state = ReadState.IDLE
         #: Requests whose first byte has come; tells one open head or body from the next.
         self.begun_count = 0
         #: The client waits for "100 Continue" before it sends the body.
         self.awaits_continue = False
-        self._parser = httptools.HttpRequestParser(self)
+        self._parser: Any = httptools.HttpRequestParser(self)
         self._refusal: Refusal | None = None
         self._unfinished_head_bytes = 0
         self._reset()
@@ -87,14 +96,29 @@ class RequestReader:
         self._target = b""
         self._headers: dict[bytes, bytes] = {}
         self._head_bytes = 0
-        self._body: list[bytes] = []
-        self._body_bytes = 0
+        self._drop_body()
         self._is_http_1_0 = False
         self._keep_alive = True
 
+    def close(self) -> None:
+        """Let go of everything at once: the parser and this object hold each other."""
+        self.state = ReadState.ENDED
+        self._parser = None
+        for item in self.arrived:
+            if isinstance(item, Request) and item.allowance is not None:
+                item.allowance.give_back()
+        self.arrived.clear()
+        self._drop_body()
+
+    def _drop_body(self) -> None:
+        self._body: bytes | bytearray = b""
+        if self._allowance is not None:
+            self._allowance.give_back()
+            self._allowance = None
+
     # ---- feeding ---------------------------------------------------------------------------
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes | memoryview) -> None:
         """Read what has arrived on the socket.  Never raises."""
         before, begun_before = self.state, self.begun_count
         pieces: deque[bytes | memoryview] = deque([data])
@@ -136,6 +160,7 @@ class RequestReader:
             self.arrived.append(refusal._replace(origin=origin))
         self.state = ReadState.ENDED
         self.awaits_continue = False
+        self._drop_body()
 
     def _check_unfinished_head(self, fed: int, before: ReadState, begun_before: int) -> None:
         """A header that never ends reaches no callback: count what was fed while one head stayed open.
@@ -206,7 +231,7 @@ class RequestReader:
 
     def _end_with_unread_body(self) -> None:
         """Pass on the head alone, for the application to refuse."""
-        self.arrived.append(Request(self._method, self._target, self._headers, b"", self._is_http_1_0, False))
+        self.arrived.append(Request(self._method, self._target, self._headers, b"", self._is_http_1_0, False, None))
         self.state = ReadState.ENDED
         raise _NotAdmitted
 
@@ -230,21 +255,46 @@ class RequestReader:
 
     def on_body(self, piece: bytes) -> None:
         self.awaits_continue = False
-        self._body_bytes += len(piece)
-        if self._body_bytes > self._limits.body_bytes_max:
+        size = len(self._body) + len(piece)
+        if size > self._limits.body_bytes_max:
             self._refuse_body()
-        self._body.append(piece)
+        if self._party is not None:
+            self._take_memory(self._party, size)
+        if not self._body:
+            self._body = piece
+            return
+        if type(self._body) is bytes:
+            self._body = bytearray(self._body)
+        self._body += piece
+
+    def _take_memory(self, party: Party, size: int) -> None:
+        if self._allowance is None:
+            self._allowance = Allowance(party)
+        missing = size - self._allowance.taken_bytes
+        if missing > 0:
+            try:
+                self._allowance.take(max(missing, min(BODY_STEP_BYTES, self._limits.body_bytes_max)))
+            except NodeBusy as error:
+                self._refuse(Refusal(HTTPStatus.SERVICE_UNAVAILABLE, error.message))
 
     def on_message_complete(self) -> None:
         if self._parser.should_upgrade() and self._method != b"CONNECT":
             return  # its body has not been read; see feed
-        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         self.arrived.append(
-            Request(self._method, self._target, self._headers, body, self._is_http_1_0, self._keep_alive)
+            Request(
+                self._method,
+                self._target,
+                self._headers,
+                bytes(self._body),
+                self._is_http_1_0,
+                self._keep_alive,
+                self._allowance,
+            )
         )
         self.awaits_continue = False
         self.state = ReadState.IDLE if self._keep_alive else ReadState.ENDED
-        self._body = []  # an idle connection holds on to nothing
+        self._body = b""  # an idle connection holds on to nothing
+        self._allowance = None
 
     def _count_head(self, size: int) -> None:
         self._head_bytes += size

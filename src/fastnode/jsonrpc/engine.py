@@ -7,6 +7,9 @@ the result is the handler's.
     {"jsonrpc":"2.0","id":<id text>,"result":<result>}      no "result" when nothing was found
     {"jsonrpc":"2.0","id":<id text>,"error":{"code":<code>,"message":<text>,"data":<data>}}
 
+A request stays within its allowance (http/allowance.py): its memory is asked for before it is taken; a batch lets
+others have their turn between its calls; and when the client has gone, what is left of the batch is not done.
+
 Differences from the specification's letter, both lenient: ``jsonrpc`` may be absent or name another
 version, and an id of any JSON type is echoed.
 """
@@ -28,6 +31,7 @@ from fastnode.errors import (
     InvalidParams,
     InvalidRequest,
     MethodNotFound,
+    NodeBusy,
     ParseError,
     RateLimited,
     ResponseTooLarge,
@@ -35,6 +39,8 @@ from fastnode.errors import (
     ServerError,
     UnknownBlock,
 )
+from fastnode.http.allowance import Allowance, Party
+from fastnode.http.fair_threads import run_off_loop
 from fastnode.http.limits import Limits
 from fastnode.http.meters import CallMeters, Traffic
 from fastnode.jsonrpc import json_text
@@ -52,17 +58,31 @@ logger = logging.getLogger("fastnode.rpc")
 
 NULL_ID: Final = b"null"
 _NO_PARAMETERS: Final[list[Any]] = []
+#: A longer body is read in a thread.
+READ_ON_LOOP_BYTES_MAX: Final = 32 * 1024
+#: A longer answer stays in parts: to copy it would take long, and twice the memory.
+JOINED_BYTES_MAX: Final = 256 * 1024
 
 
 class Reply(NamedTuple):
-    """``body`` None: there is nothing to say.  ``error_code`` is set if the whole body is one error object.
+    """``body`` None: there is nothing to say; a long one is a list of its parts.  ``error_code`` is set if the whole
+    body is one error object.
 
-    ``retry_after_s`` is set if nothing of the request was answered because its client has no budget left.
+    ``retry_after_s`` is set if nothing of the request was answered because its client has no budget left, ``busy`` if
+    it was not answered because there is no memory for it.
     """
 
-    body: bytes | None
+    body: bytes | list[bytes] | None
     error_code: int | None = None
     retry_after_s: float | None = None
+    busy: NodeBusy | None = None
+
+    @property
+    def text(self) -> bytes:
+        """The body in one piece; empty if there is none."""
+        if isinstance(self.body, list):
+            return b"".join(self.body)
+        return self.body or b""
 
 
 _SILENCE: Final = Reply(None)
@@ -76,8 +96,9 @@ class Engine:
     """Answers request bodies from a method table.
 
     ``view_source`` is asked once per body; None means that there is no chain to read yet.
-    ``executor`` runs the methods that ask for a thread (default: the event loop's).  ``hold_off`` lets calls
-    wait for a block that is not there yet.  ``meters`` counts and times every call; None: nobody asks.
+    ``executor`` runs the methods that wait for something, and ``busy_executor`` those that keep a processor busy: of
+    these few at a time, as they keep the interpreter from the loop (default of both: the event loop's).  ``hold_off``
+    lets calls wait for a block that is not there yet.  ``meters`` counts and times every call; None: nobody asks.
     """
 
     def __init__(
@@ -87,6 +108,7 @@ class Engine:
         *,
         limits: Limits | None = None,
         executor: Executor | None = None,
+        busy_executor: Executor | None = None,
         hold_off: HoldOff | None = None,
         meters: CallMeters | None = None,
     ) -> None:
@@ -100,6 +122,7 @@ class Engine:
         #: What a request that comes now is answered from.
         self.view_source = view_source
         self._executor = executor
+        self.busy_executor = busy_executor or executor
         #: Unexpected exceptions in methods: each one is a bug, logged with its traceback.
         self.internal_fault_count = 0
 
@@ -113,26 +136,63 @@ class Engine:
         self.on_change()
 
     def answer_call(
-        self, name: str, params: list[Any], id_text: bytes, view: View | None, client: Client | None = None
+        self, name: str, params: list[Any], id_text: bytes, view: View | None, allowance: Allowance
     ) -> Reply | Coroutine[Any, Any, Reply]:
         """The answer to one call that is no notification and has been read already: what :meth:`handle` says to it."""
-        call = Call(view, self.table.method_set, self.limits.response_bytes_max, client)
+        call = self._call(view, None, allowance)
         request = {"method": name, "params": params}
         return self._measure(request, id_text, call) if self._meters else self._dispatch(request, id_text, call)
 
-    def handle(self, body: bytes, client: Client | None = None) -> Reply | Coroutine[Any, Any, Reply]:
-        """The answer to one request body, for which ``client`` is charged.  Raises for nothing that a body can hold."""
-        if client is not None and (refusal := client.refusal_unread(len(body))) is not None:
+    def _call(self, view: View | None, client: Client | None, allowance: Allowance) -> Call:
+        return Call(view, self.table.method_set, self.limits.response_bytes_max, client, allowance)
+
+    def handle(
+        self, body: bytes, client: Client | None = None, allowance: Allowance | None = None
+    ) -> Reply | Coroutine[Any, Any, Reply]:
+        """The answer to one request body, for which ``client`` is charged.  Raises for nothing that a body can hold.
+
+        Without an ``allowance`` nothing is limited and nobody else waits.
+        """
+        if client is not None and (refusal := client.refusal_of_body(len(body))) is not None:
             self.traffic.rejected["rate"] += 1
             return _error_reply(refusal, NULL_ID)
+        if allowance is None:
+            allowance = Allowance(Party())
+        # Fast path. If: the body is small.  Then: reading it takes less than changing to a thread.
+        if len(body) > READ_ON_LOOP_BYTES_MAX:
+            return self._handle_long(body, client, allowance)
         try:
-            request = json_text.parse(body, depth_max=self.limits.json_depth_max)
+            request = json_text.parse(body, self.limits, allowance.take)
         except ParseError as error:
             return _error_reply(self._charge(client, None) or error, NULL_ID)
-        call = Call(self.view_source(), self.table.method_set, self.limits.response_bytes_max, client)
+        except NodeBusy as error:
+            return _busy_reply(error)
+        return self._answer_request(request, IdTexts(body), client, allowance)
+
+    async def _handle_long(self, body: bytes, client: Client | None, allowance: Allowance) -> Reply:
+        def read() -> tuple[Any, IdTexts]:
+            request = json_text.parse(body, self.limits, allowance.take)
+            ids = IdTexts(body)
+            ids.prepare()
+            return request, ids
+
+        try:
+            request, ids = await run_off_loop(self.busy_executor, allowance, read)
+        except ParseError as error:
+            return _error_reply(self._charge(client, None) or error, NULL_ID)
+        except NodeBusy as error:
+            return _busy_reply(error)
+        allowance.begin_slice()
+        reply = self._answer_request(request, ids, client, allowance)
+        return reply if isinstance(reply, Reply) else await reply
+
+    def _answer_request(
+        self, request: Any, ids: IdTexts, client: Client | None, allowance: Allowance
+    ) -> Reply | Coroutine[Any, Any, Reply]:
+        call = self._call(self.view_source(), client, allowance)
         if type(request) is list:
-            return self._answer_batch(request, IdTexts(body), call)
-        return self._answer(request, IdTexts(body), 0, call)
+            return self._answer_batch(request, ids, call)
+        return self._answer(request, ids, 0, call)
 
     def _charge(self, client: Client | None, method: str | None) -> RpcError | None:
         """The error for a client that must not make a call; ``method`` None: for what is no call."""
@@ -159,23 +219,42 @@ class Engine:
         replies: list[Reply] = []
         for index, request in enumerate(requests):
             reply = self._answer(request, ids, index, call)
-            if not isinstance(reply, Reply):
+            if not isinstance(reply, Reply) or call.allowance.is_slice_over():
                 return self._finish_batch(reply, replies, requests, ids, call)
+            if reply.busy is not None:
+                return reply
             replies.append(reply)
         return _join(replies)
 
     async def _finish_batch(
-        self, pending: Awaitable[Reply], replies: list[Reply], requests: list[Any], ids: IdTexts, call: Call
+        self,
+        pending: Reply | Awaitable[Reply],
+        replies: list[Reply],
+        requests: list[Any],
+        ids: IdTexts,
+        call: Call,
     ) -> Reply:
-        """A batch from its first call in a thread on; ``replies`` are those before it.
+        """A batch from its first call on that is not answered at once, or for which others have to wait too long;
+        ``replies`` are those before it.
 
         One call at a time: the elements take effect in request order, and no batch takes all threads.
         """
-        replies.append(await pending)
-        for index in range(len(replies), len(requests)):
-            reply = self._answer(requests[index], ids, index, call)
-            replies.append(reply if isinstance(reply, Reply) else await reply)
-        return _join(replies)
+        allowance = call.allowance
+        while True:
+            if not isinstance(pending, Reply):
+                pending = await pending
+                allowance.begin_slice()
+            if pending.busy is not None:
+                return pending
+            replies.append(pending)
+            if len(replies) == len(requests):
+                return _join(replies)
+            if allowance.is_slice_over():
+                await allowance.next_turn()
+            if allowance.is_abandoned:
+                return _SILENCE
+            index = len(replies)
+            pending = self._answer(requests[index], ids, index, call)
 
     # ---- one call --------------------------------------------------------------------------
 
@@ -231,12 +310,15 @@ class Engine:
         return self._reply(outcome, id_text, call)
 
     async def _answer_from_thread(self, method: BoundMethod, arguments: list[Any], id_text: bytes, call: Call) -> Reply:
-        loop = asyncio.get_running_loop()
+        executor = method.threads or (self._executor if method.waits else self.busy_executor)
+
+        def answer() -> Reply:
+            return self._reply(self._run(method, arguments, call), id_text, call)
+
         try:
-            pending = loop.run_in_executor(method.threads or self._executor, self._run, method, arguments, call)
+            return await run_off_loop(executor, call.allowance, answer)
         except RpcError as error:  # threads of a method's own that take no more
             return _error_reply(error, id_text)
-        return self._reply(await pending, id_text, call)
 
     async def _answer_when_known(
         self,
@@ -271,12 +353,13 @@ class Engine:
             return splice(id_text, None)
         if isinstance(outcome, bytes):
             try:
-                call.require_bytes(len(outcome))
-            except ResponseTooLarge as error:
+                call.add_result(len(outcome))
+            except (ResponseTooLarge, NodeBusy) as error:
                 outcome = error
             else:
-                call.bytes_left -= len(outcome)
                 return splice(id_text, outcome)
+        if isinstance(outcome, NodeBusy):
+            return _busy_reply(outcome)
         if isinstance(outcome, ResponseTooLarge):
             self.traffic.rejected["response_size"] += 1
         return _error_reply(outcome, id_text)
@@ -326,6 +409,8 @@ def splice(id_text: bytes, result: bytes | None) -> Reply:
     """The answer to a call that went well; None: nothing was found."""
     if result is None:
         return Reply(b"%b%b}" % (RESULT_HEAD, id_text))
+    if len(result) > JOINED_BYTES_MAX:
+        return Reply([b"%b%b%b" % (RESULT_HEAD, id_text, RESULT_NAME), result, b"}"])
     return Reply(b"%b%b%b%b}" % (RESULT_HEAD, id_text, RESULT_NAME, result))
 
 
@@ -337,8 +422,14 @@ def _error_reply(error: RpcError, id_text: bytes) -> Reply:
     return Reply(body, error.code, error.wait_s if isinstance(error, RateLimited) else None)
 
 
+def _busy_reply(error: NodeBusy) -> Reply:
+    return Reply(None, error.code, busy=error)
+
+
 def _silence(reply: Reply) -> Reply:
     """What is said to a notification: nothing, but for a refusal, which concerns the whole request."""
+    if reply.busy is not None:
+        return reply
     return _SILENCE if reply.retry_after_s is None else Reply(None, None, reply.retry_after_s)
 
 
@@ -347,8 +438,17 @@ async def _silenced(pending: Awaitable[Reply]) -> Reply:
 
 
 def _join(replies: list[Reply]) -> Reply:
-    bodies = [reply.body for reply in replies if reply.body is not None]
-    body = b"[" + b",".join(bodies) + b"]" if bodies else None
+    """The answer to a batch."""
+    parts: list[bytes] = []
+    for reply in replies:
+        if reply.body is not None:
+            parts.append(b"," if parts else b"[")
+            parts += [reply.body] if isinstance(reply.body, bytes) else reply.body
+    parts.append(b"]")
+    is_long = sum(map(len, parts)) > JOINED_BYTES_MAX
+    body: bytes | list[bytes] | None = None
+    if len(parts) > 1:
+        body = parts if is_long else b"".join(parts)
     waits = [reply.retry_after_s for reply in replies if reply.retry_after_s is not None]
     if waits and len(waits) == len(replies):
         return Reply(body, RateLimited.code, max(waits))

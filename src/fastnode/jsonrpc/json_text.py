@@ -1,10 +1,11 @@
 """The JSON of a request: parsing it, and finding the exact text of its ids.
 
-orjson parses.  Two things it cannot do are done here with the standard library's scanner:
+orjson parses.  Two things it cannot do are done here:
 
 * An id is echoed byte for byte.  orjson turns ``12345678901234567890123`` into a float, ``-0``
   into ``0`` and forgets how a string was escaped.  :class:`IdTexts` finds the text itself.
-* ``"\\ud800"``, a lone surrogate, is grammatical JSON (RFC 8259, section 8.2) that orjson refuses.
+* ``"\\ud800"``, a lone surrogate, is grammatical JSON (RFC 8259, section 8.2) that orjson refuses; the standard
+  library's parser takes it.
 
 Both are rare, so the common request never pays for them.
 """
@@ -14,11 +15,14 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 import orjson
 
 from fastnode.errors import ParseError
+from fastnode.http.limits import Limits
+from fastnode.kernels import json_shape
 
 __all__ = ["IdTexts", "parse"]
 
@@ -28,70 +32,55 @@ INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**64 - 1
 
 _SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
-_WHITESPACE: Final = re.compile(r"[ \t\n\r]*")
+#: A longer text with a lone surrogate is refused: the parser that takes them is slow.
+LENIENT_BYTES_MAX: Final = 32 * 1024
+#: About what a value takes in memory beside its text.
+VALUE_BYTES: Final = 64
+#: Texts with fewer values are not worth asking.
+UNASKED_VALUES_MAX: Final = 256
 
 
-def parse(body: bytes, *, depth_max: int) -> Any:
+def parse(body: bytes, limits: Limits, take: Callable[[int], None] = lambda count: None) -> Any:
     """The value of a JSON text.
 
+    Its shape is measured before anything is built, and ``take`` is asked for the bytes that the values will need.
     A byte order mark is skipped; of equal keys the last one counts.  Raises
     :class:`~fastnode.errors.ParseError` for anything that is not JSON, for numbers too large for a
-    double, and for more than ``depth_max`` arrays and objects inside each other.
+    double, and for more than ``limits`` allow: arrays and objects inside each other, or at all, and values.
     """
+    depth, containers, values = json_shape.measure(
+        body,
+        depth_max=limits.json_depth_max,
+        containers_max=limits.json_containers_max,
+        values_max=limits.json_values_max,
+    )
+    if depth > limits.json_depth_max:
+        raise ParseError(f"Parse error: more than {limits.json_depth_max} arrays and objects inside each other")
+    if containers > limits.json_containers_max:
+        raise ParseError(f"Parse error: more than {limits.json_containers_max} arrays and objects")
+    if values > limits.json_values_max:
+        raise ParseError(f"Parse error: more than {limits.json_values_max} values")
+    if values > UNASKED_VALUES_MAX:
+        take(values * VALUE_BYTES)
     if body.startswith(BYTE_ORDER_MARK):
         body = body[len(BYTE_ORDER_MARK) :]
     try:
-        value = orjson.loads(body)
+        return orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        if "depth limit" in str(error):  # orjson's own limit is far above ours
-            raise _too_deep(depth_max) from None
         if _SURROGATE_ESCAPE.search(body) is None:
             raise ParseError(f"Parse error: {error}") from None
-        value = _parse_with_lone_surrogates(body, depth_max)
-    # Fast path. If: the text opens fewer containers than may be nested.  Then: none is too deep.
-    if not _opens_at_most(depth_max, body) and _is_deeper(value, depth_max):
-        raise _too_deep(depth_max)
-    return value
-
-
-def _too_deep(depth_max: int) -> ParseError:
-    return ParseError(f"Parse error: more than {depth_max} arrays and objects inside each other")
-
-
-def _opens_at_most(count: int, body: bytes) -> bool:
-    """Whether a text has no more than ``count`` opening brackets and braces."""
-    for opener in (b"[", b"{"):
-        at = body.find(opener)  # several times as fast as count() where there are few
-        while at >= 0:
-            count -= 1
-            if count < 0:
-                return False
-            at = body.find(opener, at + 1)
-    return True
-
-
-def _is_deeper(value: object, levels: int) -> bool:
-    """Whether ``value`` holds more than ``levels`` containers inside each other."""
-    if type(value) is dict:
-        children: Any = value.values()
-    elif type(value) is list:
-        children = value
-    else:
-        return False
-    if levels == 0:
-        return True
-    return any(type(child) in (dict, list) and _is_deeper(child, levels - 1) for child in children)
+    return _parse_with_lone_surrogates(body)
 
 
 # ---- lone surrogates ------------------------------------------------------------------------
 
 
-def _parse_with_lone_surrogates(body: bytes, depth_max: int) -> Any:
+def _parse_with_lone_surrogates(body: bytes) -> Any:
     """As :func:`orjson.loads`, but a lone surrogate is a character like another."""
+    if len(body) > LENIENT_BYTES_MAX:
+        raise ParseError(f"Parse error: not JSON, or half a character in more than {LENIENT_BYTES_MAX} bytes")
     try:
         return _LENIENT_DECODER.decode(body.decode("utf-8"))
-    except RecursionError:
-        raise _too_deep(depth_max) from None
     except ValueError as error:
         raise ParseError(f"Parse error: {error}") from None
 
@@ -120,9 +109,6 @@ _LENIENT_DECODER: Final = json.JSONDecoder(
 
 # ---- ids ------------------------------------------------------------------------------------
 
-#: Finds the end of the value at a position, at C speed; what the value is matters for keys only.
-_scan_value: Final = json.JSONDecoder(parse_int=float).raw_decode
-
 
 class IdTexts:
     """The exact texts of the ids in one request body that :func:`parse` has accepted."""
@@ -149,51 +135,15 @@ class IdTexts:
             return b'"%b"' % str(value).encode()
         # Strict path: look it up.
         if self._texts is None:
-            self._texts = _find_id_texts(self._body)
+            self._texts = json_shape.find_ids(self._body)
         return self._texts[index]
+
+    def prepare(self) -> None:
+        """Look up now what may have to be looked up, in whatever thread this is."""
+        if self._escapes() or b"-0" in self._body:
+            self._texts = json_shape.find_ids(self._body)
 
     def _escapes(self) -> bool:
         if self._has_escapes is None:
             self._has_escapes = b"\\" in self._body
         return self._has_escapes
-
-
-def _find_id_texts(body: bytes) -> list[bytes]:
-    """The id's text of each request in ``body``, which is valid JSON; ``null`` where there is none."""
-    text = body.removeprefix(BYTE_ORDER_MARK).decode("utf-8")
-    position = _skip_whitespace(text, 0)
-    if text[position] == "{":
-        return [_find_id_in_object(text, position)[0]]
-    texts: list[bytes] = []
-    position = _skip_whitespace(text, position + 1)
-    while text[position] != "]":
-        if text[position] == "{":
-            found, position = _find_id_in_object(text, position)
-        else:
-            found, position = b"null", _scan_value(text, position)[1]
-        texts.append(found)
-        position = _skip_whitespace(text, position)
-        if text[position] == ",":
-            position = _skip_whitespace(text, position + 1)
-    return texts
-
-
-def _find_id_in_object(text: str, start: int) -> tuple[bytes, int]:
-    """The text of the last ``id`` of the object that opens at ``start``, and the position after the object."""
-    found = "null"
-    position = _skip_whitespace(text, start + 1)
-    while text[position] != "}":
-        key, position = _scan_value(text, position)
-        value_start = _skip_whitespace(text, _skip_whitespace(text, position) + 1)
-        position = _scan_value(text, value_start)[1]
-        if key == "id":
-            found = text[value_start:position]
-        position = _skip_whitespace(text, position)
-        if text[position] == ",":
-            position = _skip_whitespace(text, position + 1)
-    return found.encode("utf-8"), position + 1
-
-
-def _skip_whitespace(text: str, position: int) -> int:
-    match = _WHITESPACE.match(text, position)
-    return position if match is None else match.end()

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 from fastnode.errors import InvalidParams, ResponseTooLarge, ServerError
+from fastnode.http.allowance import Allowance, Party
 from fastnode.jsonrpc.parameters import ParameterType, Widened
 from fastnode.jsonrpc.provider_limits import Client
 from fastnode.values.namespaces import Namespaces, wire_names
@@ -47,12 +48,23 @@ METHOD_SETS: Final[tuple[MethodSet, ...]] = ("both", "release", "development")
 class Call:
     """What the calls of one HTTP request share: the view they read and the bytes they may still answer."""
 
-    __slots__ = ("_view", "bytes_left", "client", "method_set", "response_bytes_max", "wait_until")
+    __slots__ = (
+        "_growing_bytes", "_view", "allowance", "bytes_left", "client", "method_set", "response_bytes_max", "wait_until"
+    )  # fmt: skip
 
     def __init__(
-        self, view: View | None, method_set: MethodSet, response_bytes_max: int, client: Client | None = None
+        self,
+        view: View | None,
+        method_set: MethodSet,
+        response_bytes_max: int,
+        client: Client | None = None,
+        allowance: Allowance | None = None,
     ) -> None:
         self._view = view
+        #: What the request may use of the loop and of the memory.
+        self.allowance = allowance or Allowance(Party())
+        #: Memory taken for the result that is being made.
+        self._growing_bytes = 0
         #: Who is charged for the calls; None: nobody.
         self.client = client
         self.method_set: MethodSet = method_set
@@ -76,13 +88,22 @@ class Call:
         return self._view
 
     def require_bytes(self, count: int) -> None:
-        """Refuse the call if ``count`` more bytes would exceed the limit of this response.
+        """Refuse the call if a result of ``count`` bytes would exceed the limit of this response, or the memory of all.
 
         Handlers that collect many records ask as they go, so that an answer that cannot be sent is
         never built.
         """
         if count > self.bytes_left:
             raise ResponseTooLarge(self.response_bytes_max)
+        if count > self._growing_bytes:
+            self.allowance.take(count - self._growing_bytes)
+            self._growing_bytes = count
+
+    def add_result(self, count: int) -> None:
+        """Count a finished result; errors as above.  What was asked for it is its own until the response is sent."""
+        self.require_bytes(count)
+        self.bytes_left -= count
+        self._growing_bytes = 0
 
 
 #: ``handler(call, *arguments)``: the result as JSON, or None for nothing found.
@@ -138,6 +159,8 @@ class Method:
     development: Signature | None = None
     #: True, or a function of the arguments that says so: too long for the event loop.
     in_thread: bool | Callable[[Sequence[Any]], bool] = False
+    #: In its thread it mostly waits: for the disk, for another node, for its turn to hash.
+    waits: bool = False
     #: Threads of its own, for what may keep them busy for long; else those of the server.
     threads: Executor | None = None
     #: True if the answers follow from the view alone: they are kept until the next one.
@@ -183,7 +206,7 @@ class BoundMethod:
 
     __slots__ = (
         "_in_thread", "_required_count", "handler", "is_kept", "name", "parameters", "signature", "summary", "threads",
-        "usual",
+        "usual", "waits",
     )  # fmt: skip
 
     def __init__(self, method: Method, signature: Signature) -> None:
@@ -194,6 +217,7 @@ class BoundMethod:
         self.parameters = signature.parameters
         self._in_thread = method.in_thread
         self.threads = method.threads
+        self.waits = method.waits
         self.is_kept = method.is_kept
         self.usual = method.usual
         required = [index for index, parameter in enumerate(self.parameters, 1) if not parameter.optional]

@@ -32,6 +32,8 @@ __all__ = ["ADDRESSES", "Bucket", "Client", "ProviderLimits", "Usage", "refusal_
 REFUSAL_DELAY_S: Final = 0.1
 #: A longer body is not read for a client whose bucket is empty.
 UNREAD_BYTES_MIN: Final = 1024
+#: Reading so many bytes of a body costs 1.
+BYTES_PER_COST: Final = 32 * 1024
 
 #: Stands for all clients without a key; no key has such a name.
 ADDRESSES: Final = "(address)"
@@ -136,14 +138,20 @@ class Client:
         if self._bucket is not None:
             self._bucket.tokens += cost
 
-    def refusal_unread(self, size: int) -> RateLimited | None:
-        """The error for a body of ``size`` bytes that is not worth reading; nothing is charged."""
+    def refusal_of_body(self, size: int) -> RateLimited | None:
+        """The error for a body of ``size`` bytes, inflated, that is not worth reading; a long one is charged."""
         bucket = self._bucket
         if bucket is None or size < UNREAD_BYTES_MIN:
             return None
-        cost = min(self._prices.values(), default=self._rules.default_cost)
+        # What is left of the burst must do for any call that the body can hold.
+        reading = min(size // BYTES_PER_COST, max(0.0, bucket.burst - max(self._prices.values(), default=0.0)))
+        cost = max(reading, min(self._prices.values(), default=self._rules.default_cost))
         wait_s = bucket.take(0.0, self._clock()) or (cost - bucket.tokens) / bucket.per_second
-        return _over_budget(None, cost, wait_s) if wait_s > 0 else None
+        if wait_s > 0:
+            return _over_budget(None, cost, wait_s)
+        bucket.tokens -= reading
+        self.usage.cost += reading
+        return None
 
 
 def _over_budget(method: str | None, cost: float, wait_s: float) -> RateLimited:

@@ -6,6 +6,7 @@ Anyone may register, so the names are kept in memory only and within a budget: t
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from typing import Final
 
 from fastnode.kernels import poseidon2
@@ -13,7 +14,8 @@ from fastnode.kernels import poseidon2
 __all__ = ["FunctionNames", "function_selector"]
 
 SELECTOR_BYTES: Final = 4
-#: Characters of all names together.
+#: Names, and characters of all of them together.  A name takes some 200 bytes beside its characters.
+NAMES_MAX: Final = 50_000
 NAMES_LENGTH_MAX: Final = 4_000_000
 
 _BYTES_PER_FIELD: Final = 31
@@ -36,8 +38,10 @@ def function_selector(signature: str) -> bytes:
 class FunctionNames:
     """Safe to use from any thread."""
 
-    def __init__(self, length_max: int = NAMES_LENGTH_MAX) -> None:
-        self._names: dict[bytes, str] = {}
+    def __init__(self, length_max: int = NAMES_LENGTH_MAX, names_max: int = NAMES_MAX) -> None:
+        # Not a dict: what is removed from the front of one leaves gaps that each look at the front has to pass.
+        self._names: OrderedDict[bytes, str] = OrderedDict()
+        self._names_max = names_max
         self._length = 0
         self._length_max = length_max
         self._lock = threading.Lock()
@@ -51,8 +55,8 @@ class FunctionNames:
         with self._lock:
             self._length += len(name) - len(self._names.pop(selector, ""))
             self._names[selector] = name
-            while self._length > self._length_max:
-                self._length -= len(self._names.pop(next(iter(self._names))))
+            while self._length > self._length_max or len(self._names) > self._names_max:
+                self._length -= len(self._names.popitem(last=False)[1])
 
     def name_of(self, selector: bytes) -> str | None:
         return self._names.get(selector)

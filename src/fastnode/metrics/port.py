@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry
 
+from fastnode.http.allowance import Allowance
 from fastnode.http.limits import Limits
 from fastnode.http.messages import Response, header_fields
 from fastnode.metrics.collector import NodeCollector, Sources, registry_of, render
@@ -35,7 +36,7 @@ class MetricsApplication:
         self._executor = executor
 
     def on_request(
-        self, method: bytes, target: bytes, headers: dict[bytes, bytes], body: bytes
+        self, method: bytes, target: bytes, headers: dict[bytes, bytes], body: bytes, *, allowance: Allowance
     ) -> Response | Coroutine[Any, Any, Response]:
         if target.partition(b"?")[0] != PATH:
             return self.on_refusal(HTTPStatus.NOT_FOUND, "the metrics are at /metrics")

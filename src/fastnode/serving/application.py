@@ -26,12 +26,14 @@ from typing import Any, Final, Protocol
 import orjson
 
 from fastnode.api.openrpc import DISCOVER, DOCUMENT_PATH
-from fastnode.errors import InvalidRequest, ParseError, RateLimited
+from fastnode.errors import InvalidRequest, NodeBusy, ParseError, RateLimited
+from fastnode.http.allowance import Allowance
 from fastnode.http.coded_answers import CodedAnswers
-from fastnode.http.content_coding import BodyTooLarge, Coding, choose_coding, inflate, is_known_coding
+from fastnode.http.content_coding import BodyTooLarge, Coding, Inflation, choose_coding, is_known_coding
+from fastnode.http.fair_threads import run_off_loop
 from fastnode.http.guard import RequestGuard
 from fastnode.http.health import PROBE_PATHS, Health, answer_probe
-from fastnode.http.messages import Response, header_fields
+from fastnode.http.messages import Response, header_fields, length_of
 from fastnode.http.meters import LIMITS_BY_STATUS
 from fastnode.jsonrpc.engine import Engine, Reply
 from fastnode.jsonrpc.methods import Call
@@ -43,6 +45,12 @@ __all__ = ["Pages", "RpcApplication", "path_of"]
 COMPRESSED_BYTES_MIN: Final = 1024
 #: A larger answer is compressed in a thread.
 COMPRESSED_ON_LOOP_BYTES_MAX: Final = 64 * 1024
+#: A larger answer in parts is put together in a thread too.
+JOINED_ON_LOOP_BYTES_MAX: Final = 1 << 20
+#: A larger body is inflated in a thread.
+INFLATED_ON_LOOP_BYTES_MAX: Final = 32 * 1024
+#: When a client that was refused for want of memory may try again.
+BUSY_RETRY_S: Final = 1
 
 _JSON_TYPE: Final = re.compile(
     rb"application/(?:json|[\w.+-]+\+json|csp-report)[ \t]*(?:;.*)?", re.IGNORECASE | re.DOTALL
@@ -56,6 +64,7 @@ ANY_ORIGIN: Final = header_fields(("Access-Control-Allow-Origin", "*"))
 _OVER_BUDGET: Final = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32005,"message":"Rate limit exceeded"}}'
 #: Of requests whose body could not be read or understood.
 _STATUSES_WITH_RPC_ERROR: Final = frozenset({HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE})
+_RETRY: Final = header_fields(("Retry-After", str(BUSY_RETRY_S)))
 
 
 class Pages(Protocol):
@@ -128,14 +137,21 @@ class RpcApplication:
     # ---- the connection's side ---------------------------------------------------------------
 
     def on_request(
-        self, method: bytes, target: bytes, headers: dict[bytes, bytes], body: bytes, client: Client | None = None
+        self,
+        method: bytes,
+        target: bytes,
+        headers: dict[bytes, bytes],
+        body: bytes,
+        client: Client | None = None,
+        *,
+        allowance: Allowance,
     ) -> Response | Coroutine[Any, Any, Response]:
         """``client`` is charged for the calls of the body."""
         if self._guard is not None and not self._guard.admits(method, target, headers):
             return self._guard.refusal
         # Fast path. If: POST to the root.  Then: nothing else can be meant.
         if method == b"POST" and target == b"/":
-            return self._on_call(headers, body, client)
+            return self._on_call(headers, body, client, allowance)
         path = self._without_prefix(path_of(target))
         if self.pages is not None and method in (b"GET", b"HEAD"):
             page = self.pages.on_get(path, target, headers)
@@ -143,7 +159,7 @@ class RpcApplication:
                 return page
         if path == b"/":
             if method == b"POST":
-                return self._on_call(headers, body, client)
+                return self._on_call(headers, body, client, allowance)
             return self._on_other_verb(method, headers, "POST" if self.pages is None else "GET, HEAD, POST")
         if path in PROBE_PATHS:
             if method in (b"GET", b"HEAD"):
@@ -151,7 +167,7 @@ class RpcApplication:
             return self._on_other_verb(method, headers, "HEAD, GET")
         if path == DOCUMENT_PATH and self._engine.table.get(DISCOVER) is not None:
             if method in (b"GET", b"HEAD"):
-                return self._on_document(headers.get(b"accept-encoding"), client)
+                return self._on_document(headers.get(b"accept-encoding"), client, allowance)
             return self._on_other_verb(method, headers, "HEAD, GET")
         return self._text(HTTPStatus.NOT_FOUND)
 
@@ -165,7 +181,10 @@ class RpcApplication:
         self._count_refusal(status)
         if status in _STATUSES_WITH_RPC_ERROR:
             return self._rpc_error(status, reason)
-        return Response(status, self._text_fields, f"{status.phrase}: {reason}".encode())
+        fields = self._text_fields
+        if status is HTTPStatus.SERVICE_UNAVAILABLE:
+            fields += _RETRY
+        return Response(status, fields, f"{status.phrase}: {reason}".encode())
 
     # ---- verbs -------------------------------------------------------------------------------
 
@@ -186,7 +205,7 @@ class RpcApplication:
         status, body = answer_probe(path, self._health(), as_json=as_json)
         return Response(status, self._json_fields if as_json else self._text_fields, body)
 
-    async def _on_document(self, accepted: bytes | None, client: Client | None) -> Response:
+    async def _on_document(self, accepted: bytes | None, client: Client | None, allowance: Allowance) -> Response:
         """The document as ``client`` may see it, without the frame of a call; it costs what the call costs."""
         refusal = None if client is None else client.refusal_of(DISCOVER)
         if isinstance(refusal, RateLimited):
@@ -196,9 +215,9 @@ class RpcApplication:
         table = self._engine.table
         method = table.get(DISCOVER)
         assert method is not None
-        call = Call(None, table.method_set, self._engine.limits.response_bytes_max, client)
-        body = await asyncio.get_running_loop().run_in_executor(self._executor, method.handler, call)
-        response = self._respond(Reply(body), accepted)
+        call = Call(None, table.method_set, self._engine.limits.response_bytes_max, client, allowance)
+        body = await run_off_loop(self._engine.busy_executor, allowance, method.handler, call)
+        response = self._respond(Reply(body), accepted, allowance)
         return response if isinstance(response, Response) else await response
 
     def _count_refusal(self, status: HTTPStatus) -> None:
@@ -216,29 +235,74 @@ class RpcApplication:
     # ---- JSON-RPC ----------------------------------------------------------------------------
 
     def _on_call(
-        self, headers: dict[bytes, bytes], body: bytes, client: Client | None
+        self, headers: dict[bytes, bytes], body: bytes, client: Client | None, allowance: Allowance
     ) -> Response | Coroutine[Any, Any, Response]:
-        coding = headers.get(b"content-encoding")
-        if coding is not None and (refusal_or_body := self._inflate(coding, body)) is not None:
-            if isinstance(refusal_or_body, Response):
-                return refusal_or_body
-            body = refusal_or_body
+        coding_header = headers.get(b"content-encoding")
+        if coding_header is None or (coding := coding_header.strip().lower()) in (b"", b"identity"):
+            return self._answer(headers, body, client, allowance)
+        if not is_known_coding(name := coding.decode("latin-1")):
+            return self._rpc_error(
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "only the content codings gzip and deflate are understood"
+            )
+        inflation = Inflation(body, name, bytes_max=self._engine.limits.body_bytes_max)
+        # Fast path. If: it is small, whatever it claims.  Then: inflating takes less than changing to a thread.
+        try:
+            if not inflation.go_on(INFLATED_ON_LOOP_BYTES_MAX):
+                return self._inflate_in_thread(inflation, headers, client, allowance)
+        except (BodyTooLarge, ValueError) as error:
+            return self._refuse_inflation(error)
+        return self._answer(headers, inflation.content, client, allowance)
+
+    async def _inflate_in_thread(
+        self, inflation: Inflation, headers: dict[bytes, bytes], client: Client | None, allowance: Allowance
+    ) -> Response:
+        limit = self._engine.limits.body_bytes_max
+        try:
+            allowance.take(limit)
+            await run_off_loop(self._engine.busy_executor, allowance, inflation.go_on, limit + 1)
+        except NodeBusy as error:
+            return self._refuse_busy(error)
+        except (BodyTooLarge, ValueError) as error:
+            return self._refuse_inflation(error)
+        answer = self._answer(headers, inflation.content, client, allowance)
+        return answer if isinstance(answer, Response) else await answer
+
+    def _refuse_inflation(self, error: Exception) -> Response:
+        if not isinstance(error, BodyTooLarge):
+            return self._rpc_error(HTTPStatus.BAD_REQUEST, str(error))
+        self._count_refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        reason = f"the inflated request body exceeds the limit of {self._engine.limits.body_bytes_max} bytes"
+        return self._rpc_error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
+
+    def _refuse_busy(self, error: NodeBusy) -> Response:
+        """503 for want of memory."""
+        self.count_rejected("memory")
+        content = {"code": error.code, "message": error.message, "data": error.data}
+        body = orjson.dumps({"jsonrpc": "2.0", "id": None, "error": content})
+        return Response(HTTPStatus.SERVICE_UNAVAILABLE, self._json_fields + _RETRY, body)
+
+    def _answer(
+        self, headers: dict[bytes, bytes], body: bytes, client: Client | None, allowance: Allowance
+    ) -> Response | Coroutine[Any, Any, Response]:
+        """The answer to a body in the plain."""
         is_json_type = _JSON_TYPE.fullmatch(headers.get(b"content-type", b"")) is not None
         accepted = headers.get(b"accept-encoding")
-        reply = self._engine.handle(body, client)
+        reply = self._engine.handle(body, client, allowance)
         if not isinstance(reply, Reply):
-            return self._respond_later(reply, accepted)
+            return self._respond_later(reply, accepted, allowance)
         if not is_json_type and reply.error_code == ParseError.code:
             return self._rpc_error(
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body is not JSON, and its Content-Type does not say it is"
             )
-        return self._respond(reply, accepted)
+        return self._respond(reply, accepted, allowance)
 
     def respond(
-        self, reply: Reply | Coroutine[Any, Any, Reply], accepted: bytes | None
+        self, reply: Reply | Coroutine[Any, Any, Reply], accepted: bytes | None, allowance: Allowance
     ) -> Response | Coroutine[Any, Any, Response]:
         """The response to a call in JSON; ``accepted`` is its Accept-Encoding."""
-        return self._respond(reply, accepted) if isinstance(reply, Reply) else self._respond_later(reply, accepted)
+        if isinstance(reply, Reply):
+            return self._respond(reply, accepted, allowance)
+        return self._respond_later(reply, accepted, allowance)
 
     @property
     def json_fields(self) -> bytes:
@@ -250,56 +314,56 @@ class RpcApplication:
         """The header lines of an answer in JSON that is sent in gzip."""
         return self._coded_fields["gzip"]
 
-    def _inflate(self, coding_header: bytes, body: bytes) -> Response | bytes | None:
-        """The plain body, or the refusal; None if the body is plain already."""
-        coding = coding_header.decode("latin-1").strip().lower()
-        if coding in ("", "identity"):
-            return None
-        if not is_known_coding(coding):
-            return self._rpc_error(
-                HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "only the content codings gzip and deflate are understood"
-            )
-        limit = self._engine.limits.body_bytes_max
-        try:
-            return inflate(body, coding, bytes_max=limit)
-        except BodyTooLarge:
-            self._count_refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-            reason = f"the inflated request body exceeds the limit of {limit} bytes"
-            return self._rpc_error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
-        except ValueError as error:
-            return self._rpc_error(HTTPStatus.BAD_REQUEST, str(error))
-
-    async def _respond_later(self, pending: Coroutine[Any, Any, Reply], accepted: bytes | None) -> Response:
-        response = self._respond(await pending, accepted)
+    async def _respond_later(
+        self, pending: Coroutine[Any, Any, Reply], accepted: bytes | None, allowance: Allowance
+    ) -> Response:
+        response = self._respond(await pending, accepted, allowance)
         return response if isinstance(response, Response) else await response
 
-    def _respond(self, reply: Reply, accepted: bytes | None) -> Response | Coroutine[Any, Any, Response]:
+    def _respond(
+        self, reply: Reply, accepted: bytes | None, allowance: Allowance
+    ) -> Response | Coroutine[Any, Any, Response]:
         body = reply.body
+        if reply.busy is not None:
+            return self._refuse_busy(reply.busy)
         if reply.retry_after_s is not None:
             return self._refuse_later(body, reply.retry_after_s)
         if body is None:
             return Response(HTTPStatus.NO_CONTENT, self._common_fields, None)
         status = HTTPStatus.OK if reply.error_code is None else self._error_status
-        if accepted is None or len(body) <= COMPRESSED_BYTES_MIN:
+        length = length_of(body)
+        if accepted is None or length <= COMPRESSED_BYTES_MIN:
             return Response(status, self._json_fields, body)
         coding = choose_coding(accepted)
         if coding is None:
             return Response(status, self._json_fields, body)
-        if len(body) > COMPRESSED_ON_LOOP_BYTES_MAX:
+        if length > JOINED_ON_LOOP_BYTES_MAX:
+            return self._compress_in_thread(status, coding, body, allowance)
+        if isinstance(body, list):
+            body = b"".join(body)
+        if length > COMPRESSED_ON_LOOP_BYTES_MAX:
             if (kept := self.coded.encode_kept(body, coding)) is not None:
                 return Response(status, self._coded_fields[coding], kept)
-            return self._compress_in_thread(status, coding, body)
+            return self._compress_in_thread(status, coding, body, allowance)
         return Response(status, self._coded_fields[coding], self.coded.encode(body, coding))
 
-    async def _refuse_later(self, body: bytes | None, retry_after_s: float) -> Response:
+    async def _refuse_later(self, body: bytes | list[bytes] | None, retry_after_s: float) -> Response:
         """429 for a client that has no budget for anything that it asked for."""
         await asyncio.sleep(refusal_delay())
         retry_after = header_fields(("Retry-After", str(max(1, math.ceil(retry_after_s)))))
         return Response(HTTPStatus.TOO_MANY_REQUESTS, self._json_fields + retry_after, body or _OVER_BUDGET)
 
-    async def _compress_in_thread(self, status: HTTPStatus, coding: Coding, body: bytes) -> Response:
-        loop = asyncio.get_running_loop()
-        compressed = await loop.run_in_executor(self._executor, self.coded.encode, body, coding)
+    async def _compress_in_thread(
+        self, status: HTTPStatus, coding: Coding, body: bytes | list[bytes], allowance: Allowance
+    ) -> Response:
+        def compress() -> bytes:
+            return self.coded.encode(body if isinstance(body, bytes) else b"".join(body), coding)
+
+        try:
+            allowance.take(length_of(body))
+        except NodeBusy as error:
+            return self._refuse_busy(error)
+        compressed = await run_off_loop(self._engine.busy_executor, allowance, compress)
         return Response(status, self._coded_fields[coding], compressed)
 
     def _rpc_error(self, status: HTTPStatus, reason: str) -> Response:

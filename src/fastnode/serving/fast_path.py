@@ -10,19 +10,22 @@ does not answer:
     anything else                               the rest of the bytes goes to the strict path as it came
 
 Both paths give the same answers, count and time the same, and hold the same limits: tests/serving/test_fast_path.py
-compares them.
+compares them.  Both answer for a slice of the loop's time and then let others have their turn (http/turns.py); a
+batch that a slice is too short for goes on behind the results that it has.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 import orjson
 
 from fastnode.http import connection as http
-from fastnode.http.connection import CORKED_BYTES_MAX, ConnectionOwner, HttpConnection
+from fastnode.http.allowance import Allowance
+from fastnode.http.connection import CORKED_BYTES_MAX, ConnectionOwner, HttpConnection, Slot
 from fastnode.http.content_coding import choose_coding
 from fastnode.http.messages import Request, Response, ResponseWriter
 from fastnode.http.reader import ReadState
@@ -106,24 +109,24 @@ class FastPath:
         self.requests.set_head(before + plain + length, before + packed + length, b"\r\n" + self.writer.keeping)
         self.requests.is_open = self.application.guard is None  # a guard asks for every header
 
-    def answer_call(self, view: View | None) -> Response | Coroutine[Any, Any, Response] | None:
+    def answer_call(self, view: View | None, allowance: Allowance) -> Response | Coroutine[Any, Any, Response] | None:
         """The answer to the simple request that the kernel stopped at; None if its params are not JSON."""
         requests = self.requests
         if requests.body is not None:
-            return self.application.respond(Reply(requests.body), requests.accepted)
+            return self.application.respond(Reply(requests.body), requests.accepted, allowance)
         method, text, id_text, accepted = requests.method, requests.params, requests.id_text, requests.accepted
         assert method is not None
         try:
             params: list[Any] = [] if text is None else orjson.loads(text)
         except orjson.JSONDecodeError:
             return None
-        reply = self._engine.answer_call(method, params, id_text, view)
+        reply = self._engine.answer_call(method, params, id_text, view, allowance)
         if isinstance(reply, Reply):
             self._keep(method, text, reply, id_text)
-        return self.application.respond(reply, accepted)
+        return self.application.respond(reply, accepted, allowance)
 
     def _keep(self, method: str, text: bytes | None, reply: Reply, id_text: bytes) -> None:
-        if reply.error_code is None and reply.body is not None:
+        if reply.error_code is None and isinstance(reply.body, bytes):
             head = len(RESULT_HEAD) + len(id_text)
             self.results.keep(method, text, reply.body[head + len(RESULT_NAME) : -1])
 
@@ -147,7 +150,9 @@ class FastConnection(HttpConnection):
         super().__init__(owner, loop)
         self._fast = fast
         self._idle_s = self._limits.idle_time_s + http.IDLE_SLACK_S
-        self._receiver = fast_connection.Receiver(fast.requests, self._traffic, loop.time, CORKED_BYTES_MAX)
+        self._receiver = fast_connection.Receiver(
+            fast.requests, self._traffic, loop.time, CORKED_BYTES_MAX, owner.turns.time, self.party.share
+        )
         self.data_received = self._receiver.receive
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -169,19 +174,46 @@ class FastConnection(HttpConnection):
         else:
             super().data_received(data)
 
-    def receive_rest(self, data: bytes, answers: bytes | list[bytes] | None, view: View | None) -> None:
+    def wait_for_turn(self, data: bytes) -> None:
+        """What comes while the loop is crowded."""
+        self.wake()
+        self._add_incoming(data)
+        self._wait_for_turn()
+
+    def receive_rest(
+        self, data: bytes, answers: bytes | list[bytes] | None, view: View | None, started_ns: int
+    ) -> None:
         """A burst that is not answered to its end; ``answers`` are those that the kernel has given."""
         self.wake()
+        loop_time = self._owner.turns.time
+        self._slice_end = started_ns + loop_time.slice_ns
         answered = self._answer_simple(data, answers, view)
         if answered < len(data):
-            super().data_received(data[answered:] if answered else data)
-            return
-        self._uncork()
-        self.settle()
+            self._add_incoming(data[answered:] if answered else data)
+            if self._is_slice_over():
+                self._wait_for_turn()
+            else:
+                self._go_on()
+        else:
+            self._uncork()
+            self.settle()
+        loop_time.charge(self.party.share, time.monotonic_ns() - started_ns)
+
+    def _on_turn(self) -> None:
+        self._is_waiting = False
+        # Fast path. If: nothing but new data.  Then: it may begin with simple requests.
+        if self._incoming and self._fast.requests.is_open and self._is_at_rest():
+            incoming = [*self._incoming]
+            self._drop_incoming()
+            self._receiver.is_resting = True
+            self.data_received(bytes(incoming[0]) if len(incoming) == 1 else b"".join(incoming))
+        else:
+            self._receiver.unfinished = None
+            self._take_turn()
 
     def settle(self) -> None:
         """After a write that may not have been taken whole."""
-        if self._is_write_paused or self._slots:
+        if self._is_write_paused or self._slots or self._outgoing:
             self._settle()
         else:
             self._set_deadline()
@@ -231,6 +263,8 @@ class FastConnection(HttpConnection):
         return not (
             self._slots
             or self._is_write_paused
+            or self._outgoing
+            or self._is_waiting
             or self._reader.state is not ReadState.IDLE
             or self._reader.arrived
             or self._is_lingering
@@ -254,28 +288,36 @@ class FastConnection(HttpConnection):
                 self._corked_bytes += requests.size
                 reader.begun_count += requests.count
                 position = requests.position
-            elif requests.method is None and requests.body is None:
+            if requests.is_late:
+                self._note_unfinished(data, view)
+                break
+            if answers is None and requests.method is None and requests.body is None:
                 break
             is_simple = requests.method is not None or requests.body is not None
             if is_simple and self._corked_bytes <= CORKED_BYTES_MAX:
                 end = requests.end
-                response = fast.answer_call(view)
+                allowance = Allowance(self.party)
+                response = fast.answer_call(view, allowance)
                 if response is None:
                     break
                 reader.begun_count += 1
                 position = end
                 if not isinstance(response, Response):
-                    self._enter(_SIMPLE, response)
+                    self._enter(_SIMPLE, response, allowance)
                     break  # the others wait in the order of the strict path
-                chunks = fast.writer.render(response, keep_alive=True, omit_body=False)
-                self._corked += chunks
-                self._corked_bytes += sum(map(len, chunks))
+                self._cork(Slot(_SIMPLE, response, allowance))
             if self._corked_bytes > CORKED_BYTES_MAX:
                 self._uncork()
-                if self._is_write_paused:
+                if self._is_write_paused or self._outgoing:
                     break
-            if position == len(data):
+            if position == len(data) or self._is_slice_over():
                 break
-            answers = requests.answer(data, position, CORKED_BYTES_MAX - self._corked_bytes, view)
+            answers = requests.answer(data, position, CORKED_BYTES_MAX - self._corked_bytes, view, self._slice_end)
         self._traffic.received_bytes += position
         return position
+
+    def _note_unfinished(self, data: bytes, view: View | None) -> None:
+        """The results of a batch that the slice was too short for are where it goes on."""
+        requests = self._fast.requests
+        if requests.unfinished is not None:
+            self._receiver.unfinished = (requests.unfinished, view, data[requests.position : requests.end])

@@ -19,6 +19,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from fastnode.api.openrpc import DISCOVER, DOCUMENT_PATH
+from fastnode.http.allowance import Allowance
 from fastnode.http.connection import ConnectionOwner, HttpConnection
 from fastnode.http.messages import Refusal, Request, Response, header_fields
 from fastnode.http.reader import ReadState
@@ -50,7 +51,7 @@ class ProviderGate:
         self.application = application
         self.limits = limits
 
-    def on_request(self, peer: str, request: Request) -> Response | Coroutine[Any, Any, Response]:
+    def on_request(self, peer: str, request: Request, allowance: Allowance) -> Response | Coroutine[Any, Any, Response]:
         """The answer to a complete request from the address ``peer``."""
         limits, headers = self.limits, request.headers
         client = None
@@ -58,7 +59,9 @@ class ProviderGate:
             client = limits.client_of(peer, headers)
             if client is None:
                 return self._refuse(limits.allowed_origin(headers))
-        answer = self.application.on_request(request.method, request.target, headers, request.body, client)
+        answer = self.application.on_request(
+            request.method, request.target, headers, request.body, client, allowance=allowance
+        )
         origin = limits.allowed_origin(headers)
         if origin == "*":
             return answer
@@ -137,6 +140,9 @@ class LimitedConnection(FastConnection):
         super().connection_made(transport)
 
     def _receive(self, data: bytes) -> None:
+        if self._owner.turns.time.is_crowded and not self._is_waiting:
+            self.wait_for_turn(data)
+            return
         if self._receiver.is_resting or self._is_at_rest():
             self._prepaid = self._gate.prepay(self._peer, data)
             if self._prepaid is not None:
@@ -162,4 +168,5 @@ class LimitedConnection(FastConnection):
         if isinstance(item, Refusal):
             super()._take(item)
         else:
-            self._enter(item, self._gate.on_request(self._peer, item))
+            allowance = item.allowance or Allowance(self.party)
+            self._enter(item, self._gate.on_request(self._peer, item, allowance), allowance)

@@ -16,9 +16,11 @@ from fastnode.http.connection import Application, HttpConnection
 from fastnode.http.guard import RequestGuard
 from fastnode.http.health import Health
 from fastnode.http.limits import Limits
+from fastnode.http.memory_budget import MemoryBudget
 from fastnode.http.messages import ResponseWriter
 from fastnode.http.meters import Traffic
 from fastnode.http.peers import PeerCounts
+from fastnode.http.turns import Turns
 from fastnode.jsonrpc.engine import Engine
 from fastnode.jsonrpc.provider_limits import ProviderLimits
 from fastnode.kernels import kept_results
@@ -47,11 +49,25 @@ class _Door:
 
 
 class HttpServer:
-    """Serves an application over HTTP.  ``start`` and ``stop`` belong to one running event loop."""
+    """Serves an application over HTTP.  ``start`` and ``stop`` belong to one running event loop.
+
+    Servers on one loop share its ``turns``, and those of one process the memory ``budget``; by default each has
+    its own.
+    """
 
     def __init__(
-        self, application: Application, *, host: str, port: int, limits: Limits, traffic: Traffic | None = None
+        self,
+        application: Application,
+        *,
+        host: str,
+        port: int,
+        limits: Limits,
+        traffic: Traffic | None = None,
+        turns: Turns | None = None,
+        budget: MemoryBudget | None = None,
     ) -> None:
+        self.turns = turns or Turns()
+        self.budget = budget or MemoryBudget()
         self.application = application
         self.limits = limits
         self.traffic = traffic or Traffic()
@@ -234,6 +250,8 @@ class RpcServer(HttpServer):
         executor: Executor | None = None,
         health: Callable[[], Health] = Health,
         path_prefix: str = "",
+        turns: Turns | None = None,
+        budget: MemoryBudget | None = None,
     ) -> None:
         self.engine = engine
         self._rpc = RpcApplication(
@@ -244,7 +262,15 @@ class RpcServer(HttpServer):
             health=health,
             path_prefix=path_prefix,
         )
-        super().__init__(self._rpc, host=host, port=port, limits=engine.limits, traffic=engine.traffic)
+        super().__init__(
+            self._rpc,
+            host=host,
+            port=port,
+            limits=engine.limits,
+            traffic=engine.traffic,
+            turns=turns,
+            budget=budget,
+        )
         self._fast_path = FastPath(engine, self._rpc, self.writer)
         self._gate: ProviderGate | None = None
 

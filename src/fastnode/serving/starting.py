@@ -14,6 +14,7 @@ from typing import Final
 import orjson
 
 from fastnode.errors import ServerError
+from fastnode.http.allowance import Allowance
 from fastnode.http.health import PROBE_PATHS, Health, answer_probe
 from fastnode.http.messages import Response, header_fields
 
@@ -34,7 +35,9 @@ class StartingApplication:
         self._reason = reason
         self._prefix = path_prefix.encode("ascii")
 
-    def on_request(self, method: bytes, target: bytes, headers: dict[bytes, bytes], body: bytes) -> Response:
+    def on_request(
+        self, method: bytes, target: bytes, headers: dict[bytes, bytes], body: bytes, *, allowance: Allowance
+    ) -> Response:
         path = b"/" + target.partition(b"?")[0].removeprefix(self._prefix).strip(b"/")
         if path in PROBE_PATHS and method in (b"GET", b"HEAD"):
             return self._on_probe(path, headers)

@@ -85,7 +85,7 @@ class StatusPage:
         self._executor = executor
         self._files = {FOLDER + name.encode(): _load(name) for name in _FILES}
         page = _load(_PAGE)
-        assert page.body is not None
+        assert isinstance(page.body, bytes)
         assert _SIGN_IN in page.body
         self._page = page
         self._sign_in = page._replace(

@@ -48,6 +48,9 @@ def read_fields(values: list[Any], strict: Callable[[Any, int], bytes]) -> bytes
     Everything else goes to ``strict(value, index)``, which returns its 32 bytes or raises.
     """
 
+def count_known(tag_filter: TagFilter | None, owner: bytes, tags: bytes) -> int:
+    """How many of the tags may be known: all of them without a filter.  ValueError as for :func:`answer`."""
+
 def answer(
     tag_filter: TagFilter | None,
     prefix: bytes,
@@ -55,10 +58,13 @@ def answer(
     tags: bytes,
     page: int,
     get: Callable[[bytes], bytes | None],
+    found_max: int = ...,
+    require_bytes: Callable[[int], None] | None = None,
 ) -> bytes:
     """A JSON array with one stored page for each of the ``tags`` (32 bytes each), ``[]`` where there is none.
 
     Asks ``get(prefix + owner + tag + page as u32)`` for the tags that ``tag_filter`` may know; without
-    a filter, for all.  ValueError when ``owner`` is neither empty nor 32 bytes, ``tags`` is no multiple
-    of 32 bytes, or ``page`` is not in u32.
+    a filter, for all.  OverflowError when more than ``found_max`` of them have logs (default: any number).
+    ``require_bytes`` is called with the size of the answer as it grows, and may raise.  ValueError when ``owner`` is
+    neither empty nor 32 bytes, ``tags`` is no multiple of 32 bytes, or ``page`` is not in u32.
     """

@@ -16,6 +16,7 @@ cdef extern from "Python.h":
 
 cdef enum:
     PAGE_BYTES = 4
+    ANY_NUMBER = 0x7fffffff
 
 cdef object PAGE_MAX = 0xFFFFFFFF
 
@@ -105,7 +106,27 @@ cdef int _copy_field(bytes value, uint8_t *field) except -1:
     return 0
 
 
-def answer(TagFilter tag_filter, bytes prefix not None, bytes owner not None, bytes tags not None, page, get):
+def count_known(TagFilter tag_filter, bytes owner not None, bytes tags not None):
+    cdef Py_ssize_t count = PyBytes_GET_SIZE(tags) // TAG_BYTES
+    cdef Py_ssize_t known = 0
+    cdef Py_ssize_t index
+    cdef const uint8_t *tag = <const uint8_t *>PyBytes_AS_STRING(tags)
+    cdef uint64_t state
+    if PyBytes_GET_SIZE(owner) not in (0, TAG_BYTES) or count * TAG_BYTES != PyBytes_GET_SIZE(tags):
+        raise ValueError(f"tags of {PyBytes_GET_SIZE(tags)} bytes of an owner of {PyBytes_GET_SIZE(owner)} bytes")
+    if tag_filter is None:
+        return count
+    state = tag_start(<const uint8_t *>PyBytes_AS_STRING(owner) if PyBytes_GET_SIZE(owner) else NULL)
+    for index in range(count):
+        known += tag_filter_has(tag_filter.words, tag_filter.blocks, state, tag)
+        tag += TAG_BYTES
+    return known
+
+
+def answer(
+    TagFilter tag_filter, bytes prefix not None, bytes owner not None, bytes tags not None, page, get,
+    Py_ssize_t found_max=ANY_NUMBER, require_bytes=None,
+):
     cdef Py_ssize_t owner_length = PyBytes_GET_SIZE(owner)
     cdef Py_ssize_t count = PyBytes_GET_SIZE(tags) // TAG_BYTES
     if owner_length != 0 and owner_length != TAG_BYTES:
@@ -123,6 +144,7 @@ def answer(TagFilter tag_filter, bytes prefix not None, bytes owner not None, by
     cdef list pages = []
     cdef bytes page_json
     cdef Py_ssize_t length = 0
+    cdef Py_ssize_t found = 0
     cdef Py_ssize_t index
     for index in range(count):
         page_json = None
@@ -138,6 +160,12 @@ def answer(TagFilter tag_filter, bytes prefix not None, bytes owner not None, by
                 tag_filter.found_count += 1
         if page_json is None:
             page_json = b"[]"
+        else:
+            found += 1
+            if found > found_max:
+                raise OverflowError(f"more than {found_max} tags have logs")
+            if require_bytes is not None:
+                require_bytes(length + PyBytes_GET_SIZE(page_json) + 2 * count)
         pages.append(page_json)
         length += PyBytes_GET_SIZE(page_json)
         tag += TAG_BYTES

@@ -1,6 +1,7 @@
 from libc.stdint cimport int64_t
 
 from fastnode._ext.wire.call_meter cimport ByteCounts
+from fastnode._ext.wire.loop_time cimport LoopTime, Share
 from fastnode._ext.wire.simple_request cimport SimpleRequests
 
 
@@ -10,6 +11,8 @@ cdef class Receiver:
         ByteCounts _traffic
         object _time
         Py_ssize_t _bytes_max
+        LoopTime _loop_time
+        Share _share
         object _connection          # None before it is open and when it is closed
         object _write
         object _writelines
@@ -17,3 +20,6 @@ cdef class Receiver:
         public int64_t begun
         public int64_t unsent_bytes
         public object active_at
+        public tuple unfinished     # results of a batch, their view, and the bytes of the request; or None
+
+    cdef list _resumed(self, bytes data, object view)

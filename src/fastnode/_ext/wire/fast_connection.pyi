@@ -7,14 +7,19 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from fastnode._ext.wire.call_meter import ByteCounts
+from fastnode._ext.wire.loop_time import LoopTime, Share
 from fastnode._ext.wire.simple_request import SimpleRequests
 
 class _Connection(Protocol):
     def receive_unusual(self, data: bytes) -> None:
         """Data that comes while the receiver does not rest, or the requests are closed."""
 
-    def receive_rest(self, data: bytes, answers: bytes | list[bytes] | None, view: Any) -> None:
-        """A burst that the requests did not answer to its end; where they stopped they say themselves."""
+    def wait_for_turn(self, data: bytes) -> None:
+        """Data that comes while the loop is crowded."""
+
+    def receive_rest(self, data: bytes, answers: bytes | list[bytes] | None, view: Any, started_ns: int) -> None:
+        """A burst that the requests did not answer to its end; where they stopped they say themselves.  It was begun
+        at ``started_ns``, and what it has used is not charged yet."""
 
     def settle(self) -> None:
         """The answers are written, but writing them ended the rest."""
@@ -24,10 +29,19 @@ class _Transport(Protocol):
     def writelines(self, chunks: Sequence[bytes]) -> None: ...
 
 class Receiver:
-    """Gets the data of one connection; ``time`` is the loop's, and a burst is answered up to ``bytes_max`` bytes."""
+    """Gets the data of one connection; ``time`` is the loop's, and a burst is answered up to ``bytes_max`` bytes.
+
+    It is answered for a slice of ``loop_time`` at most, which is charged to ``share``.
+    """
 
     def __init__(
-        self, requests: SimpleRequests, traffic: ByteCounts, time: Callable[[], float], bytes_max: int
+        self,
+        requests: SimpleRequests,
+        traffic: ByteCounts,
+        time: Callable[[], float],
+        bytes_max: int,
+        loop_time: LoopTime,
+        share: Share,
     ) -> None: ...
     def open(self, connection: _Connection, transport: Any) -> None:
         """To be called before the first data."""
@@ -44,3 +58,6 @@ class Receiver:
     begun: int
     unsent_bytes: int
     active_at: float
+    #: Results of the first calls of a batch that a slice was too short for, the view they are of, and the bytes of the
+    #: request: it is gone on with if the next burst begins with it.
+    unfinished: tuple[list[tuple[bytes, int]], Any, bytes] | None

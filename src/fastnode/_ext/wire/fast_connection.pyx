@@ -1,17 +1,29 @@
 # The data of one connection.  The stub (fast_connection.pyi) says what everything does.
 
 from cpython.bytes cimport PyBytes_GET_SIZE
+from libc.stdint cimport int64_t
 
 from fastnode._ext.wire.call_meter cimport ByteCounts
+from fastnode._ext.wire.loop_time cimport LoopTime, Share, loop_now
 from fastnode._ext.wire.simple_request cimport SimpleRequests
 
 
 cdef class Receiver:
-    def __cinit__(self, SimpleRequests requests not None, ByteCounts traffic not None, time, Py_ssize_t bytes_max):
+    def __cinit__(
+        self,
+        SimpleRequests requests not None,
+        ByteCounts traffic not None,
+        time,
+        Py_ssize_t bytes_max,
+        LoopTime loop_time not None,
+        Share share not None,
+    ):
         self._requests = requests
         self._traffic = traffic
         self._time = time
         self._bytes_max = bytes_max
+        self._loop_time = loop_time
+        self._share = share
 
     def open(self, connection, transport):
         self._connection = connection
@@ -26,15 +38,22 @@ cdef class Receiver:
         cdef SimpleRequests requests = self._requests
         cdef object view
         cdef object answers
+        cdef int64_t started
         if not (self.is_resting and requests.is_open):
             if self._connection is not None:
                 self._connection.receive_unusual(data)
             return
+        if self._loop_time.is_crowded:
+            self._connection.wait_for_turn(data)
+            return
+        started = loop_now()
         view = requests.begin_c()
-        answers = requests.answer_c(data, 0, self._bytes_max, view)
+        answers = requests.answer_c(
+            data, 0, self._bytes_max, view, started + self._loop_time.slice_ns, self._resumed(data, view)
+        )
         # Fast path. If: the burst is answered to its end.  Then: write, and wait for the next one.
         if answers is None or requests.position != PyBytes_GET_SIZE(data):
-            self._connection.receive_rest(data, answers, view)
+            self._connection.receive_rest(data, answers, view, started)
             return
         self.begun += requests.count
         self.unsent_bytes += requests.size
@@ -47,3 +66,12 @@ cdef class Receiver:
             self._writelines(answers)
         if not self.is_resting and self._connection is not None:
             self._connection.settle()
+        self._loop_time.charge_c(self._share, loop_now() - started)
+
+    cdef inline list _resumed(self, bytes data, object view):
+        """What there is already of the batch at the beginning of the data."""
+        cdef tuple unfinished = self.unfinished
+        if unfinished is None:
+            return None
+        self.unfinished = None
+        return <list>unfinished[0] if unfinished[1] is view and data.startswith(unfinished[2]) else None

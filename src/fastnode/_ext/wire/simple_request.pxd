@@ -14,8 +14,7 @@ cdef struct Call:
     const char *params          # NULL: none given
     Py_ssize_t params_length
     bint is_empty               # params: none, or an array of none
-    int64_t began               # of a batch, if anybody asks
-    int64_t ended
+    int64_t elapsed             # of a batch, if it is measured
 
 
 cdef class Published:
@@ -32,7 +31,7 @@ cdef class SimpleRequests:
         Py_ssize_t _body_bytes_max
         Py_ssize_t _depth_max
         Py_ssize_t _batch_calls_max
-        Py_ssize_t _response_bytes_max
+        Py_ssize_t _results_bytes_max
         Py_ssize_t _coded_bytes_min
         # where views come from
         Published _published        # None: _source is asked each time
@@ -56,6 +55,7 @@ cdef class SimpleRequests:
         CallMeter _meter
         object _add_batch
         Call *_calls                # of a batch; owned
+        int64_t _until              # when the slice is over; 0: never
         char *_buffer               # owned
         Py_ssize_t _capacity
         Py_ssize_t _used
@@ -72,9 +72,13 @@ cdef class SimpleRequests:
         readonly bytes id_text
         readonly bytes accepted
         readonly bytes body
+        readonly bint is_late
+        readonly list unfinished
 
     cdef object begin_c(self)
-    cdef object answer_c(self, bytes data, Py_ssize_t start, Py_ssize_t bytes_max, object view)
+    cdef object answer_c(
+        self, bytes data, Py_ssize_t start, Py_ssize_t bytes_max, object view, int64_t until_ns, list unfinished
+    )
     cdef bytes _result_of(self, Call *call, Method method, object view)
     cdef const char *_read_head(self, const char *at, const char *end)
     cdef const char *_read_known_head(self, const char *at, const char *end)

@@ -36,10 +36,10 @@ class SimpleRequests:
     """Reads the bursts of all connections of a server, one after another.
 
     Requests above ``head_bytes_max``, ``headers_max``, ``body_bytes_max`` or ``depth_max`` (arrays and objects inside
-    each other, counted generously), and batches above ``batch_calls_max`` calls or ``response_bytes_max`` bytes of
-    results, are not simple.  A body of more than ``coded_bytes_min`` bytes for a client that names codings is sent
-    in the one that ``choose_coding`` gives for them (None: plain): here if that is gzip and the result is kept, which
-    is packed once for all; by the caller otherwise.
+    each other, counted generously), and batches above ``batch_calls_max`` calls, or ``response_bytes_max`` or
+    4 MiB of results, are not simple.  A body of more than ``coded_bytes_min`` bytes for a client that names codings is
+    sent in the one that ``choose_coding`` gives for them (None: plain): here if that is gzip and the result is kept,
+    which is packed once for all; by the caller otherwise.
 
     ``results`` has the methods, and what is kept or made of them.  ``source`` gives what is answered from, the view:
     a :class:`Published`, or a callable.  ``renew`` is called with the view before it is answered from, if it may be
@@ -75,12 +75,21 @@ class SimpleRequests:
     def begin(self) -> Any:
         """The view that the next burst is answered from."""
 
-    def answer(self, data: bytes, start: int, bytes_max: int, view: object = None) -> bytes | list[bytes] | None:
+    def answer(
+        self,
+        data: bytes,
+        start: int,
+        bytes_max: int,
+        view: object = None,
+        until_ns: int = 0,
+        unfinished: list[tuple[bytes, int]] | None = None,
+    ) -> bytes | list[bytes] | None:
         """The answers to the requests of ``data`` from ``start`` on, up to the first that has to be answered elsewhere.
 
         A list of pieces if a result is large; None if the first one has to be at once.  Stops too when the answers are
-        above ``bytes_max``.  Without a view only kept results are given.
-        ValueError for a start outside of the data.  Afterwards:
+        above ``bytes_max``, and between two calls when it is later than ``until_ns`` of the monotonic clock (0: never).
+        A batch at ``start`` is gone on with behind its ``unfinished`` results.  Without a view only kept results are
+        given.  ValueError for a start outside of the data.  Afterwards:
         """
 
     #: The first byte of ``data`` that is not answered, the requests before it that are, and the bytes of their answers.
@@ -108,3 +117,10 @@ class SimpleRequests:
     #: Then ``end`` and ``accepted`` are set, also for a batch.
     @property
     def body(self) -> bytes | None: ...
+
+    #: Whether it stopped because it is late; then ``unfinished`` has the results so far, each with the nanoseconds that
+    #: it took, of the batch at ``position``, or is None between two requests.
+    @property
+    def is_late(self) -> bool: ...
+    @property
+    def unfinished(self) -> list[tuple[bytes, int]] | None: ...

@@ -36,6 +36,7 @@ cdef enum:
     KEPT_CAPACITY_MAX = 1048576 # written out, because a debug build cannot compute in an enum
     BATCH_CALLS_MAX = 1000      # a larger one is not simple
     COPIED_BYTES_MAX = 65536    # a larger result is sent from where it is
+    RESULTS_BYTES_MAX = 4194304 # of a batch with more, the strict path asks for the memory
     CODINGS_MAX = 256
     PACKED_BYTES_MAX = 65536    # a larger result is not packed on the event loop
     PACKED_ID_BYTES_MAX = 64
@@ -109,7 +110,7 @@ cdef class SimpleRequests:
         self._body_bytes_max = body_bytes_max
         self._depth_max = depth_max
         self._batch_calls_max = min(batch_calls_max, BATCH_CALLS_MAX)
-        self._response_bytes_max = response_bytes_max
+        self._results_bytes_max = min(response_bytes_max, RESULTS_BYTES_MAX)
         self._coded_bytes_min = coded_bytes_min
         self._published = source if type(source) is Published else None
         self._results = results
@@ -158,10 +159,15 @@ cdef class SimpleRequests:
         self._renew(view)
         return view
 
-    def answer(self, bytes data not None, Py_ssize_t start, Py_ssize_t bytes_max, view=None):
-        return self.answer_c(data, start, bytes_max, view)
+    def answer(
+        self, bytes data not None, Py_ssize_t start, Py_ssize_t bytes_max, view=None, int64_t until_ns=0,
+        list unfinished=None,
+    ):
+        return self.answer_c(data, start, bytes_max, view, until_ns, unfinished)
 
-    cdef object answer_c(self, bytes data, Py_ssize_t start, Py_ssize_t bytes_max, object view):
+    cdef object answer_c(
+        self, bytes data, Py_ssize_t start, Py_ssize_t bytes_max, object view, int64_t until_ns, list unfinished
+    ):
         cdef const char *first = PyBytes_AS_STRING(data)
         cdef const char *end = first + PyBytes_GET_SIZE(data)
         cdef const char *at
@@ -178,6 +184,9 @@ cdef class SimpleRequests:
         self.count = 0
         self.method = None
         self.body = None
+        self.is_late = False
+        self.unfinished = unfinished
+        self._until = until_ns
         self._used = self._flushed = 0
         self._chunks = None
         if self._meter is not None:
@@ -212,7 +221,11 @@ cdef class SimpleRequests:
                     break
             self.count += 1
             at = end_of_body
+            self.unfinished = None
             if self._flushed + self._used > bytes_max:
+                break
+            if until_ns and at < end and _now() > until_ns:
+                self.is_late = True
                 break
         self.position = at - first
         return self._take()
@@ -308,32 +321,48 @@ cdef class SimpleRequests:
         cdef Py_ssize_t index
         cdef Py_ssize_t length = count + 1  # brackets and commas
         cdef Py_ssize_t results_length = 0
+        cdef Py_ssize_t finished = 0
         cdef Call *call
         cdef list methods = []
         cdef list results = []
         cdef Method method
         cdef bytes result
+        if self.unfinished is not None:
+            results = self.unfinished
+            self.unfinished = None
+            finished = len(results)
         for index in range(count):
             call = &self._calls[index]
             method = self._results.find(call.name, call.name_length)
-            result = None if method is None else self._result_of(call, method, view)
-            if result is None:
+            if index < finished:
+                result, call.elapsed = results[index]
+                results[index] = result
+            elif index > finished and self._until and _now() > self._until:
+                self.unfinished = [(results[index], self._calls[index].elapsed) for index in range(len(results))]
+                self.is_late = True
                 return False
+            else:
+                result = None if method is None else self._result_of(call, method, view)
+                if result is None:
+                    return False
+                results.append(result)
+                if self._meter is not None:
+                    call.elapsed = -started[0]
+                    started[0] = _now()
+                    call.elapsed += started[0]
             methods.append(method)
-            results.append(result)
             results_length += PyBytes_GET_SIZE(result)
             length += _answer_length(call, result)
-            if self._meter is not None:
-                call.began = started[0]
-                started[0] = call.ended = _now()
-        if count == 0 or results_length > self._response_bytes_max:
+            if results_length > self._results_bytes_max:
+                return False
+        if count == 0:
             return False
         if self._add_batch is not None:
             self._add_batch(count)
         if self._meter is not None:
             for index in range(count):
                 call = &self._calls[index]
-                self._meter.add((<Method>methods[index]).row, call.ended - call.began)
+                self._meter.add((<Method>methods[index]).row, call.elapsed)
         if self._accepted is not None and length > self._coded_bytes_min and self._coding() != PLAIN:
             result = <bytes>results[count - 1]
             if count == 1 and self._coding() == GZIP and self._is_packable(&self._calls[0], result):

@@ -1,0 +1,1 @@
+# Nothing of this kernel is used by others.

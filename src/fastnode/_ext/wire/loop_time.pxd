@@ -1,0 +1,19 @@
+from libc.stdint cimport int64_t
+
+
+cdef class Share:
+    cdef:
+        public int64_t used_ns
+
+
+cdef class LoopTime:
+    cdef:
+        readonly int64_t slice_ns
+        readonly int64_t round_ns
+        public int64_t spent_ns
+        public bint is_crowded
+
+    cdef void charge_c(self, Share share, int64_t elapsed_ns) noexcept
+
+
+cdef int64_t loop_now() noexcept nogil

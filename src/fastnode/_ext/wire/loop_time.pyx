@@ -1,0 +1,36 @@
+# What connections have used of the event loop.  The stub (loop_time.pyi) says what everything does.
+
+cdef extern from "<time.h>" nogil:
+    ctypedef long time_t
+    struct timespec:
+        time_t tv_sec
+        long tv_nsec
+    int CLOCK_MONOTONIC
+    int clock_gettime(int clock, timespec *result)
+
+
+cdef int64_t loop_now() noexcept nogil:
+    cdef timespec moment
+    clock_gettime(CLOCK_MONOTONIC, &moment)
+    return <int64_t>moment.tv_sec * 1000000000 + moment.tv_nsec
+
+
+cdef class Share:
+    pass
+
+
+cdef class LoopTime:
+    def __init__(self, int64_t slice_ns, int64_t round_ns):
+        if not 0 < slice_ns <= round_ns:
+            raise ValueError(f"a slice of {slice_ns} ns in a round of {round_ns} ns")
+        self.slice_ns = slice_ns
+        self.round_ns = round_ns
+
+    def charge(self, Share share not None, int64_t elapsed_ns):
+        self.charge_c(share, elapsed_ns)
+
+    cdef void charge_c(self, Share share, int64_t elapsed_ns) noexcept:
+        share.used_ns += elapsed_ns
+        self.spent_ns += elapsed_ns
+        if self.spent_ns > self.round_ns:
+            self.is_crowded = True

@@ -1,0 +1,100 @@
+"""Threads for what is too long for the event loop, shared out among those who ask.
+
+As on the loop the party that has used least comes next (http/fair_queue.py): a client that queues a thousand long calls
+waits for them itself.  What nobody waits for any more is not begun.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Any, Final, NamedTuple, TypeVar
+
+from fastnode.http.allowance import Allowance, Party
+from fastnode.http.fair_queue import FairQueue
+from fastnode.kernels import loop_time
+
+__all__ = ["FairThreads", "run_off_loop"]
+
+#: What a call is taken to need until it is known.
+EXPECTED_NS: Final = 1_000_000
+
+Result = TypeVar("Result")
+
+
+class _Work(NamedTuple):
+    party: Party | None
+    future: Future[Any]
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    keywords: dict[str, Any]
+
+
+class FairThreads(Executor):
+    """``count`` threads.  As any executor it takes work of no party in particular, which then shares one share."""
+
+    def __init__(self, count: int, *, name: str) -> None:
+        self._pool = ThreadPoolExecutor(count, thread_name_prefix=name)
+        self._waiting: FairQueue[_Work] = FairQueue()
+        self._others = loop_time.Share()
+        self._lock = threading.Lock()
+
+    @property
+    def waiting_count(self) -> int:
+        """Calls that wait for a thread."""
+        return len(self._waiting)
+
+    def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Future[Result]:
+        return self._submit(_Work(None, Future(), fn, args, kwargs))
+
+    def submit_for(self, party: Party, function: Callable[..., Result], /, *arguments: Any) -> Future[Result]:
+        """The future is cancelled if the party has gone before a thread is free."""
+        return self._submit(_Work(party, Future(), function, arguments, {}))
+
+    def _submit(self, work: _Work) -> Future[Any]:
+        share = self._others if work.party is None else work.party.thread_share
+        with self._lock:
+            self._waiting.push(share, work, EXPECTED_NS)
+        self._pool.submit(self._run_next)
+        return work.future
+
+    def _run_next(self) -> None:
+        with self._lock:
+            share, work = self._waiting.pop()
+        started = time.monotonic_ns()
+        _run(work)
+        with self._lock:
+            share.used_ns += time.monotonic_ns() - started - EXPECTED_NS
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        if cancel_futures:
+            with self._lock:
+                while self._waiting:
+                    self._waiting.pop()[1].future.cancel()
+        self._pool.shutdown(wait, cancel_futures=cancel_futures)
+
+
+def _run(work: _Work) -> None:
+    future = work.future
+    if work.party is not None and work.party.is_gone:
+        future.cancel()
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        result = work.function(*work.arguments, **work.keywords)
+    except BaseException as error:  # noqa: BLE001 - it is the caller's
+        future.set_exception(error)
+    else:
+        future.set_result(result)
+
+
+async def run_off_loop(
+    executor: Executor | None, allowance: Allowance, function: Callable[..., Result], *arguments: Any
+) -> Result:
+    """Run ``function`` in a thread of ``executor`` (default: the event loop's), for the party of a request."""
+    if isinstance(executor, FairThreads):
+        return await asyncio.wrap_future(executor.submit_for(allowance.party, function, *arguments))
+    return await asyncio.get_running_loop().run_in_executor(executor, function, *arguments)

@@ -1,0 +1,82 @@
+"""Turns on the event loop: no connection holds it for longer than a slice while others wait.
+
+    data arrives -> the loop is not crowded: answer, for a slice at most -> all answered
+                 -> crowded, or the slice is over: wait for a turn       -> go on, for a slice at most -> ...
+
+A turn is a function that goes on where the connection stopped.  Turns are given by use (http/fair_queue.py), for a
+round's time; then the loop looks for new data, and new data queues with the others.  So a client that asks for little
+is answered within about two rounds, whatever others ask for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from fastnode.http.fair_queue import FairQueue
+from fastnode.kernels import loop_time
+
+__all__ = ["ROUND_NS", "SLICE_NS", "Turns"]
+
+SLICE_NS: Final = 1_000_000
+ROUND_NS: Final = 2_000_000
+
+Turn: TypeAlias = Callable[[], None]
+
+
+class Turns:
+    """The turns of one event loop; to be used in it alone."""
+
+    def __init__(self, *, slice_ns: int = SLICE_NS, round_ns: int = ROUND_NS) -> None:
+        self.time = loop_time.LoopTime(slice_ns, round_ns)
+        self._waiting: FairQueue[Turn] = FairQueue()
+        self._is_scheduled = False
+        self._is_running = False
+
+    @property
+    def waiting_count(self) -> int:
+        """Turns that are waited for."""
+        return len(self._waiting)
+
+    def wait(self, share: loop_time.Share, turn: Turn) -> None:
+        """Call ``turn`` when it is this party's turn; it charges what it uses."""
+        self._waiting.push(share, turn)
+        if not self._is_running:
+            self.time.is_crowded = True
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._run)
+
+    async def next(self, share: loop_time.Share) -> None:
+        """Return when it is this party's turn; a slice is charged."""
+        turn = asyncio.get_running_loop().create_future()
+
+        def give() -> None:
+            if not turn.done():
+                turn.set_result(None)
+                self.time.charge(share, self.time.slice_ns)
+
+        self.wait(share, give)
+        await turn
+
+    def _run(self) -> None:
+        """One round."""
+        loop_time_ = self.time
+        self._is_running = True
+        loop_time_.spent_ns = 0
+        try:
+            while self._waiting and loop_time_.spent_ns < loop_time_.round_ns:
+                loop_time_.is_crowded = False
+                _, turn = self._waiting.pop()
+                turn()
+        finally:
+            self._is_running = False
+            self._is_scheduled = loop_time_.is_crowded = len(self._waiting) > 0
+            if self._is_scheduled:
+                asyncio.get_running_loop().call_soon(self._run)
+
+    def slice_end(self) -> int:
+        """When a slice that begins now is over, in nanoseconds of ``time.monotonic_ns``."""
+        return time.monotonic_ns() + self.time.slice_ns

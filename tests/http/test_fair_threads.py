@@ -1,0 +1,76 @@
+"""Threads that are shared out among those who ask."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import CancelledError
+
+import pytest
+from tests.conftest import PATIENCE_S
+
+from fastnode.http.allowance import Party
+from fastnode.http.fair_threads import FairThreads
+
+
+class Gate:
+    """Keeps the only thread busy until it opens."""
+
+    def __init__(self, threads: FairThreads) -> None:
+        self.is_busy = threading.Event()
+        self._open = threading.Event()
+        self.done = threads.submit(self._wait)
+        assert self.is_busy.wait(PATIENCE_S)
+
+    def _wait(self) -> None:
+        self.is_busy.set()
+        assert self._open.wait(PATIENCE_S)
+
+    def open(self) -> None:
+        self._open.set()
+
+
+def test_results_and_errors_are_the_callers() -> None:
+    threads = FairThreads(2, name="test")
+    assert threads.submit(pow, 2, 10).result(PATIENCE_S) == 1024
+    with pytest.raises(ZeroDivisionError):
+        threads.submit_for(Party(), divmod, 1, 0).result(PATIENCE_S)
+    threads.shutdown()
+
+
+def test_a_party_that_asks_for_much_waits_for_itself() -> None:
+    threads = FairThreads(1, name="test")
+    gate, done = Gate(threads), list[str]()
+    greedy, modest = Party(), Party()
+    futures = [threads.submit_for(greedy, done.append, "greedy") for _ in range(50)]
+    futures += [threads.submit_for(modest, done.append, "modest") for _ in range(3)]
+    assert threads.waiting_count == 53
+    gate.open()
+    for future in futures:
+        future.result(PATIENCE_S)
+    assert [place for place, name in enumerate(done) if name == "modest"][-1] <= 6
+    threads.shutdown()
+
+
+def test_what_nobody_waits_for_is_not_begun() -> None:
+    threads = FairThreads(1, name="test")
+    gate, done = Gate(threads), list[str]()
+    party = Party()
+    abandoned = threads.submit_for(party, done.append, "abandoned")
+    other = threads.submit_for(Party(), done.append, "other")
+    party.leave()
+    gate.open()
+    other.result(PATIENCE_S)
+    with pytest.raises(CancelledError):
+        abandoned.result(PATIENCE_S)
+    assert done == ["other"]
+    threads.shutdown()
+
+
+def test_what_waits_can_be_cancelled_at_the_end() -> None:
+    threads = FairThreads(1, name="test")
+    gate = Gate(threads)
+    waiting = threads.submit(pow, 2, 2)
+    threads.shutdown(wait=False, cancel_futures=True)
+    gate.open()
+    gate.done.result(PATIENCE_S)
+    assert waiting.cancelled()

@@ -1,0 +1,178 @@
+"""Turns on the event loop: who comes next, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import pytest
+
+from fastnode.http.fair_queue import FairQueue
+from fastnode.http.turns import Turns
+from fastnode.kernels import loop_time
+
+SLICE, ROUND = 1_000, 3_000
+
+
+@pytest.fixture
+def run() -> Iterator[Callable[[Coroutine[Any, Any, Any]], Any]]:
+    with asyncio.Runner() as runner:
+        yield runner.run
+
+
+# ---- the queue ----------------------------------------------------------------------------------
+
+
+def test_the_party_that_has_used_least_comes_next() -> None:
+    queue: FairQueue[str] = FairQueue()
+    greedy, modest = loop_time.Share(), loop_time.Share()
+    greedy.used_ns = 100
+    queue.push(greedy, "greedy")
+    queue.push(modest, "modest")
+    assert [queue.pop()[1], queue.pop()[1]] == ["modest", "greedy"]
+
+
+def test_equal_parties_come_in_the_order_of_arrival() -> None:
+    queue: FairQueue[int] = FairQueue()
+    for number in range(5):
+        queue.push(loop_time.Share(), number)
+    assert [queue.pop()[1] for _ in range(5)] == [0, 1, 2, 3, 4]
+
+
+def test_much_of_one_party_does_not_keep_another_waiting() -> None:
+    queue: FairQueue[str] = FairQueue()
+    greedy, modest = loop_time.Share(), loop_time.Share()
+    for _ in range(100):
+        queue.push(greedy, "greedy", 10)
+    for _ in range(50):
+        queue.pop()
+    queue.push(modest, "modest", 10)
+    assert "modest" in [queue.pop()[1] for _ in range(2)]
+
+
+def test_rest_is_no_credit() -> None:
+    queue: FairQueue[str] = FairQueue()
+    busy, rested = loop_time.Share(), loop_time.Share()
+    busy.used_ns = 1_000_000
+    queue.push(busy, "busy")
+    queue.pop()
+    queue.push(rested, "rested")
+    assert rested.used_ns == 1_000_000
+
+
+# ---- rounds ---------------------------------------------------------------------------------------
+
+
+class Work:
+    """Turns that use a slice each; ``log`` has who had one, and where the loop looked for new data."""
+
+    def __init__(self) -> None:
+        self.turns = Turns(slice_ns=SLICE, round_ns=ROUND)
+        self.log: list[str] = []
+
+    def begin(self, name: str, slices: int, share: loop_time.Share | None = None) -> None:
+        share = share or loop_time.Share()
+
+        def turn() -> None:
+            nonlocal slices
+            self.log.append(name)
+            self.turns.time.charge(share, SLICE)
+            slices -= 1
+            if slices:
+                self.turns.wait(share, turn)
+
+        self.turns.wait(share, turn)
+
+    async def finish(self) -> list[str]:
+        while self.turns.waiting_count:
+            self.log.append("|")
+            await asyncio.sleep(0)
+        return self.log
+
+
+def test_two_parties_take_turns(run: Callable[..., Any]) -> None:
+    work = Work()
+
+    async def both() -> list[str]:
+        work.begin("a", 3)
+        work.begin("b", 3)
+        return await work.finish()
+
+    assert "".join(run(both())).replace("|", "") == "ababab"
+
+
+def test_the_loop_looks_for_new_data_after_each_round(run: Callable[..., Any]) -> None:
+    work = Work()
+
+    async def one() -> list[str]:
+        work.begin("a", 10)
+        return await work.finish()
+
+    rounds = [part for part in "".join(run(one())).split("|") if part]
+    assert [len(part) for part in rounds] == [3, 3, 3, 1]
+
+
+def test_new_data_waits_while_turns_are_waited_for(run: Callable[..., Any]) -> None:
+    work = Work()
+
+    async def one() -> tuple[bool, bool]:
+        work.begin("a", 5)
+        during = work.turns.time.is_crowded
+        await work.finish()
+        await asyncio.sleep(0)
+        return during, work.turns.time.is_crowded
+
+    assert run(one()) == (True, False)
+
+
+def test_the_loop_is_crowded_when_a_round_is_used_up() -> None:
+    time, share = loop_time.LoopTime(SLICE, ROUND), loop_time.Share()
+    time.charge(share, ROUND)
+    assert not time.is_crowded
+    time.charge(share, 1)
+    assert time.is_crowded
+    assert share.used_ns == ROUND + 1
+
+
+def test_a_coroutine_waits_for_its_turn(run: Callable[..., Any]) -> None:
+    work = Work()
+    share = loop_time.Share()
+
+    async def both() -> list[str]:
+        work.begin("a", 4)
+
+        async def other() -> None:
+            for _ in range(2):
+                await work.turns.next(share)
+                work.log.append("b")
+
+        await asyncio.gather(other(), work.finish())
+        return work.log
+
+    # It goes on in the next turn of the loop.
+    assert "".join(run(both())).replace("|", "").count("b") == 2
+    assert share.used_ns >= 2 * SLICE
+
+
+def test_a_turn_that_fails_keeps_nobody_from_theirs(run: Callable[..., Any]) -> None:
+    work = Work()
+
+    async def both() -> list[str]:
+        def fail() -> None:
+            raise ZeroDivisionError
+
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+        work.turns.wait(loop_time.Share(), fail)
+        work.begin("a", 2)
+        found = await work.finish()
+        asyncio.get_running_loop().set_exception_handler(None)
+        return found
+
+    assert "".join(run(both())).replace("|", "") == "aa"
+
+
+@pytest.mark.parametrize(("slice_ns", "round_ns"), [(0, 10), (11, 10), (-1, -1)])
+def test_a_slice_is_a_part_of_a_round(slice_ns: int, round_ns: int) -> None:
+    with pytest.raises(ValueError, match="slice"):
+        Turns(slice_ns=slice_ns, round_ns=round_ns)
