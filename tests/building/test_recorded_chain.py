@@ -22,8 +22,8 @@ from fastnode.local_network.accounts import TOKEN_ALLOW_LIST
 from fastnode.mempool.clock import SlotClock
 from fastnode.mempool.ledger import ViewLedger
 from fastnode.mempool.network import NetworkIdentity
-from fastnode.mempool.proofs import choose_verifier
 from fastnode.mempool.validation import TxValidator, ValidationRules
+from fastnode.proofs.judge import open_judge
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.effects import TxEffect
 from fastnode.protocol.fields import hex_text
@@ -101,7 +101,7 @@ def builder(tmp_path: Path) -> Iterator[Builder]:
             network=NetworkIdentity.of_view(ingestor.view), setup_allow_list=(*DEFAULT_ALLOW_LIST, *TOKEN_ALLOW_LIST)
         )
         clock = SlotClock.of_chain(data.store.chain)
-        yield Builder(data, ingestor, TxValidator(rules, clock, choose_verifier(real_proofs=False, command=None)))
+        yield Builder(data, ingestor, TxValidator(rules, clock, open_judge(required=False)))
 
 
 def test_every_recorded_checkpoint_is_built_again(builder: Builder) -> None:

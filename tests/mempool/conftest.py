@@ -7,8 +7,8 @@ from tests.mempool.chain import RECORDED_NOW, AllowedCall, BookLedger, bundled_c
 
 from fastnode.mempool.clock import SlotClock
 from fastnode.mempool.network import NetworkIdentity
-from fastnode.mempool.proofs import ProofsNotVerified
 from fastnode.mempool.validation import TxValidator, ValidationRules
+from fastnode.proofs.judge import open_judge
 
 
 @pytest.fixture(scope="session")
@@ -44,4 +44,4 @@ def rules(network: NetworkIdentity, allow_list: list[AllowedCall]) -> Validation
 
 @pytest.fixture
 def validator(rules: ValidationRules, clock: SlotClock) -> TxValidator:
-    return TxValidator(rules, clock, ProofsNotVerified())
+    return TxValidator(rules, clock, open_judge(required=False))

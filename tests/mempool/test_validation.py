@@ -20,8 +20,8 @@ from fastnode.mempool import validation
 from fastnode.mempool.clock import SlotClock
 from fastnode.mempool.entries import PoolEntry
 from fastnode.mempool.network import NetworkIdentity
-from fastnode.mempool.proofs import NO_VERIFIER, NoVerifier, ProofsNotVerified
 from fastnode.mempool.validation import GasCaps, TxValidationResult, TxValidator, ValidationRules
+from fastnode.proofs.judge import NO_VERIFIER, open_judge
 from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.contracts import INSTANCE_PUBLISHED_TAG
 from fastnode.protocol.header import GasFees
@@ -106,7 +106,7 @@ def test_a_fresh_tx_is_valid(validator: TxValidator, chain_ledger: BookLedger) -
 def test_an_operator_can_forbid_transactions(
     rules: ValidationRules, clock: SlotClock, chain_ledger: BookLedger
 ) -> None:
-    validator = TxValidator(replace(rules, transactions_permitted=False), clock, ProofsNotVerified())
+    validator = TxValidator(replace(rules, transactions_permitted=False), clock, open_judge(required=False))
     assert _reasons(validator, chain_ledger, recorded_tx(PRIVATE)) == [validation.NOT_PERMITTED]
 
 
@@ -153,7 +153,7 @@ def test_unknown_network_values_refuse_everything(
     rules: ValidationRules, network: NetworkIdentity, clock: SlotClock, chain_ledger: BookLedger
 ) -> None:
     unknown = replace(network, vk_tree_root=None, protocol_contracts_hash=None)
-    validator = TxValidator(replace(rules, network=unknown), clock, ProofsNotVerified())
+    validator = TxValidator(replace(rules, network=unknown), clock, open_judge(required=False))
     reasons = _reasons(validator, chain_ledger, recorded_tx(PRIVATE))
     assert reasons == [validation.UNKNOWN_VK_ROOT, validation.UNKNOWN_CONTRACTS]
 
@@ -312,7 +312,7 @@ def _setup_reasons(validator: TxValidator, ledger: BookLedger, tx: Tx) -> list[s
 
 def _with_entries(validator: TxValidator, *entries: AllowedCall) -> TxValidator:
     rules = replace(validator.rules, setup_allow_list=list(entries))
-    return TxValidator(rules, validator.clock, ProofsNotVerified())
+    return TxValidator(rules, validator.clock, open_judge(required=False))
 
 
 def test_allowed_setup_calls_pass(
@@ -420,9 +420,24 @@ def test_a_claim_in_setup_counts_as_balance(claim: Tx, validator: TxValidator, c
 def test_without_a_verifier_real_proofs_are_refused(
     rules: ValidationRules, clock: SlotClock, chain_ledger: BookLedger
 ) -> None:
-    validator = TxValidator(rules, clock, NoVerifier())
+    validator = TxValidator(rules, clock, open_judge(required=True))
     assert _reasons(validator, chain_ledger, recorded_tx(PRIVATE)) == [NO_VERIFIER]
     assert _reasons(validator, chain_ledger, recorded_tx(PRIVATE), is_simulation=True) == []
+
+
+def test_a_proof_is_looked_at_when_nothing_else_is_wrong(
+    rules: ValidationRules, clock: SlotClock, chain_ledger: BookLedger
+) -> None:
+    judge = open_judge(required=True)
+    validator = TxValidator(rules, clock, judge)
+    wrong = _edited(recorded_tx(PRIVATE), (layout.CHAIN_ID, bytes(32)))
+    cheap = _edited(recorded_tx(PRIVATE), (layout.MAX_FEES, bytes(32)))
+    assert _reasons(validator, chain_ledger, wrong) == [validation.WRONG_CHAIN]
+    assert _reasons(validator, chain_ledger, cheap) == [validation.FEE_TOO_LOW]
+    assert not judge.verdicts
+    result = validator.validate(recorded_tx(PRIVATE), chain_ledger, MIN_FEES)
+    assert result == TxValidationResult("skipped", (NO_VERIFIER,), (NO_VERIFIER,))
+    assert result.needs_other_judge
 
 
 def test_reasons_come_in_the_order_of_the_rules(validator: TxValidator, chain_ledger: BookLedger) -> None:

@@ -82,6 +82,11 @@ def _are_many(arguments: Sequence[Any]) -> bool:
     return bool(count > TXS_ON_LOOP_MAX)
 
 
+def _client_of(call: Call) -> str:
+    """Who is charged for the call; empty where clients are not told apart."""
+    return "" if call.client is None else call.client.name
+
+
 # ---- handlers -----------------------------------------------------------------------------------
 
 
@@ -104,7 +109,7 @@ class TxMethods:
 
     def send(self, call: Call, value: dict[str, Any]) -> None:
         """Accepted, already there, or no longer includable: all of them are success without a result."""
-        self._mempool.send(decode_tx(value), call.view)
+        self._mempool.send(decode_tx(value), call.view, client=_client_of(call))
 
     def is_valid(self, call: Call, value: dict[str, Any], options: frozenset[str] | None) -> bytes:
         flags = options or _NO_FLAGS
@@ -113,6 +118,7 @@ class TxMethods:
             call.view,
             is_simulation="isSimulation" in flags,
             skip_fee_enforcement="skipFeeEnforcement" in flags,
+            client=_client_of(call),
         )
         return result.to_json_bytes()
 

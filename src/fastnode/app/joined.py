@@ -32,6 +32,7 @@ from fastnode.log import fields
 from fastnode.log_index.function_names import FunctionNames
 from fastnode.mempool.service import Mempool, MempoolOptions
 from fastnode.mempool.store import POOL_DIRECTORY
+from fastnode.proofs.options import judge_of
 from fastnode.public_execution.service import Simulation
 from fastnode.snapshots.service import SnapshotUploads
 from fastnode.sources.chain_import import adopt_chain_file
@@ -195,10 +196,12 @@ def _open_mempool(opened: Opened, views: Views, local: LocalNetwork | None, fees
     if local is not None:
         extension = (*TOKEN_ALLOW_LIST, *extension)
     is_sample = _is_sample(opened)
+    real_proofs = bool(view.chain.chain.node_info.get("realProofs", True))
     mempool = Mempool.open(
         opened.data.directory.path / POOL_DIRECTORY,
         view,
         MempoolOptions.of(opened.settings, extension),
+        judge=judge_of(opened.settings, opened.data.directory.path, required=real_proofs),
         fees=fees,
         sink=None if following is None else following.tx_sink,
         on_accepted=None if local is None else local.forward,

@@ -51,5 +51,13 @@ def _fault(entry: PoolEntry, tx_json: bytes | None) -> str | None:
         return f"it cannot be decoded: {error}"
     if worked_out.hash != entry.hash:
         return f"its hash is {hex_text(worked_out.hash)}"
-    where_it_is = replace(worked_out, state=entry.state, arrival=entry.arrival, block=entry.block, slot=entry.slot)
+    where_it_is = replace(
+        worked_out,
+        state=entry.state,
+        arrival=entry.arrival,
+        block=entry.block,
+        slot=entry.slot,
+        forwarded=entry.forwarded,
+        proof_checked=entry.proof_checked,
+    )
     return None if where_it_is == entry else "its record says something else"

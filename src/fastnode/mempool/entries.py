@@ -2,7 +2,7 @@
 
 Record, big-endian::
 
-      0  state u8 | flags u8 (1 = public, 2 = forwarded)
+      0  state u8 | flags u8 (1 = public, 2 = forwarded, 4 = proof checked)
       2  arrival u64           numbers the transactions in the order they came
      10  block u32             mined: in this block; deleted: when this was the head
      14  slot u32              protected: for a proposal of this slot
@@ -34,6 +34,7 @@ __all__ = ["PoolEntry", "TxState"]
 _HEAD: Final = struct.Struct(">BBQIIQII16s16s16s32s32s32s32sB")
 _FLAG_PUBLIC: Final = 1
 _FLAG_FORWARDED: Final = 2
+_FLAG_PROOF_CHECKED: Final = 4
 
 
 class TxState(IntEnum):
@@ -64,6 +65,8 @@ class PoolEntry:
     is_public: bool
     #: Another node has taken it: it came from there, or was handed on.
     forwarded: bool = False
+    #: A verifier here has found its proof valid; False where the network asks for none, or another node judged.
+    proof_checked: bool = False
     state: TxState = TxState.PENDING
     arrival: int = 0
     block: int = 0
@@ -95,10 +98,18 @@ class PoolEntry:
         """The same transaction in another state."""
         return replace(self, state=state, block=block, slot=slot)
 
+    @property
+    def _flags(self) -> int:
+        return (
+            (_FLAG_PUBLIC if self.is_public else 0)
+            | (_FLAG_FORWARDED if self.forwarded else 0)
+            | (_FLAG_PROOF_CHECKED if self.proof_checked else 0)
+        )
+
     def encode(self) -> bytes:
         head = _HEAD.pack(
             self.state,
-            (_FLAG_PUBLIC if self.is_public else 0) | (_FLAG_FORWARDED if self.forwarded else 0),
+            self._flags,
             self.arrival,
             self.block,
             self.slot,
@@ -155,6 +166,7 @@ class PoolEntry:
                 gas_limits=Gas(da_gas, l2_gas),
                 is_public=bool(flags & _FLAG_PUBLIC),
                 forwarded=bool(flags & _FLAG_FORWARDED),
+                proof_checked=bool(flags & _FLAG_PROOF_CHECKED),
                 state=TxState(state),
                 arrival=arrival,
                 block=block,

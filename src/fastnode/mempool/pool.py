@@ -206,13 +206,22 @@ class TxPool:
 
     # ---- newcomers -----------------------------------------------------------------------------
 
-    def add(self, tx: Tx, tx_json: bytes, *, origin: Origin = Origin.CLIENT, forwarded: bool = False) -> Added:
+    def add(
+        self,
+        tx: Tx,
+        tx_json: bytes,
+        *,
+        origin: Origin = Origin.CLIENT,
+        forwarded: bool = False,
+        proof_checked: bool = False,
+    ) -> Added:
         """Put a validated transaction in, with the JSON that answers will carry.
 
         TxRejected when a rule of the pool refuses it.  Otherwise the answer is durable.  ``forwarded``: another
-        node has it already.
+        node has it already.  ``proof_checked``: a verifier here has found its proof valid.
         """
-        return self.insert(replace(PoolEntry.of(tx), forwarded=forwarded), tx_json, origin=origin)
+        entry = replace(PoolEntry.of(tx), forwarded=forwarded, proof_checked=proof_checked)
+        return self.insert(entry, tx_json, origin=origin)
 
     def consider(self, tx: Tx, *, origin: Origin = Origin.CLIENT) -> Added:
         """What :meth:`add` would say now, without adding it: TxRejected, known, ignored or accepted."""

@@ -33,7 +33,6 @@ from fastnode.mempool.handover import Handover, TxSink
 from fastnode.mempool.ledger import ViewLedger
 from fastnode.mempool.network import NetworkIdentity, NetworkValues
 from fastnode.mempool.pool import Added, Origin, PoolOptions, TxPool
-from fastnode.mempool.proofs import choose_verifier
 from fastnode.mempool.validation import (
     NOT_PERMITTED,
     PROTOCOL_CAPS,
@@ -42,7 +41,7 @@ from fastnode.mempool.validation import (
     TxValidator,
     ValidationRules,
 )
-from fastnode.proofs.verdict import ProofVerifier
+from fastnode.proofs.judge import ProofJudge, open_judge
 from fastnode.protocol.tx import Tx
 
 if TYPE_CHECKING:
@@ -120,6 +119,7 @@ class Mempool:
         view: View,
         options: MempoolOptions,
         *,
+        judge: ProofJudge,
         fees: FeeSource | None = None,
         sink: TxSink | None = None,
         on_accepted: Callable[[Tx, bytes], None] | None = None,
@@ -128,6 +128,8 @@ class Mempool:
         self.pool = pool
         self.validator = validator
         self.options = options
+        #: Of proofs.
+        self.judge = judge
         #: None: no other node is told of transactions.
         self.handover = None if sink is None else Handover(pool, sink)
         self._fees = fees or ChainFees()
@@ -150,7 +152,7 @@ class Mempool:
         view: View,
         options: MempoolOptions | None = None,
         *,
-        verifier: ProofVerifier | None = None,
+        judge: ProofJudge | None = None,
         fees: FeeSource | None = None,
         sink: TxSink | None = None,
         on_accepted: Callable[[Tx, bytes], None] | None = None,
@@ -162,8 +164,9 @@ class Mempool:
 
         If ``view`` has no state yet the pool takes nothing before the first view that has.
 
-        ``verifier`` replaces the one that the options ask for, ``now`` the clock on the wall; ``learned`` is what L1
-        or another node says of the network.  Raises DataDirectoryError or SettingError.
+        ``judge`` of proofs: the mempool closes it; without one only a command of the options can judge.  ``now`` is
+        in place of the clock on the wall; ``learned`` is what L1 or another node says of the network.  Raises
+        DataDirectoryError or SettingError.
         """
         options = options or MempoolOptions()
         chain = view.chain.chain
@@ -175,12 +178,13 @@ class Mempool:
             gas_caps=caps,
             transactions_permitted=not options.transactions_disabled,
         )
-        verifier = verifier or choose_verifier(
-            real_proofs=bool(chain.node_info.get("realProofs", True)),
+        judge = judge or open_judge(
+            required=bool(chain.node_info.get("realProofs", True)),
             command=options.proof_verifier_command,
             processes_max=options.proof_verifier_processes,
             timeout_s=options.proof_verifier_timeout_s,
         )
+        judge.use_network(rules.network.vk_tree_root)
         pool_options = PoolOptions(
             pending_max=options.p2p_max_pending_tx_count,
             price_bump_percentage=options.p2p_rpc_price_bump_percentage,
@@ -191,9 +195,10 @@ class Mempool:
         pool = TxPool.open(path, ledger, clock, genesis_hash=chain.genesis_block_hash, options=pool_options)
         return cls(
             pool,
-            TxValidator(rules, clock, verifier),
+            TxValidator(rules, clock, judge),
             view,
             options,
+            judge=judge,
             fees=fees,
             sink=sink,
             on_accepted=on_accepted,
@@ -205,6 +210,7 @@ class Mempool:
         return {"pool": self.pool.fault}
 
     def close(self) -> None:
+        self.judge.close()
         self.pool.close()
 
     @property
@@ -227,6 +233,7 @@ class Mempool:
         if after != before:
             logger.info("values of the network learned: %s", after)
             self._set_rules(network=after)
+            self.judge.use_network(after.vk_tree_root)
 
     # ---- options ---------------------------------------------------------------------------
 
@@ -258,8 +265,7 @@ class Mempool:
 
     def require_proofs(self, required: bool) -> None:
         """Whether transactions must have a valid proof; a verifier that the operator configured is always asked."""
-        if self.options.proof_verifier_command is None:
-            self.validator.set_verifier(choose_verifier(real_proofs=required, command=None))
+        self.judge.require(required)
 
     @property
     def limitation(self) -> str | None:
@@ -273,38 +279,45 @@ class Mempool:
     # ---- requests --------------------------------------------------------------------------
 
     def validate(
-        self, tx: Tx, view: View, *, is_simulation: bool = False, skip_fee_enforcement: bool = False
+        self,
+        tx: Tx,
+        view: View,
+        *,
+        is_simulation: bool = False,
+        skip_fee_enforcement: bool = False,
+        client: str = "",
     ) -> TxValidationResult:
-        """Whether the transaction could be in the next block."""
+        """Whether the transaction could be in the next block.  ``client``: who asks, so that each has its turn."""
         return self.validator.validate(
             tx,
             ViewLedger(view),
             self._fees.current(view),
             is_simulation=is_simulation,
             skip_fee_enforcement=skip_fee_enforcement,
+            client=client,
         )
 
-    def send(self, tx: Tx, view: View) -> Added:
+    def send(self, tx: Tx, view: View, *, client: str = "") -> Added:
         """Validate, keep and hand on a client's transaction; an RpcError says why not.
 
         When this returns the transaction is on disk.
         """
         try:
-            return self._send(tx, view)
+            return self._send(tx, view, client)
         except RpcError as error:
             code = error.data.get("code") if isinstance(error.data, dict) else None
             self.rejections[str(code or "NOT_READY")] += 1
             raise
 
-    def _send(self, tx: Tx, view: View) -> Added:
+    def _send(self, tx: Tx, view: View, client: str) -> Added:
         if self._closed is not None:
             raise ServerError(self._closed, data={"code": "NO_TRANSACTIONS"})
-        result = self.validate(tx, view)
+        result = self.validate(tx, view, client=client)
         if self.handover is not None and result.needs_other_judge:
             return self._let_judge(self.handover, tx)
         _require_valid(result)
         tx_json = tx.to_json_bytes()
-        outcome = self.pool.add(tx, tx_json, origin=Origin.CLIENT)
+        outcome = self.pool.add(tx, tx_json, origin=Origin.CLIENT, proof_checked=self.judge.verifies)
         if outcome is Added.ACCEPTED:
             if self.handover is not None:
                 self.handover.offer(tx, tx_json)
@@ -331,7 +344,8 @@ class Mempool:
         result = self.validate(tx, view)
         if not result.needs_other_judge:
             _require_valid(result)
-        return self.pool.add(tx, tx.to_json_bytes(), origin=Origin.NODE, forwarded=True)
+        checked = result.is_valid and self.judge.verifies
+        return self.pool.add(tx, tx.to_json_bytes(), origin=Origin.NODE, forwarded=True, proof_checked=checked)
 
     # ---- the chain moves ---------------------------------------------------------------------
 

@@ -206,10 +206,6 @@ class TxValidator:
         """Why no transaction at all can be judged here; None if they can."""
         return self._verifier.limitation or next(self._unknown_network(), None)
 
-    def set_verifier(self, verifier: ProofVerifier) -> None:
-        """Ask another verifier from the next transaction on."""
-        self._verifier = verifier
-
     def validate(
         self,
         tx: Tx,
@@ -218,8 +214,12 @@ class TxValidator:
         *,
         is_simulation: bool = False,
         skip_fee_enforcement: bool = False,
+        client: str = "",
     ) -> TxValidationResult:
-        """All rules on one transaction, against the ledger's moment and the current minimum fees."""
+        """All rules on one transaction, against the ledger's moment and the current minimum fees.
+
+        ``client``: who asks, for the verifier's queue.
+        """
         reasons = list(self._invalid_reasons(tx, ledger))
         unjudged = list(self._unknown_network())
         reasons += unjudged
@@ -229,8 +229,9 @@ class TxValidator:
             if gas_reason is not None:
                 reasons.append(gas_reason)
                 is_invalid |= makes_invalid
-        if not is_simulation:
-            verdict = self._verifier.judge(tx)
+        if not is_simulation and not reasons:
+            # Last, and only when nothing else is wrong: a proof takes a quarter of a second of one core.
+            verdict = self._verifier.judge(tx, client)
             if verdict.judgement is not Judgement.VALID:
                 reasons.append(verdict.reason)
             if verdict.judgement is Judgement.UNKNOWN:

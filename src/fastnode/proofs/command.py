@@ -60,7 +60,8 @@ class CommandVerifier:
             raise SettingError(f"--proof-verifier-command: there is no program {words[0]} that may be run")
         return cls(words, processes_max=processes_max, timeout_s=timeout_s)
 
-    def judge(self, tx: Tx, _client: str = "") -> Verdict:
+    def judge(self, tx: Tx, client: str = "") -> Verdict:
+        del client  # turns are taken in the order of asking
         if not self._turns.acquire(timeout=self._timeout_s):
             return Verdict.unknown(VERIFIER_BUSY)
         try:

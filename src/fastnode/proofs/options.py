@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from fastnode.proofs.judge import ProofJudge, open_judge
 from fastnode.proofs.verifier import BbOptions
 
 if TYPE_CHECKING:
     from fastnode.config.settings import Settings
 
-__all__ = ["PROOFS_DIRECTORY", "bb_options"]
+__all__ = ["PROOFS_DIRECTORY", "bb_options", "judge_of"]
 
 #: In the data directory, unless --bb-working-directory names another one.
 PROOFS_DIRECTORY: Final = "proofs"
@@ -28,4 +29,15 @@ def bb_options(settings: Settings, data_directory: Path | None) -> BbOptions:
         checks_max=settings.bb_num_ivc_verifiers,
         threads=settings.bb_ivc_concurrency,
         timeout_s=settings.proof_verifier_timeout_s,
+    )
+
+
+def judge_of(settings: Settings, data_directory: Path, *, required: bool) -> ProofJudge:
+    """The judge of a node; ``required``: the network's proofs are real.  SettingError for a command that cannot run."""
+    return open_judge(
+        required=required,
+        command=settings.proof_verifier_command,
+        processes_max=settings.proof_verifier_processes,
+        timeout_s=settings.proof_verifier_timeout_s,
+        bb=bb_options(settings, data_directory),
     )

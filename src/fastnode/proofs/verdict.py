@@ -54,8 +54,10 @@ class ProofVerifier(Protocol):
     def limitation(self) -> str | None:
         """Why it can judge no proof at all, for the log, the status and readiness; None if it can judge."""
 
-    def judge(self, tx: Tx) -> Verdict:
+    def judge(self, tx: Tx, client: str = "") -> Verdict:
         """The verdict on one transaction.  May block for as long as a proof takes; called in a worker thread.
+
+        ``client``: who asks, so that each has its turn; empty for the node itself.
 
         A fault of the verifier itself (no process, no memory, no time left) is an unknown proof, never an
         exception and never an invalid one.
