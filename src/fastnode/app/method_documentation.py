@@ -25,7 +25,7 @@ TABLE_END: Final = "<!-- end of methods -->\n"
 #: What a method does not do, or needs; those that are not named are complete.
 STATES: Final = {
     "node_getEncodedEnr": "that of the followed node; this one has none",
-    "node_sendTx": "with real proofs: needs `--proof-verifier-command`",
+    "node_sendTx": "with real proofs: needs a [verifier](docs/proofs.md)",
     "node_getValidatorsStats": "with `--sentinel-enabled`, or from the followed node",
     "node_getValidatorStats": "with `--sentinel-enabled`, or from the followed node",
     "nodeAdmin_setConfig": "keys of parts that are not there are kept and shown only",

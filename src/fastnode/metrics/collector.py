@@ -25,6 +25,8 @@ from fastnode.archiver.progress import IngestionProgress
 from fastnode.http.meters import BATCH_BOUNDS, DURATION_BOUNDS_NS, OTHER
 from fastnode.log_index.known_tags import KnownTags
 from fastnode.mempool.service import Mempool
+from fastnode.proofs.judge import ProofJudge
+from fastnode.proofs.verdict import Judgement
 from fastnode.serving.server import RpcServer
 from fastnode.snapshots.service import SnapshotUploads
 from fastnode.view import View, tip_numbers
@@ -294,6 +296,29 @@ def _pool(mempool: Mempool | None) -> Iterator[Metric]:
     for code, count in dict(mempool.rejections).items():
         rejected.add_metric((code,), count)
     yield rejected
+    yield from _proofs(mempool.judge)
+
+
+def _proofs(judge: ProofJudge) -> Iterator[Metric]:
+    if not judge.verifies:
+        return
+    yield _gauge("proof_verifier_ready", "0 when no proof can be judged.", judge.limitation is None)
+    judged = CounterMetricFamily("fastnode_proofs_judged", "Proofs that were asked about.", labels=("verdict",))
+    for judgement in Judgement:
+        judged.add_metric((judgement.value,), judge.verdicts[judgement])
+    yield judged
+    bb = judge.bb
+    if bb is None:
+        return
+    checks = CounterMetricFamily("fastnode_proof_checks", "Runs of the verifier program.", labels=("verdict",))
+    for judgement in Judgement:
+        checks.add_metric((judgement.value,), bb.checks[judgement])
+    yield checks
+    yield _count("proof_check_seconds", "Time that runs of the verifier program took.", bb.check_seconds)
+    yield _gauge("proof_checks_running", "Proofs that are being checked.", bb.running_count)
+    yield _gauge("proof_checks_waiting", "Proofs that wait for their turn.", bb.waiting_count)
+    yield _count("proof_checks_turned_away", "Proofs for which there was no place or time.", bb.turned_away_count)
+    yield _count("proof_verdicts_kept_used", "Proofs whose verdict was known from before.", bb.kept_hits)
 
 
 def _tags(tags: KnownTags) -> Iterator[Metric]:

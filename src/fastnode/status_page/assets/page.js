@@ -219,7 +219,22 @@ function showPool(pool) {
   fillList(byId("pool"), [
     ["Pending", `${whole(pool.pending)} of ${whole(pool.limit)}`],
     ["Refused", refused.length ? refused.map(([code, count]) => `${code}: ${whole(count)}`).join(", ") : "none"],
+    proofsRow(pool.proofs),
   ]);
+}
+
+function proofsRow(proofs) {
+  if (!proofs.verifier) {
+    return ["Proofs", "not asked for by this network"];
+  }
+  if (proofs.limitation) {
+    return ["Proofs", proofs.limitation, "warn"];
+  }
+  const { valid, invalid, unknown } = proofs.verdicts;
+  const queue = proofs.waiting ? `, ${whole(proofs.waiting)} waiting` : "";
+  const pace = proofs.checks ? `, ${whole(Math.round(1000 * proofs.checkSeconds / proofs.checks))} ms each` : "";
+  const verdicts = `${whole(valid)} valid, ${whole(invalid)} invalid, ${whole(unknown)} unknown`;
+  return ["Proofs", `${proofs.verifier} ${proofs.state ?? ""}: ${verdicts}${pace}${queue}`, proofs.lastTrouble ? "warn" : null];
 }
 
 function showPorts(ports) {
