@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from fastnode.mempool.proofs import NO_VERIFIER, NoVerifier
 from tests.api.test_txs import FRESH, Node
 from tests.api.test_txs import make_node as make_node
 from tests.api.test_txs import node as node
@@ -15,7 +16,6 @@ from fastnode.config.allow_list import DEFAULT_ALLOW_LIST, AllowedElement
 from fastnode.errors import RpcError
 from fastnode.mempool.network import NetworkValues
 from fastnode.mempool.pool import Added
-from fastnode.mempool.proofs import NO_VERIFIER, NoVerifier
 from fastnode.mempool.validation import UNKNOWN_VK_ROOT, WRONG_VK_ROOT
 from fastnode.protocol.tx import Tx
 

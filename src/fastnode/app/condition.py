@@ -9,6 +9,7 @@ from fastnode.app.health import health_of
 from fastnode.app.views import Views
 from fastnode.http.health import Health
 from fastnode.mempool.service import Mempool
+from fastnode.proofs.judge import ProofJudge
 from fastnode.sources.follower import Follower
 from fastnode.sources.l1.service import L1Reader
 
@@ -27,6 +28,8 @@ class Condition:
         #: While a chain file is loaded.
         self.is_importing = False
         self._faults: list[Callable[[], Mapping[str, str | None]]] = []
+        #: What judges proofs, and may have trouble.
+        self.judge: ProofJudge | None = None
 
     def watch(self, *faults: Callable[[], Mapping[str, str | None]]) -> None:
         """From now on ask these too: what keeps each part from its work, None for nothing."""
@@ -56,4 +59,5 @@ class Condition:
             is_ready=self.is_ready(),
             is_stopping=self.is_stopping,
             faults={name: fault for faults in self._faults for name, fault in faults().items()},
+            troubles={} if self.judge is None else {"proofs": self.judge.fault},
         )

@@ -19,14 +19,16 @@ def health_of(
     is_ready: bool,
     is_stopping: bool,
     faults: Mapping[str, str | None] = MappingProxyType({}),
+    troubles: Mapping[str, str | None] = MappingProxyType({}),
 ) -> Health:
     """``sync`` says how the chain is followed, None if it is not; ``is_ready``, whether it is new enough.
 
     ``faults`` is what keeps parts that work in the background from their work, None for nothing: a node with one of
-    them is not ready.
+    them is not ready.  ``troubles`` are for an operator to look at; the node serves all the same.
     """
     components = {
         **faults,
+        **troubles,
         "chain": "no chain yet" if view is None else None,
         "state": "the state is being brought up to the chain" if view is not None and view.state is None else None,
         "stop": "the node is stopping" if is_stopping else None,

@@ -75,6 +75,13 @@ class ProofJudge:
         # One that is being made ready is no fault: a proof waits for it.
         return self._bb.limitation if self._bb.state is VerifierState.FAILED else None
 
+    @property
+    def fault(self) -> str | None:
+        """Why a verifier that is there does not work; None if it does, or if there is none."""
+        if self._bb is None or find_program(self._bb.options) is None:
+            return None
+        return self.limitation
+
     def judge(self, tx: Tx, client: str = "") -> Verdict:
         """The verdict; waits for it.  ``client``: for whom, so that each has its turn."""
         if self._command is not None:
