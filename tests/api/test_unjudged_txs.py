@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from fastnode.mempool.proofs import NO_VERIFIER, NoVerifier
 from tests.api.test_txs import FRESH, Node
 from tests.api.test_txs import make_node as make_node
 from tests.api.test_txs import node as node
@@ -17,6 +16,7 @@ from fastnode.errors import RpcError
 from fastnode.mempool.network import NetworkValues
 from fastnode.mempool.pool import Added
 from fastnode.mempool.validation import UNKNOWN_VK_ROOT, WRONG_VK_ROOT
+from fastnode.proofs.judge import NO_VERIFIER, open_judge
 from fastnode.protocol.tx import Tx
 
 OTHER_ROOT = "0x" + "0b" * 31 + "01"
@@ -46,7 +46,7 @@ def upstream(node: Node) -> Upstream:
     """Of ``node``, which cannot verify a proof from here on."""
     upstream = Upstream()
     upstream.node = node
-    node.restart_mempool(sink=upstream, verifier=NoVerifier())
+    node.restart_mempool(sink=upstream, judge=open_judge(required=True))
     return upstream
 
 
@@ -103,7 +103,7 @@ def test_is_valid_says_skipped_with_the_reason_and_never_invalid(node: Node, ups
 
 def test_without_upstream_and_verifier_it_is_refused_and_the_node_is_not_ready(node: Node) -> None:
     assert node.mempool.limitation is None
-    node.restart_mempool(verifier=NoVerifier())
+    node.restart_mempool(judge=open_judge(required=True))
     error = node.send(FRESH[0])["error"]
     assert error["message"] == f"Invalid tx: {NO_VERIFIER}"
     assert error["data"]["result"] == "skipped"
