@@ -62,3 +62,18 @@ def test_what_a_start_leaves_behind_is_not_collected_again_and_again() -> None:
     finally:
         gc.unfreeze()
     assert node.frozen_when_ready > 1000
+
+
+#: Third parties that a plain start has no use for, and rooms for what few nodes do.
+NOT_AT_THE_START = {
+    *("aiohttp", "coincurve", "cramjam", "Crypto", "numpy", "obstore", "prometheus_client", "psycopg"),
+    *("py_arkworks_bls12381", "rich"),
+    *("fastnode.app.following", "fastnode.building", "fastnode.keystore.keystore", "fastnode.local_network"),
+    *("fastnode.outgoing.network", "fastnode.sentinel.sentinel", "fastnode.snapshots.location", "fastnode.sources.l1"),
+}
+
+
+def test_a_plain_start_imports_nothing_that_only_some_settings_need() -> None:
+    command = [sys.executable, "-c", "import sys, fastnode.app.process; print(*sys.modules, sep='\\n')"]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert NOT_AT_THE_START.isdisjoint(loaded), sorted(NOT_AT_THE_START.intersection(loaded))

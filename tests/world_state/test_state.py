@@ -320,6 +320,9 @@ def test_a_restart_finds_the_same_trees_and_the_same_history(tmp_path: Path) -> 
     with open_state(tmp_path) as state:
         for block in range(11):
             assert_roots(state.view, model, block)
+        state.remember_newest_blocks()
+        for block in range(11):
+            assert_roots(state.view, model, block)
         assert state.memory_bytes() == memory
         grow(state, model, maker.content(txs=2, most=6))
         assert_roots(state.view, model, 11)
@@ -459,7 +462,7 @@ def test_damage_of_the_history_is_found(tmp_path: Path, prefix: bytes, position:
 
 
 @pytest.mark.parametrize(("prefix", "reason"), [(b"U", "lacks the key"), (b"H\x00", "has no history at block")])
-def test_history_that_is_gone_is_found_when_the_state_is_opened(tmp_path: Path, prefix: bytes, reason: str) -> None:
+def test_history_that_is_gone_is_found_when_it_is_remembered(tmp_path: Path, prefix: bytes, reason: str) -> None:
     def forget(state: WorldState) -> None:
         with state.view.snapshot.scan(prefix) as entries:
             state._database.write([(next(entries)[0], None)])
@@ -476,6 +479,7 @@ def faults_after(directory: Path, harm: Callable[[WorldState], None]) -> list[st
         assert state.check() == []
         harm(state)
     with open_state(directory) as state:
+        state.remember_newest_blocks()
         return state.check()
 
 

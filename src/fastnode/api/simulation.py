@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastnode.api.txs import TX, decode_tx
 from fastnode.errors import ServerError
 from fastnode.jsonrpc.methods import Call, Method, Parameter, common
 from fastnode.jsonrpc.parameters import BOOLEAN
 from fastnode.mempool.pool import NOT_READY
-from fastnode.public_execution.service import Simulation
+
+if TYPE_CHECKING:
+    from fastnode.public_execution.service import Simulation
 
 __all__ = ["methods"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import orjson
 
@@ -14,8 +14,10 @@ from fastnode.jsonrpc.methods import Call, Method, Parameter, Signature, common
 from fastnode.jsonrpc.parameters import Integer
 from fastnode.log import fields
 from fastnode.sentinel.offenses import ALL, CURRENT, Offense, RoundSize
-from fastnode.sentinel.watch import OffenseWatch
 from fastnode.view import View
+
+if TYPE_CHECKING:
+    from fastnode.sentinel.watch import OffenseWatch
 
 __all__ = ["AdminQuestions", "Slashing", "methods"]
 

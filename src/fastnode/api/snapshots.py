@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fastnode.errors import InvalidParams, ServerError, SnapshotError
 from fastnode.jsonrpc.methods import Call, Method, Parameter, common
 from fastnode.jsonrpc.parameters import Text
-from fastnode.snapshots.service import SnapshotUploads
+
+if TYPE_CHECKING:
+    from fastnode.snapshots.service import SnapshotUploads
 
 __all__ = ["methods"]
 

@@ -6,14 +6,16 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import orjson
 
 from fastnode.errors import ServerError
 from fastnode.jsonrpc.methods import Call, Method, Parameter, common
 from fastnode.jsonrpc.parameters import Integer, reject_type
-from fastnode.sentinel.sentinel import Sentinel
+
+if TYPE_CHECKING:
+    from fastnode.sentinel.sentinel import Sentinel
 
 __all__ = ["Questions", "methods"]
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastnode.app.health import health_of
 from fastnode.app.views import Views
 from fastnode.http.health import Health
-from fastnode.mempool.service import Mempool
-from fastnode.proofs.judge import ProofJudge
-from fastnode.sources.follower import Follower
-from fastnode.sources.l1.service import L1Reader
+
+if TYPE_CHECKING:
+    from fastnode.mempool.service import Mempool
+    from fastnode.proofs.judge import ProofJudge
+    from fastnode.sources.follower import Follower
+    from fastnode.sources.l1.service import L1Reader
 
 __all__ = ["Condition"]
 

@@ -77,6 +77,7 @@ class IngestionThread:
 
     def _run(self) -> None:
         try:
+            self._data.state.remember_newest_blocks(self._control.pass_point)
             self._ingestor.catch_up(self._on_catching_up)
             self._on_caught_up()
             self._data.indexes.load_filter(self._ingestor.view, self._data.tag_filter_file)

@@ -12,10 +12,10 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fastnode.app.condition import Condition
 from fastnode.app.effects import configuration_of, connect_building, connect_mempool, connect_polling
-from fastnode.app.following import Following
 from fastnode.app.node_settings import check_network, log_block_budget, warn_of_absent_parts
 from fastnode.app.opened import Opened
 from fastnode.app.sample import NO_BLOCKS, SampleMarks, sample_chain
@@ -25,9 +25,6 @@ from fastnode.archiver.ingest import Ingestor
 from fastnode.config.configuration import NodeConfiguration
 from fastnode.fees.sources import ChainFees, FeeSource
 from fastnode.keystore.validators import Validators
-from fastnode.local_network.accounts import TOKEN_ALLOW_LIST
-from fastnode.local_network.network import LocalNetwork
-from fastnode.local_network.opening import BeginningChain, open_network
 from fastnode.log import fields
 from fastnode.log_index.function_names import FunctionNames
 from fastnode.mempool.service import Mempool, MempoolOptions
@@ -36,9 +33,14 @@ from fastnode.proofs.options import judge_of
 from fastnode.public_execution.service import Simulation
 from fastnode.snapshots.service import SnapshotUploads
 from fastnode.sources.chain_import import adopt_chain_file
-from fastnode.sources.follower import Follower
 from fastnode.sources.publication import Publication
 from fastnode.sources.rollback import SyncOperator
+
+if TYPE_CHECKING:
+    from fastnode.app.following import Following
+    from fastnode.local_network.network import LocalNetwork
+    from fastnode.local_network.opening import BeginningChain
+    from fastnode.sources.follower import Follower
 
 __all__ = ["Joined", "join_network"]
 
@@ -77,7 +79,7 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
     """In a thread: what waits for other nodes or reads the databases must not hold up the probes."""
     settings, data, following = opened.settings, opened.data, opened.following
     chain_file = _choose_source(opened, stack)
-    beginning = BeginningChain(settings, data.store, data.directory.path) if settings.local_network else None
+    beginning = _begin_local_network(opened) if settings.local_network else None
     if following is not None:
         _learn_chain(opened, following)
     chain = data.store.chain
@@ -162,9 +164,20 @@ def _is_sample(opened: Opened) -> bool:
     return SampleMarks(opened.data.directory.path).is_sample
 
 
+# What a local network needs is imported on demand: few nodes are one, and every start would pay for it.
+
+
+def _begin_local_network(opened: Opened) -> BeginningChain:
+    from fastnode.local_network.opening import BeginningChain
+
+    return BeginningChain(opened.settings, opened.data.store, opened.data.directory.path)
+
+
 def _open_local_network(opened: Opened, ingestor: Ingestor, beginning: BeginningChain | None) -> LocalNetwork | None:
     if beginning is None:
         return None
+    from fastnode.local_network.opening import open_network
+
     data = opened.data
     network = open_network(opened.settings, ingestor, data.state, data.directory.path, opened.control)
     beginning.set_up(network, ingestor)
@@ -195,6 +208,8 @@ def _open_mempool(opened: Opened, views: Views, local: LocalNetwork | None, fees
     assert view is not None
     extension = opened.allow_list_extension
     if local is not None:
+        from fastnode.local_network.accounts import TOKEN_ALLOW_LIST
+
         extension = (*TOKEN_ALLOW_LIST, *extension)
     is_sample = _is_sample(opened)
     real_proofs = bool(view.chain.chain.node_info.get("realProofs", True))

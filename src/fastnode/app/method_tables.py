@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastnode.api import state as state_methods
 from fastnode.api.admin import methods as configuration_methods
 from fastnode.api.chain import methods as chain_methods
 from fastnode.api.contracts import methods as contract_methods
 from fastnode.api.fastnode import methods as fastnode_methods
-from fastnode.api.local_network import methods as local_network_methods
 from fastnode.api.logs import methods as log_methods
 from fastnode.api.outbox_witness import OutboxRoot
 from fastnode.api.simulation import methods as simulation_methods
@@ -27,16 +26,17 @@ from fastnode.config.configuration import NodeConfiguration
 from fastnode.config.settings import Settings
 from fastnode.fees.sources import ChainFees, FeeSource
 from fastnode.jsonrpc.methods import Method
-from fastnode.keystore.validators import Validators
-from fastnode.local_network.changes import Changes
-from fastnode.local_network.network import LocalNetwork
 from fastnode.log_index.function_names import FunctionNames
 from fastnode.log_index.known_tags import KnownTags
 from fastnode.mempool.service import Mempool
-from fastnode.public_execution.service import Simulation
-from fastnode.sentinel.sentinel import Sentinel
-from fastnode.snapshots.service import SnapshotUploads
 from fastnode.sources.rollback import SyncOperator
+
+if TYPE_CHECKING:
+    from fastnode.keystore.validators import Validators
+    from fastnode.local_network.network import LocalNetwork
+    from fastnode.public_execution.service import Simulation
+    from fastnode.sentinel.sentinel import Sentinel
+    from fastnode.snapshots.service import SnapshotUploads
 
 __all__ = ["Services", "admin_methods", "public_methods"]
 
@@ -75,7 +75,7 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
     """Every method of the public port, of both method sets."""
     local = services.local_network
     return [
-        *([] if local is None else local_network_methods(local, Changes(local), services.function_names)),
+        *([] if local is None else _local_network_methods(local, services.function_names)),
         *chain_methods(
             tx_notes=None if local is None else local.notes,
             is_pending_tx=services.is_pending_tx,
@@ -90,6 +90,14 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
         *upstream_methods(services.questions, services.sentinel),
         *fastnode_methods(services.sync_status),
     ]
+
+
+def _local_network_methods(local: LocalNetwork, names: FunctionNames) -> list[Method]:
+    # On demand: few nodes are a local network, and every start would pay for it.
+    from fastnode.api.local_network import methods
+    from fastnode.local_network.changes import Changes
+
+    return methods(local, Changes(local), names)
 
 
 def admin_methods(

@@ -8,10 +8,9 @@ from __future__ import annotations
 import logging
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fastnode.app.awaiting import Awaiting
-from fastnode.app.following import Following
 from fastnode.app.node_settings import allow_list_extension_of, memory_budget_of
 from fastnode.chain_data import ChainData, ChainOptions
 from fastnode.config.allow_list import AllowedElement
@@ -24,11 +23,13 @@ from fastnode.http.turns import Turns
 from fastnode.log import fields
 from fastnode.serving.server import HttpServer, describe_bind_error
 from fastnode.serving.starting import StartingApplication
-from fastnode.snapshots.index import Network
-from fastnode.snapshots.startup import start_from_snapshot
-from fastnode.sources.l1.service import L1Reader
 from fastnode.sources.sync_control import SyncControl
 from fastnode.status_page.log_tail import LogTail
+
+if TYPE_CHECKING:
+    from fastnode.app.following import Following
+    from fastnode.snapshots.index import Network
+    from fastnode.sources.l1.service import L1Reader
 
 __all__ = ["Opened", "Ports", "listen", "open_node"]
 
@@ -39,6 +40,8 @@ logger = logging.getLogger("fastnode.app")
 RPC_THREADS: Final = 8
 #: Threads of methods that keep a processor busy, and the interpreter from the event loop.
 BUSY_THREADS: Final = 2
+#: ``--sync-mode`` that never begins with a snapshot.
+FULL: Final = "full"
 #: Connections of a port whose node is starting.
 _STARTING_CONNECTIONS_MAX: Final = 256
 
@@ -145,10 +148,14 @@ def _open_data(settings: Settings, stack: AsyncExitStack) -> ChainData:
 
 def _restore_snapshot(settings: Settings, awaiting: Awaiting) -> None:
     """In a thread, before anything is open: an old chain may have to give way."""
+    if settings.sync_mode == FULL or not settings.snapshots_urls:
+        return
+    from fastnode.snapshots.startup import start_from_snapshot
+
     with awaiting.waiting_for(lambda: "a snapshot"):
         start_from_snapshot(
             settings.sync_mode,
-            settings.snapshots_urls or (),
+            settings.snapshots_urls,
             settings.data_directory,
             learn_network=lambda: _network_of_upstreams(settings, awaiting),
             is_stopped=awaiting.interruption.is_set,
@@ -159,6 +166,9 @@ def _network_of_upstreams(settings: Settings, awaiting: Awaiting) -> Network | N
     """Which network a snapshot must be of while nothing is stored; None when no node is followed."""
     if settings.upstream_url is None and not settings.derives_from_l1:
         return None
+    from fastnode.app.following import Following
+    from fastnode.snapshots.index import Network
+
     following = Following(settings, lambda: None)
     try:
         with awaiting.waiting_for(following.what_is_awaited), awaiting.interruption.calls(following.interrupt):
@@ -176,5 +186,7 @@ def _open_following(settings: Settings, data: ChainData) -> Following | None:
                 "--blob-file-store-urls or --blob-archive-api-url), or a node to follow (--upstream-url)"
             )
         return None
+    from fastnode.app.following import Following
+
     store = data.store
     return Following(settings, lambda: store.chain if store.has_chain else None)

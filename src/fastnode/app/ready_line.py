@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from fastnode.local_network.accounts import BANANA_COIN, BANANA_FPC, SPONSORED_FPC, TEST_ACCOUNTS
 from fastnode.protocol.fields import hex_text
 
 if TYPE_CHECKING:
@@ -29,6 +28,8 @@ def ready_line(node: Node) -> dict[str, Any]:
         "pid": os.getpid(),
     }
     if settings.local_network and settings.test_accounts:
+        from fastnode.local_network.accounts import BANANA_COIN, BANANA_FPC, SPONSORED_FPC, TEST_ACCOUNTS
+
         line["accounts"] = [
             {"address": hex_text(account.address), "secret": hex_text(account.secret)} for account in TEST_ACCOUNTS
         ]

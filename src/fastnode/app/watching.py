@@ -10,18 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fastnode.api.slashing import Slashing
 from fastnode.app.effects import connect_offenses
 from fastnode.archiver.queries import ChainInfo
 from fastnode.config.configuration import NodeConfiguration
 from fastnode.config.settings import Settings
-from fastnode.outgoing.admin_questions import AdminQuestions
-from fastnode.sentinel.offense_store import OFFENSES_DIRECTORY, OffenseStore
 from fastnode.sentinel.offenses import RoundSize
-from fastnode.sentinel.sentinel import CommitteeOf, ProposerOf, Sentinel
-from fastnode.sentinel.watch import OffenseThread, OffenseWatch
 from fastnode.view import Committed
+
+if TYPE_CHECKING:
+    from fastnode.outgoing.admin_questions import AdminQuestions
+    from fastnode.sentinel.offense_store import OffenseStore
+    from fastnode.sentinel.sentinel import CommitteeOf, ProposerOf, Sentinel
+    from fastnode.sentinel.watch import OffenseThread, OffenseWatch
 
 __all__ = ["Watching"]
 
@@ -40,18 +43,23 @@ class Watching:
         #: None: nobody wants statistics.
         self.sentinel: Sentinel | None = None
         if settings.sentinel_enabled:
+            from fastnode.sentinel.sentinel import Sentinel
+
             self.sentinel = Sentinel(
                 history_epochs=settings.sentinel_history_length_in_epochs,
                 proven_epochs=settings.sentinel_historic_proven_performance_length_in_epochs,
                 is_ready=is_ready,
             )
         url, key = settings.upstream_admin_url, settings.upstream_admin_api_key
-        self._other = None if url is None else AdminQuestions(url, key)
+        self._other = None if url is None else _admin_questions(url, key)
 
     def open(self, directory: Path, chain: ChainInfo, configuration: NodeConfiguration) -> None:
         """DataDirectoryError when the offenses that are kept cannot be read."""
         if self.sentinel is None:
             return
+        from fastnode.sentinel.offense_store import OFFENSES_DIRECTORY, OffenseStore
+        from fastnode.sentinel.watch import OffenseThread, OffenseWatch
+
         self._store = OffenseStore.open(directory / OFFENSES_DIRECTORY, chain.genesis_block_hash)
         self._watch = OffenseWatch(self.sentinel, configuration, self._size, self._store)
         self._thread = OffenseThread(self._watch, self._is_ready)
@@ -102,3 +110,9 @@ class Watching:
             self._thread.close()
         if self._store is not None:
             self._store.close()
+
+
+def _admin_questions(url: str, key: str | None) -> AdminQuestions:
+    from fastnode.outgoing.admin_questions import AdminQuestions
+
+    return AdminQuestions(url, key)

@@ -18,7 +18,6 @@ import orjson
 
 from fastnode.config.kinds import FileOrUrl
 from fastnode.errors import SettingError, UpstreamError
-from fastnode.outgoing.network import ClientLimits, Network
 
 __all__ = ["NETWORK_CONFIG_SETTINGS", "read_network_config"]
 
@@ -98,6 +97,8 @@ def _read(path: Path) -> bytes:
 
 
 def _fetch(url: str, shown: str) -> bytes:
+    from fastnode.outgoing.network import ClientLimits, Network
+
     try:
         with Network() as network:
             answer = network.get(url, ClientLimits(request_time_s=_FETCH_TIME_S, response_bytes_max=_BYTES_MAX))

@@ -13,18 +13,13 @@ from fastnode.keystore.private_keys import RemoteSigner
 from fastnode.outgoing.client import ClientLimits, RpcClient
 from fastnode.outgoing.network import Network
 
-__all__ = ["PAUSES_S", "probe_signers"]
-
-#: Between two attempts; a signer that is just starting is waited for.
-PAUSES_S: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
+__all__ = ["probe_signers"]
 
 _LIMITS: Final = ClientLimits(request_time_s=10.0, response_bytes_max=4 << 20)
 _ASKED_AT_A_TIME: Final = 8
 
 
-def probe_signers(
-    signers: Iterable[RemoteSigner], stop: threading.Event, *, pauses_s: Sequence[float] = PAUSES_S
-) -> None:
+def probe_signers(signers: Iterable[RemoteSigner], stop: threading.Event, *, pauses_s: Sequence[float]) -> None:
     """KeystoreError when a signer does not answer, again and again, or lacks an address; ``stop`` ends the waiting."""
     wanted: dict[str, set[str]] = {}
     for signer in signers:

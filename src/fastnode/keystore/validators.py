@@ -15,14 +15,18 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from fastnode.config.configuration import NodeConfiguration
 from fastnode.errors import KeystoreError, ServerError
-from fastnode.keystore.keystore import Keystore, ValidatorKeys, load_keystore
-from fastnode.keystore.remote_signers import PAUSES_S, probe_signers
 from fastnode.log import fields
+
+if TYPE_CHECKING:
+    from fastnode.keystore.keystore import Keystore, ValidatorKeys
+    from fastnode.keystore.private_keys import RemoteSigner
 
 __all__ = ["Validators"]
 
@@ -33,6 +37,23 @@ NO_KEYSTORE = (
     "Set KEY_STORE_DIRECTORY to use file-based keystores."
 )
 NOT_ENABLED = "Cannot reload keystore: validator is not enabled."
+
+
+#: Between two attempts to ask a remote signer; one that is just starting is waited for.
+PAUSES_S: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
+
+
+def _load(path: Path) -> Keystore:
+    # On demand: most nodes have no keys, and every start would pay for the cryptography.
+    from fastnode.keystore.keystore import load_keystore
+
+    return load_keystore(path)
+
+
+def _probe(signers: Iterable[RemoteSigner], stop: threading.Event, *, pauses_s: Sequence[float]) -> None:
+    from fastnode.keystore.remote_signers import probe_signers
+
+    probe_signers(signers, stop, pauses_s=pauses_s)
 
 
 class Validators:
@@ -57,7 +78,7 @@ class Validators:
         self.keystore: Keystore | None = None
         self._publishers: frozenset[str] = frozenset()
         if path is not None and self._is_enabled:
-            keystore = load_keystore(path)
+            keystore = _load(path)
             #: Addresses of the L1 publishers of this process.
             self._publishers = keystore.publishers
             self._take_over(keystore)
@@ -75,7 +96,7 @@ class Validators:
 
         def probe() -> None:
             try:
-                probe_signers(keystore.remote_signers, self._stop, pauses_s=self._probe_pauses_s)
+                _probe(keystore.remote_signers, self._stop, pauses_s=self._probe_pauses_s)
             except KeystoreError as error:
                 if not self._stop.is_set():
                     logger.warning("a remote signer is of no use", extra=fields(reason=str(error)))
@@ -103,13 +124,13 @@ class Validators:
             raise ServerError(NOT_ENABLED)
         with self._lock:
             try:
-                keystore = load_keystore(self._path)
+                keystore = _load(self._path)
             except KeystoreError as error:
                 raise ServerError(str(error)) from None
             for validator in keystore.validators:
                 self._require_known_publishers(validator)
             try:
-                probe_signers(keystore.remote_signers, self._stop, pauses_s=self._probe_pauses_s)
+                _probe(keystore.remote_signers, self._stop, pauses_s=self._probe_pauses_s)
             except KeystoreError as error:
                 raise ServerError(f"Cannot reload keystore: {error}") from None
             before = set(self.keystore.addresses) if self.keystore is not None else set()
@@ -137,7 +158,7 @@ class Validators:
     def _take_over(self, keystore: Keystore) -> None:
         if self.keystore is not None:
             # The prover's keys are those of the start.
-            keystore = Keystore(keystore.validators, self.keystore.prover, keystore.slashers)
+            keystore = replace(keystore, prover=self.keystore.prover)
         self.keystore = keystore
         self._configuration.replace("validatorAddresses", keystore.addresses)
         if not self._configuration["slashSelfAllowed"]:

@@ -13,8 +13,6 @@ import orjson
 
 from fastnode.errors import ServerError, UpstreamFault, UpstreamRejection, UpstreamUnavailable
 from fastnode.log import fields
-from fastnode.outgoing.client import ClientLimits, RpcClient
-from fastnode.outgoing.network import Network
 from fastnode.protocol.tx import Tx
 
 __all__ = ["NO_SIMULATOR", "PublicSimulator", "UpstreamSimulator"]
@@ -40,6 +38,9 @@ class UpstreamSimulator:
 
     def __init__(self, url: str, *, timeout_s: float = 30.0, calls_max: int = 4) -> None:
         self._calls_max = calls_max
+        from fastnode.outgoing.client import ClientLimits, RpcClient
+        from fastnode.outgoing.network import Network
+
         self._turns = threading.BoundedSemaphore(calls_max)
         self._network = Network()
         limits = ClientLimits(request_time_s=timeout_s, response_bytes_max=_ANSWER_BYTES_MAX)

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -28,8 +28,10 @@ from fastnode.mempool.service import Mempool
 from fastnode.proofs.judge import ProofJudge
 from fastnode.proofs.verdict import Judgement
 from fastnode.serving.server import RpcServer
-from fastnode.snapshots.service import SnapshotUploads
 from fastnode.view import View, tip_numbers
+
+if TYPE_CHECKING:
+    from fastnode.snapshots.service import SnapshotUploads
 
 __all__ = ["NodeCollector", "Sources", "duration_metrics", "registry_of", "render"]
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from coincurve import PublicKey
-from Crypto.Hash import keccak
-
 from fastnode.protocol.checkpoint import CheckpointHeader
 
 __all__ = ["keccak_256", "payload_digest", "recover_signer", "signed_digest"]
@@ -26,6 +23,9 @@ _ORDER: Final = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD03641
 
 
 def keccak_256(data: bytes) -> bytes:
+    # On demand, like coincurve below: a node that reads no signatures starts without them.
+    from Crypto.Hash import keccak
+
     return bytes(keccak.new(digest_bits=256, data=data).digest())
 
 
@@ -50,6 +50,8 @@ def recover_signer(digest: bytes, signature: bytes) -> bytes | None:
         return None
     if int.from_bytes(signature[32:64], "big") > _ORDER // 2:
         return None
+    from coincurve import PublicKey
+
     try:
         key = PublicKey.from_signature_and_message(
             signature[:64] + bytes([_RECOVERY_IDS[signature[64]]]), digest, hasher=None

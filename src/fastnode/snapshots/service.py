@@ -9,12 +9,13 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fastnode.errors import FastnodeError, ServerError
 from fastnode.log import fields
-from fastnode.snapshots.create import create_snapshot
-from fastnode.snapshots.location import Location
+
+if TYPE_CHECKING:
+    from fastnode.snapshots.location import Location
 
 __all__ = ["SnapshotUploads"]
 
@@ -53,6 +54,9 @@ class SnapshotUploads:
 
         SnapshotError for a location that makes no sense; ServerError while another upload runs.
         """
+        # On demand: a start would pay for what few nodes ever use.
+        from fastnode.snapshots.location import Location
+
         location = Location.to_write(location_text)
         with self._starting:
             if self.is_uploading:
@@ -77,6 +81,8 @@ class SnapshotUploads:
         return not self.is_uploading
 
     def _run(self, location: Location) -> None:
+        from fastnode.snapshots.create import create_snapshot
+
         logger.info("snapshot begun", extra=fields(location=location.text))
         begun = time.monotonic()
         try:

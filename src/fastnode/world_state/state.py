@@ -125,10 +125,13 @@ class WorldState:
         tip = BlockRecord.unpack(newest, self._required(BLOCK + u32(newest)))
         self._publish(tip, oldest)
         self._forest.open(self.view.snapshot, tip.sizes)
-        self._remember_newest_blocks()
 
-    def _remember_newest_blocks(self) -> None:
-        """Historic reads of the newest blocks come from memory, after a restart too."""
+    def remember_newest_blocks(self, on_block: Callable[[], None] = lambda: None) -> None:
+        """Historic reads of the newest blocks come from memory after a restart too; without it they are only slower.
+
+        It takes up to a second, so a start does it when requests are answered already.  To be called by the thread
+        that commits, before it does; ``on_block`` after each block, and what it raises ends the work.
+        """
         first = last = self.view.tip.number
         leaves = 0
         while first > self.view.oldest and last - first < REMEMBERED_BLOCKS and leaves < REMEMBERED_LEAVES:
@@ -139,6 +142,7 @@ class WorldState:
             for tree, changed in zip(self._forest.indexed, self._changed_leaves(number), strict=True):
                 sizes = before.sizes[tree.tree.id], after.sizes[tree.tree.id]
                 tree.remember_block(self.view.snapshot, number, *sizes, changed)
+            on_block()
 
     def close(self) -> None:
         """Give the database up.  The files close now, or when the last view that a reader holds goes."""
