@@ -13,6 +13,7 @@ __all__ = ["EXTRAS", "LazyModule", "advice_for"]
 
 #: The extra of the distribution that brings a package, and what needs it.
 EXTRAS: Final[Mapping[str, tuple[str, str]]] = {
+    "aiohttp": ("async", "AsyncClient"),
     "cramjam": ("snapshots", "reading and writing stores of blobs"),
     "numpy": ("check", "checking the state trees"),
     "obstore": ("snapshots", "reading and writing snapshots and stores of blobs"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,7 +17,7 @@ from fastnode import AsyncClient, Client
 from fastnode.app.method_documentation import all_methods
 from fastnode.client import Call, prepared
 from fastnode.development import client_code
-from fastnode.errors import CallRejected, NoAnswer
+from fastnode.errors import CallRejected, ClientError, NoAnswer
 from fastnode.protocol.header import BlockHeader
 
 PROJECT = Path(__file__).parents[2]
@@ -215,6 +216,13 @@ def test_an_error_for_the_whole_request_is_that_of_its_call(server: Server, ask:
     server.answers = [(401, json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode(), {})]
     with pytest.raises(CallRejected, match="node_getBlockNumber: Unauthorized"):
         ask(server.url)
+
+
+def test_a_client_for_asyncio_says_what_it_takes(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+    with pytest.raises(ClientError, match=r"pip install 'aztec-fastnode\[async\]'"):
+        ask_in_a_loop(server.url)
+    assert ask_plainly(server.url) == 7
 
 
 def test_an_address_that_is_none_is_refused_at_once() -> None:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from fastnode.client.calls import Call, Options, answers_of, batches_of, body_of, is_passing, pause_before
-from fastnode.errors import CallRejected, NoAnswer
+from fastnode.errors import CallRejected, ClientError, NoAnswer
+from fastnode.extras import advice_for
 
 if TYPE_CHECKING:
     import aiohttp
@@ -110,7 +111,10 @@ class AsyncTransport:
         return found
 
     async def _exchange(self, calls: Sequence[Call[Any]]) -> tuple[int, bytes]:
-        import aiohttp
+        try:
+            import aiohttp
+        except ModuleNotFoundError as error:
+            raise ClientError(advice_for(error) or str(error)) from error
 
         if self._session is None:
             timeout = aiohttp.ClientTimeout(total=self._options.timeout_s)
