@@ -83,8 +83,11 @@ def _are_many(arguments: Sequence[Any]) -> bool:
 
 
 def _client_of(call: Call) -> str:
-    """Who is charged for the call; empty where clients are not told apart."""
-    return "" if call.client is None else call.client.name
+    """Who asks: the client that is charged, else what its address counts as; empty if it has none."""
+    if call.client is not None:
+        return call.client.name
+    network = call.allowance.party.network
+    return "" if network is None else network.hex()
 
 
 # ---- handlers -----------------------------------------------------------------------------------
