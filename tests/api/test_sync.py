@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -46,9 +47,17 @@ def last_block_before(node: NodeProcess, block: int) -> int:
 
 def test_a_node_can_be_paused_and_resumed_as_often_as_one_likes(start_node: Start, sample_chain: Path) -> None:
     node = loaded(start_node, sample_chain, "both")
-    for method in ("pauseSync", "pauseSync", "resumeSync", "resumeSync"):
+    for method, state, said in (
+        ("pauseSync", "paused", b"OK\nsync: paused"),
+        ("pauseSync", "paused", b"OK\nsync: paused"),
+        ("resumeSync", "serving", b"OK"),
+        ("resumeSync", "serving", b"OK"),
+    ):
         assert node.call_admin(f"nodeAdmin_{method}") == {"jsonrpc": "2.0", "id": 1}
         assert tip_of(node) == TIP
+        assert node.call("fastnode_getSyncStatus")["result"]["state"] == state
+        with urllib.request.urlopen(f"{node.url}/status", timeout=30) as answer:
+            assert answer.read() == said
     node.wait_for_line("sync paused")
     node.wait_for_line("sync resumed")
     node.wait_for_line("resumeSync: the sync is running already")

@@ -54,3 +54,12 @@ def test_probes_answer_over_a_socket_in_the_form_that_is_accepted(serve: Callabl
         assert as_json.headers["content-type"].startswith("application/json")
         assert orjson.loads(as_json.body)["ok"] is (path == "/livez")
         assert connection.ask(request("POST", path, "Content-Length: 0")).status == 405
+
+
+def test_what_an_operator_has_chosen_is_a_note_and_no_fault() -> None:
+    paused = Health(components={"chain": None}, notes={"sync": "paused"})
+    assert answer_probe(b"/status", paused, as_json=False) == (200, b"OK\nsync: paused")
+    status, body = answer_probe(b"/status", paused, as_json=True)
+    assert status == 200
+    assert orjson.loads(body) == {"ok": True, "components": {"chain": {"ok": True}}, "notes": {"sync": "paused"}}
+    assert answer_probe(b"/readyz", paused, as_json=False) == (200, b"OK"), "it serves what it has"

@@ -473,3 +473,14 @@ def test_the_thread_sees_what_a_reorg_replaces_once_the_chain_is_new_enough(
     assert set(store.seen(1)) == {B, C}
     assert len(store.offenses()) == 6
     assert caplog.messages == ["offenses found"]
+
+
+def test_what_l1_says_of_rounds_replaces_the_settings(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    size = RoundSize(epochs=4, offset_rounds=2)
+    size.learn(4, 2)
+    assert caplog.text == ""
+    size.learn(10, 3)
+    assert (size.epochs, size.offset_rounds) == (10, 3)
+    assert size.round_at(100, epoch_duration=5) == 2
+    assert "in another way than the settings" in caplog.text

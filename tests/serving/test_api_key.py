@@ -119,7 +119,11 @@ def test_a_hash_of_ones_own_is_used_and_nothing_is_written(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("text", [KEY[:63], KEY + "0", DIGEST.hex().upper(), "g" * 64, f"{KEY[:63]}\n"])
+def test_a_hash_in_upper_case_is_the_same_hash(tmp_path: Path) -> None:
+    assert choose(tmp_path, digest_text=DIGEST.hex().upper()) == AdminKey(DIGEST)
+
+
+@pytest.mark.parametrize("text", [KEY[:63], KEY + "0", "g" * 64, f"{KEY[:63]}\n"])
 def test_a_hash_that_is_none_stops_the_start_and_is_not_repeated(tmp_path: Path, text: str) -> None:
     with pytest.raises(SettingError) as caught:
         choose(tmp_path, digest_text=text)

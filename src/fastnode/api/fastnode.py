@@ -32,16 +32,19 @@ def _get_l1_to_l2_messages(call: Call, checkpoint_number: int) -> bytes | None:
     return encode.quoted_fields(b"".join(chain.l1_to_l2_messages(checkpoint_number)))
 
 
-def _status_of_stored_chain(call: Call) -> dict[str, Any]:
-    """Of a node that follows nobody."""
-    return {"state": "serving", "reason": None, "tip": call.view.chain.tip_number, "isReady": True, "upstreams": []}
+def _status_of_stored_chain(call: Call, *, is_paused: bool) -> dict[str, Any]:
+    """Of a node that follows no other."""
+    state = "paused" if is_paused else "serving"
+    return {"state": state, "reason": None, "tip": call.view.chain.tip_number, "isReady": True, "upstreams": []}
 
 
-def methods(sync_status: Callable[[], dict[str, Any] | None] = lambda: None) -> list[Method]:
-    """``sync_status`` describes how the chain is followed; None when it is not."""
+def methods(
+    sync_status: Callable[[], dict[str, Any] | None] = lambda: None, is_paused: Callable[[], bool] = lambda: False
+) -> list[Method]:
+    """``sync_status`` describes how the chain is followed, None when it is not; ``is_paused``: ingestion rests."""
 
     def get_sync_status(call: Call) -> bytes:
-        return orjson.dumps(sync_status() or _status_of_stored_chain(call))
+        return orjson.dumps(sync_status() or _status_of_stored_chain(call, is_paused=is_paused()))
 
     return [
         Method(

@@ -10,18 +10,30 @@ from fastnode.app.views import Views
 from fastnode.http.health import Health
 
 if TYPE_CHECKING:
-    from fastnode.mempool.service import Mempool
     from fastnode.proofs.judge import ProofJudge
     from fastnode.sources.follower import Follower
     from fastnode.sources.l1.service import L1Reader
+    from fastnode.sources.sync_control import SyncControl
 
 __all__ = ["Condition"]
 
 
 class Condition:
-    """``follower`` is None when no node is followed, ``l1`` when L1 is not read."""
+    """``follower`` is None when no node is followed, ``l1`` when L1 is not read.
 
-    def __init__(self, views: Views, follower: Follower | None, l1: L1Reader | None) -> None:
+    ``no_transactions`` says why every transaction is refused, None if good ones are taken.
+    """
+
+    def __init__(
+        self,
+        views: Views,
+        follower: Follower | None,
+        l1: L1Reader | None,
+        control: SyncControl,
+        no_transactions: Callable[[], str | None],
+    ) -> None:
+        self._control = control
+        self._no_transactions = no_transactions
         self._views = views
         self._follower = follower
         self._l1 = l1
@@ -37,12 +49,17 @@ class Condition:
         """From now on ask these too: what keeps each part from its work, None for nothing."""
         self._faults += faults
 
-    def no_transactions_because(self, mempool: Mempool) -> str | None:
+    @property
+    def is_paused(self) -> bool:
+        """Whether an operator, or a snapshot, has ingestion rest."""
+        return self._control.is_paused
+
+    def no_transactions_because(self) -> str | None:
         """Why no transaction is taken now; None if good ones are: what node_isReady tells."""
         view = self._views.newest
         if view is None or view.state is None or self.is_importing:
             return "the chain is being loaded"
-        return mempool.limitation if self.is_ready() else "the chain is not new enough yet"
+        return self._no_transactions() if self.is_ready() else "the chain is not new enough yet"
 
     def is_ready(self) -> bool:
         """Whether the chain is new enough to be served."""
@@ -62,4 +79,10 @@ class Condition:
             is_stopping=self.is_stopping,
             faults={name: fault for faults in self._faults for name, fault in faults().items()},
             troubles={} if self.judge is None else {"proofs": self.judge.fault},
+            notes=self._notes(),
         )
+
+    def _notes(self) -> dict[str, str]:
+        notes = {"sync": "paused"} if self._control.is_paused else {}
+        refusal = self._no_transactions()
+        return notes if refusal is None else notes | {"transactions": f"refused: {refusal}"}

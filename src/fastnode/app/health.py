@@ -20,11 +20,13 @@ def health_of(
     is_stopping: bool,
     faults: Mapping[str, str | None] = MappingProxyType({}),
     troubles: Mapping[str, str | None] = MappingProxyType({}),
+    notes: Mapping[str, str] = MappingProxyType({}),
 ) -> Health:
     """``sync`` says how the chain is followed, None if it is not; ``is_ready``, whether it is new enough.
 
     ``faults`` is what keeps parts that work in the background from their work, None for nothing: a node with one of
-    them is not ready.  ``troubles`` are for an operator to look at; the node serves all the same.
+    them is not ready.  ``troubles`` are for an operator to look at; the node serves all the same.  ``notes`` is what an
+    operator has chosen, and should see.
     """
     components = {
         **faults,
@@ -42,4 +44,4 @@ def health_of(
     not_ready = components["stop"] or components["chain"] or components["state"] or fault
     if not_ready is None and not is_ready:
         not_ready = "the chain is not new enough yet"
-    return Health(components=components, not_ready=not_ready)
+    return Health(components=components, not_ready=not_ready, notes=notes)

@@ -103,7 +103,7 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
     if following is not None:
         following.attach(mempool, lambda: views.newest)
         follower = following.follow(ingestor, opened.control, publication)
-    condition = Condition(views, follower, opened.l1)
+    condition = Condition(views, follower, opened.l1, opened.control, lambda: mempool.limitation)
     condition.judge = mempool.judge
     configuration = _open_configuration(opened, mempool, follower, local)
     validators = Validators(settings.key_store_directory, configuration)

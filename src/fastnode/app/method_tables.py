@@ -58,6 +58,8 @@ class Services:
     is_ready: Callable[[], bool] = lambda: True
     #: How the chain is followed; None when it is not.
     sync_status: Callable[[], dict[str, Any] | None] = lambda: None
+    #: Whether ingestion rests.
+    is_paused: Callable[[], bool] = lambda: False
     #: Answers what only a full node can; None when nobody is followed.
     questions: Questions | None = None
     #: Watches validators; None when that is not wanted.
@@ -88,7 +90,7 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
         *tx_methods(services.mempool, services.fees),
         *simulation_methods(services.simulation),
         *upstream_methods(services.questions, services.sentinel),
-        *fastnode_methods(services.sync_status),
+        *fastnode_methods(services.sync_status, services.is_paused),
     ]
 
 

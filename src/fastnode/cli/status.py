@@ -57,6 +57,7 @@ def _ask(url: str, timeout: float) -> dict[str, Any]:
         found["notReady"] = readiness["reason"]
     if isinstance(health, dict):  # a node of another make answers text
         found["components"] = health.get("components", {})
+        found["notes"] = health.get("notes", {})
     key = os.environ.get(KEY_ENVIRONMENT)
     headers = {"x-api-key": key} if key else {}
     for name, method in (("tips", "node_getL2Tips"), ("sync", "fastnode_getSyncStatus")):
@@ -75,6 +76,7 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
         lines.append(("sync", sync["state"] if sync["reason"] is None else f"{sync['state']}: {sync['reason']}"))
         if sync.get("lagBlocks") is not None:
             lines.append(("behind", f"{sync['lagBlocks']} blocks"))
+    lines += [("note", f"{name}: {note}") for name, note in found.get("notes", {}).items()]
     wrong = [(name, part) for name, part in found.get("components", {}).items() if not part["ok"]]
     lines += [("wrong", f"{name}: {part['reason']}") for name, part in wrong]
     if not found["ok"] and not wrong:

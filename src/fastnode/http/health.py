@@ -23,6 +23,8 @@ __all__ = ["PROBE_PATHS", "Health", "answer_probe"]
 STATUS: Final = b"/status"
 LIVE: Final = b"/livez"
 READY: Final = b"/readyz"
+#: Notes that the text of /status has too; what compares it with OK is to notice a pause and nothing lasting.
+_NOTES_OF_TEXT: Final = ("sync",)
 PROBE_PATHS: Final = frozenset({STATUS, LIVE, READY})
 
 
@@ -30,11 +32,13 @@ PROBE_PATHS: Final = frozenset({STATUS, LIVE, READY})
 class Health:
     """``components`` maps each part of the node to what is wrong with it, None for nothing.
 
-    ``not_ready`` says why no request should be sent here, None if they may come.
+    ``not_ready`` says why no request should be sent here, None if they may come.  ``notes`` say what is not wrong, but
+    not as usual either: that an operator has paused a part, or that it does only some of its work.
     """
 
     components: Mapping[str, str | None] = field(default_factory=dict)
     not_ready: str | None = None
+    notes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def failing(self) -> dict[str, str]:
@@ -51,13 +55,16 @@ def answer_probe(path: bytes, health: Health, *, as_json: bool) -> tuple[HTTPSta
         failing = health.failing
     status = HTTPStatus.SERVICE_UNAVAILABLE if failing else HTTPStatus.OK
     if not as_json:
-        return status, "\n".join(failing.values()).encode() or b"OK"
+        notes = [f"{name}: {health.notes[name]}" for name in _NOTES_OF_TEXT if path == STATUS and name in health.notes]
+        return status, "\n".join([*(failing.values() or ["OK"]), *notes]).encode()
     body: dict[str, object] = {"ok": not failing}
     if path == STATUS:
         body["components"] = {
             name: {"ok": reason is None} | ({} if reason is None else {"reason": reason})
             for name, reason in health.components.items()
         }
+        if health.notes:
+            body["notes"] = dict(health.notes)
     if path == READY and failing:
         body["reason"] = health.not_ready
     return status, orjson.dumps(body)

@@ -79,7 +79,7 @@ def _software() -> dict[str, str]:
 
 
 def _health(health: Health) -> dict[str, Any]:
-    return {"notReady": health.not_ready, "failing": health.failing}
+    return {"notReady": health.not_ready, "failing": health.failing, "notes": dict(health.notes)}
 
 
 # ---- chain -------------------------------------------------------------------------------------------

@@ -130,6 +130,7 @@ function showSoftware({ software, health, chain, now }) {
   const failing = Object.values(health.failing);
   if (failing.length) setHealth(failing.join("; "), "bad");
   else if (health.notReady) setHealth(health.notReady, "warn");
+  else if (health.notes.sync) setHealth(health.notes.sync, "warn");
   else setHealth("ready", "good");
   const network = chain ? ` · network ${chain.rollupVersion} on L1 chain ${chain.l1ChainId}, release ${chain.networkVersion || "unknown"}` : "";
   byId("software").textContent =
@@ -181,9 +182,10 @@ function showBlocks({ chain, now }) {
   }
 }
 
-function showSync({ sync, chain, now }) {
+function showSync({ sync, chain, health, now }) {
+  const notes = Object.entries(health.notes).map(([name, note]) => [name[0].toUpperCase() + name.slice(1), note, "warn"]);
   if (!sync) {
-    fillList(byId("sync"), [["State", "follows nobody"], ["State trees", chain && chain.stateTip !== null ? `block ${whole(chain.stateTip)}` : "not ready"]]);
+    fillList(byId("sync"), [["State", "follows nobody"], ...notes, ["State trees", chain && chain.stateTip !== null ? `block ${whole(chain.stateTip)}` : "not ready"]]);
     byId("upstreams").replaceChildren();
     return;
   }
@@ -192,6 +194,7 @@ function showSync({ sync, chain, now }) {
     ["Their newest block", sync.sourceTip === null ? "unknown" : whole(sync.sourceTip)],
     ["Last pass", sync.lastPassAt === null ? "none yet" : ago(now - sync.lastPassAt)],
     ["State trees", chain && chain.stateTip !== null ? `block ${whole(chain.stateTip)}` : "not ready"],
+    ...notes,
   ];
   const l1 = sync.l1;
   if (l1) {
