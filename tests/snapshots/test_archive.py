@@ -96,6 +96,49 @@ def test_what_is_no_file_of_a_database_is_refused(
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["target"]
 
 
+def sparse() -> bytes:
+    """A file of a terabyte in two blocks, as GNU tar writes holes."""
+    member = tarfile.TarInfo("000001.ldb")
+    member.type = tarfile.GNUTYPE_SPARSE
+    block = bytearray(member.tobuf(tarfile.GNU_FORMAT))
+    block[386:410] = b"%011o\0%011o\0" % (0, 0)
+    block[483:495] = tarfile.itn(1 << 40, 12, tarfile.GNU_FORMAT)
+    block[148:156] = b" " * 8
+    block[148:156] = b"%06o\0 " % sum(block)
+    return bytes(block) + bytes(1024)
+
+
+def pax_sparse() -> bytes:
+    member = tarfile.TarInfo("000001.ldb")
+    member.pax_headers = {"GNU.sparse.size": str(1 << 40), "GNU.sparse.map": "0,0", "GNU.sparse.numblocks": "1"}
+    return member.tobuf(tarfile.PAX_FORMAT) + bytes(1024)
+
+
+def with_size(size: int) -> bytes:
+    member = tarfile.TarInfo("000001.ldb")
+    member.size = size
+    return member.tobuf(tarfile.GNU_FORMAT) + bytes(2048)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (sparse(), "does not belong to a database"),
+        (pax_sparse(), "does not belong to a database"),
+        (with_size(1 << 40), "has 1099511627776 bytes, which is more than it has left"),
+        (with_size(2049), "has 2049 bytes, which is more than it has left"),
+        (with_size(-1), "has -1 bytes"),
+    ],
+    ids=["sparse", "sparse pax", "a terabyte", "one byte too many", "negative"],
+)
+def test_sizes_that_do_not_add_up_are_refused_before_anything_is_written(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    with pytest.raises(SnapshotError, match=message):
+        read_archive([content], facts_of(content), tmp_path / "target")
+    assert sum(file.stat().st_size for file in (tmp_path / "target").iterdir()) == 0
+
+
 def test_nothing_beyond_the_announced_size_is_read(tmp_path: Path) -> None:
     content = packed(plain("CURRENT", b"x" * 5000))
     taken = []

@@ -194,6 +194,34 @@ def test_a_value_changed_inside_a_database_is_refused(snapshot: Path, old: Path,
     assert newest_block(old) == OLD_TIP
 
 
+def test_a_table_with_a_forged_footer_ends_no_node(snapshot: Path, old: Path, tmp_path: Path) -> None:
+    """LevelDB takes as much memory as the footer says that the index has."""
+    from fastnode.snapshots.archive import ArchiveWriter
+
+    unpacked = tmp_path / "unpacked"
+    with tarfile.open(archive(snapshot, "world-state")) as packed:
+        packed.extractall(unpacked, filter="data")
+    table = max(unpacked.glob("*.ldb"), key=lambda file: file.stat().st_size)
+    content = bytearray(table.read_bytes())
+    content[-48:-8] = b"\0\0\0" + b"\xff" * 8 + b"\x3f" + bytes(28)
+    table.write_bytes(content)
+    writer = ArchiveWriter(unpacked)
+    archive(snapshot, "world-state").write_bytes(b"".join(writer))
+    rewrite_index(snapshot, {"world-state": writer.facts})
+    with pytest.raises(SnapshotError, match=f"databases are wrong: the table world_state/{table.name}: "):
+        restore(old, snapshot)
+    assert newest_block(old) == OLD_TIP
+
+
+def test_what_ends_the_process_that_verifies_is_a_refusal(
+    snapshot: Path, old: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    with pytest.raises(SnapshotError, match="what read them ended with exit status 1"):
+        restore(old, snapshot)
+    assert newest_block(old) == OLD_TIP
+
+
 def rewrite_index(folder: Path, facts: dict) -> None:  # type: ignore[type-arg]
     """An index whose checksums are right for other archives."""
     from dataclasses import replace

@@ -7,7 +7,6 @@ folder, and nothing is written beyond the size that was announced.
 from __future__ import annotations
 
 import hashlib
-import io
 import tarfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -90,32 +89,41 @@ def _entry(path: Path) -> Iterator[bytes]:
 # ---- reading -----------------------------------------------------------------------------------------
 
 
-class _Checked(io.RawIOBase):
-    """A stream of chunks as a file that counts and hashes what passes."""
+class _NotAnArchiveError(Exception):
+    pass
+
+
+class _Checked:
+    """A stream of chunks that is counted and hashed as it passes."""
 
     def __init__(self, chunks: Iterable[bytes], facts: ArchiveFacts) -> None:
         self._chunks = iter(chunks)
         self._facts = facts
         self._rest = memoryview(b"")
         self._hash = hashlib.sha256()
-        self.bytes_done = 0
+        self._bytes_done = 0
 
-    def readable(self) -> bool:
-        return True
+    @property
+    def bytes_left(self) -> int:
+        """Of those announced, behind what was taken."""
+        return self._facts.bytes - self._bytes_done + len(self._rest)
 
-    def readinto(self, buffer) -> int:  # type: ignore[no-untyped-def]
-        if not self._rest:
-            self._rest = memoryview(self._next_chunk())
-        count = min(len(buffer), len(self._rest))
-        buffer[:count] = self._rest[:count]
-        self._rest = self._rest[count:]
-        return count
+    def take(self, count: int) -> Iterator[memoryview]:
+        """The next ``count`` bytes in pieces."""
+        while count:
+            if not self._rest:
+                self._rest = memoryview(self._next_chunk())
+            if not self._rest:
+                raise _NotAnArchiveError("it ends too early")
+            piece, self._rest = self._rest[:count], self._rest[count:]
+            count -= len(piece)
+            yield piece
 
     def _next_chunk(self) -> bytes:
         for chunk in self._chunks:
             if chunk:
-                self.bytes_done += len(chunk)
-                if self.bytes_done > self._facts.bytes:
+                self._bytes_done += len(chunk)
+                if self._bytes_done > self._facts.bytes:
                     raise SnapshotError(f"it is longer than the {self._facts.bytes} bytes that the index says")
                 self._hash.update(chunk)
                 return bytes(chunk)
@@ -125,8 +133,8 @@ class _Checked(io.RawIOBase):
         """Read to the end; SnapshotError when the bytes are not those announced."""
         while self._next_chunk():
             pass
-        if self.bytes_done != self._facts.bytes:
-            raise SnapshotError(f"it has {self.bytes_done} bytes, the index says {self._facts.bytes}")
+        if self._bytes_done != self._facts.bytes:
+            raise SnapshotError(f"it has {self._bytes_done} bytes, the index says {self._facts.bytes}")
         if self._hash.hexdigest() != self._facts.sha256:
             raise SnapshotError("its SHA-256 is not the one that the index says")
 
@@ -139,23 +147,39 @@ def read_archive(chunks: Iterable[bytes], facts: ArchiveFacts, target: Path) -> 
     target.mkdir()
     stream = _Checked(chunks, facts)
     try:
-        with tarfile.open(fileobj=io.BufferedReader(stream, CHUNK_BYTES), mode="r|") as archive:
-            for member in archive:
-                _unpack(archive, member, target)
-    except tarfile.TarError as error:
+        while (member := _next_member(stream)) is not None:
+            _unpack(stream, member, target)
+    except _NotAnArchiveError as error:
         stream.finish()  # bytes that differ from the announced ones explain it better
         raise SnapshotError(f"it is not an archive of a database ({error})") from error
     stream.finish()
 
 
-def _unpack(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
-    if not member.isreg() or DATABASE_FILE.fullmatch(member.name) is None:
+def _next_member(stream: _Checked) -> tarfile.TarInfo | None:
+    """The next header, None at the end.
+
+    One block and no more: longer forms of a header (names, sparse files, attributes) have no place here, and their
+    reader would take into memory what they say of their size.
+    """
+    block = b"".join(stream.take(tarfile.BLOCKSIZE))
+    if not any(block):
+        return None
+    try:
+        return tarfile.TarInfo.frombuf(block, tarfile.ENCODING, "surrogateescape")
+    except tarfile.TarError as error:
+        raise _NotAnArchiveError(str(error)) from error
+
+
+def _unpack(stream: _Checked, member: tarfile.TarInfo, target: Path) -> None:
+    if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or DATABASE_FILE.fullmatch(member.name) is None:
         raise SnapshotError(f"it has a file that does not belong to a database: {member.name!r}")
-    content = archive.extractfile(member)
-    assert content is not None  # a regular file has content
+    if not 0 <= member.size <= stream.bytes_left:
+        raise SnapshotError(f"it says that {member.name} has {member.size} bytes, which is more than it has left")
     try:
         with (target / member.name).open("xb") as file:
-            while chunk := content.read(CHUNK_BYTES):
-                file.write(chunk)
+            for piece in stream.take(member.size):
+                file.write(piece)
     except FileExistsError:
         raise SnapshotError(f"it has the file {member.name} twice") from None
+    for _ in stream.take(-member.size % tarfile.BLOCKSIZE):
+        pass

@@ -9,8 +9,9 @@ https://host/path, http://host/path                 for reading only
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
@@ -20,6 +21,7 @@ from fastnode.errors import SnapshotError
 from fastnode.extras import LazyModule, advice_for
 from fastnode.snapshots.archive import CHUNK_BYTES
 from fastnode.snapshots.index import INDEX_BYTES_MAX, INDEX_FILE, Index, Network
+from fastnode.snapshots.patience import Check, in_time, without_stall
 
 if TYPE_CHECKING:
     import obstore
@@ -45,6 +47,10 @@ _PARTS_AT_A_TIME: Final = 4
 _PART_BYTES: Final = 8 * CHUNK_BYTES
 
 
+def _go_on() -> None:
+    """Nobody wants to stop."""
+
+
 @dataclass(frozen=True, slots=True)
 class Location:
     """A parsed location.  ``text`` is what people see of it: without query and credentials."""
@@ -55,11 +61,13 @@ class Location:
     is_read_only: bool
     #: The network that the location's last folder is of, if it names one folder instead of their parent.
     network: Network | None = None
+    #: Called now and then while the location is waited for; what it raises ends the wait.
+    check: Check = _go_on
 
     @classmethod
-    def to_read(cls, text: str) -> Self:
+    def to_read(cls, text: str, check: Check = _go_on) -> Self:
         """SnapshotError for a form that is not understood (naming those that are), or a folder that is not there."""
-        return cls._parse(text, create=False)
+        return replace(cls._parse(text, create=False), check=check)
 
     @classmethod
     def to_write(cls, text: str) -> Self:
@@ -92,7 +100,7 @@ class Location:
         if self.network is not None:
             return [self.network]
         try:
-            folders = obstore.list_with_delimiter(self.store)["common_prefixes"]
+            folders = in_time(self.text, self._list_folders, self.check)
         except (exceptions.BaseError, NotImplementedError) as error:
             raise SnapshotError(
                 f"the folders of {self.text} cannot be listed ({_reason(error)}); name the one of a network: "
@@ -101,15 +109,15 @@ class Location:
         found = (Network.of_folder(str(folder).rstrip("/").rpartition("/")[2]) for folder in folders)
         return [network for network in found if network is not None]
 
+    def _list_folders(self) -> Sequence[str]:
+        return obstore.list_with_delimiter(self.store)["common_prefixes"]
+
     def read_index(self, network: Network) -> Index:
         """The index of a network; an empty one if there is none."""
         if self.network is not None and self.network != network:
             raise SnapshotError(f"the location {self.text} is of another network than {network.folder}")
         try:
-            answer = obstore.get(self.store, f"{network.folder}/{INDEX_FILE}")
-            if answer.meta["size"] > INDEX_BYTES_MAX:
-                raise SnapshotError(f"{self.text}: the index is larger than {INDEX_BYTES_MAX} bytes")
-            text = bytes(answer.bytes())
+            text = in_time(self.text, partial(self._fetch_index, network), self.check)
         except (exceptions.NotFoundError, FileNotFoundError):
             return Index(network)
         except (exceptions.BaseError, OSError) as error:
@@ -118,6 +126,12 @@ class Location:
             return Index.from_bytes(text, network)
         except SnapshotError as error:
             raise SnapshotError(f"{self.text}: {error}") from error
+
+    def _fetch_index(self, network: Network) -> bytes:
+        answer = obstore.get(self.store, f"{network.folder}/{INDEX_FILE}")
+        if answer.meta["size"] > INDEX_BYTES_MAX:
+            raise SnapshotError(f"{self.text}: the index is larger than {INDEX_BYTES_MAX} bytes")
+        return bytes(answer.bytes())
 
     def write_index(self, index: Index) -> None:
         self._put(f"{index.network.folder}/{INDEX_FILE}", index.to_bytes(), {"Cache-Control": _CACHE_CONTROL})
@@ -132,10 +146,14 @@ class Location:
         self._put(f"{network.folder}/{name}", chunks, {})
 
     def read_archive(self, network: Network, name: str) -> Iterator[bytes]:
-        try:
-            stream = obstore.get(self.store, f"{network.folder}/{name}").stream(min_chunk_size=CHUNK_BYTES)
-            for chunk in stream:
+        """Its bytes; SnapshotError when they stay away."""
+
+        def fetch() -> Iterator[bytes]:
+            for chunk in obstore.get(self.store, f"{network.folder}/{name}").stream(min_chunk_size=CHUNK_BYTES):
                 yield bytes(chunk)
+
+        try:
+            yield from without_stall(self.text, fetch, self.check)
         except (exceptions.NotFoundError, FileNotFoundError):
             raise SnapshotError(f"{self.text} lacks the file {name}") from None
         except (exceptions.BaseError, OSError) as error:

@@ -18,10 +18,10 @@ from typing import Final
 from fastnode.errors import SnapshotError
 from fastnode.log import fields
 from fastnode.snapshots.archive import read_archive
-from fastnode.snapshots.contents import verify_contents
 from fastnode.snapshots.create import DIRECTORIES
 from fastnode.snapshots.index import OUR_SCHEMAS, Network, Snapshot
 from fastnode.snapshots.location import Location
+from fastnode.snapshots.verification import verify_apart
 from fastnode.storage.replacement import PART_FOLDER, replace_databases
 
 __all__ = ["choose_network", "download", "find_snapshots", "restore_snapshot"]
@@ -97,7 +97,7 @@ def download(
             raise SnapshotError(f"{location.text}: {name}: {error}") from error
         done += facts.bytes
     try:
-        verify_contents(target, network, snapshot, on_progress=lambda done, total: on_progress(VERIFYING, done, total))
+        verify_apart(target, network, snapshot, partial(on_progress, VERIFYING), location.check)
     except SnapshotError as error:
         raise SnapshotError(f"{location.text}: the snapshot of block {snapshot.l2_block_number}: {error}") from error
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,7 @@ from fastnode.errors import SnapshotError
 from fastnode.log import fields
 from fastnode.snapshots.index import Network, Snapshot
 from fastnode.snapshots.location import Location
+from fastnode.snapshots.patience import Check
 from fastnode.snapshots.restore import choose_network, find_snapshots, restore_snapshot
 from fastnode.snapshots.stored import StoredChain, stored_chain
 from fastnode.storage.data_directory import DataDirectory
@@ -67,7 +69,8 @@ def start_from_snapshot(
         if has_blocks and mode != FORCE:
             return False
         wanted = learn_network() if stored is None else stored.network
-        for location, network, snapshot in _candidates(urls, wanted):
+        check = partial(_go_on_unless, is_stopped)
+        for location, network, snapshot in _candidates(urls, wanted, check):
             if has_blocks and not _is_far_ahead(snapshot, stored):
                 logger.info("no snapshot is far enough ahead of the stored chain")
                 return False
@@ -75,7 +78,8 @@ def start_from_snapshot(
                 return True
             if is_stopped():
                 return False
-    logger.warning("no snapshot can be used; starting without one")
+    if not is_stopped():
+        logger.warning("no snapshot can be used; starting without one")
     return False
 
 
@@ -83,12 +87,17 @@ def _is_far_ahead(snapshot: Snapshot, stored: StoredChain | None) -> bool:
     return stored is None or snapshot.l1_block_number - stored.l1_block_number >= L1_BLOCKS_AHEAD_MIN
 
 
-def _candidates(urls: Sequence[str], wanted: Network | None) -> list[tuple[Location, Network, Snapshot]]:
+def _go_on_unless(is_stopped: Callable[[], bool]) -> None:
+    if is_stopped():
+        raise SnapshotError("the node stops")
+
+
+def _candidates(urls: Sequence[str], wanted: Network | None, check: Check) -> list[tuple[Location, Network, Snapshot]]:
     """What the locations offer, newest first."""
     found = []
     for url in urls:
         try:
-            location = Location.to_read(url)
+            location = Location.to_read(url, check)
             network = wanted or choose_network(location)
             offered = find_snapshots(location, network)[:_TRIED_PER_LOCATION]
         except SnapshotError as error:

@@ -1,0 +1,127 @@
+"""Verifying a downloaded snapshot in a process of its own: whatever its tables do to LevelDB ends that process alone.
+
+in    one JSON line: {"network": {...}, "snapshot": {...}}, as in an index
+out   JSON lines: {"done": blocks, "total": blocks} ..., then {"error": reason or null}
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import selectors
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from fastnode.errors import SnapshotError
+from fastnode.snapshots.contents import verify_contents
+from fastnode.snapshots.index import Network, Snapshot
+from fastnode.snapshots.patience import Check
+from fastnode.storage.table_files import damaged_tables
+
+__all__ = ["verify_apart"]
+
+#: Memory that a verification may take, besides the tables that it maps.
+MEMORY_BYTES_MAX: Final = 4 << 30
+#: How often somebody who wants to stop is heard.
+_HEARING_INTERVAL_S: Final = 0.1
+_READ_BYTES: Final = 1 << 16
+
+
+def verify_apart(
+    directory: Path, network: Network, snapshot: Snapshot, on_progress: Callable[[int, int], None], check: Check
+) -> None:
+    """``verify_contents`` in another process; SnapshotError too when that process does not survive it.
+
+    ``check`` is called now and then; what it raises ends the verification.
+    """
+    command = [sys.executable, "-m", "fastnode.snapshots.verification", str(directory)]
+    question = {"network": network.to_json(), "snapshot": snapshot.to_json(network)}
+    child = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        assert child.stdin is not None
+        with contextlib.suppress(BrokenPipeError), child.stdin as questions:
+            questions.write(orjson.dumps(question) + b"\n")
+        _follow(child, on_progress, check)
+    finally:
+        if child.poll() is None:
+            child.kill()
+        child.wait()
+        assert child.stdout is not None
+        child.stdout.close()
+
+
+def _follow(child: subprocess.Popen[bytes], on_progress: Callable[[int, int], None], check: Check) -> None:
+    for line in _lines(child, check):
+        with contextlib.suppress(orjson.JSONDecodeError, KeyError):
+            answer: dict[str, Any] = orjson.loads(line)
+            if "done" in answer:
+                on_progress(answer["done"], answer["total"])
+            elif answer["error"] is None:
+                return
+            else:
+                raise SnapshotError(str(answer["error"]))
+    code = child.wait()
+    how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with exit status {code}"
+    raise SnapshotError(f"its databases are wrong: what read them ended {how}")
+
+
+def _lines(child: subprocess.Popen[bytes], check: Check) -> Iterator[bytes]:
+    assert child.stdout is not None
+    descriptor, rest = child.stdout.fileno(), b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(descriptor, selectors.EVENT_READ)
+        while True:
+            check()
+            if not selector.select(_HEARING_INTERVAL_S):
+                continue
+            data = os.read(descriptor, _READ_BYTES)
+            *lines, rest = (rest + data).split(b"\n")
+            yield from lines
+            if not data:
+                return
+
+
+# ---- in the other process ------------------------------------------------------------------------------
+
+
+def _verify(directory: Path, question: dict[str, Any]) -> str | None:
+    """What is wrong, None for nothing."""
+    address = {"rollupAddress": question["network"]["rollupAddress"]}
+    network = Network.from_node_info(question["network"] | {"l1ContractAddresses": address})
+    snapshot = Snapshot.from_json(question["snapshot"], network)
+    for database in sorted(entry for entry in directory.iterdir() if entry.is_dir()):
+        for name, fault in damaged_tables(database).items():
+            return f"its databases are wrong: the table {database.name}/{name}: {fault}"
+    try:
+        verify_contents(directory, network, snapshot, on_progress=lambda done, total: _say(done=done, total=total))
+    except SnapshotError as error:
+        return str(error)
+    return None
+
+
+def _say(**answer: object) -> None:
+    sys.stdout.buffer.write(orjson.dumps(answer) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _main() -> None:
+    # Tables are mapped and do not count here.
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    question = orjson.loads(sys.stdin.buffer.readline())
+    _say(error=_verify(Path(sys.argv[1]), question))
+
+
+if __name__ == "__main__":
+    _main()
