@@ -150,7 +150,7 @@ def test_the_defaults_are_those_of_the_service_specification() -> None:
     assert values.p2p_rpc_price_bump_percentage == 10
     assert (values.slash_duplicate_proposal_penalty, values.slash_duplicate_attestation_penalty) == (0, 0)
     assert (values.slashing_round_size_in_epochs, values.slashing_offset_in_rounds) == (4, 2)
-    assert values.rpc_simulate_public_max_gas_limit == 10_000_000_000
+    assert values.rpc_simulate_public_max_gas_limit == 130_800_000
     assert values.rpc_simulate_public_max_debug_log_memory_reads == 125_000
     assert (values.sentinel_history_length_in_epochs, values.p2p_min_tx_pool_age_ms) == (24, 2000)
     unset = ("max_l2_block_gas", "max_da_block_gas", "max_txs_per_checkpoint", "validate_max_l2_block_gas")

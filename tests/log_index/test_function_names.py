@@ -47,3 +47,12 @@ def test_a_name_larger_than_the_memory_is_forgotten_at_once() -> None:
     names = FunctionNames(length_max=3)
     names.register("abcd()")
     assert len(names) == 0
+
+
+def test_names_are_bounded_by_their_number_too() -> None:
+    names = FunctionNames(names_max=3)
+    for number in range(1000):
+        names.register(f"f{number}()")
+    assert len(names) == 3
+    assert names.name_of(function_selector("f999()")) == "f999"
+    assert names.name_of(function_selector("f996()")) is None

@@ -14,6 +14,7 @@ from typing import Any, Final
 import uvloop
 
 from fastnode import __version__, kernels
+from fastnode.app.heap import bound_heap, trim_after_bursts
 from fastnode.app.node import Node
 from fastnode.app.ready_line import announce
 from fastnode.app.service_manager import READY, STOPPING, notify
@@ -35,6 +36,7 @@ def run(settings: Settings) -> None:
     """Run a node until it is told to stop; raises what keeps it from starting or what ended it."""
     logger.info("fastnode", extra=fields(version=__version__, kernel=kernels.poseidon2.kernel_name()))
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    bound_heap()
     _allow_open_files(settings.rpc_max_connections + OTHER_FILES)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_run_until_stopped(lambda: Node.start(settings)))
@@ -75,9 +77,11 @@ async def _serve(node: Node, stopping: asyncio.Future[Any]) -> None:
     _settle_memory()
     notify(READY)
     announce(node)
+    trimming = asyncio.ensure_future(trim_after_bursts(node.opened.budget))
     try:
         await _first_of(asyncio.ensure_future(node.wait_for_failure()), stopping)
     finally:
+        trimming.cancel()
         notify(STOPPING)
         await node.stop()
 

@@ -279,10 +279,10 @@ class Settings(
         "Node that runs node_simulatePublicCalls for this one, with --simulate-public-calls upstream.",
     )
     rpc_simulate_public_max_gas_limit: int = setting(
-        10_000_000_000,
+        130_800_000,
         Integer(1, 1 << 62),
         TRANSACTIONS,
-        "Most L2 gas, teardown included, that a simulated transaction may ask for.",
+        "Most L2 gas, teardown included, that a simulated transaction may ask for; by default 20 times a usual limit.",
         environment=("RPC_SIMULATE_PUBLIC_MAX_GAS_LIMIT",),
     )
     simulate_public_calls: str = setting(
@@ -300,7 +300,7 @@ class Settings(
         environment=("RPC_SIMULATE_PUBLIC_MAX_DEBUG_LOG_MEMORY_READS",),
     )
     rpc_simulate_timeout_ms: int = setting(
-        30_000,
+        5_000,
         Integer(1, 3_600_000),
         TRANSACTIONS,
         "How long one simulation may take, in milliseconds; and how long it may wait for its turn.",
@@ -374,7 +374,7 @@ class Settings(
         FilePath(metavar="FILE"),
         RPC,
         "TOML or JSON file with API keys, budgets by key and address, lists of methods, origins and trusted proxies "
-        "for the public interface; read again on SIGHUP.",
+        "for the public interface; read again on SIGHUP. preset:public is a sane budget for each address.",
     )
     rpc_max_connections: int = setting(
         16_384,
@@ -383,10 +383,11 @@ class Settings(
         "Most connections at a time, on each port.",
     )
     rpc_max_connections_per_address: int = setting(
-        12_288,
+        1_024,
         Integer(0, 1_000_000),
         RPC,
-        "Most connections at a time of one address, or of one IPv6 /64; 0: no limit. A proxy in front is one address.",
+        "Most connections at a time of one address, or of one IPv6 /64; 0: no limit. A proxy in front is one address: "
+        "raise it there.",
     )
     rpc_max_unsent_size: int = setting(
         512 << 20,

@@ -46,9 +46,9 @@ class Limits:
 
     # ---- connections
     connections_max: int = 16_384
-    #: Connections of one address, or of one IPv6 /64; 0: no limit.  Three quarters of all: a proxy may bring nearly
-    #: everybody, and still nobody shuts out all others.
-    connections_per_address_max: int = 12_288
+    #: Connections of one address, or of one IPv6 /64; 0: no limit.  Far more than one browser or wallet needs, and few
+    #: enough that no address shuts out the others; a proxy that brings everybody needs more.
+    connections_per_address_max: int = 1_024
     #: Calls of one connection that may be running in threads at the same time.
     pipelined_calls_max: int = 16
     #: Unsent bytes of one connection above which nothing more is read or answered.  So a client that does not

@@ -48,7 +48,7 @@ from typing import Any, Final, TypeAlias
 
 from fastnode.errors import SettingError
 
-__all__ = ["DEFAULT_COSTS", "KeyRule", "ProviderRules", "Rate", "read_provider_rules"]
+__all__ = ["DEFAULT_COSTS", "PRESETS", "KeyRule", "ProviderRules", "Rate", "read_provider_rules"]
 
 Network: TypeAlias = IPv4Network | IPv6Network
 
@@ -112,8 +112,30 @@ class ProviderRules:
     trusted_proxies: tuple[Network, ...] = ()
 
 
+#: What is meant by a name in place of a file.
+PRESETS: Final[Mapping[str, str]] = {
+    # A wallet asks for some 50 calls in a burst and then for a few a second; a sync for 100 tags at a time.
+    "preset:public": """
+        [address]
+        rate = 100
+        burst = 400
+        [costs]
+        node_getL2ToL1Messages = 10
+        node_registerContractFunctionSignatures = 5
+        node_findLeavesIndexes = 3
+    """,
+}
+
+
 def read_provider_rules(path: Path, methods: Collection[str]) -> ProviderRules:
-    """The rules of a file for a port that serves ``methods``."""
+    """The rules of a file, or of one of PRESETS, for a port that serves ``methods``."""
+    preset = PRESETS.get(str(path))
+    if preset is not None:
+        content = tomllib.loads(preset)
+        content["costs"] = {name: cost for name, cost in content["costs"].items() if name in methods}
+        return _Reader(path, frozenset(methods)).rules(content)
+    if str(path).startswith("preset:"):
+        raise SettingError(f"rpc-limits: there is no {path}; known are {', '.join(PRESETS)}, and paths of files")
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

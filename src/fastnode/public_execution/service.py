@@ -29,8 +29,8 @@ __all__ = ["Simulation"]
 
 logger = logging.getLogger(__name__)
 
-#: Of both kinds of gas limits of one transaction together.
-GAS_LIMIT_MAX: Final = 10_000_000_000
+#: Of both kinds of gas limits of one transaction together: 20 times what a transaction may have.
+GAS_LIMIT_MAX: Final = 130_800_000
 
 
 class Simulation:

@@ -62,7 +62,7 @@ class SimulationOptions:
     """``timeout_s`` is for one simulation: so long it may wait for its turn, and so long it may take from then on."""
 
     debug_log_memory_reads_max: int = 125_000
-    timeout_s: float = 30.0
+    timeout_s: float = 5.0
 
 
 class SimulationThreads(ThreadPoolExecutor):

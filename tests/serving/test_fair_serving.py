@@ -1,0 +1,134 @@
+"""Clients that ask for much beside others, over real sockets: whose turn it is, and whose memory."""
+
+from __future__ import annotations
+
+import gzip
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import orjson
+import pytest
+from tests.serving.sockets import RIGHT, SMALL, RunningServer, call, post, wait_until
+
+from fastnode.http.limits import Limits
+from fastnode.http.memory_budget import MemoryBudget
+
+KIB = 1 << 10
+MIB = 1 << 20
+
+
+def batch(*calls: bytes) -> bytes:
+    return post(b"[" + b",".join(calls) + b"]")
+
+
+def test_others_are_answered_between_the_calls_of_a_batch(serve: Callable[..., RunningServer]) -> None:
+    running = serve(Limits())
+    with running.connect() as greedy, running.connect() as modest:
+        assert modest.ask(post(call())).json == RIGHT
+        greedy.send(batch(*[call("test_holdUp", 10)] * 100))
+        time.sleep(0.05)
+        assert modest.ask(post(call())).json == RIGHT
+        greedy.socket.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            greedy.socket.recv(1)
+        greedy.socket.setblocking(True)
+        assert len(greedy.read().json) == 100
+
+
+def test_others_are_answered_between_pipelined_requests(serve: Callable[..., RunningServer]) -> None:
+    running = serve(Limits())
+    count = 100
+    with running.connect() as greedy, running.connect() as modest:
+        assert modest.ask(post(call())).json == RIGHT
+        greedy.send(post(call("test_holdUp", 10)) * (count - 1) + post(call("test_fill", 600)))
+        time.sleep(0.05)
+        assert modest.ask(post(call())).json == RIGHT
+        assert running.workshop.filled == 0
+        assert [greedy.read().status for _ in range(count)] == [200] * count
+
+
+def test_what_nobody_waits_for_is_not_done(serve: Callable[..., RunningServer]) -> None:
+    running = serve(Limits())
+    with running.connect() as client:
+        client.send(batch(*[call("test_holdUp", 10), call("test_fill", 600)] * 50))
+        wait_until(lambda: running.workshop.filled > 0)
+        client.reset()
+    running.wait_until_connections(0)
+    done = running.workshop.filled
+    time.sleep(0.2)
+    assert running.workshop.filled <= done + 1 < 50
+
+
+def test_an_answer_that_finds_no_memory_is_503_and_says_when_to_come_again(
+    serve: Callable[..., RunningServer],
+) -> None:
+    budget = MemoryBudget(1 * MIB)
+    running = serve(Limits(), budget=budget)
+    with running.connect() as client:
+        answer = client.ask(post(call("test_fill", 2 * MIB)))
+        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+        assert "--rpc-memory-budget" in answer.json["error"]["message"]
+        assert client.ask(batch(call(), call("test_fill", 2 * MIB))).status == 503
+        assert client.ask(post(call())).json == RIGHT
+        wait_until(lambda: budget.used_bytes == 0)
+    assert running.server.traffic.rejected["memory"] == 2
+
+
+def test_bodies_that_do_not_end_leave_room_for_nothing_more_than_the_budget(
+    serve: Callable[..., RunningServer],
+) -> None:
+    budget = MemoryBudget(300 * KIB)
+    running = serve(Limits(), budget=budget)
+    with running.connect() as holding, running.connect() as client:
+        holding.send(post(b" " * MIB)[: 250 * KIB])
+        wait_until(lambda: budget.used_bytes >= 240 * KIB)
+        answer = client.ask(post(call() + b" " * 280 * KIB))
+        assert (answer.status, answer.headers.get("retry-after")) == (503, "1"), answer
+        holding.reset()
+        wait_until(lambda: budget.used_bytes == 0)  # at once, not with the next collection
+    with running.connect() as client:
+        assert client.ask(post(call() + b" " * 280 * KIB)).json == RIGHT
+    wait_until(lambda: budget.used_bytes == 0)
+
+
+def test_a_body_in_small_chunks_takes_what_it_has(serve: Callable[..., RunningServer]) -> None:
+    budget = MemoryBudget()
+    running = serve(Limits(), budget=budget)
+    with running.connect() as client:
+        client.send(b"POST / HTTP/1.1\r\nHost: node\r\nTransfer-Encoding: chunked\r\n\r\n" + b"2\r\n  \r\n" * 50_000)
+        wait_until(lambda: budget.used_bytes >= 100_000)
+        assert budget.used_bytes < 150_000
+
+
+def test_a_large_answer_is_charged_until_it_is_taken(serve: Callable[..., RunningServer]) -> None:
+    budget = MemoryBudget(100 * MIB)
+    running = serve(Limits(), budget=budget)
+    size = 24 * MIB
+    with running.connect(receive_buffer=4096) as client:
+        client.send(post(call("test_fill", size)))
+        wait_until(lambda: running.workshop.filled == 1)
+        time.sleep(0.1)
+        assert budget.used_bytes > 10 * MIB
+        assert len(client.read().json["result"]) == size // 6 * 6
+        wait_until(lambda: budget.used_bytes == 0)
+
+
+def test_gzip_of_many_members_is_refused(serve: Callable[..., RunningServer]) -> None:
+    running = serve(SMALL)
+    member = gzip.compress(b"", mtime=0)
+    with running.connect() as client:
+        few = gzip.compress(call(), mtime=0) + 3 * member
+        assert client.ask(post(few, "Content-Encoding: gzip")).json == RIGHT
+        answer = client.ask(post(few + member, "Content-Encoding: gzip"))
+        assert answer.status == 400
+        assert "more than 4 members" in answer.json["error"]["message"]
+
+
+def test_a_body_of_many_containers_is_refused(serve: Callable[..., RunningServer]) -> None:
+    running = serve(replace(Limits(), json_containers_max=100))
+    body = orjson.dumps({"id": 1, "method": "test_double", "params": [[]] * 20_000})
+    with running.connect() as client:
+        answer = client.ask(post(gzip.compress(body), "Content-Encoding: gzip")).json
+        assert answer["error"] == {"code": -32700, "message": "Parse error: more than 100 arrays and objects"}
+        assert client.ask(post(call())).json == RIGHT
