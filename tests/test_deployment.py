@@ -277,7 +277,8 @@ def test_the_chart_asks_for_no_admin_key_by_default_and_for_one_in_production() 
 
 def test_the_charts_objects_belong_together() -> None:
     objects = rendered(values_of("values.yaml", environment={"SVC_METHOD_SET": "release"}))
-    assert set(objects) == {("StatefulSet", "a"), ("Service", "a"), ("Service", "a-metrics")}
+    expected = {("StatefulSet", "a"), ("Service", "a"), ("Service", "a-metrics"), ("NetworkPolicy", "a")}
+    assert set(objects) == expected
     container = container_of(objects)
     assert container["image"] == "fastnode:" + yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
     assert {"name": "SVC_METHOD_SET", "value": "release"} in container["env"]

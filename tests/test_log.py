@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fastnode.log import configure, fields
+from fastnode.log import configure, fields, one_line, printable
 
 logger = logging.getLogger("fastnode.tests.logs")
 
@@ -89,3 +89,20 @@ def test_configuring_twice_does_not_double_the_lines(capsys: pytest.CaptureFixtu
     configure(level="info", as_json=False)
     logger.info("once")
     assert capsys.readouterr().err.count("once") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b]0;title\x07\x1b[2J", "\\u001b]0;title\\u0007\\u001b[2J"),
+        ("a\x9b31mred", "a\\u009b31mred"),
+        ("name\u202etxt.exe", "name\\u202etxt.exe"),
+        ("back\x08\x7f", "back\\u0008\\u007f"),
+        ("plain äöü 日本\ttab", "plain äöü 日本\ttab"),
+    ],
+)
+def test_what_others_wrote_reaches_no_terminal_raw(text: str, shown: str) -> None:
+    record = logging.LogRecord("fastnode.x", logging.INFO, "f", 1, "%s", (text,), None)
+    record.facts = {"fact": text}
+    assert one_line(record) == f"{shown}  fact={shown}"
+    assert printable(text) == shown

@@ -167,6 +167,10 @@ class DatabaseError(FastnodeError):
     """LevelDB failed or holds something impossible."""
 
 
+class DatabaseFull(DatabaseError):
+    """There is no room for a write; nothing was changed, and the same write may do later."""
+
+
 class DatabaseUnreadable(DatabaseError):
     """A read met a damaged block or a disk that fails.  The operator is told by the database itself, once."""
 

@@ -14,13 +14,14 @@ Long texts are cut all the same.
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
-__all__ = ["configure", "fields", "one_line"]
+__all__ = ["configure", "fields", "one_line", "printable"]
 
 #: The logger every module's logger is below.
 _ROOT = "fastnode"
@@ -59,13 +60,22 @@ def _short(value: Any) -> Any:
         return value
     if isinstance(value, int) and value.bit_length() < _JSON_INTEGER_BITS:
         return value
-    text = "0x" + value.hex() if isinstance(value, bytes) else _printable(str(value))
+    text = "0x" + value.hex() if isinstance(value, bytes) else printable(str(value).replace("\r", "\\r"))
     return text if len(text) <= _FIELD_TEXT_MAX else text[:_FIELD_TEXT_MAX] + "..."
 
 
-def _printable(text: str) -> str:
-    """Paths may hold bytes that are no UTF-8; they must not break the log."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+def printable(text: str) -> str:
+    """``text`` as a terminal may have it: what others wrote must not move the cursor, hide lines or turn them around.
+
+    Control characters but line break and tab, and those that change the direction of writing, become ``\\u001b`` and
+    the like, which is also how JSON writes them.  Bytes that are no UTF-8 (in paths) do not break the output either.
+    """
+    return _CONTROL.sub(
+        lambda found: f"\\u{ord(found[0]):04x}", text.encode("utf-8", "backslashreplace").decode("utf-8")
+    )
+
+
+_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def _time_of(record: logging.LogRecord) -> datetime:
@@ -75,8 +85,8 @@ def _time_of(record: logging.LogRecord) -> datetime:
 def one_line(record: logging.LogRecord) -> str:
     """Message and facts of an event, without line breaks; neither time nor traceback."""
     facts = " ".join(f"{name}={value}" for name, value in _facts_of(record).items())
-    line = _printable(record.getMessage()) + ("  " + facts if facts else "")
-    return line.replace("\r", "\\r").replace("\n", "\\n")
+    line = record.getMessage() + ("  " + facts if facts else "")
+    return printable(line.replace("\r", "\\r").replace("\n", "\\n"))
 
 
 class _LineFormatter(logging.Formatter):
@@ -85,7 +95,7 @@ class _LineFormatter(logging.Formatter):
         # One event is one line, whatever a text brought in; a traceback is the exception.
         line = f"{time}  {record.levelname.lower():7}  {record.name}  {one_line(record)}"
         if record.exc_info:
-            line += "\n" + self.formatException(record.exc_info)
+            line += "\n" + printable(self.formatException(record.exc_info))
         return line
 
 
@@ -95,10 +105,10 @@ class _JsonFormatter(logging.Formatter):
             "time": _time_of(record).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z",
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": _printable(record.getMessage()),
+            "message": printable(record.getMessage()),
         }
         # The four names above cannot be taken over by a fact.
         entry = _facts_of(record) | entry
         if record.exc_info:
-            entry["exception"] = _printable(self.formatException(record.exc_info))
+            entry["exception"] = printable(self.formatException(record.exc_info))
         return orjson.dumps(entry).decode()

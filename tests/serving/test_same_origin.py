@@ -44,6 +44,43 @@ def test_without_a_host_no_page_is_of_this_port() -> None:
     assert not admits(b"http://127.0.0.1:8880", {})
 
 
+@pytest.mark.parametrize(
+    "host",
+    [
+        b"127.0.0.1:8880",
+        b"10.1.2.3",
+        b"[::1]:8880",
+        b"[fe80::1]",
+        b"localhost",
+        b"LOCALHOST:8880",
+        b"node.lan:8880",
+        b"",
+    ],
+)
+def test_an_address_localhost_or_a_name_of_the_operator_is_admitted(host: bytes) -> None:
+    assert SameOriginGuard(["Node.lan"]).admits(b"POST", b"/", {b"host": host})
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        b"rebound.evil.example:8880",
+        b"127.0.0.1.evil.example",
+        b"localhost.evil.example",
+        b"evil.example#localhost",
+        b"1.2.3.4@evil.example",
+        b"node.lan",
+        b"[evil.example]",
+    ],
+)
+def test_a_name_that_somebody_else_lets_lead_here_is_not(host: bytes) -> None:
+    """For a browser that page and this port are of one origin, as long as both are called by that name."""
+    guard = SameOriginGuard()
+    assert not guard.admits(b"POST", b"/", {b"host": host, b"origin": b"http://" + host})
+    assert not guard.admits(b"GET", b"/", {b"host": host})
+    assert guard.admits(b"GET", b"/readyz", {b"host": host})
+
+
 def test_probes_are_for_everybody() -> None:
     guard, headers = SameOriginGuard(), HOST | {b"origin": b"https://evil.example"}
     assert guard.admits(b"GET", b"/status?verbose", headers)

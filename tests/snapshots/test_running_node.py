@@ -26,7 +26,11 @@ Start = Callable[..., NodeProcess]
 
 def start_with_chain(start_node: Start, directory: Path, *arguments: object) -> NodeProcess:
     return start_node(
-        "--data-directory", directory, *arguments, SVC_ADMIN_API_KEY_HASH=ADMIN_KEY_HASH
+        "--data-directory",
+        directory,
+        "--snapshot-upload-locations=file:///",
+        *arguments,
+        SVC_ADMIN_API_KEY_HASH=ADMIN_KEY_HASH,
     ).wait_until_serving()
 
 

@@ -35,7 +35,7 @@ class Gate:
 
 def test_a_second_upload_is_refused_until_the_first_is_complete(old: Path, tmp_path: Path) -> None:
     gate = Gate()
-    uploads = SnapshotUploads(old, gate)
+    uploads = SnapshotUploads(old, gate, (f"file://{tmp_path}",))
     url = f"file://{tmp_path}/location"
     uploads.start(url)
     assert gate.entered.wait(PATIENCE_S)
@@ -54,7 +54,7 @@ def test_a_stop_ends_an_upload_and_nothing_of_it_is_listed(
     old: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     gate = Gate()
-    uploads = SnapshotUploads(old, gate)
+    uploads = SnapshotUploads(old, gate, (f"file://{tmp_path}",))
     (tmp_path / "location").mkdir()
     uploads.start(f"file://{tmp_path}/location")
     assert gate.entered.wait(PATIENCE_S)
@@ -74,7 +74,7 @@ def test_what_goes_wrong_is_one_line_in_the_log(old: Path, tmp_path: Path, caplo
         raise ServerError("Ingestion did not come to rest")
         yield
 
-    uploads = SnapshotUploads(old, never_rests)
+    uploads = SnapshotUploads(old, never_rests, (f"file://{tmp_path}",))
     uploads.start(f"file://{tmp_path}/location")
     assert uploads.wait(PATIENCE_S)
     assert [record.message for record in caplog.records if record.levelno > logging.INFO] == ["snapshot failed"]

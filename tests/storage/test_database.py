@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fastnode.errors import DatabaseError
-from fastnode.storage.database import SharedDatabase, Transaction, open_leveldb
+from fastnode.errors import DatabaseError, DatabaseFull
+from fastnode.storage.database import ROOM_BYTES, SharedDatabase, Transaction, open_leveldb
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ WRITE_UNTIL_REFUSED = textwrap.dedent(
     import resource, signal, sys
     from pathlib import Path
     from fastnode.storage.database import SharedDatabase, open_leveldb
-    from fastnode.errors import DatabaseError
+    from fastnode.errors import DatabaseError, DatabaseFull
 
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     path, limit = Path(sys.argv[1]), int(sys.argv[2])
@@ -110,3 +110,28 @@ def test_after_a_write_that_the_disk_refused_nothing_is_written_any_more(tmp_pat
     assert [database.get(b"%08d" % number) for number in range(int(written))] == [bytes(10_000)] * int(written)
     assert database.get(b"small") is None
     database.release()
+
+
+# ---- no room -------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_begun_without_room_and_all_goes_on_when_there_is_some(
+    database: SharedDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LevelDB itself does not recover from a write that the disk refused."""
+    database.write([(b"before", b"1")])
+    monkeypatch.setattr("fastnode.storage.database.free_bytes", lambda path: ROOM_BYTES + 100)
+    with pytest.raises(DatabaseFull, match=f"the disk of {database.path} is full: .* make room"):
+        database.write([(b"large", bytes(1000))])
+    database.write([(b"small", b"2")])
+    assert database.fault is None
+    monkeypatch.setattr("fastnode.storage.database.free_bytes", lambda path: 0)
+    with pytest.raises(DatabaseFull):
+        database.write([(b"lost", b"3")])
+    assert database.fault is not None
+    assert "is full: 256 MiB more must be free" in database.fault
+    assert [database.get(key) for key in (b"before", b"small", b"lost")] == [b"1", b"2", None]
+    monkeypatch.undo()
+    assert database.fault is None
+    database.write([(b"after", b"4")])
+    assert database.get(b"after") == b"4"

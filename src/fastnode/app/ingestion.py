@@ -15,6 +15,7 @@ from typing import Protocol
 
 from fastnode.archiver.ingest import Ingestor
 from fastnode.chain_data import ChainData
+from fastnode.errors import DatabaseFull, DatabaseUnreadable
 from fastnode.log import fields
 from fastnode.sources.chain_import import ImportProgress, import_chain_file
 from fastnode.sources.sync_control import StopRequested, SyncControl
@@ -22,6 +23,9 @@ from fastnode.sources.sync_control import StopRequested, SyncControl
 __all__ = ["IngestionThread"]
 
 logger = logging.getLogger(__name__)
+
+#: How long a full disk is left alone.
+_ROOM_INTERVAL_S = 2.0
 
 #: Seconds between two lines that say how far long work is.
 _PROGRESS_INTERVAL_S = 10.0
@@ -78,21 +82,37 @@ class IngestionThread:
     def _run(self) -> None:
         try:
             self._data.state.remember_newest_blocks(self._control.pass_point)
-            self._ingestor.catch_up(self._on_catching_up)
-            self._on_caught_up()
-            self._data.indexes.load_filter(self._ingestor.view, self._data.tag_filter_file)
-            if self._chain_file is not None:
-                self._load(self._chain_file)
-            if self._follower is not None:
-                # New blocks come one at a time; those of a file are told by its progress.
-                self._ingestor.block_log_level = logging.INFO
-                self._follower.run()
+            while not self._is_done_before_the_disk_is_full():
+                self._control.sleep(_ROOM_INTERVAL_S)
         except StopRequested:
             logger.info("ingestion stopped", extra=fields(tip=self._ingestor.view.tip_number))
+        except DatabaseUnreadable as error:
+            # Reads of whatever else is stored go on; /readyz says what the database says.
+            logger.error("ingestion has ended", extra=fields(reason=str(error)))
         except BaseException as error:  # noqa: BLE001 - handed to the node, which ends with it
             self._on_failure(error)
         finally:
             self._control.leave()
+
+    def _is_done_before_the_disk_is_full(self) -> bool:
+        """False: there is no room; what was begun is taken up again by the next attempt.  Reads go on meanwhile."""
+        try:
+            self._work()
+        except DatabaseFull as error:
+            logger.error("ingestion waits for room on the disk", extra=fields(reason=str(error)))
+            return False
+        return True
+
+    def _work(self) -> None:
+        self._ingestor.catch_up(self._on_catching_up)
+        self._on_caught_up()
+        self._data.indexes.load_filter(self._ingestor.view, self._data.tag_filter_file)
+        if self._chain_file is not None:
+            self._load(self._chain_file)
+        if self._follower is not None:
+            # New blocks come one at a time; those of a file are told by its progress.
+            self._ingestor.block_log_level = logging.INFO
+            self._follower.run()
 
     def _load(self, file: Path) -> None:
         started = time.monotonic()

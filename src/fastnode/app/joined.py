@@ -121,7 +121,7 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
         follower=follower,
         local_network=local,
         operator=operator,
-        uploads=SnapshotUploads(data.directory.path, operator.at_rest),
+        uploads=SnapshotUploads(data.directory.path, operator.at_rest, settings.snapshot_upload_locations or ()),
         mempool=mempool,
         fees=fees,
         function_names=names,

@@ -161,7 +161,7 @@ def _open_servers(joined: Joined) -> tuple[RpcServer, RpcServer]:
     admin = _server(joined, operator_methods, settings.admin_host, settings.admin_port, headers, hold_off)
     key = admin_key_of(settings)
     guard = ApiKeyGuard.of(key, open_paths(settings.api_prefix))
-    admin.set_guard(guard or SameOriginGuard())
+    admin.set_guard(guard or SameOriginGuard(settings.admin_names or ()))
     admin.set_pages(_status_page(joined, public, admin, guard))
     introduce(key)
     return public, admin

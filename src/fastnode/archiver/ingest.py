@@ -127,6 +127,8 @@ class Ingestor:
         if self._state is None:
             return 0
         with self._lock:
+            # A write that failed for the state alone has left the chain ahead of the view.
+            self.view = self._store.open_view()
             tip = self.view.tip_number
             self._return_to_chain(self._state)
             self._state.settle(self.view.tips.finalized.block.number)

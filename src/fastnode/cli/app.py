@@ -27,6 +27,7 @@ from fastnode.cli.status import status
 from fastnode.config.renamed import advice_for_flag
 from fastnode.errors import FastnodeError, SettingError
 from fastnode.extras import advice_for
+from fastnode.log import printable
 
 __all__ = ["main", "root"]
 
@@ -150,5 +151,5 @@ def _show_traceback_if_wanted() -> bool:
 
 def _fail(message: str, code: int) -> NoReturn:
     one_line = " ".join(message.split())
-    print(f"fastnode: error: {one_line}", file=sys.stderr)
+    print(f"fastnode: error: {printable(one_line)}", file=sys.stderr)
     sys.exit(code)

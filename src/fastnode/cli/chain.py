@@ -14,6 +14,7 @@ from fastnode.cli.progress import Advance, progress
 from fastnode.config.resolve import Resolved
 from fastnode.config.settings import CHECK, EXPORT, IMPORT, Settings
 from fastnode.errors import SettingError
+from fastnode.log import printable
 
 __all__ = ["database", "export_chain", "import_chain", "prepare"]
 
@@ -110,12 +111,12 @@ def check(resolved: Resolved[Settings], as_json: bool) -> int:
     if as_json:
         counts = {"blocks": report.blocks, "checkpoints": report.checkpoints, "transactions": report.transactions}
         found = {"clean": report.clean, **counts, "problems": list(report.problems), "notes": list(report.notes)}
-        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        click.echo(printable(json.dumps(found, indent=2, ensure_ascii=False)))
         return 0 if report.clean else 1
     for note in report.notes:
-        click.echo(f"note: {note}")
+        click.echo(printable(f"note: {note}"))
     for problem in report.problems:
-        click.echo(f"problem: {problem}")
+        click.echo(printable(f"problem: {problem}"))
     counted = f"{report.blocks} blocks, {report.checkpoints} checkpoints, {report.transactions} transactions"
     click.echo(f"{counted}: {'clean' if report.clean else f'problems: {len(report.problems)}'}")
     return 0 if report.clean else 1

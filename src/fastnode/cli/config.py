@@ -10,6 +10,7 @@ import click
 from fastnode.cli.options import SettingsCommand, with_settings
 from fastnode.config.resolve import Resolved
 from fastnode.config.settings import START, Settings, rows
+from fastnode.log import printable
 
 __all__ = ["config"]
 
@@ -43,7 +44,7 @@ def show(resolved: Resolved[Settings], changed: bool, as_json: bool) -> None:
     ]
     if as_json:
         found = {name: {"value": value, "origin": str(origin)} for name, value, origin in shown}
-        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        click.echo(printable(json.dumps(found, indent=2, ensure_ascii=False)))
     else:
         _print_table([(name, _readable(value), str(origin)) for name, value, origin in shown])
     for warning in resolved.warnings:

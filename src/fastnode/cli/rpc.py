@@ -24,6 +24,7 @@ from fastnode.cli.node_calls import (
     url_of,
 )
 from fastnode.errors import StartError
+from fastnode.log import printable
 
 if TYPE_CHECKING:
     from rich.syntax import Syntax
@@ -146,7 +147,7 @@ def _read_json(name: str) -> Any:
 
 
 def _print_json(value: Any, *, error: bool = False) -> None:
-    text = json.dumps(value, indent=2, ensure_ascii=False)
+    text = printable(json.dumps(value, indent=2, ensure_ascii=False))
     stream = sys.stderr if error else sys.stdout
     if not stream.isatty() or find_spec("rich") is None:
         click.echo(text, err=error)

@@ -72,6 +72,12 @@ class OperatorSettings:
         ADMIN,
         "Let everybody who reaches the admin port use it.",
     )
+    admin_names: tuple[str, ...] | None = setting(
+        None,
+        TextList(metavar="NAME"),
+        ADMIN,
+        "Host names that the admin port may be called by without a key, besides addresses and localhost.",
+    )
     reset_admin_api_key: bool = setting(
         False,
         Boolean(),
@@ -109,5 +115,13 @@ class OperatorSettings:
         SNAPSHOTS,
         "Where snapshots are looked for.",
         environment=("SYNC_SNAPSHOTS_URLS", "SYNC_SNAPSHOTS_URL"),
+        secret=True,
+    )
+    snapshot_upload_locations: tuple[str, ...] | None = setting(
+        None,
+        TextList(metavar="URL"),
+        SNAPSHOTS,
+        "Where nodeAdmin_startSnapshotUpload may put snapshots: at these locations and below; default: below the data "
+        "directory.",
         secret=True,
     )

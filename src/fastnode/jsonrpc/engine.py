@@ -26,6 +26,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from fastnode.errors import (
+    DatabaseFull,
     DatabaseUnreadable,
     InternalError,
     InvalidParams,
@@ -366,6 +367,9 @@ class Engine:
 
     def _internal_fault(self, name: str) -> RpcError:
         """To be called while an unexpected exception is handled: the log gets it, the client does not."""
+        if isinstance(sys.exception(), DatabaseFull):  # /readyz says it
+            text = "The disk of this node is full: nothing was kept, try again later"
+            return ServerError(text, data={"code": "DISK_FULL"})
         if isinstance(sys.exception(), DatabaseUnreadable):  # said once, by the database
             return ServerError("This node cannot read its database; ask another one", data={"code": "DATABASE_DAMAGED"})
         self.internal_fault_count += 1

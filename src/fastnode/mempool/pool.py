@@ -24,7 +24,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Final, Self
 
-from fastnode.errors import ServerError
+from fastnode.errors import DatabaseFull, ServerError
+from fastnode.log import fields
 from fastnode.mempool.clock import SlotClock
 from fastnode.mempool.entries import PoolEntry, TxState
 from fastnode.mempool.ledger import Ledger, balance_slot
@@ -237,6 +238,7 @@ class TxPool:
 
     def insert(self, entry: PoolEntry, tx_json: bytes, *, origin: Origin = Origin.CLIENT) -> Added:
         """:meth:`add` for a transaction that is already taken apart."""
+        self._store.require_room(len(tx_json))
         with self._lock:
             self._require_open()
             outcome, ticket = self._insert(entry, tx_json, origin)
@@ -469,7 +471,11 @@ class TxPool:
                 self._tidy()
             finally:
                 ticket = self._stage()
-        self._store.commit(ticket)
+        try:
+            self._store.commit(ticket)
+        except DatabaseFull as error:
+            # Nobody was promised anything: it is written with what comes next, once there is room.
+            logger.warning("changes of the pool wait for room on the disk", extra=fields(reason=str(error)))
 
     @property
     def _ledger(self) -> Ledger:

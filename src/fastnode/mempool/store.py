@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Self, TypeAlias
 
+from fastnode.errors import DatabaseError
 from fastnode.mempool.entries import PoolEntry
 from fastnode.storage.database import SharedDatabase
 from fastnode.storage.side_database import open_side_database
@@ -101,6 +102,10 @@ class PoolStore:
         staged = self._overlay.get(key, missing)
         return self._database.get(key) if staged is missing else staged
 
+    def require_room(self, count: int) -> None:
+        """DatabaseFull unless ``count`` bytes can be written now."""
+        self._database.require_room(count)
+
     # ---- writing ---------------------------------------------------------------------------
 
     def stage(self, changes: Iterable[Change]) -> int:
@@ -122,7 +127,12 @@ class PoolStore:
             with self._stage_lock:
                 changes, self._staged = self._staged, []
                 target = self._staged_count
-            self._database.write(changes)
+            try:
+                self._database.write(changes)
+            except DatabaseError:
+                with self._stage_lock:  # for when there is room again
+                    self._staged = changes + self._staged
+                raise
             with self._stage_lock:
                 self._written_count = target
                 self._forget(changes)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from http import HTTPStatus
 from typing import Final
 
@@ -15,7 +16,7 @@ _REFUSAL: Final = Response(
     HTTPStatus.FORBIDDEN,
     header_fields(("Vary", "Accept-Encoding, Origin"), ("Content-Type", "application/json; charset=utf-8")),
     b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Forbidden: pages of other sites may not use the '
-    b'admin port while it asks for no key"}}',
+    b'admin port while it asks for no key; call it by address, as localhost, or by a name of --admin-names"}}',
 )
 _SCHEMES: Final = (b"http://", b"https://")
 
@@ -24,14 +25,33 @@ class SameOriginGuard:
     """Admits what does not come from a page, and what comes from a page of this port.
 
     A browser names the page in ``Origin`` with whatever could change something here; the host in it must be the one
-    that was asked.  Probes are for everybody.
+    that was asked.  That alone is not enough: a site may let its own name lead to this machine, and its page is then of
+    this port for the browser.  So the host must be an address, localhost, or one of the ``names`` of the operator.
+    Probes are for everybody.
     """
 
     refusal = _REFUSAL
 
+    def __init__(self, names: Collection[str] = ()) -> None:
+        self._names = frozenset(name.lower().encode() for name in (LOCALHOST, *names))
+
     def admits(self, method: bytes, target: bytes, headers: Mapping[bytes, bytes]) -> bool:
-        origin = headers.get(b"origin")
-        if origin is None or (method == b"GET" and target.partition(b"?")[0] in PROBE_PATHS):
+        if method == b"GET" and target.partition(b"?")[0] in PROBE_PATHS:
             return True
-        host = headers.get(b"host", b"")
-        return origin.lower() in {scheme + host.lower() for scheme in _SCHEMES}
+        host = headers.get(b"host", b"").lower()
+        if not self._is_ours(host):
+            return False
+        origin = headers.get(b"origin")
+        return origin is None or origin.lower() in {scheme + host for scheme in _SCHEMES}
+
+    def _is_ours(self, host: bytes) -> bool:
+        """Without any, as HTTP/1.0 allows: no browser leaves it out."""
+        if not host or _ADDRESS.fullmatch(host):
+            return True
+        name, colon, port = host.rpartition(b":")
+        return (name if colon and port.isdigit() else host).rstrip(b".") in self._names
+
+
+LOCALHOST: Final = "localhost"
+#: IPv4, or IPv6 in brackets, with or without a port.
+_ADDRESS: Final = re.compile(rb"(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")

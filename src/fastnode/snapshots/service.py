@@ -6,13 +6,14 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fastnode.errors import FastnodeError, ServerError
 from fastnode.log import fields
+from fastnode.snapshots.allowed import require_allowed
 
 if TYPE_CHECKING:
     from fastnode.snapshots.location import Location
@@ -31,10 +32,19 @@ class _Stopped(Exception):  # noqa: N818 - not an error
 
 
 class SnapshotUploads:
-    """``rest`` gives a context in which nothing is written; ServerError when that cannot be had."""
+    """``rest`` gives a context in which nothing is written; ServerError when that cannot be had.
 
-    def __init__(self, directory: Path, rest: Callable[[], AbstractContextManager[object]]) -> None:
+    Uploads go to the ``allowed`` locations and below; none given: below ``directory``.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        rest: Callable[[], AbstractContextManager[object]],
+        allowed: Sequence[str] = (),
+    ) -> None:
         self._directory = directory
+        self._allowed = allowed
         self._rest = rest
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -57,6 +67,7 @@ class SnapshotUploads:
         # On demand: a start would pay for what few nodes ever use.
         from fastnode.snapshots.location import Location
 
+        require_allowed(location_text, self._allowed, self._directory)
         location = Location.to_write(location_text)
         with self._starting:
             if self.is_uploading:

@@ -16,6 +16,7 @@ A damaged block is never read as if it were whole:
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,7 +24,7 @@ from typing import Any, Final, Self
 
 import plyvel
 
-from fastnode.errors import DatabaseError, DatabaseUnreadable, DataDirectoryError
+from fastnode.errors import DatabaseError, DatabaseFull, DatabaseUnreadable, DataDirectoryError
 from fastnode.kernels import checked_reads
 from fastnode.storage.damage import Damage
 from fastnode.storage.database_files import fault_of_files, is_database
@@ -43,6 +44,9 @@ TABLE_BYTES: Final = 32 << 20
 # Verifying a block takes as long as it is: at a quarter of LevelDB's default a verified read costs what an unverified
 # one did, for 3 % more disk.
 BLOCK_BYTES: Final = 1 << 10
+# LevelDB cannot go on after a write that the disk refused, not even when there is room again.  So nothing is begun
+# without room for it, for the tables of a full write buffer, and for a usual compaction.
+ROOM_BYTES: Final = 256 << 20
 #: No key is longer.
 KEY_BYTES_MAX: Final = 128
 #: What an operator does about a damaged database, unless its owner knows better.
@@ -90,6 +94,12 @@ def open_leveldb(
         raise DataDirectoryError(f"cannot use the data directory {path.parent}: {error.strerror}") from error
 
 
+def free_bytes(path: Path) -> int:
+    """Room that this process may use on the disk of ``path``."""
+    found = os.statvfs(path)
+    return found.f_bavail * found.f_frsize
+
+
 def reason_of(error: Exception) -> str:
     """LevelDB's message, which plyvel hands over as bytes."""
     message = error.args[0] if error.args else ""
@@ -106,6 +116,7 @@ class SharedDatabase:
         # Reentrant: a garbage collection inside release() may run another view's finalizer.
         self._lock = threading.RLock()
         self._failure: str | None = None
+        self._shortage: str | None = None
         self._damage = Damage(path, remedy)
         self.path = path
 
@@ -150,7 +161,9 @@ class SharedDatabase:
     @property
     def fault(self) -> str | None:
         """What is wrong with it and what to do about that, in one line; None as long as nothing was found."""
-        return self._damage.fault or self._failure
+        if self._shortage is not None and self._missing_bytes(0) <= 0:
+            self._shortage = None
+        return self._damage.fault or self._failure or self._shortage
 
     def snapshot(self) -> checked_reads.CheckedSnapshot:
         """The database as it is now.  Every read of it verifies checksums; what fails is :attr:`fault` from then on."""
@@ -191,6 +204,8 @@ class SharedDatabase:
         # After one failed write LevelDB may hold half a record in its log; nothing may follow it.
         if self._failure is not None:
             raise DatabaseError(self._failure)
+        changes = list(changes)
+        self._require_room(changes)
         try:
             batch = self._database.write_batch(sync=True)
             for key, value in changes:
@@ -202,6 +217,24 @@ class SharedDatabase:
         except (plyvel.Error, OSError) as error:
             self._failure = f"cannot write the database {self.path}: {reason_of(error)}"
             raise DatabaseError(self._failure) from error
+
+    def require_room(self, count: int = 0) -> None:
+        """DatabaseFull unless ``count`` bytes can be written, and what LevelDB does of its own accord after that."""
+        missing = self._missing_bytes(count)
+        if missing <= 0:
+            self._shortage = None
+            return
+        self._shortage = (
+            f"the disk of {self.path} is full: {missing >> 20} MiB more must be free before anything is written; "
+            f"make room, and the node goes on by itself"
+        )
+        raise DatabaseFull(self._shortage)
+
+    def _require_room(self, changes: list[tuple[bytes, bytes | None]]) -> None:
+        self.require_room(sum(len(key) + len(value or b"") for key, value in changes))
+
+    def _missing_bytes(self, count: int) -> int:
+        return ROOM_BYTES + 2 * count - free_bytes(self.path)
 
     def compact(self) -> None:
         """Merge everything into sorted tables."""
