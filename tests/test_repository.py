@@ -282,3 +282,14 @@ def test_numbers_in_the_enums_of_extensions_are_written_out() -> None:
             elif inside and "=" in line.split("#")[0]:
                 value = line.split("#")[0].split("=")[1].strip()
                 assert re.fullmatch(r"-?[0-9]+|0x[0-9a-fA-F]+", value), f"{source.name}: {line.strip()}"
+
+
+def test_the_three_walks_lead_through_files_that_exist() -> None:
+    page = (PROJECT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    section = page.partition("## Three walks")[2].partition("\n## ")[0]
+    walks = re.findall(r"^\*\*A \w+\*\*.*?:(?: |\n)(`.*?)\.$", section, re.DOTALL | re.MULTILINE)
+    assert len(walks) == 3
+    for walk in walks:
+        files = re.findall(r"`([\w/]+\.py)`", walk)
+        assert 5 < len(files) <= 14, walk
+        assert [file for file in files if not (PACKAGE / file).is_file()] == []
