@@ -11,7 +11,7 @@ from tests.local_network.local_chain import DAY, NOW, LocalChain, opened
 from fastnode.archiver.check import check_database
 from fastnode.errors import InvalidParams, ServerError
 from fastnode.local_network.accounts import TEST_ACCOUNTS
-from fastnode.local_network.kept import OpenMessage
+from fastnode.local_network.kept import FILE_NAME, OpenMessage
 from fastnode.local_network.messages import secret_hash_of
 from fastnode.local_network.state_files import dump_chain, load_chain
 from fastnode.mempool.ledger import ViewLedger, balance_slot
@@ -175,6 +175,21 @@ def test_messages_that_wait_are_in_the_next_block_together(quiet_chain: LocalCha
     assert chain.ingestor.view.l1_to_l2_messages(6) == [item.hash for item in sent]
     chain.changes.mine()
     assert chain.ingestor.view.l1_to_l2_messages(7) == []
+
+
+def test_a_message_is_not_taken_twice_after_a_crash(tmp_path: Path) -> None:
+    """The block was stored, and the process ended before the file beside the chain said so."""
+    message = OpenMessage(bytes(20), ALICE, field_from_int(1), field_from_int(2))
+    for chain in opened(tmp_path, automine=False):
+        chain.changes.send_message(message, mine=False)
+        before = (tmp_path / FILE_NAME).read_bytes()
+        chain.changes.mine()
+        assert len(chain.ingestor.view.l1_to_l2_messages(6)) == 1
+    del chain
+    (tmp_path / FILE_NAME).write_bytes(before)
+    for chain in opened(tmp_path, automine=False):
+        chain.changes.mine()
+        assert chain.ingestor.view.l1_to_l2_messages(7) == []
 
 
 def test_a_deposit_can_be_claimed_with_its_secret(chain: LocalChain) -> None:

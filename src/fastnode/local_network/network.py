@@ -110,6 +110,7 @@ class LocalNetwork:
         self._next_interval_at: float | None = None
         self._mana = (0, 0)
         self._apply_kept()
+        self._forget_taken_messages()
         self._count_mana()
 
     # ---- life --------------------------------------------------------------------------------
@@ -371,6 +372,14 @@ class LocalNetwork:
         self.kept.messages = self.kept.messages[taken:]
         self._settle()
         self._keep()
+
+    def _forget_taken_messages(self) -> None:
+        """After a crash the file may still have messages that the newest checkpoint took."""
+        chain, messages = self._ingestor.view, self.kept.messages
+        newest = chain.tips.checkpointed.checkpoint.number
+        taken = chain.l1_to_l2_messages(newest) if newest else []
+        if taken and taken == messages_of_checkpoint(chain.chain, messages[: len(taken)], newest):
+            self.kept.messages = messages[len(taken) :]
 
     def _messages_of(self, checkpoint_number: int) -> list[bytes]:
         return messages_of_checkpoint(self._ingestor.view.chain, self.kept.messages, checkpoint_number)

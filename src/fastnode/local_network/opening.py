@@ -127,6 +127,8 @@ def open_network(
 ) -> LocalNetwork:
     """The network over a chain that is there."""
     options = options_of(settings, ingestor.view.chain)
+    if settings.l1_rpc_urls is not None:
+        logger.warning("--l1-rpc-urls: a local network has no L1; messages and deposits are made by call")
     if settings.prover_node:
         logger.warning("--prover-node: nothing to prove on a local network; the proven tip follows by itself")
     return LocalNetwork(options, ingestor, state, directory, control=control)
