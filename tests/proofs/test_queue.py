@@ -206,6 +206,19 @@ def test_as_many_run_at_once_as_there_are_threads() -> None:
         case.queue.close()
 
 
+def test_a_fault_in_a_check_loses_neither_the_thread_nor_who_waits() -> None:
+    def judge(statement: Statement) -> Verdict:
+        if statement.inputs[31] == 1:
+            raise ValueError("a bug")
+        return VALID
+
+    queue = CheckQueue(judge, threads=1, timeout_s=30)
+    results = [queue.submit(made_statement(number), bytes([number]), "one") for number in (1, 2)]
+    assert results[0].result(30) == Verdict.unknown("Proof cannot be verified: a fault of this node")
+    assert results[1].result(30) == VALID
+    queue.close()
+
+
 def test_closing_answers_those_who_wait_and_ends_what_runs() -> None:
     case = Case()
     running = case.occupy()

@@ -10,6 +10,7 @@ whatever one client sends, the checks of others go on.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import OrderedDict, deque
@@ -23,7 +24,10 @@ from fastnode.proofs.verdict import Judgement, Verdict
 
 __all__ = ["VERIFIER_BUSY", "CheckQueue", "answered"]
 
+logger = logging.getLogger(__name__)
+
 VERIFIER_BUSY: Final = "Proof cannot be verified: all proof verifiers are busy"
+VERIFIER_FAULT: Final = "Proof cannot be verified: a fault of this node"
 VERIFIER_CLOSED: Final = "Proof cannot be verified: the node is stopping"
 
 #: Checks that wait.  Each holds its public inputs and proof: 100 to 150 KB, and its caller the transaction.
@@ -219,7 +223,12 @@ class CheckQueue:
 
     def _work(self) -> None:
         while (check := self._next()) is not None:
-            verdict = self._judge(check.statement)
+            try:
+                verdict = self._judge(check.statement)
+            except Exception:
+                # A bug.  Its thread and those who wait must not be lost.
+                logger.exception("a proof could not be checked")
+                verdict = Verdict.unknown(VERIFIER_FAULT)
             with self._changed:
                 self._running.discard(check)
                 del self._checks[check.digest]
