@@ -268,7 +268,8 @@ class ScriptedBeacon:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.blobs: dict[int, list[bytes]] = {}
+        #: By slot: versioned hash and blob.
+        self.blobs: dict[int, list[tuple[bytes, bytes]]] = {}
         self.serves_blobs = True
         self.serves_sidecars = True
         #: What it gives in the place of a blob.
@@ -284,7 +285,8 @@ class ScriptedBeacon:
 
     def put(self, slot: int, blobs: Sequence[bytes]) -> None:
         with self.lock:
-            self.blobs.setdefault(slot, []).extend(blobs)
+            known = [(versioned_hash(blob_commitment(blob)), blob) for blob in blobs]
+            self.blobs.setdefault(slot, []).extend(known)
 
     @property
     def url(self) -> str:
@@ -348,7 +350,7 @@ class ScriptedBeacon:
         return text[: len(text) - self.cut]
 
     def _listed(self, slot: str, shown: Callable[[bytes, bytes], Any]) -> tuple[int, Json]:
-        blobs = [(versioned_hash(blob_commitment(blob)), blob) for blob in self.blobs.get(int(slot), ())]
+        blobs = self.blobs.get(int(slot), ())
         listed = [shown(hash_, self.tamper(blob)) for hash_, blob in blobs if hash_ not in self.hidden]
         return 200, {"data": [item for item in listed if item is not None]}
 

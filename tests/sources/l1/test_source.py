@@ -547,7 +547,7 @@ def test_a_blob_that_is_another_one_is_not_taken(
     node: Deriving, chain: MadeChain, l1: PublishingL1, serves_blobs: bool, lie: Callable[[bytes], bytes]
 ) -> None:
     l1.beacon.serves_blobs = serves_blobs
-    commitments = {_commitment(blob) for blobs in l1.beacon.blobs.values() for blob in blobs}
+    commitments = {_commitment(blob) for blobs in l1.beacon.blobs.values() for _, blob in blobs}
     l1.beacon.tamper = lie
     l1.beacon.claim = lambda blob: next(iter(commitments))
     with pytest.raises(BlobsUnavailable):
