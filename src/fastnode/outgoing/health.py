@@ -58,6 +58,8 @@ class EndpointHealth:
         self.since = time.time()
         #: When it may be asked again, on the clock of ``time.monotonic``.
         self.usable_at = 0.0
+        #: How often it was given a pause.
+        self.pause_count = 0
 
     @property
     def is_healthy(self) -> bool:
@@ -116,6 +118,7 @@ class EndpointHealth:
     def _enter(self, state: EndpointState, reason: str, pause_s: float) -> None:
         if self.state is not state:
             self.since = time.time()
+        self.pause_count += pause_s > 0
         self.state, self.reason, self.usable_at = state, reason, time.monotonic() + pause_s
 
 

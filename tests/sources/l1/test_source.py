@@ -88,15 +88,11 @@ class Deriving:
 
     def look(self) -> None:
         """Until the newest block of L1 was looked at."""
-        wanted, last = self.l1.head.hash, None
-        for _ in range(3_000):
+        for _ in range(100):
             self.reader._look_again()
-            try:
-                if self.reader.seen()[1].head.hash == wanted:
-                    return
-            except UpstreamUnavailable as error:
-                last = error
-        raise AssertionError(last)
+            if self.reader._reason is None:
+                return
+        raise AssertionError(self.reader._reason)
 
     def pass_(self) -> list[Record]:
         self.look()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from fastnode.errors import DecodeError, UpstreamFault, UpstreamRejection, UpstreamUnavailable
@@ -24,12 +24,13 @@ _TOO_FAST_WORDS: Final = ("rate limit", "too many requests", "rate-limit", "comp
 
 @dataclass(frozen=True, slots=True)
 class L1Block:
-    """``timestamp`` in seconds since 1970."""
+    """``timestamp`` in seconds since 1970; ``beacon_root``: of the consensus block before, where there is one."""
 
     number: int
     hash: bytes
     parent_hash: bytes
     timestamp: int
+    beacon_root: bytes | None = field(default=None, compare=False)
 
     @classmethod
     def from_json(cls, value: object) -> L1Block:
@@ -43,6 +44,7 @@ class L1Block:
             hashes[0][0],
             hashes[1][0],
             from_quantity(value.get("timestamp"), "L1 block.timestamp"),
+            _beacon_root(value.get("parentBeaconBlockRoot")),
         )
 
 
@@ -64,6 +66,8 @@ class L1Endpoint(Endpoint):
         super().__init__(url, network, name, limits=limits, patience=patience)
         self._expected_chain_id = expected_chain_id
         self._batch_calls = BATCH_CALLS_MAX
+        #: What it was asked so far: requests, the calls in them, bytes of its answers.
+        self.request_count = self.call_count = self.byte_count = 0
 
     def identify(self) -> None:
         """UpstreamFault when it is a node of another chain."""
@@ -83,7 +87,11 @@ class L1Endpoint(Endpoint):
         while len(answers) < len(calls):
             part = calls[len(answers) : len(answers) + self._batch_calls]
             try:
-                answers += self.ask(part).answers
+                self.request_count += 1
+                self.call_count += len(part)
+                reply = self.ask(part)
+                self.byte_count += reply.byte_count
+                answers += reply.answers
             except (UpstreamRejection, UpstreamFault) as error:
                 if isinstance(error, UpstreamRejection) and _is_too_fast(error):
                     raise UpstreamUnavailable(f"it limits requests: {error.message}") from error
@@ -117,7 +125,15 @@ class L1Endpoint(Endpoint):
     def describe(self) -> dict[str, Any]:
         """For status reports."""
         reason = self.health.reason or None
-        return {"name": self.name, "ok": reason is None, "reason": reason}
+        return {
+            "name": self.name,
+            "ok": reason is None,
+            "reason": reason,
+            "requests": self.request_count,
+            "calls": self.call_count,
+            "bytes": self.byte_count,
+            "waits": self.health.pause_count,
+        }
 
     def _log_facts(self) -> dict[str, Any]:
         return {"l1": self.name, "url": self._url_shown}
@@ -153,6 +169,11 @@ class L1Client(Failover[L1Endpoint]):
                 for number, url in enumerate(urls, 1)
             ]
         )
+
+
+def _beacon_root(value: object) -> bytes | None:
+    words = () if value is None else words_of(value, "L1 block.parentBeaconBlockRoot")
+    return words[0] if len(words) == 1 else None
 
 
 def _is_too_fast(rejection: UpstreamRejection) -> bool:

@@ -208,6 +208,9 @@ class L1Reader:
         facts, state = self._facts, self._state
         if self._refusal is not None:
             raise UpstreamUnavailable(self._refusal)
+        if state is None and self._thread is not None:
+            self._look_again()
+            facts, state = self._facts, self._state
         if facts is None or state is None:
             raise UpstreamUnavailable(self._reason or "L1 has not answered yet")
         return facts, state

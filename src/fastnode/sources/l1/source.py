@@ -42,7 +42,7 @@ from fastnode.protocol.tips import L2Tips, TipId
 from fastnode.sources.blobs.base import BlobRequest
 from fastnode.sources.blobs.fetcher import BlobFetcher
 from fastnode.sources.l1 import contracts
-from fastnode.sources.l1.abi import hex_data, words_of
+from fastnode.sources.l1.abi import hex_data
 from fastnode.sources.l1.attestation_check import AttestationCheck
 from fastnode.sources.l1.endpoints import L1Block, L1Client, L1Endpoint, block_call, contract_call
 from fastnode.sources.l1.inbox import REORG_BLOCKS
@@ -113,7 +113,6 @@ class _Placed:
     event: ProposedCheckpoint
     transaction: Any
     block: L1Block
-    parent_beacon_root: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +256,9 @@ class L1Source:
 
     def _archive_roots(self, facts: RollupFacts, state: L1State, numbers: Sequence[int]) -> list[bytes]:
         """At the block that was looked at, which must still be there when the answer comes."""
+        # Fast path. If: only the newest one is wanted.  Then: it is known.
+        if list(numbers) == [state.pending]:
+            return [state.pending_archive]
         at = state.head.number
         calls = [contract_call(facts.rollup, contracts.ARCHIVE_AT, number, block=at) for number in numbers]
 
@@ -438,16 +440,19 @@ class L1Source:
         if not events:
             return []
         calls: list[RpcCall] = [("eth_getTransactionByHash", [event.tx_hash]) for event in events]
-        hashes = list(dict.fromkeys(event.block_hash for event in events))
+        known = {state.head.hash: state.head} if state.head.beacon_root is not None else {}
+        hashes = [item for item in dict.fromkeys(event.block_hash for event in events) if item not in known]
         calls += [("eth_getBlockByHash", [hex_data(item), False]) for item in hashes]
         answers = self._reader.ask(state.head, lambda endpoint: endpoint.results(calls))
-        transactions, blocks = answers[: len(events)], dict(zip(hashes, answers[len(events) :], strict=True))
+        transactions = answers[: len(events)]
+        found = zip(hashes, answers[len(events) :], strict=True)
+        blocks = known | {item: None if block is None else L1Block.from_json(block) for item, block in found}
         placed = []
         for event, transaction in zip(events, transactions, strict=True):
-            record = blocks[event.block_hash]
-            if record is None or transaction is None:
+            block = blocks[event.block_hash]
+            if block is None or transaction is None:
                 raise UpstreamUnavailable(f"it does not have the transaction of checkpoint {event.number} (yet)")
-            placed.append(_Placed(event, transaction, L1Block.from_json(record), _beacon_root(record)))
+            placed.append(_Placed(event, transaction, block))
         return placed
 
     # ---- one checkpoint, in a thread of the executor ---------------------------------------------
@@ -506,7 +511,7 @@ class L1Source:
             block_number=placed.block.number,
             block_hash=placed.block.hash,
             block_timestamp=placed.block.timestamp,
-            parent_beacon_root=placed.parent_beacon_root,
+            parent_beacon_root=placed.block.beacon_root,
         )
         try:
             blobs = self._blobs.fetch(request, near_tip=near_tip)
@@ -540,11 +545,3 @@ def _archive_root(view: ChainView, checkpoint: int) -> bytes:
 
 def _with(tips: L2Tips, proven: TipId, finalized: TipId) -> L2Tips:
     return L2Tips(tips.proposed, tips.checkpointed, proven, finalized)
-
-
-def _beacon_root(block: dict[str, Any]) -> bytes | None:
-    value = block.get("parentBeaconBlockRoot")
-    if value is None:
-        return None
-    words = words_of(value, "L1 block.parentBeaconBlockRoot")
-    return words[0] if len(words) == 1 else None
