@@ -29,11 +29,11 @@ def configuration_schema() -> Schema:
 
 
 def patch_schema() -> Schema:
-    """What is taken: any keys, merged."""
+    """What is taken: any keys, merged; null takes a value away."""
     return {
         "title": "PartialAztecNodeAdminConfig",
         "type": "object",
-        "properties": {key.name: _described(key, _taken(key.kind)) for key in KEYS},
+        "properties": {key.name: _described(key, {"anyOf": [_taken(key.kind), {"type": "null"}]}) for key in KEYS},
         "additionalProperties": False,
     }
 
