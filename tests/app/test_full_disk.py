@@ -21,7 +21,7 @@ async def number_of_newest(node: Node) -> int:
     reply = node.public.engine.handle(b'{"jsonrpc":"2.0","id":1,"method":"node_getBlockNumber","params":[]}')
     reply = reply if isinstance(reply, tuple) else await reply
     assert reply.body is not None
-    return int(orjson.loads(reply.body)["result"])
+    return int(orjson.loads(reply.text)["result"])
 
 
 @pytest.mark.parametrize("writes", range(WRITES_WITH_ROOM, WRITES_WITH_ROOM + 4))
