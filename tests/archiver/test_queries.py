@@ -258,7 +258,12 @@ def test_l2_to_l1_messages_of_a_block_are_bytes(view: ChainView, blocks: list[Js
 
 def test_an_empty_chain_has_the_tips_of_the_protocol(store: ArchiverStore) -> None:
     with store.open_view() as view:
-        assert view.tips == genesis_tips()
+        genesis = view.block_id(0)
+        assert genesis.hash == view.chain.genesis_block_hash
+        constants = genesis_tips()
+        assert view.tips.proposed == genesis
+        for tip in (view.tips.checkpointed, view.tips.proven, view.tips.finalized):
+            assert (tip.block, tip.checkpoint) == (genesis, constants.checkpointed.checkpoint)
         assert view.tip_number == 0
 
 

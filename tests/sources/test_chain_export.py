@@ -15,7 +15,7 @@ from fastnode.archiver.check import check_database
 from fastnode.archiver.ingest import Ingestor, Verification
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.store import ArchiverStore
-from fastnode.errors import ChainFileError, DatabaseError, SettingError
+from fastnode.errors import ChainFileError, DatabaseError, StartError
 from fastnode.sources.chain_export import ExportSummary, export_chain_file
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 
@@ -160,7 +160,7 @@ def test_a_chain_without_blocks_is_exported_as_its_head(
 def test_blocks_that_the_chain_does_not_have_cannot_be_exported(
     view: ChainView, tmp_path: Path, first_block: int, last_block: int
 ) -> None:
-    with pytest.raises(SettingError, match=f"blocks {first_block} to {last_block} .*: the chain has blocks 1 to 106"):
+    with pytest.raises(StartError, match=f"blocks {first_block} to {last_block} .*: the chain has blocks 1 to 106"):
         export_chain_file(view, tmp_path / "part.jsonl", first_block=first_block, last_block=last_block)
     assert not (tmp_path / "part.jsonl").exists()
 

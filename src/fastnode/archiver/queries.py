@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BlockInfo", "ChainInfo", "ChainView", "StoredCheckpoint", "TxLocation"]
 
-#: The tips of an empty chain carry two constants of the protocol, whatever this chain's genesis hash is.
+#: The checkpoint of an empty chain's tips is a constant of the protocol; its block is this chain's genesis.
 GENESIS_TIP: Final = genesis_tips().checkpointed
 
 _MAX_U32: Final = 2**32 - 1

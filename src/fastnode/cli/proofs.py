@@ -28,7 +28,7 @@ _FILE_BYTES_MAX: Final = 16 << 20
 
 @click.group()
 def proofs() -> None:
-    """Proofs of transactions: check one, install the program that does it."""
+    """Proofs of transactions: check one, install the verifier."""
 
 
 @proofs.command(short_help="Check the proof of a transaction.")
