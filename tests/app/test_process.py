@@ -6,12 +6,14 @@ import asyncio
 import gc
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from fastnode.app import process
 from fastnode.config.settings import Settings
+from fastnode.http.memory_budget import MemoryBudget
 
 ASK = """
 import logging, resource, sys
@@ -43,6 +45,7 @@ class ShortNode:
     def __init__(self) -> None:
         self.settings = Settings()
         self.frozen_when_ready = -1
+        self.opened = SimpleNamespace(budget=MemoryBudget(1 << 20))
 
     async def start(self) -> ShortNode:
         assert gc.get_freeze_count() == 0

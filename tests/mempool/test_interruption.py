@@ -77,13 +77,13 @@ class Senders:
             thread.join()
 
 
-def test_acknowledged_txs_survive_kill_9(start_node: Callable[..., Any], tmp_path: Path) -> None:
+def test_acknowledged_txs_survive_kill_9(start_node: Callable[..., Any], sample_chain: Path, tmp_path: Path) -> None:
     directory = tmp_path / "data"
     dice = random.Random(SEED)
     acknowledged: list[dict[str, Any]] = []
     # Twice: the second time the pool already has transactions of the first.
     for _ in range(2):
-        node = start_node(f"--data-directory={directory}").wait_until_serving()
+        node = start_node(f"--data-directory={directory}", f"--chain-file={sample_chain}").wait_until_serving()
         _wait_for_block(node, 106)
         assert node.call("node_getPendingTxCount")["result"] >= len(acknowledged)
         senders = Senders(node.port)
@@ -96,7 +96,7 @@ def test_acknowledged_txs_survive_kill_9(start_node: Callable[..., Any], tmp_pat
         assert len(senders.acknowledged) >= enough
         acknowledged = senders.acknowledged
 
-    node = start_node(f"--data-directory={directory}").wait_until_serving()
+    node = start_node(f"--data-directory={directory}", f"--chain-file={sample_chain}").wait_until_serving()
     assert len(acknowledged) >= 50
     for tx in acknowledged:
         tx_hash = hash_of(tx)

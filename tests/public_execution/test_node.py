@@ -21,7 +21,8 @@ ENDLESS_GAS = (1 << 32) - 1
 
 @pytest.fixture
 def node(start_node: Callable[..., Any], short_chain: Any) -> Any:
-    node = start_node("--chain-file", short_chain, "--rpc-simulate-timeout-ms", "1500").wait_until_serving()
+    limits = ("--rpc-simulate-timeout-ms", "1500", "--rpc-simulate-public-max-gas-limit", ENDLESS_GAS)
+    node = start_node("--chain-file", short_chain, *limits).wait_until_serving()
     node.wait_for_line("chain file loaded")
     return node
 
@@ -59,7 +60,8 @@ def test_other_requests_are_answered_while_endless_simulations_run(node: Any) ->
 
 
 def test_a_stop_does_not_wait_for_simulations(start_node: Callable[..., Any], short_chain: Any) -> None:
-    node = start_node("--chain-file", short_chain, "--rpc-simulate-timeout-ms", "60000", "--shutdown-grace-s", "1")
+    limits = ("--rpc-simulate-timeout-ms", "60000", "--rpc-simulate-public-max-gas-limit", ENDLESS_GAS)
+    node = start_node("--chain-file", short_chain, *limits, "--shutdown-grace-s", "1")
     node.wait_until_serving()
     node.wait_for_line("chain file loaded")
     client = threading.Thread(target=lambda: _ignoring_errors(node.call, METHOD, endless(), True))

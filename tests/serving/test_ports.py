@@ -25,12 +25,12 @@ async def exchange(port: int, request: bytes) -> tuple[bytes, bytes]:
 
 
 def get(path: str) -> bytes:
-    return f"GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n".encode()
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
 
 
 def post(method: str) -> bytes:
     body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": []})
-    head = "POST / HTTP/1.1\r\nHost: node\r\nConnection: close\r\nContent-Type: application/json\r\n"
+    head = "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 

@@ -15,7 +15,7 @@ from fastnode.cli.options import with_settings
 from fastnode.config.resolve import Resolved
 from fastnode.config.settings import Settings
 from fastnode.config.table import PROOFS
-from fastnode.errors import SettingError
+from fastnode.errors import SettingError, StartError
 
 __all__ = ["proofs"]
 
@@ -48,7 +48,7 @@ def check(resolved: Resolved[Settings], file: str) -> None:
     try:
         tx = Tx.from_json(_transaction(file))
     except DecodeError as error:
-        raise SettingError(f"{file} is no transaction: {error}") from None
+        raise StartError(f"{file} is no transaction: {error}") from None
     root = VerificationKeys.shipped().tree_root
     verifier = BbVerifier(_options(resolved.values), tree_root=root)
     try:
@@ -109,11 +109,11 @@ def _transaction(file: str) -> Any:
     except OSError as error:
         raise SettingError(f"{file} cannot be read: {error.strerror or error}") from None
     if len(content) > _FILE_BYTES_MAX:
-        raise SettingError(f"{file} is larger than {_FILE_BYTES_MAX >> 20} MiB: it is no transaction")
+        raise StartError(f"{file} is larger than {_FILE_BYTES_MAX >> 20} MiB: it is no transaction")
     try:
         value = json.loads(content)
     except ValueError as error:
-        raise SettingError(f"{file} is no JSON: {error}") from None
+        raise StartError(f"{file} is no JSON: {error}") from None
     if isinstance(value, dict) and isinstance(value.get("params"), list) and value["params"]:
         return value["params"][0]  # a request of a wallet
     return value
