@@ -18,7 +18,7 @@ from tests.archiver.conftest import open_ingestor as open_ingestor
 from tests.archiver.conftest import sample as sample
 from tests.archiver.conftest import sample_path as sample_path
 from tests.archiver.conftest import store as store
-from tests.sources.made_chain import MadeChain, made_chain
+from tests.sources.made_chain import MadeChain, as_stored, made_chain
 from tests.sources.scripted_upstream import ScriptedUpstream, scripted_upstream
 
 from fastnode.app.following import Following, FollowingPatience
@@ -102,15 +102,9 @@ class FollowingNode:
             assert time.monotonic() < deadline, (what, self.follower.describe())
             time.sleep(0.005)
 
-    def _as_stored(self, tips: L2Tips) -> L2Tips:
-        """Other nodes name block 0 by a constant."""
-        genesis = self.ingestor.view.tip_of_checkpoint(0)
-        later = [tip if tip.checkpoint.number else genesis for tip in (tips.checkpointed, tips.proven, tips.finalized)]
-        return L2Tips(tips.proposed if tips.proposed.number else genesis.block, *later)
-
     def wait_for(self, chain: MadeChain) -> None:
         """Until it has the chain with all four tips."""
-        wanted = self._as_stored(chain.tips())
+        wanted = as_stored(chain.tips(), self.ingestor.view.block_id(0))
         self.wait(lambda: self.tips == wanted and self.follower.trouble is None, f"{wanted}")
 
     def wait_for_upstream(self, state: str, reason: str = "") -> dict[str, Any]:

@@ -144,6 +144,13 @@ class MadeChain:
         )
 
 
+def as_stored(tips: L2Tips, genesis: BlockId) -> L2Tips:
+    """What a fastnode says where a published node says ``tips``: that names block 0 by a constant."""
+    first = TipId(genesis, genesis_tips().checkpointed.checkpoint)
+    later = [tip if tip.checkpoint.number else first for tip in (tips.checkpointed, tips.proven, tips.finalized)]
+    return L2Tips(tips.proposed if tips.proposed.number else genesis, *later)
+
+
 @contextmanager
 def made_chain(directory: Path, shape: ChainShape = SHAPE) -> Iterator[MadeChain]:
     chain = MadeChain(directory, shape)

@@ -18,15 +18,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.sources.made_chain import as_stored
 from tests.sources.recorded_chain import RecordedChain
 from tests.sources.scripted_upstream import ScriptedUpstream, scripted_upstream
+
+from fastnode.protocol.header import BlockHeader
+from fastnode.protocol.tips import BlockId
 
 StartNode = Callable[..., Any]
 
 PATIENCE_S = 60.0
 DEPTH_MAX = 32
-#: Differ between two nodes whatever they follow.
-OWN_ANSWERS = {"fastnode_getSyncStatus"}
+#: Differ between two nodes of one chain: one of them has somebody to hand a transaction on to.
+OWN_ANSWERS = {"fastnode_getSyncStatus", "node_isReady"}
 
 
 @pytest.fixture
@@ -53,6 +57,8 @@ class Walk:
         self._start = start
         self._directory = directory
         self.node = self.start_node()
+        header = self.node.call("node_getBlockHeader", 0)["result"]
+        self._genesis = BlockId(0, BlockHeader.from_json(header, "header").hash())
 
     def start_node(self) -> Any:
         arguments = ("--data-directory", self._directory, "--upstream-url", self.upstream.url)
@@ -122,7 +128,7 @@ class Walk:
 
     def wait_for_the_chain(self) -> None:
         with self.upstream.lock:
-            wanted = self.chain.tips().to_json()
+            wanted = as_stored(self.chain.tips(), self._genesis).to_json()
         deadline = time.monotonic() + PATIENCE_S
         while self.node.call("node_getL2Tips")["result"] != wanted:
             assert time.monotonic() < deadline, (self.node.call("fastnode_getSyncStatus"), wanted, self.events)
