@@ -94,13 +94,19 @@ class NodeProcess:
     """``fastnode start --node`` as a process of its own, on two free ports."""
 
     def __init__(
-        self, arguments: list[str], log: Path, environment: dict[str, str], *, stdin: int = subprocess.DEVNULL
+        self,
+        arguments: list[str],
+        log: Path,
+        environment: dict[str, str],
+        *,
+        stdin: int = subprocess.DEVNULL,
+        module: str = "fastnode",
     ) -> None:
         self.log = log
         self.output = log.with_suffix(".out")  # what it prints, such as the admin port's key
         with log.open("wb") as errors, self.output.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "fastnode", "start", "--node", *NO_FIXED_PORTS, *arguments],
+                [sys.executable, "-m", module, "start", "--node", *NO_FIXED_PORTS, *arguments],
                 stdin=stdin,
                 stdout=output,
                 stderr=errors,
@@ -163,12 +169,15 @@ class NodeProcess:
 
 @pytest.fixture
 def start_node(tmp_path: Path) -> Iterator[Callable[..., NodeProcess]]:
-    """Starts nodes, ``start_node("--flag", ..., NAME="value")``; whatever still runs at the end is killed."""
+    """Starts nodes, ``start_node("--flag", ..., NAME="value")``; whatever still runs at the end is killed.
+
+    ``module`` is what Python runs in place of fastnode.
+    """
     started: list[NodeProcess] = []
 
-    def start(*arguments: object, **environment: str) -> NodeProcess:
+    def start(*arguments: object, module: str = "fastnode", **environment: str) -> NodeProcess:
         log = tmp_path / f"node-{len(started)}.log"
-        started.append(NodeProcess([str(argument) for argument in arguments], log, environment))
+        started.append(NodeProcess([str(argument) for argument in arguments], log, environment, module=module))
         return started[-1]
 
     yield start

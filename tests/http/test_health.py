@@ -63,3 +63,10 @@ def test_what_an_operator_has_chosen_is_a_note_and_no_fault() -> None:
     assert status == 200
     assert orjson.loads(body) == {"ok": True, "components": {"chain": {"ok": True}}, "notes": {"sync": "paused"}}
     assert answer_probe(b"/readyz", paused, as_json=False) == (200, b"OK"), "it serves what it has"
+
+
+def test_a_part_may_say_how_it_is_when_nothing_is_wrong() -> None:
+    told = Health(components={"chain": None, "proofs": None}, states={"proofs": "bb ready: 3 valid"})
+    assert answer_probe(b"/status", told, as_json=False) == (200, b"OK")
+    body = orjson.loads(answer_probe(b"/status", told, as_json=True)[1])
+    assert body["components"] == {"chain": {"ok": True}, "proofs": {"ok": True, "state": "bb ready: 3 valid"}}

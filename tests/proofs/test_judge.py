@@ -38,6 +38,7 @@ def test_networks_without_real_proofs_do_not_verify(tx: Tx, bb_options: BbOption
     assert judge.limitation is None
     assert not judge.verifies
     assert judge.status()["verifier"] is None
+    assert judge.summary == "not asked for by this network"
     judge.close()
 
 
@@ -46,6 +47,7 @@ def test_networks_with_real_proofs_say_what_is_missing(tx: Tx) -> None:
     assert judge.judge(tx) == Verdict.unknown(NO_VERIFIER)
     assert judge.limitation == NO_VERIFIER
     assert judge.verdicts[Judgement.UNKNOWN] == 1
+    assert judge.summary == NO_VERIFIER
 
 
 def test_a_command_judges_on_every_network(tx: Tx) -> None:
@@ -55,6 +57,7 @@ def test_a_command_judges_on_every_network(tx: Tx) -> None:
         assert judge.verifies
         assert judge.limitation is None
         assert judge.status()["verifier"] == "command"
+        assert judge.summary == "command: 0 valid, 1 invalid, 0 unknown"
     with pytest.raises(SettingError):
         open_judge(required=True, command="nowhere-to-be-found")
 

@@ -88,9 +88,7 @@ def test_recorded_proofs_do_not_hold_under_the_real_setup(bb: Path, make_verifie
     assert [verifier.judge(vector(name)) for name in VECTORS] == [INVALID] * 3
 
 
-@pytest.mark.parametrize(
-    "name", ["private", *(pytest.param(name, marks=pytest.mark.long) for name in ("public", "mixed"))]
-)
+@pytest.mark.parametrize("name", VECTORS)
 def test_every_damage_is_refused_and_none_is_unknown(
     name: str, toy_bb: Path, setup_files: Path, tmp_path: Path
 ) -> None:

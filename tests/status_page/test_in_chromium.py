@@ -119,6 +119,29 @@ def test_the_page_shows_the_node_and_asks_nobody_else(open_site: Any, visit: Any
     visit(scenario)
 
 
+def test_the_verifier_of_proofs_is_shown_also_when_all_is_well(
+    open_site: Any, visit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = open_site.node.joined.mempool.judge
+    usual = judge.status()
+    verdicts = {"verdicts": {"valid": 1200, "invalid": 3, "unknown": 0}}
+    well = {"verifier": "bb", "state": "ready", "checks": 2, "checkSeconds": 0.5, "waiting": 4, "lastTrouble": None}
+    row = "[...document.querySelectorAll('#pool dd')].at(-1)"
+
+    async def scenario(page: Page) -> None:
+        for told, expected in (
+            ({}, "not asked for by this network"),
+            (verdicts | well, "bb ready: 1,200 valid, 3 invalid, 0 unknown, 250 ms each, 4 waiting"),
+            (well | {"limitation": "there is no verifier program"}, "there is no verifier program"),
+        ):
+            monkeypatch.setattr(judge, "status", lambda told=told: usual | told)
+            await page.open(open_site.url)
+            await page.wait(IS_SHOWN)
+            assert await page.evaluate(f"{row}.textContent") == expected
+
+    visit(scenario)
+
+
 def test_requests_are_drawn_as_they_come(open_site: Any, visit: Any) -> None:
     async def scenario(page: Page) -> None:
         await page.open(open_site.url)

@@ -80,6 +80,7 @@ class Condition:
             faults={name: fault for faults in self._faults for name, fault in faults().items()},
             troubles={} if self.judge is None else {"proofs": self.judge.fault},
             notes=self._notes(),
+            states={} if self.judge is None else {"proofs": self.judge.summary},
         )
 
     def _notes(self) -> dict[str, str]:

@@ -21,12 +21,13 @@ def health_of(
     faults: Mapping[str, str | None] = MappingProxyType({}),
     troubles: Mapping[str, str | None] = MappingProxyType({}),
     notes: Mapping[str, str] = MappingProxyType({}),
+    states: Mapping[str, str] = MappingProxyType({}),
 ) -> Health:
     """``sync`` says how the chain is followed, None if it is not; ``is_ready``, whether it is new enough.
 
     ``faults`` is what keeps parts that work in the background from their work, None for nothing: a node with one of
     them is not ready.  ``troubles`` are for an operator to look at; the node serves all the same.  ``notes`` is what an
-    operator has chosen, and should see.
+    operator has chosen, and should see; ``states``, how parts are that have nothing wrong with them either.
     """
     components = {
         **faults,
@@ -44,4 +45,4 @@ def health_of(
     not_ready = components["stop"] or components["chain"] or components["state"] or fault
     if not_ready is None and not is_ready:
         not_ready = "the chain is not new enough yet"
-    return Health(components=components, not_ready=not_ready, notes=notes)
+    return Health(components=components, not_ready=not_ready, notes=notes, states=states)

@@ -77,8 +77,10 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
         lines.append(("sync", sync["state"] if sync["reason"] is None else f"{sync['state']}: {sync['reason']}"))
         if sync.get("lagBlocks") is not None:
             lines.append(("behind", f"{sync['lagBlocks']} blocks"))
+    components = found.get("components", {})
+    lines += [(name, part["state"]) for name, part in components.items() if "state" in part]
     lines += [("note", f"{name}: {note}") for name, note in found.get("notes", {}).items()]
-    wrong = [(name, part) for name, part in found.get("components", {}).items() if not part["ok"]]
+    wrong = [(name, part) for name, part in components.items() if not part["ok"]]
     lines += [("wrong", f"{name}: {part['reason']}") for name, part in wrong]
     if not found["ok"] and not wrong:
         lines.append(("wrong", "GET /status says so"))

@@ -33,12 +33,14 @@ class Health:
     """``components`` maps each part of the node to what is wrong with it, None for nothing.
 
     ``not_ready`` says why no request should be sent here, None if they may come.  ``notes`` say what is not wrong, but
-    not as usual either: that an operator has paused a part, or that it does only some of its work.
+    not as usual either: that an operator has paused a part, or that it does only some of its work.  ``states`` tells of
+    some components how they are, also when nothing is wrong with them.
     """
 
     components: Mapping[str, str | None] = field(default_factory=dict)
     not_ready: str | None = None
     notes: Mapping[str, str] = field(default_factory=dict)
+    states: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def failing(self) -> dict[str, str]:
@@ -59,12 +61,14 @@ def answer_probe(path: bytes, health: Health, *, as_json: bool) -> tuple[HTTPSta
         return status, "\n".join([*(failing.values() or ["OK"]), *notes]).encode()
     body: dict[str, object] = {"ok": not failing}
     if path == STATUS:
-        body["components"] = {
-            name: {"ok": reason is None} | ({} if reason is None else {"reason": reason})
-            for name, reason in health.components.items()
-        }
+        body["components"] = {name: _component(health, name, reason) for name, reason in health.components.items()}
         if health.notes:
             body["notes"] = dict(health.notes)
     if path == READY and failing:
         body["reason"] = health.not_ready
     return status, orjson.dumps(body)
+
+
+def _component(health: Health, name: str, reason: str | None) -> dict[str, object]:
+    told = {"reason": reason, "state": health.states.get(name)}
+    return {"ok": reason is None} | {key: value for key, value in told.items() if value is not None}

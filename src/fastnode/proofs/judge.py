@@ -82,6 +82,21 @@ class ProofJudge:
             return None
         return self.limitation
 
+    @property
+    def summary(self) -> str:
+        """How the verifier is, in a line for `/status` and `fastnode status`."""
+        if not self.verifies:
+            return "not asked for by this network"
+        if (limitation := self.limitation) is not None:
+            return limitation
+        judged = ", ".join(f"{self.verdicts[judgement]} {judgement.value}" for judgement in Judgement)
+        bb = self.bb
+        if bb is None:
+            return f"command: {judged}"
+        queue = f"{bb.options.checks_at_once} at once, {bb.running_count} running, {bb.waiting_count} waiting"
+        trouble = "" if bb.last_trouble is None else f"; last trouble: {bb.last_trouble}"
+        return f"bb {bb.state.value}: {judged}; {queue}{trouble}"
+
     def judge(self, tx: Tx, client: str = "") -> Verdict:
         """The verdict; waits for it.  ``client``: for whom, so that each has its turn."""
         if self._command is not None:
