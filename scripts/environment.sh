@@ -5,9 +5,11 @@
 # stands for, so that an interrupted run repeats a step and a complete one is skipped:
 #
 # FASTNODE_VENV names another place than .venv, so that there can be one for each Python.
+# FASTNODE_PINNED=1 takes the releases of tests/constraints.txt, with their hashes, instead of the newest ones.
 #
 #   python        the interpreter the environment was made from, as PYTHON= named it
 #   dependencies-EXTRA   checksum of pyproject.toml
+#   pinned-EXTRA  checksum of tests/constraints.txt, if the releases are those named there
 #   extensions    checksum of every file that goes into the build, one per line
 #
 # The expected content of a stamp is made of the files themselves, never of their times.
@@ -119,6 +121,8 @@ require_venv_module() {
 
 checksum_of_metadata() { cksum "$project_root/pyproject.toml"; }
 
+checksum_of_pins() { cksum "$project_root/tests/constraints.txt"; }
+
 checksums_of_sources() {
     (cd "$project_root" && find setup.py src/fastnode/_ext -type f \
         \( -name '*.py' -o -name '*.pyx' -o -name '*.pxd' -o -path '*/c/*.c' -o -name '*.h' \) -exec cksum {} + | LC_ALL=C sort -k 3)
@@ -132,12 +136,17 @@ stamp() {
     mv "$stamps/$1.new" "$stamps/$1"
 }
 
+dependencies_are_installed() {
+    stamped "dependencies-$1" "$(checksum_of_metadata)" &&
+        { [ -z "${FASTNODE_PINNED:-}" ] || stamped "pinned-$1" "$(checksum_of_pins)"; }
+}
+
 wanted_python() { [ -z "${PYTHON:-}" ] || command -v "$PYTHON"; }
 
 environment_is_ready() {
     [ -x "$venv_python" ] && [ ! -e "$venv_unfinished" ] &&
         { [ -z "${PYTHON:-}" ] || stamped python "$(wanted_python)"; } &&
-        stamped "dependencies-$1" "$(checksum_of_metadata)" &&
+        dependencies_are_installed "$1" &&
         stamped extensions "$(checksums_of_sources)"
 }
 
@@ -181,16 +190,21 @@ PYTHON_CODE
 }
 
 install_dependencies() {
-    local metadata list
-    metadata=$(checksum_of_metadata)
-    stamped "dependencies-$1" "$metadata" && return
+    local list wanted=()
+    dependencies_are_installed "$1" && return
     say "installing dependencies"
-    list="$stamps/requirements-$1.txt"
     mkdir -p "$stamps"
-    requirements "$1" >"$list"
-    "$venv_python" -m pip install --quiet --disable-pip-version-check --requirement "$list" ||
+    if [ -n "${FASTNODE_PINNED:-}" ]; then
+        wanted=(--require-hashes --requirement "$project_root/tests/constraints.txt")
+    else
+        list="$stamps/requirements-$1.txt"
+        requirements "$1" >"$list"
+        wanted=(--requirement "$list")
+    fi
+    "$venv_python" -m pip install --quiet --disable-pip-version-check "${wanted[@]}" ||
         die "pip could not install the dependencies; its output is above"
-    stamp "dependencies-$1" "$metadata"
+    stamp "dependencies-$1" "$(checksum_of_metadata)"
+    [ -z "${FASTNODE_PINNED:-}" ] || stamp "pinned-$1" "$(checksum_of_pins)"
 }
 
 # Touches the sources whose checksum is not the stamped one: setuptools and Cython go by times, and

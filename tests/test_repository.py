@@ -27,6 +27,8 @@ GENERATED = {
     "LICENSE",
     "docs/methods.md",
     "docs/settings.md",
+    "deploy/docker/constraints.txt",
+    "tests/constraints.txt",
     "src/fastnode/_ext/hash/c/poseidon2_tables.h",
 }
 
@@ -258,6 +260,40 @@ def test_the_package_imports_only_what_it_depends_on() -> None:
         # Only pytest imports the plugin for pytest.
         allowed = known | {"pytest"} if path.name == "pytest_plugin.py" else known
         assert set(imported) <= allowed, f"{path.name} imports {set(imported) - known}"
+
+
+@pytest.mark.parametrize(
+    ("file", "extras", "with_build"),
+    [
+        ("deploy/docker/build-constraints.txt", None, True),
+        ("deploy/docker/constraints.txt", ("all",), False),
+        ("tests/constraints.txt", ("all", "test"), True),
+    ],
+)
+def test_the_pinned_releases_are_in_the_ranges_of_the_package(
+    file: str, extras: tuple[str, ...] | None, with_build: bool
+) -> None:
+    """If this fails after a change to the dependencies: scripts/make-constraints."""
+    import tomllib
+
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    metadata = tomllib.loads((PROJECT / "pyproject.toml").read_text())
+    optional = metadata["project"]["optional-dependencies"]
+    wanted = list(metadata["build-system"]["requires"]) if with_build else []
+    if extras is not None:
+        all_of_them = [text for name, texts in optional.items() for text in texts if name not in ("test", "bench")]
+        wanted += metadata["project"]["dependencies"] + all_of_them
+        wanted += optional["test"] if "test" in extras else []
+    text = (PROJECT / file).read_text()
+    pins = dict(re.findall(r"^([\w.-]+)==([^ ;]+)", text, re.MULTILINE))
+    pinned = {canonicalize_name(name): release for name, release in pins.items()}
+    for requirement in map(Requirement, wanted):
+        if requirement.name != metadata["project"]["name"]:
+            assert requirement.specifier.contains(pinned[canonicalize_name(requirement.name)]), requirement
+    entries = re.split(r"^(?=[\w.-]+==)", text, flags=re.MULTILINE)[1:]
+    assert all("--hash=sha256:" in entry for entry in entries)
 
 
 def test_the_dependencies_of_the_readme_are_those_of_the_package() -> None:

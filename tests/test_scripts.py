@@ -26,6 +26,7 @@ SCRIPTS = [
         "bench",
         "compare-nodes",
         "make-chain",
+        "make-constraints",
         "make-docs",
         "test-pythons",
         "soak-connections",
@@ -238,6 +239,24 @@ def test_everything_optional_is_installed_for_a_run_and_the_extra_of_a_test_besi
 
     assert wanted("run") >= {"cython", "uvloop", "psycopg", "obstore", "numpy", "rich"}
     assert wanted("test") - wanted("run") >= {"pytest", "mypy"}
+
+
+def test_pinned_releases_are_installed_with_their_hashes(project: Project) -> None:
+    (project.root / "tests").mkdir()
+    (project.root / "tests" / "constraints.txt").write_text("uvloop==0.22.1 --hash=sha256:00\n")
+    ready(project)
+    assert project.run("run", FASTNODE_PINNED="1").returncode == 0
+    installs = [call for call in project.calls() if "pip install" in call]
+    assert len(installs) == 1
+    assert installs[0].endswith(f"--require-hashes --requirement {project.root}/tests/constraints.txt")
+
+    assert project.run("run", FASTNODE_PINNED="1").returncode == 0
+    assert project.run("run").returncode == 0  # what is pinned will do for somebody who does not ask for it
+    assert not any("pip install" in call for call in project.calls())
+
+    (project.root / "tests" / "constraints.txt").write_text("uvloop==0.22.2 --hash=sha256:00\n")
+    assert project.run("run", FASTNODE_PINNED="1").returncode == 0
+    assert any("pip install" in call for call in project.calls())
 
 
 def test_each_python_that_is_here_is_tested_in_an_environment_of_its_own(project: Project) -> None:
