@@ -19,6 +19,7 @@ from fastnode.cli.completion import completion
 from fastnode.cli.config import config
 from fastnode.cli.ha import migrate_ha_database
 from fastnode.cli.openrpc import openrpc
+from fastnode.cli.output import say
 from fastnode.cli.proofs import proofs
 from fastnode.cli.rpc import rpc
 from fastnode.cli.snapshot import snapshot
@@ -27,7 +28,6 @@ from fastnode.cli.status import status
 from fastnode.config.renamed import advice_for_flag
 from fastnode.errors import FastnodeError, SettingError
 from fastnode.extras import advice_for
-from fastnode.log import printable
 
 __all__ = ["main", "root"]
 
@@ -47,7 +47,7 @@ def _print_version(context: click.Context, _parameter: click.Parameter, wanted: 
     from fastnode import kernels
 
     python = ".".join(map(str, sys.version_info[:3]))
-    click.echo(f"fastnode {__version__} (kernel {kernels.poseidon2.kernel_name()}, Python {python})")
+    say(f"fastnode {__version__} (kernel {kernels.poseidon2.kernel_name()}, Python {python})")
     context.exit()
 
 
@@ -90,7 +90,7 @@ def main() -> NoReturn:
         result = root.main(prog_name="fastnode", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         # A group without its command: the help, in full, is the answer.
-        print(error.format_message(), file=sys.stderr)
+        say(error.format_message(), err=True)
         sys.exit(EXIT_USAGE)
     except click.UsageError as error:
         _fail(_usage_message(error), EXIT_USAGE)
@@ -151,5 +151,5 @@ def _show_traceback_if_wanted() -> bool:
 
 def _fail(message: str, code: int) -> NoReturn:
     one_line = " ".join(message.split())
-    print(f"fastnode: error: {printable(one_line)}", file=sys.stderr)
+    say(f"fastnode: error: {one_line}", err=True)
     sys.exit(code)

@@ -10,11 +10,11 @@ from pathlib import Path
 import click
 
 from fastnode.cli.options import with_settings
+from fastnode.cli.output import say
 from fastnode.cli.progress import Advance, progress
 from fastnode.config.resolve import Resolved
 from fastnode.config.settings import CHECK, EXPORT, IMPORT, Settings
 from fastnode.errors import SettingError
-from fastnode.log import printable
 
 __all__ = ["database", "export_chain", "import_chain", "prepare"]
 
@@ -61,7 +61,7 @@ def import_chain(resolved: Resolved[Settings], file: Path) -> None:
 
             summary = import_chain_file(ingestor, file, progress=on_progress)
     known = summary.blocks - summary.new_blocks
-    click.echo(f"{summary.new_blocks} new blocks, {known} known already; newest block {summary.tip}")
+    say(f"{summary.new_blocks} new blocks, {known} known already; newest block {summary.tip}")
 
 
 @click.command("export", short_help="Write the stored chain to a chain file.")
@@ -84,7 +84,7 @@ def export_chain(resolved: Resolved[Settings], file: Path, first: int | None, la
         progress(f"exporting {file.name}") as advance,
     ):
         summary = export_chain_file(view, file, first_block=first or 1, last_block=last, progress=_in_blocks(advance))
-    click.echo(f"blocks {summary.first_block} to {summary.last_block}, {summary.checkpoints} whole checkpoints")
+    say(f"blocks {summary.first_block} to {summary.last_block}, {summary.checkpoints} whole checkpoints")
 
 
 @click.group("db")
@@ -111,12 +111,12 @@ def check(resolved: Resolved[Settings], as_json: bool) -> int:
     if as_json:
         counts = {"blocks": report.blocks, "checkpoints": report.checkpoints, "transactions": report.transactions}
         found = {"clean": report.clean, **counts, "problems": list(report.problems), "notes": list(report.notes)}
-        click.echo(printable(json.dumps(found, indent=2, ensure_ascii=False)))
+        say(json.dumps(found, indent=2, ensure_ascii=False))
         return 0 if report.clean else 1
     for note in report.notes:
-        click.echo(printable(f"note: {note}"))
+        say(f"note: {note}")
     for problem in report.problems:
-        click.echo(printable(f"problem: {problem}"))
+        say(f"problem: {problem}")
     counted = f"{report.blocks} blocks, {report.checkpoints} checkpoints, {report.transactions} transactions"
-    click.echo(f"{counted}: {'clean' if report.clean else f'problems: {len(report.problems)}'}")
+    say(f"{counted}: {'clean' if report.clean else f'problems: {len(report.problems)}'}")
     return 0 if report.clean else 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from fastnode.cli.output import say
+
 __all__ = ["completion"]
 
 #: Where each shell reads such a script from; the first line of the command's help.
@@ -27,4 +29,4 @@ def completion(context: click.Context, shell: str) -> None:
     if made_by is None:  # pragma: no cover - click knows all three
         raise click.UsageError(f"no completion for {shell}")
     script = made_by(context.find_root().command, {}, "fastnode", "_FASTNODE_COMPLETE")
-    click.echo(script.source())
+    say(script.source())

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import click
 
 from fastnode.cli.options import SettingsCommand, with_settings
+from fastnode.cli.output import say
 from fastnode.config.resolve import Resolved
 from fastnode.config.settings import START, Settings, rows
-from fastnode.log import printable
 
 __all__ = ["config"]
 
@@ -23,7 +23,7 @@ def _print_table(lines: Sequence[tuple[str, ...]]) -> None:
     """Columns as wide as they have to be, but for the last one."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)][:-1]
     for line in lines:
-        click.echo("".join(f"{cell:{width}}  " for cell, width in zip(line, widths, strict=False)) + line[-1])
+        say("".join(f"{cell:{width}}  " for cell, width in zip(line, widths, strict=False)) + line[-1])
 
 
 @click.group()
@@ -44,8 +44,8 @@ def show(resolved: Resolved[Settings], changed: bool, as_json: bool) -> None:
     ]
     if as_json:
         found = {name: {"value": value, "origin": str(origin)} for name, value, origin in shown}
-        click.echo(printable(json.dumps(found, indent=2, ensure_ascii=False)))
+        say(json.dumps(found, indent=2, ensure_ascii=False))
     else:
         _print_table([(name, _readable(value), str(origin)) for name, value, origin in shown])
     for warning in resolved.warnings:
-        click.echo(warning, err=True)
+        say(warning, err=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from fastnode.cli.output import say
 from fastnode.errors import SettingError
 
 __all__ = ["migrate_ha_database"]
@@ -35,9 +36,9 @@ def up(database_url: str | None, verbose: bool) -> None:
     with connect(_required(database_url)) as connection:
         names = migrate_up(connection, on_statement=_show if verbose else None)
     if names:
-        click.echo(f"Applied migrations: {', '.join(names)}")
+        say(f"Applied migrations: {', '.join(names)}")
     else:
-        click.echo("No migrations to apply - schema is up to date")
+        say("No migrations to apply - schema is up to date")
 
 
 @migrate_ha_database.command(short_help="Take the newest version of the schema back.")
@@ -50,9 +51,9 @@ def down(database_url: str | None, verbose: bool) -> None:
     with connect(_required(database_url)) as connection:
         names = migrate_down(connection, on_statement=_show if verbose else None)
     if names:
-        click.echo(f"Rolled back migrations: {', '.join(names)}")
+        say(f"Rolled back migrations: {', '.join(names)}")
     else:
-        click.echo("No migrations to rollback")
+        say("No migrations to rollback")
 
 
 def _required(database_url: str | None) -> str:
@@ -62,4 +63,4 @@ def _required(database_url: str | None) -> str:
 
 
 def _show(statement: str) -> None:
-    click.echo(statement, err=True)
+    say(statement, err=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from fastnode.cli.output import say
+
 __all__ = ["openrpc"]
 
 
@@ -23,4 +25,4 @@ def openrpc(method_set: str) -> None:
     from fastnode.app.method_documentation import all_methods
 
     text = orjson.dumps(document(all_methods(), method_set), option=orjson.OPT_INDENT_2)  # type: ignore[arg-type]
-    click.echo(text.decode())
+    say(text.decode())

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 
+from fastnode.cli.output import say
+
 __all__ = ["Advance", "progress"]
 
 #: ``advance(done, total, note)``: absolute counts, and where the work is in words ("block 57").
@@ -52,7 +54,7 @@ def _bar(doing: str) -> Iterator[Advance]:
 def _print_line(doing: str) -> Advance:
     def show(done: int, total: int, note: str) -> None:
         percent = 100 * done // total if total else 100
-        print(f"{doing}: {percent} %, {note}", file=sys.stderr)
+        say(f"{doing}: {percent} %, {note}", err=True)
 
     return show
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import click
 
 from fastnode.cli.options import with_settings
+from fastnode.cli.output import say
 from fastnode.config.resolve import Resolved
 from fastnode.config.settings import Settings
 from fastnode.config.table import PROOFS
@@ -57,15 +58,15 @@ def check(resolved: Resolved[Settings], file: str) -> None:
         verdict = verifier.judge(tx)
     finally:
         verifier.close()
-    click.echo(f"transaction 0x{tx.hash.hex()}, {'with public calls' if tx.data.is_public else 'private only'}")
+    say(f"transaction 0x{tx.hash.hex()}, {'with public calls' if tx.data.is_public else 'private only'}")
     if reason is not None:
-        click.echo(f"unknown: {reason}")
+        say(f"unknown: {reason}")
         sys.exit(EXIT_UNKNOWN)
     took = f"{(time.perf_counter() - started) * 1000:.0f} ms"
     if verdict.judgement is Judgement.VALID and tx.data.vk_tree_root != root:
-        click.echo(f"invalid: the proof holds ({took}), but for verification keys of another network or release")
+        say(f"invalid: the proof holds ({took}), but for verification keys of another network or release")
         sys.exit(EXIT_INVALID)
-    click.echo(f"{verdict.judgement.value}{': ' + verdict.reason if verdict.reason else ''} ({took})")
+    say(f"{verdict.judgement.value}{': ' + verdict.reason if verdict.reason else ''} ({took})")
     if verdict.judgement is not Judgement.VALID:
         sys.exit(EXIT_INVALID if verdict.judgement is Judgement.INVALID else EXIT_UNKNOWN)
 
@@ -90,9 +91,9 @@ def install_program(resolved: Resolved[Settings], source: Path, libraries: Path 
     if not source.exists():
         raise SettingError(f"{source} does not exist")
     installed = install(source, _options(resolved.values).working_directory, libraries=libraries)
-    click.echo(f"{installed.path}: release {installed.version}, ready")
+    say(f"{installed.path}: release {installed.version}, ready")
     if not installed.is_published:
-        click.echo("note: this is not the published build of that release; it judges transactions for you", err=True)
+        say("note: this is not the published build of that release; it judges transactions for you", err=True)
 
 
 def _options(settings: Settings) -> Any:

@@ -23,6 +23,7 @@ from fastnode.cli.node_calls import (
     reason_of,
     url_of,
 )
+from fastnode.cli.output import say
 from fastnode.errors import StartError
 from fastnode.log import printable
 
@@ -106,14 +107,14 @@ def rpc(method: str, parameters: tuple[str, ...], url: str | None, api_key: str 
     if "error" in answer:
         _print_json(answer["error"], error=True)
         if not key and UNAUTHORIZED in str(answer["error"]):
-            click.echo(f"the key is taken from --api-key or {key_name}", err=True)
+            say(f"the key is taken from --api-key or {key_name}", err=True)
         if isinstance(answer["error"], dict) and answer["error"].get("code") == _METHOD_NOT_FOUND:
             _suggest(method)
         return 1
     if "result" in answer:
         _print_json(answer["result"])
     else:
-        click.echo("nothing found", err=True)
+        say("nothing found", err=True)
     return 0
 
 
@@ -124,7 +125,7 @@ def _suggest(method: str) -> None:
     close = [wanted] if wanted in names else difflib.get_close_matches(wanted, names, _SUGGESTIONS_MAX, _LIKENESS_MIN)
     meant = [names[name] for name in close]
     if meant and method not in meant:
-        click.echo(f"did you mean {' or '.join(meant)}?", err=True)
+        say(f"did you mean {' or '.join(meant)}?", err=True)
 
 
 def _parameter(text: str) -> Any:
@@ -150,7 +151,7 @@ def _print_json(value: Any, *, error: bool = False) -> None:
     text = printable(json.dumps(value, indent=2, ensure_ascii=False))
     stream = sys.stderr if error else sys.stdout
     if not stream.isatty() or find_spec("rich") is None:
-        click.echo(text, err=error)
+        say(text, err=error)
         return
     from rich.console import Console
 

@@ -13,6 +13,7 @@ import click
 
 from fastnode.cli.chain import prepare
 from fastnode.cli.options import with_settings
+from fastnode.cli.output import say
 from fastnode.cli.progress import Advance, progress
 from fastnode.config.resolve import Resolved
 from fastnode.config.settings import Settings
@@ -54,7 +55,7 @@ def create(resolved: Resolved[Settings], location: str) -> None:
     with DataDirectory.open(path, create=False), progress("uploading") as advance:
         finish_replacement(path)
         made = create_snapshot(path, target, nullcontext(), on_progress=_in_mib(advance))
-    click.echo(f"block {made.l2_block_number}, {made.bytes / _MIB:.1f} MiB")
+    say(f"block {made.l2_block_number}, {made.bytes / _MIB:.1f} MiB")
 
 
 @snapshot.command("list")
@@ -79,14 +80,14 @@ def list_snapshots(location: str, as_json: bool) -> None:
             for folder, snapshots in found.items()
             for item in snapshots
         ]
-        click.echo(json.dumps(described, indent=2))
+        say(json.dumps(described, indent=2))
         return
     for folder, snapshots in found.items():
-        click.echo(folder)
+        say(folder)
         for item in snapshots:
             use = "" if dict(item.schemas) == OUR_SCHEMAS else "  (other schema: not for this release)"
             size = f"{item.bytes / _MIB:.1f} MiB"
-            click.echo(f"  {item.time:%Y-%m-%d %H:%M:%S}  block {item.l2_block_number}  {size}{use}")
+            say(f"  {item.time:%Y-%m-%d %H:%M:%S}  block {item.l2_block_number}  {size}{use}")
 
 
 @snapshot.command(short_help="Fill a data directory from a snapshot.")
@@ -116,7 +117,7 @@ def restore(resolved: Resolved[Settings], location: str, block: int | None, repl
             advance(done, total, what)
 
         restore_snapshot(path, source, network, chosen, on_progress=on_progress)
-    click.echo(f"restored block {chosen.l2_block_number} of {network.folder}")
+    say(f"restored block {chosen.l2_block_number} of {network.folder}")
 
 
 @snapshot.command(short_help="Download a snapshot and check everything in it.")
@@ -136,7 +137,7 @@ def verify(location: str, block: int | None) -> None:
             advance(done, total, what)
 
         download(Path(folder) / "snapshot", source, network, chosen, on_progress=on_progress)
-    click.echo(f"block {chosen.l2_block_number} of {network.folder}: whole")
+    say(f"block {chosen.l2_block_number} of {network.folder}: whole")
 
 
 def _choose(source: Location, network: Network, block: int | None) -> Snapshot:

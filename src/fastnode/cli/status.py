@@ -10,8 +10,8 @@ from typing import Any, Final
 import click
 
 from fastnode.cli.node_calls import DEFAULT_URL, KEY_ENVIRONMENT, URL_ENVIRONMENT, call, get_json, url_of
+from fastnode.cli.output import say
 from fastnode.errors import StartError
-from fastnode.log import printable
 
 __all__ = ["status"]
 
@@ -39,10 +39,10 @@ def status(url: str | None, timeout: float, as_json: bool) -> int:
     """
     found = _ask(url_of(url).rstrip("/"), timeout)
     if as_json:
-        click.echo(printable(json.dumps(found, indent=2, ensure_ascii=False)))
+        say(json.dumps(found, indent=2, ensure_ascii=False))
     else:
         for name, value in _lines(found):
-            click.echo(printable(f"{name:<18}{value}".rstrip()))
+            say(f"{name:<18}{value}".rstrip())
     return 0 if found["ok"] and found["ready"] else 1
 
 

@@ -19,6 +19,7 @@ from typing import Any, Final, TypeAlias
 
 import click
 
+from fastnode.cli.output import say
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.fields import field_from_int, hex_text
 
@@ -325,13 +326,13 @@ def compare_nodes(first: str, second: str, queries: int, blocks: int, seed: int)
     asked = list(questions(materials, queries, seed))
     differences = compare(ask_first, ask_second, asked)
     for difference in differences:
-        click.echo(difference)
-    click.echo(
+        say(difference)
+    say(
         f"{len(asked)} questions of {len({method for method, _ in asked})} methods about {len(materials.block_hashes)} "
         f"blocks, {len(materials.tx_hashes)} transactions: {len(differences)} differences"
     )
     for method, count in Counter(item.question[0] for item in differences).most_common():
-        click.echo(f"  {count:5} {method}")
+        say(f"  {count:5} {method}")
     sys.exit(1 if differences else 0)
 
 
