@@ -271,6 +271,7 @@ def test_the_chart_asks_for_no_admin_key_by_default_and_for_one_in_production() 
         for values in (values_of("values.yaml"), values_of("values.yaml", "values-production.yaml"))
     ]
     assert [each["SVC_DISABLE_ADMIN_API_KEY"]["value"] for each in environments] == ["true", "false"]
+    assert [each["SVC_ADMIN_HOST"]["value"] for each in environments] == ["127.0.0.1", "127.0.0.1"]
     assert "SVC_ADMIN_API_KEY_HASH" not in environments[0]
     assert environments[1]["SVC_ADMIN_API_KEY_HASH"]["valueFrom"]["secretKeyRef"]["name"] == "fastnode-admin"
 
