@@ -9,8 +9,8 @@ sets that answer so, where not all do, and ``needs`` is a flag that the node was
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import cache, lru_cache
+from collections.abc import Sequence
+from functools import cache
 from importlib import resources
 from typing import Any, Final
 
@@ -21,17 +21,11 @@ from fastnode.api.method_errors import error_components, errors_of
 from fastnode.api.parameter_schemas import parameter_schema, scalars
 from fastnode.api.record_schemas import components
 from fastnode.api.schema_language import Schema, schema_of
-from fastnode.jsonrpc.methods import METHOD_SETS, Call, Method, MethodSet, common
-from fastnode.jsonrpc.provider_limits import Client
+from fastnode.jsonrpc.methods import METHOD_SETS, Method, MethodSet
 
-__all__ = ["DISCOVER", "DOCUMENT_PATH", "discovery", "document"]
+__all__ = ["document"]
 
 OPENRPC_VERSION: Final = "1.3.2"
-DISCOVER: Final = "rpc.discover"
-#: Where GET finds the same document.
-DOCUMENT_PATH: Final = b"/openrpc.json"
-#: Documents that are kept; clients with the same methods have the same one.
-DOCUMENTS_MAX: Final = 16
 
 _TITLE: Final = "fastnode"
 _DESCRIPTION: Final = (
@@ -56,9 +50,9 @@ _TAGS: Final = {
     "admin": "configuration",
     "chain": "chain",
     "contracts": "contracts",
+    "discovery": "interface",
     "fastnode": "fastnode",
     "logs": "logs",
-    "openrpc": "interface",
     "outbox_witness": "state",
     "simulation": "simulation",
     "slashing": "slashing",
@@ -92,36 +86,6 @@ def document(
         "methods": described,
         "components": {"schemas": {**components(), **scalars()}, "errors": error_components()},
     }
-
-
-def discovery(methods: Iterable[Method]) -> Method:
-    """The method that answers the document of ``methods`` and itself, without those that the client may not call."""
-    others = list(methods)
-
-    @lru_cache(DOCUMENTS_MAX)
-    def rendered(method_set: MethodSet, hidden: frozenset[str]) -> bytes:
-        offered = [method for method in described if method.name not in hidden]
-        return orjson.dumps(document(offered, method_set, is_of_one_port=True))
-
-    def discover(call: Call) -> bytes:
-        return rendered(call.method_set, _hidden_from(call.client, described))
-
-    itself = Method(
-        name=DISCOVER,
-        summary="This interface as an OpenRPC document.",
-        handler=discover,
-        in_thread=True,
-        **common("any"),
-    )
-    described = [*others, itself]
-    return itself
-
-
-def _hidden_from(client: Client | None, methods: Iterable[Method]) -> frozenset[str]:
-    """Names of methods that a client may not call."""
-    if client is None:
-        return frozenset()
-    return frozenset(method.name for method in methods if not client.may_call(method.name))
 
 
 def _method(method: Method, method_set: MethodSet) -> dict[str, Any]:

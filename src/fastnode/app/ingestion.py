@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 _ROOM_INTERVAL_S = 2.0
 
 #: Seconds between two lines that say how far long work is.
-_PROGRESS_INTERVAL_S = 10.0
+_PROGRESS_INTERVAL_S = 5.0
 
 
 class Runs(Protocol):
@@ -110,7 +110,8 @@ class IngestionThread:
         if self._chain_file is not None:
             self._load(self._chain_file)
         if self._follower is not None:
-            # New blocks come one at a time; those of a file are told by its progress.
+            # New blocks come one at a time, and a follower that is far behind says less; those of a file are told by its
+            # progress.
             self._ingestor.block_log_level = logging.INFO
             self._follower.run()
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from fastnode.api.openrpc import discovery
+from fastnode.api.discovery import discovery
 from fastnode.app.method_tables import Services, admin_methods, public_methods
 from fastnode.config.configuration import NodeConfiguration
 from fastnode.config.settings import Settings

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from fastnode.api.openrpc import DISCOVER, discovery
+from fastnode.api.discovery import DISCOVER, discovery
 from fastnode.app.ingestion import IngestionThread
 from fastnode.app.joined import Joined
 from fastnode.app.method_tables import Services, admin_methods, public_methods

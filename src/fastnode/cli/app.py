@@ -8,26 +8,15 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
-from typing import NoReturn
+from collections.abc import Iterator, Mapping, MutableMapping
+from importlib import import_module
+from typing import Final, NoReturn, cast
 
 import click
 
 from fastnode import __version__
-from fastnode.cli.chain import database, export_chain, import_chain
-from fastnode.cli.completion import completion
-from fastnode.cli.config import config
-from fastnode.cli.ha import migrate_ha_database
-from fastnode.cli.openrpc import openrpc
 from fastnode.cli.output import say
-from fastnode.cli.proofs import proofs
-from fastnode.cli.rpc import rpc
-from fastnode.cli.snapshot import snapshot
-from fastnode.cli.start import start
-from fastnode.cli.status import status
-from fastnode.config.renamed import advice_for_flag
 from fastnode.errors import FastnodeError, SettingError
-from fastnode.extras import advice_for
 
 __all__ = ["main", "root"]
 
@@ -39,6 +28,37 @@ EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 #: Environment name of --debug, for places where the command line is out of reach.
 _DEBUG_ENVIRONMENT = "FASTNODE_DEBUG"
+
+#: Where each command is: its module in this package, and its name there.  Only the command that is called is imported.
+_PLACES: Final = {
+    "start": ("start", "start"),
+    "import": ("chain", "import_chain"),
+    "export": ("chain", "export_chain"),
+    "status": ("status", "status"),
+    "rpc": ("rpc", "rpc"),
+    "openrpc": ("openrpc", "openrpc"),
+    "db": ("chain", "database"),
+    "snapshot": ("snapshot", "snapshot"),
+    "proofs": ("proofs", "proofs"),
+    "migrate-ha-db": ("ha", "migrate_ha_database"),
+    "config": ("config", "config"),
+    "completion": ("completion", "completion"),
+}
+
+
+class _Commands(Mapping[str, click.Command]):
+    """The commands of the table, each imported when it is looked up."""
+
+    def __getitem__(self, name: str) -> click.Command:
+        module, attribute = _PLACES[name]
+        command: click.Command = getattr(import_module(f"fastnode.cli.{module}"), attribute)
+        return command
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_PLACES)
+
+    def __len__(self) -> int:
+        return len(_PLACES)
 
 
 def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
@@ -67,21 +87,7 @@ def root(debug: bool) -> None:
         os.environ[_DEBUG_ENVIRONMENT] = "1"
 
 
-for _command in (
-    start,
-    import_chain,
-    export_chain,
-    status,
-    rpc,
-    openrpc,
-    database,
-    snapshot,
-    proofs,
-    migrate_ha_database,
-    config,
-    completion,
-):
-    root.add_command(_command)
+root.commands = cast(MutableMapping[str, click.Command], _Commands())
 
 
 def main() -> NoReturn:
@@ -108,6 +114,8 @@ def main() -> NoReturn:
         _fail(str(error), EXIT_SETTINGS if isinstance(error, SettingError) else EXIT_FAILED)
     except Exception as error:  # noqa: BLE001 - the last line of defence: a bug, reported as one
         wanted = _show_traceback_if_wanted()
+        from fastnode.extras import advice_for
+
         known = advice_for(error) or _database_failure(error)
         if known is not None:
             _fail(known, EXIT_FAILED)
@@ -120,6 +128,8 @@ def main() -> NoReturn:
 def _usage_message(error: click.UsageError) -> str:
     """Click's sentence on one line, and where to read more."""
     if isinstance(error, click.NoSuchOption):
+        from fastnode.config.renamed import advice_for_flag
+
         advice = advice_for_flag(error.option_name)
         if advice is not None:
             return f"{error.option_name} is not a setting any more; {advice}"
@@ -145,6 +155,8 @@ def _database_failure(error: Exception) -> str | None:
 def _show_traceback_if_wanted() -> bool:
     wanted = os.environ.get(_DEBUG_ENVIRONMENT) == "1"
     if wanted:
+        import traceback
+
         traceback.print_exc()
     return wanted
 

@@ -6,9 +6,7 @@ setting, the value and what is allowed; nothing is guessed and nothing unknown i
 
 from __future__ import annotations
 
-import difflib
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,6 +153,8 @@ def _refuse_unknown_environment(settings: Iterable[Setting], environment: Mappin
 
 
 def _read_file(path: Path, settings: Iterable[Setting]) -> dict[str, object]:
+    import tomllib  # on demand: few starts have a settings file
+
     try:
         document: dict[str, object] = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -181,5 +181,7 @@ def _renamed_warnings(environment: Mapping[str, str]) -> Iterable[str]:
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str:
+    import difflib
+
     close = difflib.get_close_matches(name, sorted(known), n=1)
     return f" (did you mean {close[0]}?)" if close else ""

@@ -25,7 +25,7 @@ from typing import Any, Final, Protocol
 
 import orjson
 
-from fastnode.api.openrpc import DISCOVER, DOCUMENT_PATH
+from fastnode.api.discovery import DISCOVER, DOCUMENT_PATH
 from fastnode.errors import InvalidRequest, NodeBusy, ParseError, RateLimited
 from fastnode.http.allowance import Allowance
 from fastnode.http.coded_answers import CodedAnswers

@@ -18,7 +18,7 @@ from collections.abc import Coroutine
 from http import HTTPStatus
 from typing import Any, Final
 
-from fastnode.api.openrpc import DISCOVER, DOCUMENT_PATH
+from fastnode.api.discovery import DISCOVER, DOCUMENT_PATH
 from fastnode.http.allowance import Allowance
 from fastnode.http.connection import ConnectionOwner, HttpConnection
 from fastnode.http.messages import Refusal, Request, Response, header_fields

@@ -34,7 +34,7 @@ from fastnode.protocol.tips import BlockId
 from fastnode.sources.chain_export import stored_records
 from fastnode.sources.l1.source import L1Source
 from fastnode.sources.pace import USUAL_SLOT_S, PollPace
-from fastnode.sources.progress import CatchUpProgress
+from fastnode.sources.progress import TOLD_BLOCKS_MAX, CatchUpProgress, level_of_blocks
 from fastnode.sources.publication import Publication
 from fastnode.sources.sync_control import SyncControl
 from fastnode.sources.upstream import UpstreamSource
@@ -47,6 +47,8 @@ logger = logging.getLogger(__name__)
 #: Passes that go wrong, one after the other, before an upstream is put aside.  A reorg in the middle of a pass can
 #: look like a wrong answer; it does not do so twice.
 BAD_PASSES_MAX: Final = 3
+#: Blocks of a checkpoint as the log counts them before it has them.
+_BLOCKS_PER_CHECKPOINT: Final = 8
 #: With no upstream in sight the loop still looks around this often.
 LONGEST_PAUSE_S: Final = 1.0
 
@@ -268,8 +270,11 @@ class Follower:
     def _l1_pass(self, source: L1Source) -> None:
         records = source.records(lambda: self._ingestor.view)
         try:
-            for record in records:
+            for position, record in enumerate(records):
                 self._control.pass_point()
+                if position == 0:
+                    behind = source.checkpoints_behind(self._ingestor.view)
+                    self._ingestor.block_log_level = level_of_blocks(behind * _BLOCKS_PER_CHECKPOINT)
                 if isinstance(record, UndoRecord):
                     self.reorg_count += 1
                     shown = fields(source=source.name, tip=self._ingestor.view.tip_number, back_to=record.block_number)
@@ -308,6 +313,9 @@ class Follower:
             if not self.has_caught_up and new_blocks <= self._options.ready_max_lag_blocks:
                 self.has_caught_up = True
                 logger.info("caught up", extra=fields(tip=self._ingestor.view.tip_number, upstream=upstream.name))
+            elif self.has_caught_up and new_blocks > TOLD_BLOCKS_MAX:
+                shown = fields(tip=self._ingestor.view.tip_number, upstream=upstream.name, blocks=new_blocks)
+                logger.info("caught up", extra=shown)
         self._on_pass(upstream)
         return _Outcome.COMPLETE
 
@@ -348,9 +356,12 @@ class Follower:
         reorg: _Reorg | None = None
         records = source.records(lambda: self._ingestor.view)
         try:
-            for record in records:
+            for position, record in enumerate(records):
                 if reorg is None:
                     self._control.pass_point()
+                if position == 0 and source.tips is not None:
+                    behind = source.tips.proposed.number - self._ingestor.view.tip_number
+                    self._ingestor.block_log_level = level_of_blocks(behind)
                 if isinstance(record, UndoRecord):
                     reorg = self._begin_reorg(record, source)
                 self._apply(record, source)

@@ -9,7 +9,7 @@ from typing import Final, TextIO
 
 from fastnode.log import fields
 
-__all__ = ["CatchUpProgress"]
+__all__ = ["TOLD_BLOCKS_MAX", "CatchUpProgress", "level_of_blocks"]
 
 logger = logging.getLogger("fastnode.following")
 
@@ -17,8 +17,15 @@ LOG_INTERVAL_S: Final = 5.0
 TERMINAL_INTERVAL_S: Final = 0.5
 #: A gap as long as this begins a new measurement.
 QUIET_S: Final = 2.0
+#: So many new blocks are logged one by one; of more only the progress is.
+TOLD_BLOCKS_MAX: Final = 16
 #: Shorter than any line of the log, so that one written over it leaves nothing of it.
 WIDTH: Final = 56
+
+
+def level_of_blocks(lag: int) -> int:
+    """The level of the lines about single blocks, when a look at the source finds so many new ones."""
+    return logging.INFO if lag <= TOLD_BLOCKS_MAX else logging.DEBUG
 
 
 class CatchUpProgress:

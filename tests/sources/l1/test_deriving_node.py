@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -82,6 +83,22 @@ def test_a_node_needs_no_other_node(tmp_path: Path, chain: MadeChain, l1: Publis
             wait_for(node, chain)
         assert node.follower.describe()["upstreams"] == []
         assert node.follower.describe()["derivation"]["newestCheckpoint"] == 6
+
+
+def test_a_long_way_to_the_newest_checkpoint_is_not_told_block_by_block(
+    tmp_path: Path, chain: MadeChain, l1: PublishingL1, caplog: pytest.LogCaptureFixture
+) -> None:
+    def told() -> list[int]:
+        return [record.facts["number"] for record in caplog.records if record.message == "block"]  # type: ignore[attr-defined]
+
+    caplog.set_level(logging.INFO)
+    with deriving(tmp_path / "node", l1) as node:
+        wait_for(node, chain)
+        assert told() == []
+        chain.checkpoint(2)
+        publish(l1, chain.units[-1])
+        wait_for(node, chain)
+    assert told() == [5, 6]
 
 
 def test_a_network_with_a_usual_genesis_is_known_by_its_registry_alone(tmp_path: Path) -> None:

@@ -1,0 +1,55 @@
+"""The method that answers the OpenRPC document of the other methods.
+
+The document is made when it is asked for the first time, in a thread: a start need not wait for the schemas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final
+
+import orjson
+
+from fastnode.jsonrpc.methods import Call, Method, MethodSet, common
+from fastnode.jsonrpc.provider_limits import Client
+
+__all__ = ["DISCOVER", "DOCUMENT_PATH", "discovery"]
+
+DISCOVER: Final = "rpc.discover"
+#: Where GET finds the same document.
+DOCUMENT_PATH: Final = b"/openrpc.json"
+#: Documents that are kept; clients with the same methods have the same one.
+DOCUMENTS_MAX: Final = 16
+
+
+def discovery(methods: Iterable[Method]) -> Method:
+    """The method that answers the document of ``methods`` and itself, without those that the client may not call."""
+    others = list(methods)
+
+    @lru_cache(DOCUMENTS_MAX)
+    def rendered(method_set: MethodSet, hidden: frozenset[str]) -> bytes:
+        from fastnode.api.openrpc import document
+
+        offered = [method for method in described if method.name not in hidden]
+        return orjson.dumps(document(offered, method_set, is_of_one_port=True))
+
+    def discover(call: Call) -> bytes:
+        return rendered(call.method_set, _hidden_from(call.client, described))
+
+    itself = Method(
+        name=DISCOVER,
+        summary="This interface as an OpenRPC document.",
+        handler=discover,
+        in_thread=True,
+        **common("any"),
+    )
+    described = [*others, itself]
+    return itself
+
+
+def _hidden_from(client: Client | None, methods: Iterable[Method]) -> frozenset[str]:
+    """Names of methods that a client may not call."""
+    if client is None:
+        return frozenset()
+    return frozenset(method.name for method in methods if not client.may_call(method.name))
