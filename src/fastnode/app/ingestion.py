@@ -110,8 +110,7 @@ class IngestionThread:
         if self._chain_file is not None:
             self._load(self._chain_file)
         if self._follower is not None:
-            # New blocks come one at a time, and a follower that is far behind says less; those of a file are told by its
-            # progress.
+            # New blocks come one at a time; a follower that is far behind says less.
             self._ingestor.block_log_level = logging.INFO
             self._follower.run()
 
