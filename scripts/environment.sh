@@ -10,6 +10,7 @@
 #   python        the interpreter the environment was made from, as PYTHON= named it
 #   dependencies-EXTRA   checksum of pyproject.toml
 #   pinned-EXTRA  checksum of tests/constraints.txt, if the releases are those named there
+#   bytecode      nothing; its time is when the package was compiled last
 #   extensions    checksum of every file that goes into the build, one per line
 #
 # The expected content of a stamp is made of the files themselves, never of their times.
@@ -143,6 +144,21 @@ dependencies_are_installed() {
 
 wanted_python() { [ -z "${PYTHON:-}" ] || command -v "$PYTHON"; }
 
+# Compiles what has changed since the last time, whatever PYTHONDONTWRITEBYTECODE says: without it every start and every
+# command would compile the package anew, which takes longer than the start itself.
+compile_package() {
+    local stamp="$stamps/bytecode" found
+    if [ -e "$stamp" ]; then
+        found=$(find "$project_root/src/fastnode" -name '*.py' -newer "$stamp" -print -quit)
+        [ -n "$found" ] || return 0
+    fi
+    mkdir -p "$stamps"
+    touch "$stamp.$$"
+    # Where the sources cannot be written next to, everything works as well, only slower.
+    "$venv_python" -m compileall -q "$project_root/src/fastnode" || { rm "$stamp.$$"; return 0; }
+    mv "$stamp.$$" "$stamp"
+}
+
 environment_is_ready() {
     [ -x "$venv_python" ] && [ ! -e "$venv_unfinished" ] &&
         { [ -z "${PYTHON:-}" ] || stamped python "$(wanted_python)"; } &&
@@ -251,7 +267,10 @@ link_package() {
 }
 
 prepare_environment() {
-    environment_is_ready "$1" && return
+    if environment_is_ready "$1"; then
+        compile_package
+        return
+    fi
     # One at a time: a second caller waits here and then finds everything done.  The lock is on this
     # very file, so nothing has to be created or cleaned up.
     if command -v flock >/dev/null; then
@@ -270,6 +289,7 @@ prepare_environment() {
         link_package
         build_extensions
     fi
+    compile_package
     if command -v flock >/dev/null; then
         exec 9<&-
     fi

@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -318,6 +319,22 @@ def test_the_second_run_only_starts(project: Project) -> None:
     result = project.run("run", "--port", "0")
     assert result.stderr == ""
     assert project.calls() == [f"-m fastnode start --node --data-directory {project.root}/data --port 0"]
+
+
+def test_what_has_changed_is_compiled_before_the_next_start(project: Project) -> None:
+    """A start that compiles the package takes twice as long, and an environment may forbid Python to keep what it made."""
+    ready(project)
+    source = project.root / "src" / "fastnode" / "module.py"
+    source.write_text("")
+    later = time.time() + 60
+    os.utime(source, (later, later))
+    assert project.run("run", PYTHONDONTWRITEBYTECODE="1").returncode == 0
+    compiled, started = project.calls()
+    assert compiled == f"-m compileall -q {project.root}/src/fastnode"
+    assert started.startswith("-m fastnode start")
+    os.utime(source, (1, 1))
+    project.run("run")
+    assert len(project.calls()) == 1
 
 
 @pytest.mark.parametrize(

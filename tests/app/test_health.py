@@ -28,7 +28,13 @@ def test_a_node_is_not_ready_before_its_state_is() -> None:
 def test_a_node_that_has_to_catch_up_is_not_ready_and_nothing_is_wrong() -> None:
     health = health_of(COMPLETE, {"state": "catching up", "reason": None}, is_ready=False, is_stopping=False)
     assert health.failing == {}
-    assert health.not_ready is not None
+    assert health.not_ready == "the chain is not new enough yet"
+    sync = {"state": "catching up", "reason": None, "tip": 5, "sourceTip": 900}
+    health = health_of(COMPLETE, sync, is_ready=False, is_stopping=False)
+    assert health.not_ready == "the chain is not new enough yet: it is at block 5 of 900"
+    sync = {"state": "degraded", "reason": "no upstream answers", "tip": 5, "sourceTip": None}
+    health = health_of(COMPLETE, sync, is_ready=False, is_stopping=False)
+    assert health.not_ready == "the chain is not new enough yet: no upstream answers"
 
 
 def test_a_degraded_node_says_why_and_stays_ready() -> None:

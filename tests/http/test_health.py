@@ -65,6 +65,14 @@ def test_what_an_operator_has_chosen_is_a_note_and_no_fault() -> None:
     assert answer_probe(b"/readyz", paused, as_json=False) == (200, b"OK"), "it serves what it has"
 
 
+def test_the_status_says_why_a_sound_node_is_not_ready() -> None:
+    behind = Health(components={"chain": None}, not_ready="the chain is not new enough yet: it is at block 5 of 900")
+    status, text = answer_probe(b"/status", behind, as_json=False)
+    assert (status, text) == (200, b"OK\nnot ready: the chain is not new enough yet: it is at block 5 of 900")
+    assert orjson.loads(answer_probe(b"/status", behind, as_json=True)[1])["notReady"] == behind.not_ready
+    assert answer_probe(b"/status", STARTING, as_json=False) == (503, b"no chain yet"), "it is said once"
+
+
 def test_a_part_may_say_how_it_is_when_nothing_is_wrong() -> None:
     told = Health(components={"chain": None, "proofs": None}, states={"proofs": "bb ready: 3 valid"})
     assert answer_probe(b"/status", told, as_json=False) == (200, b"OK")

@@ -64,9 +64,7 @@ class FollowingNode:
         store = self.data.store
         self.following = Following(settings, lambda: store.chain if store.has_chain else None, patience=QUICK)
         stack.callback(self.following.close)
-        if store.has_chain:
-            self.following.check_network()
-        else:
+        if not store.has_chain:
             store.adopt_chain(*self.following.learn_chain(settings.genesis))
         publication = Publication(lambda commit: self.published.append(commit.view.tip_number))
         self.ingestor = self.data.open_ingestor(verify=settings.verify, on_commit=publication)
@@ -101,6 +99,16 @@ class FollowingNode:
             assert not self.failures, self.failures
             assert time.monotonic() < deadline, (what, self.follower.describe())
             time.sleep(0.005)
+
+    def wait_for_failure(self, kind: type[BaseException], reason: str) -> None:
+        """Until its thread has ended with such an error."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not self.failures:
+            assert time.monotonic() < deadline, self.follower.describe()
+            time.sleep(0.005)
+        failure = self.failures.pop()
+        assert isinstance(failure, kind), failure
+        assert reason in str(failure)
 
     def wait_for(self, chain: MadeChain) -> None:
         """Until it has the chain with all four tips."""

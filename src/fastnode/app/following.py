@@ -1,8 +1,8 @@
 """The parts that follow a chain, put together: what the node starts when it has upstreams.
 
 following = Following(settings, network_of=lambda: store.chain or None)
-chain, genesis = following.learn_chain()         # only if nothing is stored yet
-follower = following.follow(ingestor, ...)       # to be run in the thread that ingests
+chain, genesis = following.learn_chain()         # only if nothing is stored yet: what is stored is served at once
+follower = following.follow(ingestor, ...)       # to be run in the thread that ingests; asks the others who they are
 following.interrupt()                            # ends what waits for an upstream, from any thread
 following.close()
 """
@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from fastnode.app.derivation import Derivation
 from fastnode.archiver.ingest import Ingestor
-from fastnode.archiver.queries import ChainInfo
+from fastnode.archiver.queries import ChainInfo, ChainView
 from fastnode.archiver.source import ChainRecord, GenesisRecord, L1Tips, MessageSource
 from fastnode.config.settings import Settings
 from fastnode.errors import DecodeError, StartError, UpstreamError, UpstreamFault, UpstreamUnavailable
@@ -120,7 +120,10 @@ class Following:
         self._executor = ThreadPoolExecutor(FETCHERS, thread_name_prefix="fastnode-fetch")
         self.relay = Relay(self.upstreams)
         self._after_passes: list[Callable[[Upstream], None]] = []
+        self._on_network: Callable[[NetworkValues], None] = lambda values: None
         self._is_closed = False
+        #: The chain is the one that they named, so there is nothing to compare.
+        self._has_learned = False
 
     def _open_l1(self) -> L1Reader | None:
         settings = self._settings
@@ -141,9 +144,8 @@ class Following:
             patience=self._patience,
         )
 
-    def check_network(self) -> None:
-        """StartError when L1 or an upstream that answers now is on another network than the stored chain."""
-        self._check_l1()
+    def _check_network(self) -> None:
+        """StartError when an upstream that answers now is on another network than the stored chain."""
         for upstream in self.upstreams.all:
             try:
                 upstream.make_healthy()
@@ -188,6 +190,13 @@ class Following:
 
         StartError with the reason when all of them are put aside, and when it is interrupted.
         """
+        chain = self._learn_chain(genesis_file, l1_constants)
+        self._has_learned = True
+        return chain
+
+    def _learn_chain(
+        self, genesis_file: Path | None, l1_constants: dict[str, Any] | None
+    ) -> tuple[ChainRecord, GenesisRecord]:
         if self._derivation is not None and self.l1 is not None:
             return self._learn_chain_from_l1(self.l1, genesis_file)
         if genesis_file is not None:
@@ -219,15 +228,36 @@ class Following:
         real_proofs = settings.prover_real_proofs
         return chain_of_l1(facts, addresses, constants, real_proofs=real_proofs, genesis_file=genesis_file)
 
+    def _begin(self, stored: Callable[[], ChainView]) -> None:
+        """In the thread that ingests, before the first pass.
+
+        StartError when L1 or an upstream that answers now is on another network than the stored chain.
+        """
+        if self._has_learned:
+            return
+        self._check_l1()
+        if self.l1 is not None:
+            self.l1.begin(stored)
+        self._check_network()
+        self._tell_network()
+
+    def _tell_network(self) -> None:
+        values = self.network_values()
+        if values is not None:
+            self._on_network(values)
+
     def _open_source(self) -> L1Source | None:
-        """The chain from L1; None where it is not derived.  Waits for L1."""
+        """The chain from L1; None where it is not derived, and while L1 does not answer."""
         stored = self._expected()
         if self._derivation is None or self.l1 is None or stored is None:
             return None
-        facts = self.l1.learn(Wanted.of(stored.node_info, self._settings.registry_address))
+        facts = self.l1.try_learn(Wanted.of(stored.node_info, self._settings.registry_address))
+        if facts is None:
+            return None
         what = difference(facts, stored.node_info, stored.l1_constants, "the stored chain")
         if what is not None:
             raise StartError(what)
+        self._tell_network()
         return self._derivation.open(facts)
 
     def follow(
@@ -239,10 +269,15 @@ class Following:
         messages: MessageSource | None = None,
         l1_tips: L1Tips | None = None,
     ) -> Follower:
-        """The loop, not running yet.  ``messages`` and ``l1_tips``: what L1 says goes before what upstreams say."""
+        """The loop, not running yet.  ``messages`` and ``l1_tips``: what L1 says goes before what upstreams say.
+
+        A node that has a chain serves it before it asks the others anything: what they are is found out in the thread
+        that ingests, and the node ends there when they are on another network.
+        """
         settings = self._settings
-        source = self._open_source()
-        if self.l1 is not None:
+        source = None
+        if self._has_learned and self.l1 is not None:
+            source = self._open_source()
             self.l1.begin(lambda: ingestor.view)
         return Follower(
             ingestor,
@@ -254,6 +289,8 @@ class Following:
             l1_tips=l1_tips or self.l1,
             authority=self.l1,
             l1=source,
+            open_l1=None if self._derivation is None else self._open_source,
+            begin=lambda: self._begin(lambda: ingestor.view),
             options=FollowerOptions(
                 poll_interval_s=settings.archiver_polling_interval_ms / 1000,
                 poll_interval_min_s=settings.upstream_polling_min_ms / 1000,
@@ -298,6 +335,7 @@ class Following:
 
     def attach(self, mempool: Mempool, view: Callable[[], View | None]) -> None:
         """After each pass hand on what waits, and learn what the upstream knows; to be called before :meth:`follow`."""
+        self._on_network = mempool.learn_network
         if mempool.handover is not None:
             self._after_passes.append(HandoverPass(mempool.handover, self._carriers).on_pass)
         terms = UpstreamTerms(

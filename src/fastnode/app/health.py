@@ -44,5 +44,14 @@ def health_of(
     fault = next(filter(None, faults.values()), None)
     not_ready = components["stop"] or components["chain"] or components["state"] or fault
     if not_ready is None and not is_ready:
-        not_ready = "the chain is not new enough yet"
+        not_ready = f"the chain is not new enough yet{_distance(sync or {})}"
     return Health(components=components, not_ready=not_ready, notes=notes, states=states)
+
+
+def _distance(sync: Mapping[str, Any]) -> str:
+    """Why it is not, to follow the words that it is not; nothing as long as nothing is known."""
+    if sync.get("reason"):
+        return f": {sync['reason']}"
+    if sync.get("sourceTip") is None:
+        return ""
+    return f": it is at block {sync['tip']} of {sync['sourceTip']}"

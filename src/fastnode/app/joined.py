@@ -185,13 +185,12 @@ def _open_local_network(opened: Opened, ingestor: Ingestor, beginning: Beginning
 
 
 def _learn_chain(opened: Opened, following: Following) -> None:
-    """Make sure that the upstreams are on the stored chain's network; with nothing stored, learn theirs."""
+    """With nothing stored, learn which chain this will be.  What is stored is served before others are asked."""
     awaiting, store = opened.awaiting, opened.data.store
+    if store.has_chain:
+        return
     with awaiting.waiting_for(following.what_is_awaited), awaiting.interruption.calls(following.interrupt):
-        if store.has_chain:
-            following.check_network()
-        else:
-            store.adopt_chain(*following.learn_chain(opened.settings.genesis))
+        store.adopt_chain(*following.learn_chain(opened.settings.genesis))
 
 
 # ---- what stands on it -----------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -24,6 +24,7 @@ from fastnode.jsonrpc.methods import Method, MethodSet, MethodTable
 from fastnode.jsonrpc.provider_limits import ProviderLimits
 from fastnode.jsonrpc.provider_rules import read_provider_rules
 from fastnode.log import fields
+from fastnode.mempool.network import NetworkIdentity
 from fastnode.serving.api_key import ApiKeyGuard, introduce
 from fastnode.serving.same_origin import SameOriginGuard
 from fastnode.serving.server import HttpServer, RpcServer, describe_bind_error
@@ -141,12 +142,7 @@ def _open_servers(joined: Joined) -> tuple[RpcServer, RpcServer]:
     """The public and the admin server, not listening yet."""
     opened = joined.opened
     settings = opened.settings
-    network = joined.mempool.validator.rules.network
-    headers = version_headers(
-        opened.data.store.chain,
-        vk_tree_root=None if network is None else network.vk_tree_root,
-        protocol_contracts_hash=None if network is None else network.protocol_contracts_hash,
-    )
+    headers = _headers(joined, joined.mempool.network)
     hold_off = None
     if opened.following is not None and settings.rpc_holdoff_ms:
         hold_off = HoldOff(settings.rpc_holdoff_ms / 1000)
@@ -164,7 +160,31 @@ def _open_servers(joined: Joined) -> tuple[RpcServer, RpcServer]:
     admin.set_guard(guard or SameOriginGuard(settings.admin_names or ()))
     admin.set_pages(_status_page(joined, public, admin, guard))
     introduce(key)
+    _follow_network(joined, public, admin)
     return public, admin
+
+
+def _headers(joined: Joined, network: NetworkIdentity) -> list[tuple[str, str]]:
+    return version_headers(
+        joined.opened.data.store.chain,
+        vk_tree_root=network.vk_tree_root,
+        protocol_contracts_hash=network.protocol_contracts_hash,
+    )
+
+
+def _follow_network(joined: Joined, *servers: RpcServer) -> None:
+    """What is learned of the network once the node serves is in the headers from then on."""
+    loop = asyncio.get_running_loop()
+
+    def replace_headers(network: NetworkIdentity) -> None:
+        for server in servers:
+            server.set_headers(_headers(joined, network))
+
+    def on_network(network: NetworkIdentity) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(replace_headers, network)
+
+    joined.mempool.watch_network(on_network)
 
 
 def _public_methods(joined: Joined) -> list[Method]:

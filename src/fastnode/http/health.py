@@ -2,7 +2,7 @@
 
     GET /livez    200 as long as the event loop runs: restart what does not answer
     GET /readyz   200 if requests should be sent here, else 503: a load balancer asks this
-    GET /status   200 OK, or 503 when something is wrong; what, for those who accept JSON
+    GET /status   200 OK, or 503 when something is wrong; what, for those who accept JSON, and why it is not ready
 
 /readyz is about serving now: it fails until there is a chain with its state that is new enough, and again from the
 moment the node is told to stop.  /status is about what an operator should look at: a node whose upstreams are all
@@ -57,16 +57,25 @@ def answer_probe(path: bytes, health: Health, *, as_json: bool) -> tuple[HTTPSta
         failing = health.failing
     status = HTTPStatus.SERVICE_UNAVAILABLE if failing else HTTPStatus.OK
     if not as_json:
-        notes = [f"{name}: {health.notes[name]}" for name in _NOTES_OF_TEXT if path == STATUS and name in health.notes]
+        notes = _notes_of_text(health) if path == STATUS else []
         return status, "\n".join([*(failing.values() or ["OK"]), *notes]).encode()
     body: dict[str, object] = {"ok": not failing}
     if path == STATUS:
         body["components"] = {name: _component(health, name, reason) for name, reason in health.components.items()}
         if health.notes:
             body["notes"] = dict(health.notes)
+        if health.not_ready is not None:
+            body["notReady"] = health.not_ready
     if path == READY and failing:
         body["reason"] = health.not_ready
     return status, orjson.dumps(body)
+
+
+def _notes_of_text(health: Health) -> list[str]:
+    notes = [f"{name}: {health.notes[name]}" for name in _NOTES_OF_TEXT if name in health.notes]
+    if health.not_ready is not None and health.not_ready not in health.failing.values():
+        notes.append(f"not ready: {health.not_ready}")
+    return notes
 
 
 def _component(health: Health, name: str, reason: str | None) -> dict[str, object]:

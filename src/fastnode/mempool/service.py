@@ -125,6 +125,7 @@ class Mempool:
         on_accepted: Callable[[Tx, bytes], None] | None = None,
         closed: str | None = None,
     ) -> None:
+        self._on_network: list[Callable[[NetworkIdentity], None]] = []
         self.pool = pool
         self.validator = validator
         self.options = options
@@ -234,6 +235,12 @@ class Mempool:
             logger.info("values of the network learned: %s", after)
             self._set_rules(network=after)
             self.judge.use_network(after.vk_tree_root)
+            for on_network in tuple(self._on_network):
+                on_network(after)
+
+    def watch_network(self, on_network: Callable[[NetworkIdentity], None]) -> None:
+        """From now on tell what the network is whenever more is learned of it, in the thread that learns it."""
+        self._on_network.append(on_network)
 
     # ---- options ---------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from fastnode.errors import (
     DecodeError,
     MessagesUnavailable,
     NotOnL1,
+    StartError,
     UpstreamError,
     UpstreamUnavailable,
 )
@@ -90,7 +91,9 @@ class _Reorg:
 class Follower:
     """``run`` it in the thread that ingests; the rest may be called from any thread.
 
-    ``on_pass`` is called after each complete pass, with the upstream it was made with.
+    ``on_pass`` is called after each complete pass, with the upstream it was made with.  ``begin`` is called once,
+    before the first pass; what it raises ends the follower.  ``open_l1`` gives the chain from L1 as soon as L1 answers,
+    None until then.
     """
 
     def __init__(
@@ -105,6 +108,8 @@ class Follower:
         l1_tips: L1Tips | None = None,
         authority: CheckpointAuthority | None = None,
         l1: L1Source | None = None,
+        open_l1: Callable[[], L1Source | None] | None = None,
+        begin: Callable[[], None] = lambda: None,
         options: FollowerOptions | None = None,
         on_pass: Callable[[Upstream], None] = lambda upstream: None,
     ) -> None:
@@ -115,6 +120,8 @@ class Follower:
         self._options = options or FollowerOptions()
         self._on_pass = on_pass
         self._l1 = l1
+        self._open_l1 = open_l1
+        self._begin = begin
         self._sources = {
             upstream: UpstreamSource(
                 upstream,
@@ -190,21 +197,38 @@ class Follower:
     # ---- the loop --------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Follow until StopRequested."""
-        while True:
-            self._control.pass_point()
-            self._control.sleep(self._round())
+        """Follow until StopRequested.  StartError when the sources are of another network."""
+        self._control.pass_point()
+        try:
+            self._begin()
+            while True:
+                self._control.pass_point()
+                self._control.sleep(self._round())
+        except StartError:
+            self._control.pass_point()  # a stop ends what it waited for
+            raise
 
     def _round(self) -> float:
         """One pass over L1, if the chain comes from there, and one with the first upstream that has anything to say;
         returns how long to sleep then."""
         outcomes: set[_Outcome] = set()
-        l1_outcome = None if self._l1 is None else self._try_l1(self._l1)
+        if self._l1 is None and self._open_l1 is not None:
+            self._l1 = self._open_l1()
+        l1_outcome = self._l1_outcome()
         if l1_outcome is not None:
             outcomes.add(l1_outcome)
         # What L1 has, it gives; the rest, and everything while L1 is silent or blobs are missing, comes from upstreams.
         outcomes |= self._ask_upstreams(only_proposed=l1_outcome is _Outcome.COMPLETE)
         return self._pause_after(outcomes)
+
+    def _l1_outcome(self) -> _Outcome | None:
+        """None: the chain does not come from L1."""
+        if self._l1 is not None:
+            return self._try_l1(self._l1)
+        if self._open_l1 is None:
+            return None
+        self._on_early("L1 does not answer")
+        return _Outcome.UNAVAILABLE
 
     def _ask_upstreams(self, *, only_proposed: bool) -> set[_Outcome]:
         shorter: list[UpstreamSource] = []
