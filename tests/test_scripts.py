@@ -322,7 +322,7 @@ def test_the_second_run_only_starts(project: Project) -> None:
 
 
 def test_what_has_changed_is_compiled_before_the_next_start(project: Project) -> None:
-    """A start that compiles the package takes twice as long, and an environment may forbid Python to keep what it made."""
+    """A start that compiles takes twice as long, and an environment may forbid Python to keep what it made."""
     ready(project)
     source = project.root / "src" / "fastnode" / "module.py"
     source.write_text("")
