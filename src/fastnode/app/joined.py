@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -79,7 +79,7 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
     """In a thread: what waits for other nodes or reads the databases must not hold up the probes."""
     settings, data, following = opened.settings, opened.data, opened.following
     chain_file = _choose_source(opened, stack)
-    beginning = _begin_local_network(opened) if settings.local_network else None
+    beginning = _begin_local_network(opened, stack) if settings.local_network else None
     if following is not None:
         _learn_chain(opened, following)
     chain = data.store.chain
@@ -111,6 +111,8 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
     watching = _open_watching(opened, condition, configuration, stack)
     views.subscribe(watching.on_committed)
     condition.watch(data.faults, mempool.faults, watching.faults)
+    if local is not None and local.l1 is not None:
+        condition.watch(local.l1.faults)
     operator = SyncOperator(opened.control, ingestor, lambda: mempool.pool.clear("forced rollback"))
     names = FunctionNames()
     return Joined(
@@ -167,10 +169,12 @@ def _is_sample(opened: Opened) -> bool:
 # What a local network needs is imported on demand: few nodes are one, and every start would pay for it.
 
 
-def _begin_local_network(opened: Opened) -> BeginningChain:
+def _begin_local_network(opened: Opened, stack: AsyncExitStack) -> BeginningChain:
     from fastnode.local_network.opening import BeginningChain
 
-    return BeginningChain(opened.settings, opened.data.store, opened.data.directory.path)
+    resources = ExitStack()
+    stack.callback(resources.close)
+    return BeginningChain(opened.settings, opened.data.store, opened.data.directory.path, resources)
 
 
 def _open_local_network(opened: Opened, ingestor: Ingestor, beginning: BeginningChain | None) -> LocalNetwork | None:
@@ -179,7 +183,8 @@ def _open_local_network(opened: Opened, ingestor: Ingestor, beginning: Beginning
     from fastnode.local_network.opening import open_network
 
     data = opened.data
-    network = open_network(opened.settings, ingestor, data.state, data.directory.path, opened.control)
+    l1 = beginning.attach_l1(ingestor.view.chain)
+    network = open_network(opened.settings, ingestor, data.state, data.directory.path, opened.control, l1)
     beginning.set_up(network, ingestor)
     return network
 

@@ -190,6 +190,7 @@ class Changes:
                 pending=tuple(text for text in texts if text is not None),
                 messages=tuple(kept.messages),
                 consumed=tuple(sorted(kept.consumed)),
+                l1=None if network.l1 is None else network.l1.snapshot(),
             )
             kept.snapshots.append(record)
             network.keep()
@@ -206,10 +207,13 @@ class Changes:
             if found is None:
                 return False
             network.undo_above(found.block, keep_txs=False, force=force)
+            if network.l1 is not None:
+                network.l1.revert(found.l1)
             kept = network.kept
             kept.snapshots = [item for item in kept.snapshots if item.number < number]
             kept.messages, kept.consumed = list(found.messages), set(found.consumed)
             network.clock.time = replace(found.time)
+            network.write_l1()
             self._restore_pending(found)
             network.keep()
             return True
@@ -310,6 +314,11 @@ class Changes:
         def change() -> SentMessage:
             network = self._network
             chain = network.view.chain
+            if network.l1 is not None:
+                sent = SentMessage(*network.l1.send(message, chain.chain.rollup_version))
+                while mine and network.view.chain.tips.checkpointed.checkpoint.number < sent.checkpoint_number:
+                    network.mine_one(may_be_empty=True)
+                return sent
             place = len(network.kept.messages)
             checkpoint, place = divmod(place, L1_TO_L2_MESSAGES_PER_CHECKPOINT)
             checkpoint += chain.tips.checkpointed.checkpoint.number + 1

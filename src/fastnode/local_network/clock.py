@@ -90,11 +90,15 @@ class ChainClock:
     def next_timestamp(self) -> int:
         return self.slots.start_of(self.next_slot())
 
+    def follow(self, timestamp: int) -> None:
+        """Another clock is here already: do not be behind it."""
+        self.time.offset = max(self.time.offset, timestamp - int(self._wall()))
+
     def on_block(self, timestamp: int) -> None:
         """A block was built: a time that was set for it has been used, and the clock goes on from there."""
         if self.time.next_timestamp is not None:
             self.time.next_timestamp = None
-            self.time.offset = max(self.time.offset, timestamp - int(self._wall()))
+            self.follow(timestamp)
 
     # ---- changes -----------------------------------------------------------------------------
 

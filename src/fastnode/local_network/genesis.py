@@ -23,7 +23,7 @@ from fastnode.protocol.header import GasFees
 from fastnode.sources.chain_file import ChainFileSource
 from fastnode.world_state.genesis import genesis_of
 
-__all__ = ["L1_CHAIN_ID", "NewNetwork", "Setup", "SetupBlock", "read_setup"]
+__all__ = ["L1_CHAIN_ID", "L1Side", "NewNetwork", "Setup", "SetupBlock", "read_setup"]
 
 L1_CHAIN_ID: Final = 31337
 #: Fee juice of those who are funded in the genesis block, in the smallest unit.
@@ -43,6 +43,16 @@ class SetupBlock(NamedTuple):
     effects: tuple[TxEffect, ...]
     mana: int
     gas_fees: GasFees
+
+
+class L1Side(NamedTuple):
+    """What an attached L1 decides.  ``version`` and ``addresses`` None: contracts are put there for this network."""
+
+    chain_id: int
+    start_block: int
+    start_hash: bytes
+    version: int | None = None
+    addresses: dict[str, str] | None = None
 
 
 class Setup(NamedTuple):
@@ -76,7 +86,7 @@ class NewNetwork:
 
     Rollup version and L1 addresses are random, so that no wallet takes a new chain for one that it knows, unless
     there is a ``seed``.  ``funds``: fee juice of accounts in the genesis block beside, or instead of, those that are
-    always funded.
+    always funded.  ``l1``: the L1 that it is attached to; None: there is none.
     """
 
     genesis_time: int
@@ -84,6 +94,7 @@ class NewNetwork:
     epoch_duration: int = 1
     seed: str | None = None
     funds: Mapping[bytes, int] | None = None
+    l1: L1Side | None = None
 
     def records(self, setup: Setup) -> tuple[ChainRecord, GenesisRecord]:
         """ValueError when the funds do not fit a genesis block."""
@@ -112,21 +123,25 @@ class NewNetwork:
         chance = random.Random(self.seed if self.seed is not None else secrets.token_bytes(32))
         version = chance.randrange(1, 1 << 32)
         identity = chance.randbytes(32)
+        l1 = self.l1
+        missing = _NOT_DEPLOYED if l1 is None else frozenset()
         addresses = {
-            name: _NO_ADDRESS if name in _NOT_DEPLOYED else _address(identity, name)
+            name: _NO_ADDRESS if name in missing else _address(identity, name)
             for name in recorded.node_info["l1ContractAddresses"]
         }
+        if l1 is not None and l1.addresses is not None:
+            addresses = dict.fromkeys(addresses, _NO_ADDRESS) | l1.addresses
         info: dict[str, Any] = {
             **recorded.node_info,
-            "l1ChainId": L1_CHAIN_ID,
-            "rollupVersion": version,
+            "l1ChainId": L1_CHAIN_ID if l1 is None else l1.chain_id,
+            "rollupVersion": version if l1 is None or l1.version is None else l1.version,
             "l1ContractAddresses": addresses,
             "realProofs": False,
         }
         constants: dict[str, Any] = {
             **recorded.l1_constants,
-            "l1StartBlock": "0",
-            "l1StartBlockHash": hex_text(sha256(identity).digest()),
+            "l1StartBlock": "0" if l1 is None else str(l1.start_block),
+            "l1StartBlockHash": hex_text(sha256(identity).digest() if l1 is None else l1.start_hash),
             "l1GenesisTime": str(self.genesis_time),
             "epochDuration": self.epoch_duration,
             "slotDuration": self.slot_duration,

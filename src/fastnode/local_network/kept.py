@@ -52,6 +52,8 @@ class SnapshotRecord:
     pending: tuple[bytes, ...]  # transactions as JSON
     messages: tuple[OpenMessage, ...]
     consumed: tuple[tuple[int, int], ...]
+    #: What an attached L1 calls its own snapshot of the same moment.
+    l1: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -62,6 +64,7 @@ class SnapshotRecord:
             "pending": [orjson.Fragment(item) for item in self.pending],
             "messages": [message.to_json() for message in self.messages],
             "consumed": self.consumed,
+            "l1": self.l1,
         }
 
     @classmethod
@@ -74,6 +77,7 @@ class SnapshotRecord:
             pending=tuple(orjson.dumps(item) for item in record["pending"]),
             messages=tuple(OpenMessage.from_json(item) for item in record["messages"]),
             consumed=tuple((epoch, leaf) for epoch, leaf in record["consumed"]),
+            l1=record.get("l1"),
         )
 
 

@@ -63,6 +63,8 @@ class Miner:
         self._state = state
         self._clock = clock
         self._messages_of = messages_of
+        #: Says where on L1 a checkpoint stands.
+        self.published_at: Callable[[GlobalVariables], L1PublishedData] = _published_at
         self.coinbase = COINBASE
         self.fee_recipient = ZERO_FIELD
 
@@ -119,7 +121,7 @@ class Miner:
         epoch = variables.slot_number // chain.chain.epoch_duration
         earlier = [chain.checkpoint(item) for item in chain.checkpoint_numbers_of_epoch(epoch)]
         out_hashes = [item.out_hash for item in earlier if item is not None]
-        published = draft.publish(out_hashes, _published_at(variables))
+        published = draft.publish(out_hashes, self.published_at(variables))
         self._ingestor.add_checkpoint(published, messages)
         self._clock.on_block(variables.timestamp)
 

@@ -32,6 +32,7 @@ import orjson
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.source import CheckpointRecord
 from fastnode.errors import FastnodeError, ServerError
+from fastnode.local_network.attached_l1 import POLL_S, AttachedL1, L1AwayError
 from fastnode.local_network.clock import ChainClock, SlotTime
 from fastnode.local_network.fees import MANA_TARGET, LocalFees
 from fastnode.local_network.finality import final_checkpoint
@@ -88,6 +89,7 @@ class LocalNetwork:
         *,
         control: SyncControl | None = None,
         wall: Callable[[], float] = time.time,
+        l1: AttachedL1 | None = None,
     ) -> None:
         """``directory`` takes the file beside the chain."""
         self.options = options
@@ -100,6 +102,9 @@ class LocalNetwork:
         self.clock = ChainClock(SlotTime(chain.l1_genesis_time, chain.slot_duration), self._tip, wall=wall)
         self.clock.time = self.kept.time
         self.miner = Miner(ingestor, lambda: self._state, self.clock, self._messages_of)
+        self.l1 = l1
+        if l1 is not None:
+            self.miner.published_at = lambda variables: l1.published_at(variables.timestamp)
         self.fees = LocalFees(chain.epoch_duration, options.limits.mana_limit, lambda: self._mana)
         self.notes = TransactionNotes()
         self._mempool: Mempool | None = None
@@ -135,10 +140,13 @@ class LocalNetwork:
         A transaction that was proven against the genesis block can be included in block 1 alone, so there must be a
         block before the first wallet comes.
         """
+        self._look_at_l1()
         for block in blocks[self._ingestor.view.tip_number :]:
             # One slot after the other: they lie in the past.
             self.clock.time.next_timestamp = self.clock.slots.start_of(self.tip_slot() + 1)
             self.miner.store_effects(block.effects, block.gas_fees, block.mana)
+            if self.l1 is not None:
+                self._settle()
         if self._ingestor.view.tip_number == 0 or self._is_too_old():
             self.miner.store_effects((), self.fees.current())
         self._settle()
@@ -161,13 +169,10 @@ class LocalNetwork:
         """Work until the node stops.  StopRequested, as from every pass point."""
         try:
             self.restart_interval()
-            self._keep_alive()
             while True:
                 self._control.pass_point()
                 self._jobs.work()
-                self._mine_what_waits()
-                self._mine_at_interval()
-                self._keep_alive()
+                self._mine_when_due()
                 self._jobs.wait(self._idle_s())
         finally:
             self._jobs.close()
@@ -240,6 +245,42 @@ class LocalNetwork:
         """Seconds between two blocks that are built in any case."""
         return self.options.interval_s if self.kept.interval_s is None else (self.kept.interval_s or None)
 
+    def _mine_when_due(self) -> None:
+        try:
+            self._follow_l1()
+            self._mine_what_waits()
+            self._mine_at_interval()
+            self._keep_alive()
+        except L1AwayError:
+            # What waits goes on waiting; the health of the node says why.
+            self._release(self._take_waiting())
+
+    def _follow_l1(self) -> None:
+        """Take what happened on L1: its time, messages, and a proven tip that was moved there."""
+        if self.l1 is None:
+            return
+        self._look_at_l1()
+        tips = self._ingestor.view.tips
+        if tips.proven.checkpoint.number < self.l1.proven_there <= tips.checkpointed.checkpoint.number:
+            self.move_tips(proven=self.l1.proven_there)
+        self.write_l1()
+        while self.is_automining and self.l1.newest_checkpoint_with_messages > self._newest_checkpoint:
+            self.mine_one(may_be_empty=True)
+
+    @property
+    def _newest_checkpoint(self) -> int:
+        return self._ingestor.view.tips.checkpointed.checkpoint.number
+
+    def _look_at_l1(self) -> None:
+        if self.l1 is not None:
+            self.l1.refresh()
+            self.clock.follow(self.l1.timestamp)
+
+    def write_l1(self) -> None:
+        """Let the contracts on L1 say what the chain says."""
+        if self.l1 is not None:
+            self.l1.publish(self._ingestor.view)
+
     def _mine_what_waits(self) -> None:
         if self._mempool is None or not self.is_automining:
             return
@@ -271,9 +312,10 @@ class LocalNetwork:
         return self.clock.next_timestamp() - self._tip()[1] > KEEP_ALIVE_S
 
     def _idle_s(self) -> float:
+        longest = KEEP_ALIVE_CHECK_S if self.l1 is None else POLL_S
         if self._next_interval_at is None:
-            return KEEP_ALIVE_CHECK_S
-        return max(0.0, min(KEEP_ALIVE_CHECK_S, self._next_interval_at - time.monotonic()))
+            return longest
+        return max(0.0, min(longest, self._next_interval_at - time.monotonic()))
 
     # ---- one block -----------------------------------------------------------------------------
 
@@ -284,6 +326,7 @@ class LocalNetwork:
         validator = None if self._mempool is None else self._mempool.validator
         assert pool is not None
         assert validator is not None
+        self._look_at_l1()
         self._keep()
         limits = replace(self.options.limits, txs_per_block_min=0) if may_be_empty else self.options.limits
         candidates = self._candidates() if txs is None else txs
@@ -305,6 +348,7 @@ class LocalNetwork:
 
     def store_effect(self, effect: TxEffect) -> int:
         """A block with an effect that no transaction had; returns its number."""
+        self._look_at_l1()
         number = self.miner.store_effects((effect,), self.fees.current())
         self._on_block(0)
         return number
@@ -381,7 +425,9 @@ class LocalNetwork:
         if taken and taken == messages_of_checkpoint(chain.chain, messages[: len(taken)], newest):
             self.kept.messages = messages[len(taken) :]
 
-    def _messages_of(self, checkpoint_number: int) -> list[bytes]:
+    def _messages_of(self, checkpoint_number: int) -> Sequence[bytes]:
+        if self.l1 is not None:
+            return self.l1.messages_of(checkpoint_number)
         return messages_of_checkpoint(self._ingestor.view.chain, self.kept.messages, checkpoint_number)
 
     # ---- tips ------------------------------------------------------------------------------------
@@ -408,6 +454,7 @@ class LocalNetwork:
                 finalized=chain.tip_of_checkpoint(max(final, tips.finalized.checkpoint.number)),
             )
         )
+        self.write_l1()
 
     def _oldest_snapshot_block(self) -> int | None:
         return min((snapshot.block for snapshot in self.kept.snapshots), default=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,14 +14,18 @@ from fastnode.archiver.store import ArchiverStore
 from fastnode.errors import SettingError, StartError
 from fastnode.kernels import encode
 from fastnode.local_network.accounts import FUNDED
+from fastnode.local_network.attached_l1 import AttachedL1
 from fastnode.local_network.forking import ForkedChain, open_fork
 from fastnode.local_network.genesis import FUNDS, NewNetwork, Setup, read_setup
 from fastnode.local_network.kept import FILE_NAME
+from fastnode.local_network.l1_opening import L1Opening
 from fastnode.local_network.network import LocalNetwork
 from fastnode.local_network.options import options_of
+from fastnode.outgoing.network import Network
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 
 if TYPE_CHECKING:
+    from fastnode.archiver.queries import ChainInfo
     from fastnode.config.settings import Settings
     from fastnode.sources.sync_control import SyncControl
     from fastnode.world_state.state import WorldState
@@ -37,9 +42,13 @@ _AMOUNT_MAX: Final = (1 << 128) - 1
 class BeginningChain:
     """The chain that a local network begins with: the stored one, that of a file, or a new one."""
 
-    def __init__(self, settings: Settings, store: ArchiverStore, directory: Path) -> None:
-        """StartError when the directory holds a chain that is not a local network's."""
+    def __init__(self, settings: Settings, store: ArchiverStore, directory: Path, stack: ExitStack) -> None:
+        """StartError when the directory holds a chain that is not a local network's, or L1 is none to attach."""
         self._settings = settings
+        self._l1: L1Opening | None = None
+        if settings.l1_rpc_urls is not None:
+            network = stack.enter_context(Network())
+            self._l1 = L1Opening(settings.l1_rpc_urls[0], network, settings.registry_address)
         self._setup: Setup | None = None
         self._fork: ForkedChain | None = None
         self._resources = ExitStack()
@@ -64,16 +73,30 @@ class BeginningChain:
             return
         settings = self._settings
         self._setup = read_setup()
+        l1 = None if self._l1 is None else self._l1.side()
         network = NewNetwork(
             genesis_time=int(time.time()) - _SLOTS_BEFORE * settings.slot_duration_s,
             slot_duration=settings.slot_duration_s,
             seed=settings.seed,
             funds=funds_of(settings),
+            l1=l1,
         )
+        if self._l1 is not None and self._l1.facts is not None:
+            facts = self._l1.facts
+            network = replace(
+                network,
+                genesis_time=facts.genesis_time,
+                slot_duration=facts.slot_duration,
+                epoch_duration=facts.epoch_duration,
+            )
         try:
             store.adopt_chain(*network.records(self._setup))
         except ValueError as error:
             raise SettingError(f"--prefund: {error}") from None
+
+    def attach_l1(self, chain: ChainInfo) -> AttachedL1 | None:
+        """None when there is no L1."""
+        return None if self._l1 is None else self._l1.attach(chain)
 
     def set_up(self, network: LocalNetwork, ingestor: Ingestor) -> None:
         """Bring the trees up to the chain, and a new chain to its first blocks."""
@@ -123,12 +146,15 @@ def funds_of(settings: Settings) -> dict[bytes, int]:
 
 
 def open_network(
-    settings: Settings, ingestor: Ingestor, state: WorldState, directory: Path, control: SyncControl
+    settings: Settings,
+    ingestor: Ingestor,
+    state: WorldState,
+    directory: Path,
+    control: SyncControl,
+    l1: AttachedL1 | None = None,
 ) -> LocalNetwork:
     """The network over a chain that is there."""
     options = options_of(settings, ingestor.view.chain)
-    if settings.l1_rpc_urls is not None:
-        logger.warning("--l1-rpc-urls: a local network has no L1; messages and deposits are made by call")
     if settings.prover_node:
         logger.warning("--prover-node: nothing to prove on a local network; the proven tip follows by itself")
-    return LocalNetwork(options, ingestor, state, directory, control=control)
+    return LocalNetwork(options, ingestor, state, directory, control=control, l1=l1)

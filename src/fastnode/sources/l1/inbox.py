@@ -118,6 +118,12 @@ class Inbox:
         return (known.by_checkpoint or {}).get(checkpoint, ())
 
     @property
+    def newest_checkpoint(self) -> int:
+        """The checkpoint of the newest message; 0 when there is none."""
+        messages = self._known.messages
+        return checkpoint_of_message_index(messages[-1].index) if messages else 0
+
+    @property
     def count(self) -> int:
         """Messages ever sent, as far as they are known."""
         return self._anchor.count + len(self._messages)
