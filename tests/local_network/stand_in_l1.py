@@ -203,7 +203,7 @@ def serving(l1: StandInL1) -> Iterator[str]:
         protocol_version = "HTTP/1.1"
         wbufsize = -1
 
-        def do_POST(self) -> None:  # noqa: N802
+        def do_POST(self) -> None:
             document = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             calls = document if isinstance(document, list) else [document]
             with lock:
