@@ -32,7 +32,7 @@ _VERSION_BYTES: Final = 4
 
 @cache
 def _document() -> dict[str, Any]:
-    """What :mod:`fastnode.development.l1_contracts` wrote."""
+    """Made from a deployment by the tool of the same name among those for development."""
     packed = (resources.files("fastnode") / "data" / "l1_contracts.json.xz").read_bytes()
     document: dict[str, Any] = json.loads(lzma.decompress(packed))
     return document
