@@ -10,11 +10,15 @@ import os
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import wait
+from contextlib import ExitStack, closing
+from http.client import HTTPConnection
+from itertools import count
 from pathlib import Path
 
 import pytest
+from bench.proof_flood import connect, request_of, running_node, send, wait_until_ready
 from pytest_benchmark.fixture import BenchmarkFixture
-from tests.proofs.programs import real_program, statement, toy_keys, toy_program, vector
+from tests.proofs.programs import real_program, statement, toy_keys, toy_program, vector, vector_json
 
 from fastnode.proofs.folder import CheckFolder, SetupFolder
 from fastnode.proofs.inputs import Statement
@@ -123,3 +127,25 @@ def test_many_checks(at_once: int, benchmark: BenchmarkFixture, program: Path, w
     benchmark.pedantic(check_all, rounds=3, warmup_rounds=1)
     benchmark.extra_info["checks_per_second"] = round(CHECKS / benchmark.stats.stats.min, 1)
     verifier.close()
+
+
+@pytest.mark.parametrize("method", ["node_sendTx", "node_isValidTx"])
+def test_transactions_over_http(
+    method: str, benchmark: BenchmarkFixture, working_directory: Path, tmp_path: Path
+) -> None:
+    """From a request to its answer, of the three transactions one after the other; each round a node of its own."""
+    bodies = [request_of(vector_json(name), method) for name in NAMES]
+    folders = (tmp_path / str(number) for number in count())
+    with ExitStack() as nodes:
+
+        def start() -> tuple[tuple[HTTPConnection], dict[str, object]]:
+            nodes.close()
+            port, _ = nodes.enter_context(running_node(next(folders), setup=working_directory / "setup"))
+            wait_until_ready(port)
+            return (nodes.enter_context(closing(connect(port))),), {}
+
+        def ask(connection: HTTPConnection) -> list[str]:
+            return [send(connection, body) for body in bodies]
+
+        assert benchmark.pedantic(ask, setup=start, rounds=5) == ["accepted"] * 3
+    benchmark.extra_info["ms_each"] = round(benchmark.stats.stats.median / len(NAMES) * 1000)

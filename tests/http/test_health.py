@@ -26,7 +26,9 @@ def test_every_probe_of_a_sound_node_says_ok(path: bytes) -> None:
 
 def test_a_degraded_node_is_alive_and_ready_and_its_status_says_what_is_wrong() -> None:
     assert answer_probe(b"/livez", DEGRADED, as_json=False) == (200, b"OK")
-    assert answer_probe(b"/readyz", DEGRADED, as_json=False) == (200, b"OK")
+    assert answer_probe(b"/readyz", DEGRADED, as_json=False) == (200, b"OK\nsync: no upstream answers")
+    ready = {"ok": True, "failing": {"sync": "no upstream answers"}}
+    assert orjson.loads(answer_probe(b"/readyz", DEGRADED, as_json=True)[1]) == ready
     assert answer_probe(b"/status", DEGRADED, as_json=False) == (503, b"no upstream answers")
     status, body = answer_probe(b"/status", DEGRADED, as_json=True)
     assert status == 503
@@ -39,7 +41,8 @@ def test_a_degraded_node_is_alive_and_ready_and_its_status_says_what_is_wrong() 
 def test_a_node_that_cannot_serve_is_alive_and_not_ready() -> None:
     assert answer_probe(b"/livez", STARTING, as_json=False) == (200, b"OK")
     assert answer_probe(b"/readyz", STARTING, as_json=False) == (503, b"no chain yet")
-    assert orjson.loads(answer_probe(b"/readyz", STARTING, as_json=True)[1]) == {"ok": False, "reason": "no chain yet"}
+    not_ready = {"ok": False, "reason": "no chain yet", "failing": {"chain": "no chain yet"}}
+    assert orjson.loads(answer_probe(b"/readyz", STARTING, as_json=True)[1]) == not_ready
 
 
 @pytest.mark.parametrize("path", ["/status", "/livez", "/readyz"])

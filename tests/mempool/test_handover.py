@@ -68,8 +68,10 @@ def test_what_no_node_took_goes_out_in_its_order_when_one_answers(pool: Harness,
     assert handover.has_waiting
     handover.flush()
     assert other.taken == []
+    assert handover.trouble == "transactions wait here until another node answers: none takes them now"
     other.is_away = False
     handover.flush()
+    assert handover.trouble is None
     assert other.taken == [tx_json(entry(number)) for number in (3, 1, 2)]
     assert not handover.has_waiting
 

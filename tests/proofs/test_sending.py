@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import shutil
+import time
+import urllib.request
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cli.test_commands import fastnode
-from tests.conftest import ADMIN_KEY_HASH, NodeProcess
+from tests.conftest import ADMIN_KEY_HASH, PATIENCE_S, NodeProcess
 from tests.proofs import toy_network
 from tests.proofs.programs import VECTORS, script, vector_json
 
@@ -42,9 +47,10 @@ def changed(tx: dict[str, Any], part: str, byte: int) -> dict[str, Any]:
 
 
 def proofs_of(node: NodeProcess) -> dict[str, Any]:
-    """What `fastnode status` knows of the verifier."""
-    done = fastnode("status", "--json", "--url", node.url)
-    return dict(json.loads(done.stdout)["components"]["proofs"])
+    """What /status says of the verifier."""
+    request = urllib.request.Request(f"{node.url}/status", headers={"Accept": "application/json"})
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
+        return dict(json.loads(response.read())["components"]["proofs"])
 
 
 def test_transactions_with_valid_proofs_are_taken(start_toy_node: StartToyNode) -> None:
@@ -106,3 +112,53 @@ def test_a_verifier_in_trouble_leaves_them_unjudged_and_the_node_alive(
     assert left == {"lock", "to_rollup.vk", "to_public.vk"}
     assert node.stop() == 0
     assert list((tmp_path / "data" / "proofs").glob("checks-*")) == []
+
+
+def test_who_has_sent_a_false_proof_waits_behind_the_others(
+    start_toy_node: StartToyNode, toy_bb: Path, tmp_path: Path
+) -> None:
+    begun, gate = tmp_path / "begun", tmp_path / "gate"
+    first_field = 'tail -c 61920 "$5" | head -c 32 | od -An -v -tx1 | tr -d " \\n"'
+    held = f"echo $({first_field}) >> {begun}; while [ ! -e {gate} ]; do sleep 0.05; done"
+    program = script(tmp_path / "bb", f'if [ "$1" = verify ]; then {held}; fi', f'exec {toy_bb} "$@"')
+    gate.touch()
+    node = start_toy_node(program, "--bb-num-ivc-verifiers=1")
+    flooder, other = "127.0.7.1", "127.0.7.2"
+    assert send_from(flooder, node, numbered(1)) == "Invalid tx: Invalid proof"
+    gate.unlink()
+    begun.unlink()
+    with ThreadPoolExecutor(5) as clients:
+        flood = [clients.submit(send_from, flooder, node, numbered(number)) for number in range(2, 6)]
+        wait_for(node, "1 running, 3 waiting")
+        honest = clients.submit(send_from, other, node, vector_json("mixed"))
+        wait_for(node, "1 running, 4 waiting")
+        gate.touch()
+        assert honest.result() == "accepted"
+        assert {answer.result() for answer in flood} == {"Invalid tx: Invalid proof"}
+    order = begun.read_text().split()
+    proof = base64.b64decode(vector_json("mixed")["chonkProof"])
+    assert order.index(proof[4:36].hex()) == 1
+    assert len(order) == 5
+
+
+def numbered(number: int) -> dict[str, Any]:
+    """A transaction with a false proof, each number another one."""
+    tx = vector_json("private")
+    proof = base64.b64decode(tx["chonkProof"])
+    return tx | {"chonkProof": base64.b64encode(proof[:4] + number.to_bytes(32, "big") + proof[36:]).decode()}
+
+
+def send_from(address: str, node: NodeProcess, tx: dict[str, Any]) -> str:
+    connection = http.client.HTTPConnection("127.0.0.1", node.port, timeout=PATIENCE_S, source_address=(address, 0))
+    with closing(connection):
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "node_sendTx", "params": [tx]})
+        connection.request("POST", "/", body, {"content-type": "application/json"})
+        answer = json.loads(connection.getresponse().read())
+    return str(answer.get("error", {}).get("message", "accepted"))
+
+
+def wait_for(node: NodeProcess, queue: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while queue not in (state := proofs_of(node)["state"]):
+        assert time.monotonic() < deadline, state
+        time.sleep(0.05)

@@ -79,6 +79,8 @@ def test_what_goes_wrong_is_one_line_in_the_log(old: Path, tmp_path: Path, caplo
     assert uploads.wait(PATIENCE_S)
     assert [record.message for record in caplog.records if record.levelno > logging.INFO] == ["snapshot failed"]
     assert not list(old.glob("snapshot-*"))
+    reason = f"the last snapshot was not uploaded to file://{tmp_path}/location: Ingestion did not come to rest"
+    assert uploads.troubles() == {"snapshots": reason}
 
 
 # ---- the rest that the node gives ------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fastnode.app.health import health_of
@@ -42,12 +42,17 @@ class Condition:
         #: While a chain file is loaded.
         self.is_importing = False
         self._faults: list[Callable[[], Mapping[str, str | None]]] = []
+        self._troubles: list[Callable[[], Mapping[str, str | None]]] = []
         #: What judges proofs, and may have trouble.
         self.judge: ProofJudge | None = None
 
     def watch(self, *faults: Callable[[], Mapping[str, str | None]]) -> None:
         """From now on ask these too: what keeps each part from its work, None for nothing."""
         self._faults += faults
+
+    def mention(self, *troubles: Callable[[], Mapping[str, str | None]]) -> None:
+        """From now on ask these too: what is wrong with parts without which the node serves all the same."""
+        self._troubles += troubles
 
     @property
     def is_paused(self) -> bool:
@@ -77,8 +82,8 @@ class Condition:
             self.sync_status(),
             is_ready=self.is_ready(),
             is_stopping=self.is_stopping,
-            faults={name: fault for faults in self._faults for name, fault in faults().items()},
-            troubles={} if self.judge is None else {"proofs": self.judge.fault},
+            faults=_asked(self._faults),
+            troubles=_asked(self._troubles) | ({} if self.judge is None else {"proofs": self.judge.fault}),
             notes=self._notes(),
             states={} if self.judge is None else {"proofs": self.judge.summary},
         )
@@ -87,3 +92,7 @@ class Condition:
         notes = {"sync": "paused"} if self._control.is_paused else {}
         refusal = self._no_transactions()
         return notes if refusal is None else notes | {"transactions": f"refused: {refusal}"}
+
+
+def _asked(parts: Iterable[Callable[[], Mapping[str, str | None]]]) -> dict[str, str | None]:
+    return {name: reason for part in parts for name, reason in part().items()}

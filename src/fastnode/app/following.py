@@ -121,6 +121,7 @@ class Following:
         self.relay = Relay(self.upstreams)
         self._after_passes: list[Callable[[Upstream], None]] = []
         self._on_network: Callable[[NetworkValues], None] = lambda values: None
+        self._fee_refresher: FeeRefresher | None = None
         self._is_closed = False
         #: The chain is the one that they named, so there is nothing to compare.
         self._has_learned = False
@@ -307,9 +308,13 @@ class Following:
         reader = self.l1
         if reader is not None:
             return L1FeeSource(reader.newest_fees, lambda: reader.slot_duration)
-        latest = LatestFees()
-        self._after_passes.append(FeeRefresher(latest).refresh)
-        return latest
+        self._fee_refresher = FeeRefresher(LatestFees())
+        self._after_passes.append(self._fee_refresher.refresh)
+        return self._fee_refresher.latest
+
+    def troubles(self) -> dict[str, str | None]:
+        """What is wrong with what is learned after passes, None for nothing."""
+        return {} if self._fee_refresher is None else {"fees": self._fee_refresher.trouble}
 
     @property
     def tx_sink(self) -> TxSink:

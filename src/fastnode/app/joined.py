@@ -110,10 +110,14 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
     stack.callback(validators.close)
     watching = _open_watching(opened, condition, configuration, stack)
     views.subscribe(watching.on_committed)
+    operator = SyncOperator(opened.control, ingestor, lambda: mempool.pool.clear("forced rollback"))
+    uploads = SnapshotUploads(data.directory.path, operator.at_rest, settings.snapshot_upload_locations or ())
     condition.watch(data.faults, mempool.faults, watching.faults)
     if local is not None and local.l1 is not None:
         condition.watch(local.l1.faults)
-    operator = SyncOperator(opened.control, ingestor, lambda: mempool.pool.clear("forced rollback"))
+    condition.mention(mempool.troubles, uploads.troubles, validators.troubles)
+    if following is not None:
+        condition.mention(following.troubles)
     names = FunctionNames()
     return Joined(
         opened=opened,
@@ -123,7 +127,7 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
         follower=follower,
         local_network=local,
         operator=operator,
-        uploads=SnapshotUploads(data.directory.path, operator.at_rest, settings.snapshot_upload_locations or ()),
+        uploads=uploads,
         mempool=mempool,
         fees=fees,
         function_names=names,

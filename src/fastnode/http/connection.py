@@ -224,7 +224,7 @@ class HttpConnection(asyncio.Protocol):
         transport = cast(asyncio.Transport, transport)
         self._transport = transport
         transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes_max)
-        self.network = network_of(transport.get_extra_info("peername"))
+        self.network = self.party.network = network_of(transport.get_extra_info("peername"))
         refusal = self._owner.admit(self)
         if refusal is not None:
             self._transport = None

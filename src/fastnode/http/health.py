@@ -6,7 +6,7 @@
 
 /readyz is about serving now: it fails until there is a chain with its state that is new enough, and again from the
 moment the node is told to stop.  /status is about what an operator should look at: a node whose upstreams are all
-away still serves what it has.
+away still serves what it has.  What is wrong stands in the answer of /readyz too, whatever its status.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 
@@ -50,32 +50,45 @@ class Health:
 def answer_probe(path: bytes, health: Health, *, as_json: bool) -> tuple[HTTPStatus, bytes]:
     """Status and body for one of the probe paths."""
     if path == LIVE:
-        failing: dict[str, str] = {}
+        told = _Told(None, {}, {})
     elif path == READY:
-        failing = {} if health.not_ready is None else {"ready": health.not_ready}
+        told = _ready(health)
     else:
-        failing = health.failing
-    status = HTTPStatus.SERVICE_UNAVAILABLE if failing else HTTPStatus.OK
-    if not as_json:
-        notes = _notes_of_text(health) if path == STATUS else []
-        return status, "\n".join([*(failing.values() or ["OK"]), *notes]).encode()
-    body: dict[str, object] = {"ok": not failing}
-    if path == STATUS:
-        body["components"] = {name: _component(health, name, reason) for name, reason in health.components.items()}
-        if health.notes:
-            body["notes"] = dict(health.notes)
-        if health.not_ready is not None:
-            body["notReady"] = health.not_ready
-    if path == READY and failing:
-        body["reason"] = health.not_ready
-    return status, orjson.dumps(body)
+        told = _status(health)
+    status = HTTPStatus.OK if told.wrong is None else HTTPStatus.SERVICE_UNAVAILABLE
+    if as_json:
+        return status, orjson.dumps({"ok": told.wrong is None, **told.members})
+    lines = [told.wrong or "OK", *(f"{name}: {text}" for name, text in told.also.items())]
+    return status, "\n".join(lines).encode()
 
 
-def _notes_of_text(health: Health) -> list[str]:
-    notes = [f"{name}: {health.notes[name]}" for name in _NOTES_OF_TEXT if name in health.notes]
-    if health.not_ready is not None and health.not_ready not in health.failing.values():
-        notes.append(f"not ready: {health.not_ready}")
-    return notes
+class _Told(NamedTuple):
+    """``wrong``: why the answer is 503; ``also``: further lines of the text; ``members``: of the JSON."""
+
+    wrong: str | None
+    also: Mapping[str, str]
+    members: Mapping[str, object]
+
+
+def _ready(health: Health) -> _Told:
+    reason, failing = health.not_ready, health.failing
+    members = ({} if reason is None else {"reason": reason}) | ({"failing": failing} if failing else {})
+    return _Told(reason, {name: text for name, text in failing.items() if text != reason}, members)
+
+
+def _status(health: Health) -> _Told:
+    failing, not_ready = health.failing, health.not_ready
+    members: dict[str, object] = {
+        "components": {name: _component(health, name, reason) for name, reason in health.components.items()}
+    }
+    if health.notes:
+        members["notes"] = dict(health.notes)
+    also = {name: health.notes[name] for name in _NOTES_OF_TEXT if name in health.notes}
+    if not_ready is not None:
+        members["notReady"] = not_ready
+        if not_ready not in failing.values():
+            also["not ready"] = not_ready
+    return _Told("\n".join(failing.values()) or None, also, members)
 
 
 def _component(health: Health, name: str, reason: str | None) -> dict[str, object]:

@@ -73,6 +73,7 @@ class Validators:
         self._probe_pauses_s = probe_pauses_s
         self._stop = threading.Event()
         self._probing: threading.Thread | None = None
+        self._signer_trouble: str | None = None
         self._configuration = configuration
         self._lock = threading.Lock()
         self.keystore: Keystore | None = None
@@ -91,6 +92,10 @@ class Validators:
         if self._probing is not None:
             self._probing.join()
 
+    def troubles(self) -> dict[str, str | None]:
+        """What was wrong with remote signers when they were tried, None for nothing."""
+        return {} if self._path is None else {"signers": self._signer_trouble}
+
     def _probe_later(self, keystore: Keystore) -> None:
         """The node reads the chain without them: at the start a remote signer that is away is worth a line."""
 
@@ -99,6 +104,7 @@ class Validators:
                 _probe(keystore.remote_signers, self._stop, pauses_s=self._probe_pauses_s)
             except KeystoreError as error:
                 if not self._stop.is_set():
+                    self._signer_trouble = f"a remote signer is of no use: {error}"
                     logger.warning("a remote signer is of no use", extra=fields(reason=str(error)))
 
         if keystore.remote_signers:
@@ -133,6 +139,7 @@ class Validators:
                 _probe(keystore.remote_signers, self._stop, pauses_s=self._probe_pauses_s)
             except KeystoreError as error:
                 raise ServerError(f"Cannot reload keystore: {error}") from None
+            self._signer_trouble = None
             before = set(self.keystore.addresses) if self.keystore is not None else set()
             self._take_over(keystore)
         after = set(keystore.addresses)

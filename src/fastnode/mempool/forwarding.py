@@ -132,7 +132,13 @@ class HandoverPass:
     def on_pass(self, _upstream: Upstream) -> None:
         if self._handover.has_waiting:
             with suppress(RuntimeError):  # the node is stopping
-                self._executor.submit(self._handover.flush)
+                self._executor.submit(self._flush)
+
+    def _flush(self) -> None:
+        try:
+            self._handover.flush()
+        except Exception:  # /readyz says it too; the next pass tries again
+            logger.exception("transactions are not handed on")
 
 
 class FeeRefresher:
@@ -141,6 +147,8 @@ class FeeRefresher:
     def __init__(self, latest: LatestFees) -> None:
         self.latest = latest
         self._next_at = 0.0
+        #: Why the newest answer was of no use; None if it was.
+        self.trouble: str | None = None
 
     def refresh(self, upstream: Upstream) -> None:
         now = time.monotonic()
@@ -158,7 +166,9 @@ class FeeRefresher:
             }
             if isinstance(current, dict):
                 self.latest.update(GasFees.from_json(current, "fees"), predicted)
+            self.trouble = None
         except UpstreamUnavailable:
             return
         except (UpstreamError, DecodeError) as error:
+            self.trouble = f"the fees that {upstream.name} names are not understood: {error}"
             logger.warning("fees not understood", extra=fields(upstream=upstream.name, reason=str(error)))

@@ -24,6 +24,7 @@ OFFERS_MAX: Final = 4
 ASKED_MAX: Final = 12
 
 _BUSY: Final = {"code": "BUSY"}
+NOT_HANDED_ON: Final = "transactions wait here until another node answers: none takes them now"
 NO_UPSTREAM: Final = "No upstream answers at the moment; try again later"
 
 
@@ -46,6 +47,13 @@ class Handover:
         self._offers = threading.BoundedSemaphore(OFFERS_MAX)
         self._asked = threading.BoundedSemaphore(ASKED_MAX)
         self._flushing = threading.Lock()
+        #: Why the newest attempt to hand on what waits in the pool came to nothing; None if it did not.
+        self._failure: str | None = None
+
+    @property
+    def trouble(self) -> str | None:
+        """Why transactions wait in the pool that other nodes should have; None if none does for such a reason."""
+        return self._failure if self._failure is not None and self.has_waiting else None
 
     def offer(self, tx: Tx, tx_json: bytes) -> None:
         """RpcError when the other node refuses; the transaction has left the pool then."""
@@ -92,8 +100,13 @@ class Handover:
         try:
             is_taken = self._sink.forward(tx_json)
         except RpcError as error:
+            self._failure = None
             self._pool.drop(tx_hash, f"refused upstream: {error.message}")
             raise
+        except Exception as error:
+            self._failure = f"transactions are not handed on: {type(error).__name__}"
+            raise
+        self._failure = None if is_taken else NOT_HANDED_ON
         if is_taken:
             self._pool.mark_forwarded(tx_hash)
         return is_taken

@@ -210,6 +210,10 @@ class Mempool:
         """What keeps the pool from its work, None for nothing."""
         return {"pool": self.pool.fault}
 
+    def troubles(self) -> dict[str, str | None]:
+        """What is wrong while the pool works all the same, None for nothing."""
+        return {} if self.handover is None else {"relay": self.handover.trouble}
+
     def close(self) -> None:
         self.judge.close()
         self.pool.close()

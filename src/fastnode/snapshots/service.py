@@ -51,6 +51,8 @@ class SnapshotUploads:
         self._stop = threading.Event()
         #: Uploads that have ended, by how: ``uploaded``, ``failed``, ``given_up`` (the node stops).
         self.outcomes: Counter[str] = Counter()
+        #: Why the last upload failed; None if it did not.
+        self.failure: str | None = None
         #: The newest block of the last snapshot that was uploaded, and when that was done, in seconds since 1970.
         self.last_block: int | None = None
         self.last_time: float | None = None
@@ -79,6 +81,10 @@ class SnapshotUploads:
             self._thread = threading.Thread(target=self._run, args=(location,), name="fastnode-snapshot", daemon=True)
             self._thread.start()
 
+    def troubles(self) -> dict[str, str | None]:
+        """What is wrong with the last upload, None for nothing."""
+        return {"snapshots": self.failure}
+
     def close(self) -> None:
         """End the upload that runs; its archives never appear in the index."""
         self._stop.set()
@@ -104,10 +110,12 @@ class SnapshotUploads:
                 logger.warning("snapshot given up: the node stops")
                 return
             self.outcomes["failed"] += 1
+            self.failure = f"the last snapshot was not uploaded to {location.text}: {error}"
             expected = isinstance(error, FastnodeError | OSError)
             logger.error("snapshot failed", exc_info=not expected, extra=fields(reason=str(error)))
             return
         self.outcomes["uploaded"] += 1
+        self.failure = None
         self.last_block, self.last_time = made.l2_block_number, time.time()
         facts = fields(
             location=location.text,
