@@ -66,6 +66,7 @@ def status(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
 
 def test_a_node_that_serves_is_ready_and_names_its_tips(start_node: Callable[..., Any], short_chain: Path) -> None:
     node = start_node("--chain-file", short_chain, "--metrics-port=0").wait_until_serving()
+    node.wait_for_line("chain file loaded")  # until then the tips move
     done = status("--url", node.url)
     assert (done.returncode, done.stderr) == (0, "")
     lines = dict(line.split(None, 1) for line in done.stdout.replace(" tip", "").splitlines())
