@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +21,7 @@ from fastnode.config.settings import Settings
 from fastnode.errors import DataDirectoryError
 from fastnode.log import fields
 from fastnode.log_index import TAG_FILTER_FILE, ChainIndexes
+from fastnode.records import dataclass
 from fastnode.storage.data_directory import DataDirectory
 from fastnode.storage.database_files import is_database
 from fastnode.storage.replacement import finish_replacement

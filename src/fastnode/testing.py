@@ -20,11 +20,11 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from fastnode.errors import RpcError, StartError
+from fastnode.records import dataclass
 
 __all__ = ["LocalAccount", "RunningNetwork", "local_network"]
 

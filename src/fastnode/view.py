@@ -10,8 +10,10 @@ database snapshots.  A close by hand could hit a reader in the middle of a read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
+
+from fastnode.records import dataclass
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView

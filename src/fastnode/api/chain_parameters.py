@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
@@ -29,6 +28,7 @@ from fastnode.jsonrpc.parameters import (
     ParameterType,
     reject_type,
 )
+from fastnode.records import dataclass
 from fastnode.values.refusal import Reject
 
 __all__ = [

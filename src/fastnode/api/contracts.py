@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
@@ -13,6 +12,7 @@ from fastnode.jsonrpc.methods import Call, Method, Parameter, Usual, common
 from fastnode.jsonrpc.parameters import ADDRESS, FIELD, ArrayOf, Text
 from fastnode.log_index.contracts import contract_class_json, contract_instance_json
 from fastnode.log_index.function_names import FunctionNames
+from fastnode.records import dataclass
 from fastnode.values.refusal import Reject
 
 __all__ = ["methods"]

@@ -7,7 +7,6 @@ exist.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -37,6 +36,7 @@ from fastnode.kernels import encode
 from fastnode.local_network.changes import DEPOSIT
 from fastnode.local_network.kept import OpenMessage
 from fastnode.local_network.state_files import dump_chain, load_chain
+from fastnode.records import dataclass
 
 if TYPE_CHECKING:
     from fastnode.local_network.changes import BridgedFeeJuice, Changes

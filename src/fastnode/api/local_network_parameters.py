@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from fastnode.api.schema_language import Schema
 from fastnode.jsonrpc.parameters import ADDRESS, FIELD, Integer, reject_type
 from fastnode.local_network.kept import OpenMessage
+from fastnode.records import dataclass
 from fastnode.values.refusal import Reject, describe
 
 __all__ = ["AMOUNT", "NUMBER", "SECONDS", "WORD", "BlockTime", "Depth", "EthAddress", "Message", "TimeText"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from fastnode.api.chain_parameters import LOG_FILTER, LogFilter, LogId
@@ -22,6 +21,7 @@ from fastnode.log_index.range_queries import (
     span_of_tx,
 )
 from fastnode.log_index.tag_queries import known_tags_among, private_logs_by_tags, public_logs_by_tags
+from fastnode.records import dataclass
 from fastnode.values.refusal import Reject
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import orjson
@@ -13,6 +13,7 @@ from fastnode.errors import ServerError
 from fastnode.jsonrpc.methods import Call, Method, Parameter, Signature, common
 from fastnode.jsonrpc.parameters import Integer
 from fastnode.log import fields
+from fastnode.records import dataclass
 from fastnode.sentinel.offenses import ALL, CURRENT, Offense, RoundSize
 from fastnode.view import View
 

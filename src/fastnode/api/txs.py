@@ -6,7 +6,6 @@ Everything that decodes a transaction runs in a thread: its hash alone takes mil
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
@@ -20,6 +19,7 @@ from fastnode.mempool.service import Mempool
 from fastnode.protocol.fees import ManaUsage
 from fastnode.protocol.header import GasFees
 from fastnode.protocol.tx import Tx
+from fastnode.records import dataclass
 from fastnode.values.refusal import Reject, describe
 from fastnode.view import View
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import orjson
@@ -13,6 +12,7 @@ import orjson
 from fastnode.errors import ServerError
 from fastnode.jsonrpc.methods import Call, Method, Parameter, common
 from fastnode.jsonrpc.parameters import Integer, reject_type
+from fastnode.records import dataclass
 
 if TYPE_CHECKING:
     from fastnode.sentinel.sentinel import Sentinel

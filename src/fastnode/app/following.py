@@ -14,7 +14,6 @@ import math
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,6 +41,7 @@ from fastnode.mempool.upstream_terms import UpstreamTerms
 from fastnode.outgoing.client import ClientLimits
 from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import Network
+from fastnode.records import dataclass
 from fastnode.sources.chain_file import ChainFileSource
 from fastnode.sources.follower import Follower, FollowerOptions
 from fastnode.sources.genesis import learn_chain

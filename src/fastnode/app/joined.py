@@ -9,7 +9,6 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +30,7 @@ from fastnode.mempool.service import Mempool, MempoolOptions
 from fastnode.mempool.store import POOL_DIRECTORY
 from fastnode.proofs.options import judge_of
 from fastnode.public_execution.service import Simulation
+from fastnode.records import dataclass
 from fastnode.snapshots.service import SnapshotUploads
 from fastnode.sources.chain_import import adopt_chain_file
 from fastnode.sources.publication import Publication

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from fastnode.api import state as state_methods
@@ -29,6 +29,7 @@ from fastnode.jsonrpc.methods import Method
 from fastnode.log_index.function_names import FunctionNames
 from fastnode.log_index.known_tags import KnownTags
 from fastnode.mempool.service import Mempool
+from fastnode.records import dataclass
 from fastnode.sources.rollback import SyncOperator
 
 if TYPE_CHECKING:

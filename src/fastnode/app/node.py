@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 
 from fastnode.app import serving as serving_stage
 from fastnode.app.awaiting import Awaiting
@@ -21,6 +20,7 @@ from fastnode.app.opened import Opened, open_node
 from fastnode.app.serving import Serving, serve
 from fastnode.config.consistency import check_settings
 from fastnode.config.settings import Settings
+from fastnode.records import dataclass
 from fastnode.serving.server import HttpServer, RpcServer
 from fastnode.view import View
 

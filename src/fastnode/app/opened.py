@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from fastnode.app.awaiting import Awaiting
@@ -21,6 +20,7 @@ from fastnode.http.limits import Limits
 from fastnode.http.memory_budget import MemoryBudget
 from fastnode.http.turns import Turns
 from fastnode.log import fields
+from fastnode.records import dataclass
 from fastnode.serving.server import HttpServer, describe_bind_error
 from fastnode.serving.starting import StartingApplication
 from fastnode.sources.sync_control import SyncControl

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -25,6 +24,7 @@ from fastnode.jsonrpc.provider_limits import ProviderLimits
 from fastnode.jsonrpc.provider_rules import read_provider_rules
 from fastnode.log import fields
 from fastnode.mempool.network import NetworkIdentity
+from fastnode.records import dataclass
 from fastnode.serving.api_key import ApiKeyGuard, introduce
 from fastnode.serving.same_origin import SameOriginGuard
 from fastnode.serving.server import HttpServer, RpcServer, describe_bind_error

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 from typing import Final
 
@@ -34,6 +34,7 @@ from fastnode.protocol.checkpoint import (
     PublishedCheckpoint,
 )
 from fastnode.protocol.header import AppendOnlyTreeSnapshot
+from fastnode.records import dataclass
 
 __all__ = ["DAMAGE", "CheckReport", "check_database"]
 

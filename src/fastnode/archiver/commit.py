@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fastnode.protocol.block import L2Block
+from fastnode.records import dataclass
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Final
 
 from fastnode.archiver import layout
@@ -46,6 +45,7 @@ from fastnode.protocol.block import L2Block
 from fastnode.protocol.checkpoint import PublishedCheckpoint
 from fastnode.protocol.messages import first_message_index
 from fastnode.protocol.tips import BlockId, L2Tips, TipId
+from fastnode.records import dataclass
 from fastnode.storage.database import Transaction
 
 __all__ = ["Ingestor", "Verification"]

@@ -13,7 +13,7 @@ can be spliced into a response as it is.  ``None`` means that the chain has no s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -34,6 +34,7 @@ from fastnode.kernels import block_text, encode
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.genesis import genesis_tips
 from fastnode.protocol.tips import BlockId, CheckpointId, L2Tips, TipId
+from fastnode.records import dataclass
 
 if TYPE_CHECKING:
     from fastnode.storage.database import SharedDatabase

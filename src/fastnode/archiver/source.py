@@ -8,7 +8,6 @@ record is a claim that is checked.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -32,6 +31,7 @@ from fastnode.protocol.fields import (
 )
 from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.tips import L2Tips
+from fastnode.records import dataclass
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView

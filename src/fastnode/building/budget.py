@@ -7,7 +7,6 @@ more than the blocks before it have left.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Self
 
 from fastnode.config.gas_budgets import CHECKPOINT_DA_GAS_MAX, BlockBudget
@@ -15,6 +14,7 @@ from fastnode.config.settings import Settings
 from fastnode.protocol.blobs import CHECKPOINT_FIELDS_MAX
 from fastnode.protocol.tx_data import Gas
 from fastnode.public_execution.block import BlockLimits, BlockOutcome
+from fastnode.records import dataclass
 
 __all__ = ["BuildingLimits", "CheckpointBudget"]
 

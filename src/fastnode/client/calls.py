@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 from urllib.parse import urlsplit
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from fastnode.errors import CallRejected, NoAnswer
+from fastnode.records import dataclass
 
 __all__ = [
     "Call",

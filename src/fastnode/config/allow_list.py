@@ -13,13 +13,13 @@ Grammar of the setting (the network's own, so that an operator can keep the valu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from fastnode.errors import SettingError
 from fastnode.kernels import encode
 from fastnode.protocol.constants import AUTH_REGISTRY_ADDRESS, FEE_JUICE_ADDRESS
 from fastnode.protocol.fields import FIELD_BYTES, field_from_int, hex_text
+from fastnode.records import dataclass
 
 __all__ = ["DEFAULT_ALLOW_LIST", "AllowedElement", "allowed_element_from_json", "parse_allow_list"]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from fastnode.config.kinds import Boolean, FilePath, HexText, Integer, Number
 from fastnode.config.table import setting
+from fastnode.records import dataclass
 
 __all__ = ["BuildingSettings"]
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +24,7 @@ from fastnode.config.kinds import Amount, Boolean, Choice, FilePath, HexTextList
 from fastnode.config.settings import Setting, Settings, rows
 from fastnode.errors import InvalidParams
 from fastnode.log import fields
+from fastnode.records import dataclass
 from fastnode.values.refusal import Reject, describe
 
 __all__ = ["KEYS", "AllowList", "ConfigKey", "ConfigPatch", "NodeConfiguration"]

@@ -7,10 +7,11 @@ explicit  what the operator set, at most the checkpoint limit
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final, Self
+
+from fastnode.records import dataclass
 
 if TYPE_CHECKING:
     from fastnode.config.settings import Settings

@@ -8,8 +8,9 @@ effect beside certain settings, or only part of what their names promise: :func:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from fastnode.records import dataclass
 
 if TYPE_CHECKING:
     from fastnode.config.settings import Settings

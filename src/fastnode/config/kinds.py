@@ -8,10 +8,11 @@ allows, so that the error for a bad value is complete.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit, urlunsplit
+
+from fastnode.records import dataclass
 
 __all__ = [
     "Amount",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from fastnode.config.kinds import Boolean, Choice, FileOrUrl, HexText, Integer, Text, TextList
 from fastnode.config.table import setting
+from fastnode.records import dataclass
 
 __all__ = ["OperatorSettings"]
 

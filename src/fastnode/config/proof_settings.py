@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from fastnode.config.kinds import FilePath, Integer, Seconds, Text
 from fastnode.config.table import PROOFS, START, setting
+from fastnode.records import dataclass
 
 __all__ = ["ProofSettings"]
 

@@ -6,7 +6,7 @@ the settings file is an error.  (Service specification, "Breaking changes from v
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from fastnode.records import dataclass
 
 __all__ = ["RENAMED", "Renamed", "advice_for_environment", "advice_for_flag"]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
@@ -17,6 +16,7 @@ from fastnode.config.network_config import read_network_config
 from fastnode.config.renamed import RENAMED, advice_for_environment, advice_for_flag
 from fastnode.config.settings import ENVIRONMENT_PREFIX, Setting, rows
 from fastnode.errors import SettingError
+from fastnode.records import dataclass
 
 __all__ = ["CONFIG_ENVIRONMENT", "Origin", "Resolved", "resolve"]
 

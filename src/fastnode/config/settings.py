@@ -11,7 +11,6 @@ Adding a setting: add a field here, use it, run ``python -m fastnode.config.docu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from fastnode.config.building_settings import BuildingSettings
@@ -34,6 +33,7 @@ from fastnode.config.table import (
     setting,
 )
 from fastnode.config.validator_settings import ValidatorSettings
+from fastnode.records import dataclass
 
 __all__ = ["CHECK", "ENVIRONMENT_PREFIX", "EXPORT", "IMPORT", "START", "Setting", "Settings", "rows", "setting"]
 

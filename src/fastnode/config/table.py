@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any
 
 from fastnode.config.kinds import Kind
+from fastnode.records import dataclass
 
 __all__ = [
     "CHECK",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from fastnode.config.kinds import Amount, Boolean, Choice, FilePath, HexText, HexTextList, Integer, Number, Text
 from fastnode.config.table import setting
+from fastnode.records import dataclass
 
 __all__ = ["ValidatorSettings"]
 

@@ -14,7 +14,7 @@ import time
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, TypeAlias
 
 import click
@@ -22,6 +22,7 @@ import click
 from fastnode.cli.output import say
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.fields import field_from_int, hex_text
+from fastnode.records import dataclass
 
 __all__ = ["Difference", "Materials", "collect", "compare", "compare_nodes", "questions"]
 

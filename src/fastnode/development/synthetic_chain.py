@@ -11,7 +11,6 @@ from __future__ import annotations
 import random
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from hashlib import sha256
 from importlib import resources
 from pathlib import Path
@@ -44,6 +43,7 @@ from fastnode.protocol.kzg import blob_commitment, blobs_hash, blobs_of_fields, 
 from fastnode.protocol.messages import in_hash
 from fastnode.protocol.out_hash import checkpoint_out_hash, epoch_out_hash, messages_of_block
 from fastnode.protocol.tips import BlockId, CheckpointId, L2Tips, TipId
+from fastnode.records import dataclass
 from fastnode.sources.chain_file import CHAIN_FILE_VERSION, ChainFileSource, ChainFileWriter
 from fastnode.world_state.apply import BlockDraft
 from fastnode.world_state.genesis import genesis_of

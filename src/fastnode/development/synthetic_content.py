@@ -7,7 +7,6 @@ hashes are on a real chain, where they are the outcome of Poseidon2.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 from typing import Final
 
 from fastnode.protocol.constants import (
@@ -23,6 +22,7 @@ from fastnode.protocol.constants import (
 )
 from fastnode.protocol.effects import Body, PrivateLog, PublicDataWrite, PublicLog, TxEffect
 from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD, split_fields
+from fastnode.records import dataclass
 
 __all__ = ["ChainShape", "ContentGenerator", "random_fields"]
 

@@ -13,13 +13,13 @@ What L1's own fees do in these slots is not known without L1: they are taken to 
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
 
 from fastnode.protocol.fees import FEE_MAX, PREDICTED_SLOTS, ManaUsage, congestion_multiplier, excess_mana
 from fastnode.protocol.header import GasFees
+from fastnode.records import dataclass
 
 __all__ = ["Congestion", "ManaTarget"]
 

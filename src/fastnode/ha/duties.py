@@ -23,7 +23,6 @@ import logging
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -41,6 +40,7 @@ from fastnode.errors import (
 from fastnode.ha.connection import Connection, one_line
 from fastnode.ha.pool import ConnectionPool, PoolLimits
 from fastnode.log import fields
+from fastnode.records import dataclass
 
 if TYPE_CHECKING:
     from fastnode.config.settings import Settings

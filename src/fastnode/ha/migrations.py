@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final
 
 import psycopg
 
 from fastnode.errors import HaDatabaseError
 from fastnode.ha.connection import Connection, one_line
+from fastnode.records import dataclass
 
 __all__ = ["MIGRATIONS", "Migration", "migrate_down", "migrate_up"]
 

@@ -6,10 +6,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from fastnode.errors import HaDatabaseError
 from fastnode.ha.connection import Connection, connect
+from fastnode.records import dataclass
 
 __all__ = ["ConnectionPool", "PoolLimits"]
 

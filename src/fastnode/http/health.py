@@ -12,11 +12,13 @@ away still serves what it has.  What is wrong stands in the answer of /readyz to
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
 import orjson
+
+from fastnode.records import dataclass
 
 __all__ = ["PROBE_PATHS", "Health", "answer_probe"]
 

@@ -6,8 +6,9 @@ client's log) knows what to change.  Times are in seconds, sizes in bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from fastnode.records import dataclass
 
 __all__ = ["Limits"]
 

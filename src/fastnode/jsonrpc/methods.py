@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 from fastnode.errors import InvalidParams, ResponseTooLarge, ServerError
 from fastnode.http.allowance import Allowance, Party
 from fastnode.jsonrpc.parameters import ParameterType, Widened
 from fastnode.jsonrpc.provider_limits import Client
+from fastnode.records import dataclass
 from fastnode.values.namespaces import Namespaces, wire_names
 from fastnode.values.refusal import Reject
 from fastnode.view import View

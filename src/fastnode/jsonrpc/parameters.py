@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Protocol, runtime_checkable
 
 from fastnode.kernels import encode
+from fastnode.records import dataclass
 from fastnode.values.refusal import Reject, describe
 
 __all__ = [

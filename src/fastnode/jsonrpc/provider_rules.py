@@ -40,13 +40,14 @@ import math
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from fastnode.errors import SettingError
+from fastnode.records import dataclass
 
 __all__ = ["DEFAULT_COSTS", "PRESETS", "KeyRule", "ProviderRules", "Rate", "read_provider_rules"]
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -28,6 +27,7 @@ from fastnode.errors import KeystoreError
 from fastnode.keystore.key_files import KeyFileError, decrypt_key_file
 from fastnode.keystore.mnemonic import derive_key, seed_of
 from fastnode.keystore.private_keys import BlsKey, EthKey, RemoteSigner, Signer
+from fastnode.records import dataclass
 
 __all__ = ["Keystore", "ProverKeys", "ValidatorKeys", "load_keystore"]
 

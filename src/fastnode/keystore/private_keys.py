@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from coincurve import PrivateKey as _Secp256k1Key
 
 from fastnode.protocol.ethereum import keccak_256
+from fastnode.records import dataclass
 
 __all__ = ["BlsKey", "EthKey", "RemoteSigner", "Signer", "address_of"]
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import orjson
@@ -30,6 +29,7 @@ from fastnode.protocol.checkpoint import L1PublishedData
 from fastnode.protocol.constants import FEE_JUICE_ADDRESS
 from fastnode.protocol.ethereum import keccak_256
 from fastnode.protocol.fields import field_from_int
+from fastnode.records import dataclass
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import ADDRESS_BYTES, WORD_BYTES, Function, Kind, hex_data, quantity, words_of
 from fastnode.sources.l1.endpoints import L1Block, L1Endpoint, block_call, contract_call

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from fastnode.errors import InvalidParams
+from fastnode.records import dataclass
 
 __all__ = ["ChainClock", "ChainTime", "SlotTime"]
 

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +21,7 @@ from fastnode.archiver.source import ChainRecord, CheckpointRecord, GenesisRecor
 from fastnode.archiver.store import ArchiverStore
 from fastnode.errors import StartError, UpstreamError
 from fastnode.log import fields
+from fastnode.records import dataclass
 from fastnode.sources.chain_export import stored_records
 from fastnode.sources.chain_file import ChainFileSource
 from fastnode.storage.data_directory import DataDirectory

@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from importlib import resources
 from typing import Any, Final, NamedTuple
@@ -20,6 +19,7 @@ from fastnode.protocol.effects import TxEffect
 from fastnode.protocol.fields import FIELD_BYTES, hex_text
 from fastnode.protocol.genesis import PrefilledPublicData
 from fastnode.protocol.header import GasFees
+from fastnode.records import dataclass
 from fastnode.sources.chain_file import ChainFileSource
 from fastnode.world_state.genesis import genesis_of
 

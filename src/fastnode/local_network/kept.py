@@ -7,7 +7,7 @@ that after a crash the chain may lack a block, but never the other way round.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from fastnode.errors import DataDirectoryError
 from fastnode.kernels import encode
 from fastnode.local_network.clock import ChainTime
 from fastnode.protocol.fees import L1Fees
+from fastnode.records import dataclass
 
 __all__ = ["FILE_NAME", "KeptState", "OpenMessage", "SnapshotRecord", "StateFile"]
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import lzma
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib import resources
@@ -19,6 +18,7 @@ from typing import Any, Final
 from fastnode.kernels import encode
 from fastnode.outgoing.client import RpcCall
 from fastnode.protocol.ethereum import keccak_256
+from fastnode.records import dataclass
 from fastnode.sources.l1.abi import ADDRESS_BYTES, WORD_BYTES, hex_data
 
 __all__ = ["NewContracts", "contract_names"]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from fastnode.archiver.ingest import Ingestor
@@ -22,6 +21,7 @@ from fastnode.protocol.fields import ZERO_FIELD, field_from_int
 from fastnode.protocol.hashing import sha256_to_field
 from fastnode.protocol.header import GasFees, GlobalVariables
 from fastnode.public_execution.block import BlockOutcome, execute_block
+from fastnode.records import dataclass
 from fastnode.view import View
 
 if TYPE_CHECKING:

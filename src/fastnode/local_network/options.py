@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from fastnode.kernels import encode
 from fastnode.local_network.genesis import MANA_LIMIT
 from fastnode.local_network.mining import COINBASE
 from fastnode.protocol.fields import ZERO_FIELD
+from fastnode.records import dataclass
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainInfo

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -21,6 +21,7 @@ from fastnode.log_index.head import IndexHead
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.contracts import ContractInstanceUpdate, contract_events
 from fastnode.protocol.fields import hex_text
+from fastnode.records import dataclass
 from fastnode.storage.database import Transaction
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ tag, and undoing a block cuts exactly as many logs off that end as the block put
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from fastnode.errors import DatabaseError
@@ -19,6 +19,7 @@ from fastnode.log_index.rendering import TxLogRenderer, first_logs, join_pages
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.effects import TxEffect
 from fastnode.protocol.fields import ZERO_FIELD
+from fastnode.records import dataclass
 from fastnode.storage.database import Transaction
 
 __all__ = ["LogEntries", "LogIndexWriter", "log_entries"]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Self
+
+from fastnode.records import dataclass
 
 __all__ = ["SlotClock"]
 

@@ -18,7 +18,7 @@ Record, big-endian::
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 from typing import Final, Self
 
@@ -28,6 +28,7 @@ from fastnode.protocol.fields import FIELD_BYTES
 from fastnode.protocol.header import GasFees
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_data import Gas
+from fastnode.records import dataclass
 
 __all__ = ["PoolEntry", "TxState"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Self
 
 import orjson
@@ -13,6 +12,7 @@ import orjson
 from fastnode.kernels import encode
 from fastnode.protocol.contracts import ContractInstance, protocol_contracts_hash
 from fastnode.protocol.fields import FIELD_BYTES
+from fastnode.records import dataclass
 
 __all__ = ["NetworkIdentity", "NetworkValues"]
 

@@ -19,7 +19,7 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Final, Self
@@ -49,6 +49,7 @@ from fastnode.mempool.validation import (
 )
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.tx import Tx
+from fastnode.records import dataclass
 
 __all__ = ["NOT_READY", "Added", "Origin", "PoolOptions", "TxPool"]
 

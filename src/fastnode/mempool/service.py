@@ -20,7 +20,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -43,6 +43,7 @@ from fastnode.mempool.validation import (
 )
 from fastnode.proofs.judge import ProofJudge, open_judge
 from fastnode.protocol.tx import Tx
+from fastnode.records import dataclass
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainInfo

@@ -20,7 +20,6 @@ verifier, or values of the network that it does not know.  The class id rule is 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
 import orjson
@@ -44,6 +43,7 @@ from fastnode.protocol.fields import FIELD_BYTES, MODULUS, field_from_int, split
 from fastnode.protocol.header import GasFees
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_data import CallRequest, Gas, PrivateLogBytes
+from fastnode.records import dataclass
 
 __all__ = [
     "PROTOCOL_CAPS",

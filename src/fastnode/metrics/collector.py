@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +26,7 @@ from fastnode.log_index.known_tags import KnownTags
 from fastnode.mempool.service import Mempool
 from fastnode.proofs.judge import ProofJudge
 from fastnode.proofs.verdict import Judgement
+from fastnode.records import dataclass
 from fastnode.serving.server import RpcServer
 from fastnode.view import View, tip_numbers
 

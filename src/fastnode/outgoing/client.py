@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
@@ -15,6 +15,7 @@ import orjson
 
 from fastnode.errors import UpstreamFault, UpstreamRejection, UpstreamUnavailable
 from fastnode.outgoing.network import Answer, ClientLimits, Network
+from fastnode.records import dataclass
 from fastnode.values.urls import host_of
 
 __all__ = ["METHOD_NOT_FOUND", "ClientLimits", "Reply", "RpcCall", "RpcClient"]

@@ -13,10 +13,10 @@ import enum
 import random
 import threading
 import time
-from dataclasses import dataclass
 from typing import Final
 
 from fastnode.errors import UpstreamRejection, UpstreamUnavailable
+from fastnode.records import dataclass
 
 __all__ = ["EndpointHealth", "EndpointState", "Patience"]
 

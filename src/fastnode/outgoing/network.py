@@ -17,7 +17,7 @@ import time
 import zlib
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -25,6 +25,7 @@ from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
 from fastnode import __version__
 from fastnode.errors import UpstreamFault, UpstreamUnavailable
+from fastnode.records import dataclass
 from fastnode.values.urls import is_http_url
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from dataclasses import dataclass
 from typing import Final, Self
 
 from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD, first_non_canonical
 from fastnode.protocol.tx import PROOF_BYTES, Tx
+from fastnode.records import dataclass
 
 __all__ = ["INPUT_FIELDS", "PART_FIELDS", "Circuit", "Statement"]
 

@@ -15,7 +15,6 @@ import platform
 import shutil
 import tarfile
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
@@ -24,6 +23,7 @@ from fastnode.proofs.folder import SetupFolder
 from fastnode.proofs.keys import RELEASE
 from fastnode.proofs.program import CannotRun, VerifierProgram
 from fastnode.proofs.verifier import INSTALLED
+from fastnode.records import dataclass
 
 __all__ = ["Installed", "install", "platform_name"]
 

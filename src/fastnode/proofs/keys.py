@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Final, Self
 
 from fastnode.kernels import poseidon2
 from fastnode.proofs.inputs import INPUT_FIELDS, Circuit
 from fastnode.protocol.fields import FIELD_BYTES
+from fastnode.records import dataclass
 
 __all__ = ["KEY_BYTES", "RELEASE", "VerificationKeys"]
 

@@ -16,11 +16,12 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from fastnode.proofs.inputs import Statement
 from fastnode.proofs.verdict import Judgement, Verdict
+from fastnode.records import dataclass
 
 __all__ = ["VERIFIER_BUSY", "CheckQueue", "answered"]
 

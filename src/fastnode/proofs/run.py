@@ -9,8 +9,9 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from fastnode.records import dataclass
 
 __all__ = ["Ended", "ProgramTimeout", "run_program"]
 

@@ -11,10 +11,10 @@ refused with the reason.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import Final, Protocol, Self
 
 from fastnode.protocol.tx import Tx
+from fastnode.records import dataclass
 
 __all__ = ["VALID", "Judgement", "ProofVerifier", "Verdict"]
 

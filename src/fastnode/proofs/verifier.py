@@ -18,7 +18,6 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +29,7 @@ from fastnode.proofs.queue import CheckQueue, answered
 from fastnode.proofs.verdict import VALID, Judgement, Verdict
 from fastnode.protocol.fields import FIELD_BYTES
 from fastnode.protocol.tx import PROOF_BYTES, Tx
+from fastnode.records import dataclass
 
 __all__ = ["BbOptions", "BbVerifier", "VerifierState", "find_program"]
 

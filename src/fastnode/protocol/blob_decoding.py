@@ -10,7 +10,6 @@ Everything is a claim: whoever stores the blocks recomputes every root.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from fastnode.errors import DecodeError
 from fastnode.protocol.blobs import (
@@ -49,6 +48,7 @@ from fastnode.protocol.effects import (
 )
 from fastnode.protocol.fields import FIELD_BYTES, U32_BITS, ZERO_FIELD, first_non_canonical, split_fields
 from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader, GlobalVariables, StateReference
+from fastnode.records import dataclass
 
 __all__ = ["DecodedBlock", "checkpoint_of", "decode_blocks"]
 

@@ -23,7 +23,6 @@ Markers pack counters into one field; the first part is the most significant one
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Self
 
 from fastnode.kernels import poseidon2
@@ -38,6 +37,7 @@ from fastnode.protocol.constants import (
 )
 from fastnode.protocol.effects import TxEffect
 from fastnode.protocol.fields import FIELD_BYTES
+from fastnode.records import dataclass
 
 #: Fields that fit the blobs of one checkpoint.
 CHECKPOINT_FIELDS_MAX: Final = BLOBS_PER_CHECKPOINT_MAX * FIELDS_PER_BLOB

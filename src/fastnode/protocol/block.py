@@ -5,13 +5,13 @@ Block buffer: header 440 | archive (root 32, size u32) | body | checkpointNumber
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 from fastnode.protocol.effects import Body
 from fastnode.protocol.fields import as_record, join_path, read_number, read_value
 from fastnode.protocol.header import HEADER_BYTES, SNAPSHOT_BYTES, AppendOnlyTreeSnapshot, BlockHeader
 from fastnode.protocol.reader import ByteReader
+from fastnode.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from fastnode.errors import DecodeError
@@ -49,6 +48,7 @@ from fastnode.protocol.fields import (
 )
 from fastnode.protocol.hashing import poseidon2_unbalanced_root, sha256_to_field
 from fastnode.protocol.header import AppendOnlyTreeSnapshot, GasFees
+from fastnode.records import dataclass
 
 CHECKPOINT_HEADER_BYTES: Final = 316
 SIGNATURE_BYTES: Final = 65

@@ -24,7 +24,6 @@ Events, by the log that carries them::
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from fastnode.errors import DecodeError
@@ -68,6 +67,7 @@ from fastnode.protocol.fields import (
 )
 from fastnode.protocol.hashing import poseidon2_hash_with_separator
 from fastnode.protocol.siloing import silo_private_log_tag
+from fastnode.records import dataclass
 
 #: The only version of classes and instances there is.
 CONTRACT_VERSION: Final = 1

@@ -16,7 +16,6 @@ A body is a u32 count and its tx effects.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from fastnode.errors import DecodeError
@@ -53,6 +52,7 @@ from fastnode.protocol.fields import (
     split_fields,
 )
 from fastnode.protocol.reader import ByteReader
+from fastnode.records import dataclass
 
 CONTRACT_CLASS_LOG_BYTES: Final = CONTRACT_CLASS_LOG_FIELDS * FIELD_BYTES
 #: Public logs of a tx: none can take less than its header in the flat form.

@@ -16,11 +16,11 @@ DA gas is always free here: it is paid for inside the L2 gas price.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 from fastnode.protocol.header import GasFees
+from fastnode.records import dataclass
 
 #: L1 gas of one proposal, blobs of one checkpoint, bytes (= blob gas) of one blob, L1 gas of one epoch proof.
 L1_GAS_PER_CHECKPOINT_PROPOSED: Final = 300_000

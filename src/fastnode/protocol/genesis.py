@@ -10,7 +10,6 @@ prefilled data, on every network, and checkpoint 0 by the hash of an all-zero he
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, Self
 
@@ -20,6 +19,7 @@ from fastnode.protocol.effects import Body
 from fastnode.protocol.fields import ZERO_FIELD, as_record, field_from_int, hex_text, read_field
 from fastnode.protocol.header import EMPTY_SNAPSHOT, BlockHeader, GasFees, GlobalVariables, StateReference
 from fastnode.protocol.tips import BlockId, CheckpointId, L2Tips, TipId
+from fastnode.records import dataclass
 
 #: Hash of block 0 without prefilled data.
 GENESIS_BLOCK_HEADER_HASH: Final = bytes.fromhex("2ff681dd7730c7b9e5650c70afa57ee81377792dfc95d98c11817b8c761ff965")

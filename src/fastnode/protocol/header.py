@@ -26,7 +26,6 @@ The block hash runs over the same values in the same order, one field each.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from fastnode.errors import DecodeError
@@ -51,6 +50,7 @@ from fastnode.protocol.fields import (
     read_number,
     read_value,
 )
+from fastnode.records import dataclass
 
 SNAPSHOT_BYTES: Final = 36
 HEADER_BYTES: Final = 440

@@ -13,12 +13,12 @@ checkpoint counted from checkpoint 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from fastnode.protocol.constants import L1_TO_L2_MESSAGES_PER_CHECKPOINT
 from fastnode.protocol.fields import FIELD_BYTES
 from fastnode.protocol.hashing import sha256_padded_root, sha256_to_field
+from fastnode.records import dataclass
 
 #: 2 ** 10 = 1,024 messages of a checkpoint.
 IN_HASH_TREE_HEIGHT: Final = 10

@@ -18,7 +18,6 @@ level: the lowest level in the lowest bits, each taking as many bits as its path
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from fastnode.protocol.block import L2Block
@@ -26,6 +25,7 @@ from fastnode.protocol.constants import OUT_HASH_TREE_HEIGHT
 from fastnode.protocol.effects import TxEffect
 from fastnode.protocol.fields import ZERO_FIELD
 from fastnode.protocol.hashing import SHA_ZERO_NODES, sha256_padded_levels, sha256_padded_root, sha256_to_field
+from fastnode.records import dataclass
 
 #: Messages of an epoch as ``[checkpoint][block][tx][message]``, empty arrays included.
 TxMessages = Sequence[bytes]

@@ -6,10 +6,10 @@ the last block of a checkpoint and carries both identities.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 from fastnode.protocol.fields import as_record, hex_text, join_path, read_field, read_number, read_value
+from fastnode.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ Every length and count is compared with its limit before anything of that size i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self
 
 from fastnode.errors import DecodeError
@@ -37,6 +36,7 @@ from fastnode.protocol.fields import (
 )
 from fastnode.protocol.reader import ByteReader
 from fastnode.protocol.tx_data import TxData
+from fastnode.records import dataclass
 
 PROOF_FIELDS: Final = 1935
 PROOF_BYTES: Final = PROOF_FIELDS * FIELD_BYTES

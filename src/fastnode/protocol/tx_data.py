@@ -8,7 +8,7 @@ the modulus, flags 0 or 1, public calls without holes.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple, Self
 
 from fastnode.errors import DecodeError
@@ -16,6 +16,7 @@ from fastnode.kernels import hash_threads
 from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD, field_from_int, first_non_canonical
 from fastnode.protocol.header import HEADER_BYTES, BlockHeader, GasFees
+from fastnode.records import dataclass
 
 SEPARATOR_PUBLIC_TX_HASH: Final = 1630108851
 SEPARATOR_PRIVATE_TX_HASH: Final = 1971680439

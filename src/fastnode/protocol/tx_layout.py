@@ -33,7 +33,6 @@ come last there, although they stand before the accumulated data here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from fastnode.kernels import field_runs
@@ -47,6 +46,7 @@ from fastnode.protocol.constants import (
 )
 from fastnode.protocol.fields import FIELD_BYTES
 from fastnode.protocol.header import HEADER_BYTES, HEADER_FIELDS
+from fastnode.records import dataclass
 
 ENQUEUED_CALLS_PER_TX_MAX: Final = 32
 

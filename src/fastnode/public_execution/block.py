@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
 from fastnode.errors import DecodeError, ExecutionLimitExceeded, TxExecutionError
@@ -21,6 +21,7 @@ from fastnode.public_execution.fees import FeeTooLowError
 from fastnode.public_execution.results import ExecutedTx, ExecutionOptions
 from fastnode.public_execution.state import ViewState
 from fastnode.public_execution.transaction import ExecutableTx
+from fastnode.records import dataclass
 
 if TYPE_CHECKING:
     from fastnode.view import View

@@ -9,12 +9,13 @@ way.  Answers must be equal, so this is done alike.
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import Final
 
 from fastnode.log_index.function_names import SELECTOR_BYTES
 from fastnode.protocol.fields import FIELD_BYTES
+from fastnode.records import dataclass
 
 __all__ = ["CallRecord", "CallTree", "Phase", "selector_of"]
 

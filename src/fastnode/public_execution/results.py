@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from fastnode.protocol.effects import TxEffect
 from fastnode.protocol.tx_data import Gas
 from fastnode.public_execution.call_tree import CallRecord
 from fastnode.public_execution.host import DebugLogEntry
+from fastnode.records import dataclass
 
 __all__ = ["ExecutedTx", "ExecutionOptions", "GasReport"]
 

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from fastnode.errors import (
@@ -34,6 +33,7 @@ from fastnode.public_execution.executor import BlockExecutor
 from fastnode.public_execution.results import ExecutionOptions
 from fastnode.public_execution.state import BaseState, ViewState
 from fastnode.public_execution.transaction import ExecutableTx
+from fastnode.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

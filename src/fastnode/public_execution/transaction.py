@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
 from fastnode.errors import DecodeError
@@ -15,6 +14,7 @@ from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD, split_fields
 from fastnode.protocol.header import GasFees
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_data import CallRequest, ClassLogHash, Gas, TxData
+from fastnode.records import dataclass
 
 __all__ = ["ExecutableTx", "MessageToL1", "PrivateEffects"]
 

@@ -8,7 +8,6 @@ known by its address.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 import orjson
@@ -17,6 +16,7 @@ from fastnode.archiver.records import StoredCheckpoint
 from fastnode.protocol.checkpoint import CheckpointHeader, CommitteeAttestation
 from fastnode.protocol.ethereum import payload_digest, recover_signer, signed_digest
 from fastnode.protocol.header import AppendOnlyTreeSnapshot
+from fastnode.records import dataclass
 
 __all__ = ["Attestations", "join_committees", "read_attestations"]
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self, TypeAlias
 
+from fastnode.records import dataclass
 from fastnode.sentinel.offenses import Offense, OffenseType
 from fastnode.storage.database import SharedDatabase
 from fastnode.storage.side_database import open_side_database

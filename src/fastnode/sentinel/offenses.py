@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import enum
 import logging
-from dataclasses import dataclass
 from typing import Any, Final
 
 from fastnode.log import fields
+from fastnode.records import dataclass
 
 __all__ = ["ALL", "CURRENT", "Offense", "OffenseType", "RoundSize"]
 

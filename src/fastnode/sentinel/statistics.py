@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+from fastnode.records import dataclass
 
 __all__ = ["History", "SlotTime", "Status", "count_missed", "describe_validator"]
 

@@ -20,7 +20,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final, Self
@@ -29,6 +29,7 @@ from fastnode.errors import DataDirectoryError, SettingError
 from fastnode.http.health import PROBE_PATHS
 from fastnode.http.messages import Response, header_fields
 from fastnode.log import fields
+from fastnode.records import dataclass
 
 __all__ = ["HASH_FILE", "AdminKey", "ApiKeyGuard", "choose_admin_key", "introduce"]
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import tarfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from fastnode.errors import SnapshotError
+from fastnode.records import dataclass
 from fastnode.storage.database_files import DATABASE_FILE
 
 __all__ = ["CHUNK_BYTES", "ArchiveFacts", "ArchiveWriter", "archive_size", "read_archive"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +13,7 @@ from fastnode.chain_data import ChainData, ChainOptions
 from fastnode.data_check import check_data
 from fastnode.errors import DatabaseError, SnapshotError, StartError
 from fastnode.protocol.checkpoint import L1PublishedData
+from fastnode.records import dataclass
 from fastnode.snapshots.index import Network, Snapshot
 
 __all__ = ["Contents", "newest_l1_block", "read_contents", "verify_contents"]

@@ -21,7 +21,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Self
 
@@ -30,6 +29,7 @@ import orjson
 from fastnode.archiver.layout import SCHEMA_VERSION as ARCHIVER_SCHEMA
 from fastnode.archiver.queries import ChainInfo
 from fastnode.errors import SnapshotError
+from fastnode.records import dataclass
 from fastnode.snapshots.archive import ArchiveFacts
 from fastnode.world_state.layout import SCHEMA_VERSION as WORLD_STATE_SCHEMA
 

@@ -10,7 +10,7 @@ https://host/path, http://host/path                 for reading only
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import parse_qs, quote, unquote, urlsplit
@@ -19,6 +19,7 @@ import orjson
 
 from fastnode.errors import SnapshotError
 from fastnode.extras import LazyModule, advice_for
+from fastnode.records import dataclass
 from fastnode.snapshots.archive import CHUNK_BYTES
 from fastnode.snapshots.index import INDEX_BYTES_MAX, INDEX_FILE, Index, Network
 from fastnode.snapshots.patience import Check, in_time, without_stall

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from fastnode.archiver.store import ARCHIVER_DIRECTORY, ArchiverStore
+from fastnode.records import dataclass
 from fastnode.snapshots.contents import newest_l1_block
 from fastnode.snapshots.index import Network
 

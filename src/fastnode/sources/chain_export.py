@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
@@ -14,6 +13,7 @@ from fastnode.archiver.source import BlockRecord, CheckpointRecord, Record, Tips
 from fastnode.errors import DatabaseError, StartError
 from fastnode.kernels import encode
 from fastnode.protocol.tips import L2Tips
+from fastnode.records import dataclass
 from fastnode.sources.chain_file import CHAIN_FILE_VERSION, ChainFileWriter
 
 __all__ = ["ExportSummary", "export_chain_file", "stored_records"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from fastnode.archiver.ingest import Ingestor
@@ -11,6 +10,7 @@ from fastnode.archiver.source import CheckpointRecord, Record, TipsRecord
 from fastnode.archiver.store import ArchiverStore
 from fastnode.errors import BlockRejected, DecodeError
 from fastnode.protocol.tips import L2Tips, TipId
+from fastnode.records import dataclass
 from fastnode.sources.chain_file import ChainFileSource
 
 __all__ = ["ImportProgress", "ImportSummary", "adopt_chain_file", "import_chain_file"]

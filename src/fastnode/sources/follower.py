@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from fastnode.archiver.ingest import Ingestor
@@ -32,6 +32,7 @@ from fastnode.log import fields
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.tips import BlockId
+from fastnode.records import dataclass
 from fastnode.sources.chain_export import stored_records
 from fastnode.sources.l1.source import L1Source
 from fastnode.sources.pace import USUAL_SLOT_S, PollPace

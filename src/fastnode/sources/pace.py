@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from fastnode.records import dataclass
 
 __all__ = ["USUAL_SLOT_S", "PollPace"]
 

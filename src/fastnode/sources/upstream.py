@@ -18,7 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Protocol
 
 import orjson
@@ -39,6 +39,7 @@ from fastnode.protocol.fields import ZERO_FIELD, hex_text
 from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.messages import in_hash
 from fastnode.protocol.tips import BlockId, L2Tips, TipId
+from fastnode.records import dataclass
 
 __all__ = ["RemoteNode", "UpstreamSource"]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -23,6 +23,7 @@ from fastnode.errors import RpcError
 from fastnode.jsonrpc.methods import Call, MethodTable
 from fastnode.kernels import encode
 from fastnode.log_index.range_queries import AnswerLimits, find_public_logs, span_of_blocks
+from fastnode.records import dataclass
 from fastnode.view import View
 
 if TYPE_CHECKING:

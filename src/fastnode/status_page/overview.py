@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
@@ -19,6 +18,7 @@ from fastnode.archiver.progress import IngestionProgress
 from fastnode.http.health import Health
 from fastnode.http.meters import DURATION_BOUNDS_NS, OTHER
 from fastnode.mempool.service import Mempool
+from fastnode.records import dataclass
 from fastnode.serving.server import RpcServer
 from fastnode.status_page.log_tail import LogTail
 from fastnode.view import TIPS, View, tip_numbers

@@ -16,8 +16,10 @@ Checksums are not looked at: LevelDB does when it opens the same bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
+
+from fastnode.records import dataclass
 
 __all__ = ["Manifest", "live_tables", "read_manifest"]
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Final
 
 from fastnode.errors import BlockRejected
@@ -19,6 +18,7 @@ from fastnode.protocol.constants import (
 )
 from fastnode.protocol.effects import Body, TxEffect
 from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader, StateReference
+from fastnode.records import dataclass
 from fastnode.world_state.append_only import AppendOnlyTree, Change, Growth
 from fastnode.world_state.forest import Forest
 from fastnode.world_state.indexed import LeafChanges

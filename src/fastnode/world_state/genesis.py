@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +13,7 @@ from fastnode.protocol.constants import GENESIS_INDEXED_LEAVES
 from fastnode.protocol.fields import field_from_int
 from fastnode.protocol.genesis import PrefilledPublicData, genesis_header, genesis_public_data
 from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader, StateReference
+from fastnode.records import dataclass
 from fastnode.storage.database import SharedDatabase
 from fastnode.world_state.append_only import Change, Growth
 from fastnode.world_state.forest import Forest

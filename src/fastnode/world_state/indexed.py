@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import islice, pairwise
 from typing import Final
 
 from fastnode.errors import BlockRejected, DatabaseError
 from fastnode.kernels import append_tree, indexed_tree, poseidon2, witness_text
+from fastnode.records import dataclass
 from fastnode.world_state.append_only import Change, filled
 from fastnode.world_state.layout import (
     HASH_BYTES,

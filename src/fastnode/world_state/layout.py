@@ -38,7 +38,8 @@ One synced batch per block holds all five trees, the block record and the tip.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+
+from fastnode.records import dataclass
 
 SCHEMA_VERSION = 1
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from fastnode.kernels import poseidon2
+from fastnode.records import dataclass
 
 __all__ = ["ARCHIVE", "L1_TO_L2", "NOTE_HASH", "NULLIFIER", "PUBLIC_DATA", "TREES", "Tree", "zero_nodes"]
 

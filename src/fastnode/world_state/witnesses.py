@@ -8,9 +8,8 @@ A sibling path is a run of 32-byte nodes, lowest sibling first.  In JSON it is b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from fastnode.kernels import encode
+from fastnode.records import dataclass
 
 __all__ = [
     "IndexedWitness",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from fastnode.errors import DecodeError, FastnodeError
 from fastnode.kernels import encode
 from fastnode.protocol.kzg import BLOB_BYTES
+from fastnode.records import dataclass
 
 __all__ = ["BlobRequest", "BlobSource", "BlobSourceError", "blob_from_hex"]
 

@@ -18,12 +18,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from fastnode.errors import BlobsUnavailable
 from fastnode.log import fields
 from fastnode.protocol.kzg import blob_commitment, versioned_hash
+from fastnode.records import dataclass
 from fastnode.sources.blobs.base import BlobRequest, BlobSource, BlobSourceError
 from fastnode.sources.blobs.file_store import FileStore
 

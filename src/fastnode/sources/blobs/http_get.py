@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -11,6 +11,7 @@ import orjson
 
 from fastnode.errors import UpstreamError, UpstreamUnavailable
 from fastnode.outgoing.network import ClientLimits, Network
+from fastnode.records import dataclass
 from fastnode.sources.blobs.base import BlobSourceError
 
 __all__ = ["HttpGet"]

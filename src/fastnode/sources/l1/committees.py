@@ -7,10 +7,10 @@ They are fetched by the thread that looks at L1, the newest epochs first, and an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from fastnode.errors import UpstreamRejection
+from fastnode.records import dataclass
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import ADDRESS_BYTES
 from fastnode.sources.l1.endpoints import L1Block, L1Endpoint, contract_call

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Final
 
 from fastnode.errors import DecodeError, UpstreamFault, UpstreamRejection, UpstreamUnavailable
@@ -11,6 +11,7 @@ from fastnode.outgoing.client import ClientLimits, RpcCall
 from fastnode.outgoing.failover import Endpoint, Failover
 from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import Network
+from fastnode.records import dataclass
 from fastnode.sources.l1.abi import ADDRESS_BYTES, Argument, Function, from_quantity, hex_data, quantity, words_of
 
 __all__ = ["L1Block", "L1Client", "L1Endpoint", "block_call", "contract_call"]

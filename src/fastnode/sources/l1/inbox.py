@@ -19,12 +19,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from fastnode.errors import DecodeError, UpstreamFault, UpstreamUnavailable
 from fastnode.protocol.ethereum import keccak_256
 from fastnode.protocol.messages import checkpoint_of_message_index, first_message_index
+from fastnode.records import dataclass
 from fastnode.sources.l1.abi import from_quantity, hex_data, words_of
 from fastnode.sources.l1.contracts import MESSAGE_SENT
 from fastnode.sources.l1.endpoints import L1Block, L1Endpoint

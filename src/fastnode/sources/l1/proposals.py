@@ -21,7 +21,6 @@ both is what was proposed, wherever in a transaction it was found.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -32,6 +31,7 @@ from fastnode.protocol.constants import BLOBS_PER_CHECKPOINT_MAX
 from fastnode.protocol.ethereum import keccak_256, payload_digest
 from fastnode.protocol.fields import MODULUS, U32_BITS, U64_BITS, U128_BITS
 from fastnode.protocol.header import GasFees
+from fastnode.records import dataclass
 from fastnode.sources.l1.abi import ADDRESS_BYTES, WORD_BYTES, from_quantity, hex_data, words_of
 
 __all__ = ["CHECKPOINT_PROPOSED", "PROPOSE_SELECTOR", "Proposal", "ProposedCheckpoint", "read_bytes_at"]

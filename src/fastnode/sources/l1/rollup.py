@@ -6,11 +6,11 @@ All of it is also said by the nodes that are followed.  Both must say the same.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from fastnode.errors import StartError, UpstreamFault, UpstreamRejection
 from fastnode.kernels import encode
+from fastnode.records import dataclass
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import ADDRESS_BYTES, from_quantity, hex_data
 from fastnode.sources.l1.endpoints import L1Endpoint, block_call, contract_call

@@ -19,7 +19,6 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -30,6 +29,7 @@ from fastnode.log import fields
 from fastnode.outgoing.client import ClientLimits
 from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import Network
+from fastnode.records import dataclass
 from fastnode.sources.l1.committees import Committees
 from fastnode.sources.l1.endpoints import L1Block, L1Client, L1Endpoint
 from fastnode.sources.l1.inbox import Anchor, Inbox, rolled

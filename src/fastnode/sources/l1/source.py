@@ -22,7 +22,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
@@ -39,6 +38,7 @@ from fastnode.protocol.fields import FIELD_BYTES, hex_text
 from fastnode.protocol.kzg import BLOB_BYTES, blobs_hash
 from fastnode.protocol.messages import in_hash
 from fastnode.protocol.tips import L2Tips, TipId
+from fastnode.records import dataclass
 from fastnode.sources.blobs.base import BlobRequest
 from fastnode.sources.blobs.fetcher import BlobFetcher
 from fastnode.sources.l1 import contracts

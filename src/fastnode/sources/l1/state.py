@@ -5,11 +5,11 @@ Everything is asked at the same block, so that the parts fit each other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from fastnode.errors import UpstreamFault, UpstreamRejection
 from fastnode.protocol.fees import FEE_ORACLE_LAG, FeeFacts, FeeHeader, L1Fees, ManaPricing
+from fastnode.records import dataclass
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.endpoints import L1Block, L1Endpoint, block_call, contract_call
 from fastnode.sources.l1.inbox import InboxState
