@@ -1,9 +1,11 @@
 """Every error fastnode raises on purpose, as one tree.
 
-Two branches matter to callers:
+Three branches matter to callers:
 
 * :class:`RpcError` and below travel to the client: each carries its JSON-RPC code, a message
   that names the parameter or the limit, and optional ``data``.
+* :class:`Refused` and below say that something cannot be done, without knowing who asked: the engine makes an
+  :class:`RpcError` of them (jsonrpc/refusals.py), a command one line.
 * :class:`StartError` and below stop the process with one line on standard error and exit
   code 1, or 78 if it is a :class:`SettingError`; they are what an operator sees at 3 a.m., so each says what to do.
 
@@ -112,6 +114,34 @@ class ResponseTooLarge(ServerError):
         )
 
 
+# ---- cannot be done -----------------------------------------------------------------------
+
+
+class Refused(FastnodeError):
+    """What was asked for cannot be done, now or at all.  ``data`` says for programs why, as a JSON object."""
+
+    def __init__(self, message: str, *, data: Any = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.data = data
+
+
+class ValueRefused(Refused):
+    """A value that was given is wrong; the message names it."""
+
+
+class BlockUnavailable(Refused):
+    """The state at a block that is not here yet, or no longer."""
+
+
+class UpstreamVerdict(Refused):
+    """Another node said no: ``code``, message and data are its own."""
+
+    def __init__(self, message: str, *, code: int, data: Any = None) -> None:
+        super().__init__(message, data=data)
+        self.code = code
+
+
 # ---- stops the process --------------------------------------------------------------------
 
 
@@ -209,7 +239,7 @@ class TxExecutionError(FastnodeError):
     """A transaction that cannot be included in a block at all; the text is the reason."""
 
 
-class ExecutionLimitExceeded(ServerError):
+class ExecutionLimitExceeded(Refused):
     """Execution was given up because it needs more than it may use here."""
 
 

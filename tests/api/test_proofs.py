@@ -20,7 +20,7 @@ from tests.proofs.conftest import setup_files as setup_files
 from tests.proofs.programs import VECTORS, stand_in, toy_keys, toy_program, vector
 
 from fastnode.config.allow_list import DEFAULT_ALLOW_LIST
-from fastnode.errors import ServerError
+from fastnode.errors import Refused
 from fastnode.mempool.clock import SlotClock
 from fastnode.mempool.network import NetworkIdentity
 from fastnode.mempool.validation import TxValidationResult, TxValidator, ValidationRules
@@ -138,7 +138,7 @@ def test_many_with_bad_proofs_do_not_keep_an_honest_one_out(
         for number in range(5):
             try:
                 node.mempool.send(marked(base, 1 + client * 100 + number), node.view, client=f"bad {client}")
-            except ServerError as error:
+            except Refused as error:
                 refused.append(error.message)
             most_waiting = max(most_waiting, judge.status()["waiting"])
 

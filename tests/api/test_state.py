@@ -22,8 +22,9 @@ from fastnode.archiver.ingest import Ingestor, Verification
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.source import GenesisRecord
 from fastnode.archiver.store import ArchiverStore
-from fastnode.errors import InvalidParams, RpcError, ServerError
+from fastnode.errors import InvalidParams, Refused, RpcError, ServerError
 from fastnode.jsonrpc.methods import Call, MethodSet, MethodTable
+from fastnode.jsonrpc.refusals import answer_to
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.view import View
 from fastnode.world_state.state import WorldState
@@ -88,7 +89,12 @@ class Client:
         bound = self.table.get(f"node_{method}")
         assert bound is not None
         call = Call(self.view, self.table.method_set, RESPONSE_BYTES_MAX)
-        answer = bound.handler(call, *bound.decode(list(params)))
+        try:
+            answer = bound.handler(call, *bound.decode(list(params)))
+        except Refused as refused:
+            answered = answer_to(refused)
+            assert answered is not None
+            raise answered from None
         return None if answer is None else orjson.loads(answer)
 
     def refusal(self, method: str, *params: Any) -> RpcError:

@@ -21,7 +21,7 @@ from fastnode.app.sample import sample_chain
 from fastnode.archiver.commit import ChainCommit
 from fastnode.chain_data import ChainData
 from fastnode.config.allow_list import AllowedElement
-from fastnode.errors import RpcError, ServerError
+from fastnode.errors import Refused, UpstreamVerdict
 from fastnode.fees.sources import ChainFees
 from fastnode.jsonrpc.engine import Engine, Reply
 from fastnode.jsonrpc.methods import MethodTable
@@ -285,14 +285,14 @@ def test_what_another_node_holds_is_kept_but_not_handed_on(node: Node) -> None:
     assert node.mempool.receive(Tx.from_json(_json(FRESH[0])), node.view) is Added.ACCEPTED
     assert node.call("node_getPendingTxCount") == {"result": 1}
     node.now += 10 * 86_400
-    with pytest.raises(ServerError, match="Invalid expiration timestamp"):
+    with pytest.raises(Refused, match="Invalid expiration timestamp"):
         node.mempool.receive(Tx.from_json(_json(FRESH[1])), node.view)
 
 
 def test_a_refusal_by_the_sink_is_the_answer_and_the_tx_leaves(node: Node) -> None:
     class Sink:
         def forward(self, tx_json: bytes) -> bool:
-            raise RpcError("they refuse", data={"code": "LOW_PRIORITY_FEE"}, code=-32702)
+            raise UpstreamVerdict("they refuse", data={"code": "LOW_PRIORITY_FEE"}, code=-32702)
 
     node.restart_mempool(sink=Sink())
     error = node.send(FRESH[0])["error"]

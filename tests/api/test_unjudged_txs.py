@@ -12,7 +12,7 @@ from tests.api.test_txs import node as node
 from tests.mempool.recorded import hashes, recordings
 
 from fastnode.config.allow_list import DEFAULT_ALLOW_LIST, AllowedElement
-from fastnode.errors import RpcError
+from fastnode.errors import UpstreamVerdict
 from fastnode.mempool.network import NetworkValues
 from fastnode.mempool.pool import Added
 from fastnode.mempool.validation import UNKNOWN_VK_ROOT, WRONG_VK_ROOT
@@ -28,7 +28,7 @@ class Upstream:
     def __init__(self) -> None:
         self.asked = 0
         self.is_away = False
-        self.refusal: RpcError | None = None
+        self.refusal: UpstreamVerdict | None = None
         self.pool_before: list[int] = []
         self.node: Node | None = None
 
@@ -68,7 +68,7 @@ def test_it_enters_the_pool_once_the_upstream_took_it(node: Node, upstream: Upst
 
 
 def test_the_upstreams_verdict_is_the_answer(node: Node, upstream: Upstream) -> None:
-    upstream.refusal = RpcError("Invalid tx: Invalid proof", data={"why": 1}, code=-32702)
+    upstream.refusal = UpstreamVerdict("Invalid tx: Invalid proof", data={"why": 1}, code=-32702)
     error = node.send(FRESH[0])["error"]
     assert error == {"code": -32702, "message": "Invalid tx: Invalid proof", "data": {"why": 1}}
     assert node.call("node_getPendingTxCount") == {"result": 0}

@@ -21,7 +21,7 @@ from fastnode.config.configuration import KEYS, ConfigKey, ConfigPatch, NodeConf
 from fastnode.config.kinds import Amount, Boolean, Choice, FilePath, HexText, HexTextList, Integer, Number, Text
 from fastnode.config.resolve import resolve
 from fastnode.config.settings import Settings
-from fastnode.errors import InvalidParams
+from fastnode.errors import ValueRefused
 from fastnode.jsonrpc.engine import Engine, Reply
 from fastnode.jsonrpc.methods import MethodTable
 from fastnode.values.refusal import Reject
@@ -169,7 +169,7 @@ def test_null_leaves_proofs_to_the_network_and_the_allow_list_empty() -> None:
 
 def test_a_fixed_key_cannot_be_taken_away() -> None:
     configuration = NodeConfiguration(Settings(validator_ha_node_id="one"))
-    with pytest.raises(InvalidParams, match="nodeId"):
+    with pytest.raises(ValueRefused, match="nodeId"):
         change(configuration, nodeId=None)
     change(configuration, databaseUrl=None)  # it is not set
 
@@ -188,7 +188,7 @@ def test_a_key_that_is_fixed_says_so_and_nothing_of_the_call_is_done(key: Config
     assert key.setting is not None
     configuration = NodeConfiguration(Settings())
     before = configuration.describe()
-    with pytest.raises(InvalidParams) as refusal:
+    with pytest.raises(ValueRefused) as refusal:
         change(configuration, maxPendingTxCount=5, **{key.name: good_json(key)})
     assert refusal.value.message == (
         f"Invalid params: config.{key.name} (parameter 1) cannot change while the node runs; "
@@ -236,9 +236,7 @@ def test_an_element_of_the_allow_list_that_makes_no_sense_is_refused(element: di
 
 def test_penalty_bounds_in_the_wrong_order_are_refused() -> None:
     configuration = NodeConfiguration(Settings())
-    with pytest.raises(
-        InvalidParams, match=r"slashMinPenaltyPercentage .* must not be above slashMaxPenaltyPercentage"
-    ):
+    with pytest.raises(ValueRefused, match=r"slashMinPenaltyPercentage .* must not be above slashMaxPenaltyPercentage"):
         change(configuration, slashMinPenaltyPercentage=3)
     change(configuration, slashMinPenaltyPercentage=3, slashMaxPenaltyPercentage=4)
 
@@ -336,7 +334,7 @@ def test_any_object_is_merged_as_a_whole_or_refused_as_a_whole(patch: dict[str, 
     before = configuration.describe()
     try:
         change(configuration, **patch)
-    except (Reject, InvalidParams):
+    except (Reject, ValueRefused):
         assert configuration.describe() == before
         return
     assert json.dumps(configuration.describe())

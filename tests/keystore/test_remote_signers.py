@@ -14,7 +14,7 @@ from tests.keystore.signers import Signer, remote_signer
 from tests.keystore.test_keystore import KEY_0, KEY_1, store, validator
 from tests.keystore.test_validators import Keys
 
-from fastnode.errors import KeystoreError, ServerError
+from fastnode.errors import KeystoreError, Refused
 from fastnode.keystore.private_keys import RemoteSigner
 from fastnode.keystore.remote_signers import probe_signers
 
@@ -97,7 +97,7 @@ def test_a_reload_is_refused_as_a_whole_while_a_remote_signer_is_away(tmp_path: 
     before = keys.addresses
     attested_elsewhere = store(validator(REMOTE), validator(KEY_1), remoteSigner=signer.url)
     signer.accounts = []
-    with pytest.raises(ServerError, match=rf"^Cannot reload keystore: The following addresses .*: {REMOTE}$"):
+    with pytest.raises(Refused, match=rf"^Cannot reload keystore: The following addresses .*: {REMOTE}$"):
         keys.reload(attested_elsewhere)
     assert keys.addresses == before
     signer.accounts = [REMOTE]

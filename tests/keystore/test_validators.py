@@ -24,7 +24,7 @@ from tests.keystore.test_keystore import (
 
 from fastnode.config.configuration import NodeConfiguration
 from fastnode.config.settings import Settings
-from fastnode.errors import KeystoreError, ServerError
+from fastnode.errors import KeystoreError, Refused
 from fastnode.keystore.validators import NO_KEYSTORE, NOT_ENABLED, Validators
 
 UNKNOWN = "0x" + "77" * 32
@@ -140,7 +140,7 @@ def test_own_validators_are_slashed_where_that_is_allowed(tmp_path: Path) -> Non
 def refused(keys: Keys, document: Any) -> str:
     """The reason; everything is as it was."""
     before = keys.configuration.describe(), keys.validators.keystore
-    with pytest.raises(ServerError) as failure:
+    with pytest.raises(Refused) as failure:
         keys.reload(document)
     assert (keys.configuration.describe(), keys.validators.keystore) == before
     assert not any(secret[2:] in failure.value.message for secret in (KEY_0, KEY_1, UNKNOWN))
@@ -177,13 +177,13 @@ def test_a_keystore_that_cannot_be_used_is_refused(keys: Keys, document: Any) ->
 
 def test_a_keystore_that_has_gone_is_refused(keys: Keys) -> None:
     keys.file.unlink()
-    with pytest.raises(ServerError, match="File or directory not found"):
+    with pytest.raises(Refused, match="File or directory not found"):
         keys.validators.reload()
     assert keys.addresses == [ADDRESS_0]
 
 
 def test_without_a_keystore_there_is_nothing_to_reload() -> None:
-    with pytest.raises(ServerError) as failure:
+    with pytest.raises(Refused) as failure:
         Validators(None, NodeConfiguration(Settings())).reload()
     assert (
         failure.value.message
@@ -197,6 +197,6 @@ def test_without_a_keystore_there_is_nothing_to_reload() -> None:
 
 def test_without_validators_there_is_nothing_to_reload(tmp_path: Path) -> None:
     keys = Keys(tmp_path / "keystore.json", store(validator(KEY_0)), Settings(validator_disabled=True))
-    with pytest.raises(ServerError) as failure:
+    with pytest.raises(Refused) as failure:
         keys.validators.reload()
     assert failure.value.message == NOT_ENABLED == "Cannot reload keystore: validator is not enabled."

@@ -9,7 +9,7 @@ import pytest
 from tests.local_network.local_chain import DAY, NOW, LocalChain, opened
 
 from fastnode.archiver.check import check_database
-from fastnode.errors import InvalidParams, ServerError
+from fastnode.errors import Refused, ValueRefused
 from fastnode.local_network.accounts import TEST_ACCOUNTS
 from fastnode.local_network.kept import FILE_NAME, OpenMessage
 from fastnode.local_network.messages import secret_hash_of
@@ -74,7 +74,7 @@ def test_going_back_behind_what_is_final_needs_force(chain: LocalChain) -> None:
     number = chain.changes.snapshot()
     chain.changes.mine(3)
     chain.changes.finalize(7)
-    with pytest.raises(ServerError, match="Block 7 is final"):
+    with pytest.raises(Refused, match="Block 7 is final"):
         chain.changes.revert(number)
     assert chain.tip == 8
     assert chain.changes.revert(number, force=True)
@@ -149,7 +149,7 @@ def test_the_chain_of_another_network_is_refused(chain: LocalChain, tmp_path: Pa
     exported = dump_chain(chain.view.chain)
     other = LocalChain(tmp_path / "other")
     other.seed = "another"
-    with other, pytest.raises(ServerError, match="another network"):
+    with other, pytest.raises(Refused, match="another network"):
         load_chain(other.network, exported)
 
 
@@ -245,7 +245,7 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(chain: LocalChain) -
         lambda: chain.changes.set_fee_juice_balance(ALICE, 1 << 128),
         lambda: chain.changes.finalize(99),
     ):
-        with pytest.raises(InvalidParams):
+        with pytest.raises(ValueRefused):
             change()
     assert chain.hashes() == before
 

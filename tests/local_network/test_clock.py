@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fastnode.errors import InvalidParams
+from fastnode.errors import ValueRefused
 from fastnode.local_network.clock import TIMESTAMP_MAX, ChainClock, SlotTime
 
 GENESIS = 1_000
@@ -63,11 +63,11 @@ def test_moving_the_clock_moves_what_comes_after() -> None:
 
 def test_time_never_goes_back() -> None:
     clock = clock_at(1_000, WALL)
-    with pytest.raises(InvalidParams, match="1999 is lower than previous block's timestamp"):
+    with pytest.raises(ValueRefused, match="1999 is lower than previous block's timestamp"):
         clock.set(WALL - 1)
-    with pytest.raises(InvalidParams, match="2000 is lower than"):
+    with pytest.raises(ValueRefused, match="2000 is lower than"):
         clock.set_next(WALL)
-    with pytest.raises(InvalidParams, match="must not be negative"):
+    with pytest.raises(ValueRefused, match="must not be negative"):
         clock.advance(-1)
-    with pytest.raises(InvalidParams, match="is above"):
+    with pytest.raises(ValueRefused, match="is above"):
         clock.set_next(TIMESTAMP_MAX + 1)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.local_network.local_chain import DAY, LIMITS, NOW, OPTIONS, SETUP, LocalChain, Wall, opened
 
-from fastnode.errors import ServerError
+from fastnode.errors import Refused
 from fastnode.mempool.pool import Added
 from fastnode.protocol.fields import hex_text
 
@@ -142,7 +142,7 @@ def test_the_reason_why_a_tx_was_dropped_is_known(quiet_chain: LocalChain) -> No
     chain.changes.set_fee_juice_balance(tx.data.fee_payer, 1)
     assert chain.pending == []
     late = chain.tx()
-    with pytest.raises(ServerError, match="Insufficient fee payer balance"):
+    with pytest.raises(Refused, match="Insufficient fee payer balance"):
         chain.send(late)
 
 
@@ -157,7 +157,7 @@ def test_a_tx_that_expired_before_its_block_is_dropped_with_the_reason(quiet_cha
 
 
 def test_only_block_1_takes_what_was_proven_against_the_genesis_block(tmp_path: Path) -> None:
-    with LocalChain(tmp_path) as chain, pytest.raises(ServerError, match="Invalid expiration timestamp"):
+    with LocalChain(tmp_path) as chain, pytest.raises(Refused, match="Invalid expiration timestamp"):
         chain.send(chain.tx(anchor=0))
 
 

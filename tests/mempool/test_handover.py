@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.mempool.pools import Harness, entry, tx_json, word
 
-from fastnode.errors import RpcError, ServerError
+from fastnode.errors import Refused, UpstreamVerdict
 from fastnode.mempool.entries import PoolEntry, TxState
 from fastnode.mempool.handover import ASKED_MAX, OFFERS_MAX, Handover
 
@@ -21,7 +21,7 @@ class OtherNode:
     def __init__(self) -> None:
         self.taken: list[bytes] = []
         self.is_away = False
-        self.refusal: RpcError | None = None
+        self.refusal: Refused | None = None
 
     def forward(self, tx_json: bytes) -> bool:
         if self.refusal is not None:
@@ -97,7 +97,7 @@ def test_a_later_refusal_takes_the_transaction_out_of_the_pool_with_a_line_in_th
     other.is_away = True
     offered(pool, handover, 1)
     offered(pool, handover, 2)
-    other.refusal = RpcError("Invalid tx: Existing nullifier", code=-32702)
+    other.refusal = UpstreamVerdict("Invalid tx: Existing nullifier", code=-32702)
     handover.flush()
     assert [pool.pool.state_of(word(number)) for number in (1, 2)] == [TxState.DELETED, TxState.DELETED]
     assert f"tx 0x{word(1).hex()} leaves the pool: refused upstream: Invalid tx: Existing nullifier" in caplog.text
@@ -108,7 +108,7 @@ def test_a_transaction_that_another_node_must_judge_needs_one_that_answers(pool:
     handover.ask(b"{}")
     assert other.taken == [b"{}"]
     other.is_away = True
-    with pytest.raises(ServerError, match="No upstream answers"):
+    with pytest.raises(Refused, match="No upstream answers"):
         handover.ask(b"{}")
 
 
@@ -138,7 +138,7 @@ def test_a_slow_node_takes_only_so_many_threads(pool: Harness) -> None:
     with held(ASKED_MAX, lambda: handover.ask(b"{}")):
         for _ in range(ASKED_MAX):
             assert inside.acquire(timeout=60)
-        with pytest.raises(ServerError, match="on their way to other nodes") as busy:
+        with pytest.raises(Refused, match="on their way to other nodes") as busy:
             handover.ask(b"{}")
         assert busy.value.data == {"code": "BUSY"}
         assert OFFERS_MAX < ASKED_MAX

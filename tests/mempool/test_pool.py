@@ -11,7 +11,7 @@ import pytest
 from tests.mempool.pools import ANCHOR, GENESIS, NOW, PAYER, Harness, entry, tx_json, word
 from tests.mempool.recorded import hashes, recorded_tx
 
-from fastnode.errors import DatabaseError, DataDirectoryError, ServerError
+from fastnode.errors import DatabaseError, DataDirectoryError, Refused
 from fastnode.mempool.entries import PoolEntry, TxState
 from fastnode.mempool.pool import Added, Origin, TxPool
 from fastnode.mempool.rules import TxRejected, minimum_bump
@@ -435,7 +435,7 @@ def test_a_damaged_record_is_named(pool: Harness) -> None:
 
 def test_a_closed_pool_takes_nothing(pool: Harness) -> None:
     pool.close()
-    with pytest.raises(ServerError, match="P2P client not ready"):
+    with pytest.raises(Refused, match="P2P client not ready"):
         pool.add(entry(1))
 
 
@@ -444,7 +444,7 @@ def test_without_a_ledger_the_pool_waits(pool: Harness) -> None:
     pool.close()
     pool.pool = TxPool.open(pool.path, None, pool.clock, genesis_hash=GENESIS)
     assert pool.pending() == [1]
-    with pytest.raises(ServerError, match="P2P client not ready"):
+    with pytest.raises(Refused, match="P2P client not ready"):
         pool.add(entry(2))
     pool.undo_to(pool.ledger)
     assert pool.add(entry(2)) is Added.ACCEPTED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.mempool.recorded import recorded_tx
 
-from fastnode.errors import ServerError
+from fastnode.errors import Refused
 from fastnode.kernels import USING_TWINS
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.constants import L1_TO_L2_MESSAGE_TREE_ID
@@ -64,5 +64,5 @@ def test_a_state_has_the_leaves_of_its_block_and_no_later_ones(view: View) -> No
 
 
 def test_a_view_without_its_trees_is_refused(view: View) -> None:
-    with pytest.raises(ServerError, match="world state is not loaded"):
+    with pytest.raises(Refused, match="world state is not loaded"):
         ViewState(View(view.chain))

@@ -17,7 +17,7 @@ from tests.public_execution.made import ENDLESS_LOOP, tx_running
 from tests.public_execution.recorded_simulations import recorded_simulations
 
 from fastnode._twins.avm_instructions import U8, U32
-from fastnode.errors import DecodeError, ExecutionCancelled, RpcError, ServerError, TxExecutionError
+from fastnode.errors import DecodeError, ExecutionCancelled, Refused, TxExecutionError
 from fastnode.kernels import USING_TWINS
 from fastnode.mempool.clock import SlotClock
 from fastnode.protocol import tx_layout as layout
@@ -135,7 +135,7 @@ def test_a_simulation_is_not_in_a_slot_before_the_newest_blocks(view: View) -> N
 
 def test_an_endless_program_is_given_up_after_the_time(view: View) -> None:
     tx = tx_running(ENDLESS_LOOP, l2_gas=(1 << 32) - 1)
-    with pytest.raises(ServerError, match="takes longer than this node allows"):
+    with pytest.raises(Refused, match="takes longer than this node allows"):
         simulator(view, timeout_s=0.2).simulate(tx, view, skip_fee_enforcement=True)
 
 
@@ -145,7 +145,7 @@ def test_a_program_that_fills_memory_is_given_up(view: View, monkeypatch: pytest
     )
     # CALLDATACOPY of 2^18 cells: SET_32 at 0 and 1, then the copy from cell 0 on.
     program = bytes.fromhex("29000000" + "04" + "00040000" + "29000001" + "04" + "00000000" + "1f00000000010010")
-    with pytest.raises(ServerError, match="more than the 1048576 bytes of memory"):
+    with pytest.raises(Refused, match="more than the 1048576 bytes of memory"):
         simulator(view).simulate(tx_running(program), view, skip_fee_enforcement=True)
 
 
@@ -156,7 +156,7 @@ def test_debug_logs_of_a_transaction_share_the_cells_they_may_read(view: View) -
     tx = tx_running(program, calls=2)
     answer = simulator(view, debug_log_memory_reads_max=20).simulate(tx, view, skip_fee_enforcement=True)
     assert len(orjson.loads(answer)["debugLogs"]) == 4
-    with pytest.raises(ServerError, match=r"Max debug log memory reads exceeded: 20 > 19$"):
+    with pytest.raises(Refused, match=r"Max debug log memory reads exceeded: 20 > 19$"):
         simulator(view, debug_log_memory_reads_max=19).simulate(tx, view, skip_fee_enforcement=True)
 
 
@@ -178,7 +178,7 @@ def test_more_simulations_than_may_wait_are_refused(view: View) -> None:
     release = threading.Event()
     waiting = [local.threads.submit(release.wait) for _ in range(simulation.ADMITTED_MAX)]
     try:
-        with pytest.raises(ServerError, match="256 public simulations are running or waiting") as refusal:
+        with pytest.raises(Refused, match="256 public simulations are running or waiting") as refusal:
             local.threads.submit(release.wait)
         assert refusal.value.data == {"code": "BUSY"}
     finally:
@@ -195,7 +195,7 @@ def test_a_simulation_whose_turn_does_not_come_in_time_is_not_run(view: View, mo
     tx = tx_running(b"\xff")
     with local._turn():
         waiting = local.threads.submit(local.simulate, tx, view, skip_fee_enforcement=True)
-        with pytest.raises(ServerError, match="Too many public simulations are running") as refusal:
+        with pytest.raises(Refused, match="Too many public simulations are running") as refusal:
             waiting.result()
     assert refusal.value.data == {"code": "BUSY"}
     assert local.threads.submit(local.simulate, tx, view, skip_fee_enforcement=True).result()
@@ -245,6 +245,6 @@ def test_whatever_is_simulated_gives_an_answer_or_an_error_for_the_client(view: 
         try:
             local.simulate(_damaged(tx, rng), view, skip_fee_enforcement=rng.random() < 0.7)
             outcomes["answer"] += 1
-        except (RpcError, DecodeError) as error:
+        except (Refused, DecodeError) as error:
             outcomes[type(error).__name__] += 1
-    assert set(outcomes) == {"answer", "ServerError", "InvalidParams", "DecodeError"} or STRIDE > 1
+    assert set(outcomes) == {"answer", "Refused", "ValueRefused", "DecodeError"} or STRIDE > 1

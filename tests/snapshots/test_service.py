@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fastnode.errors import ServerError
+from fastnode.errors import Refused
 from fastnode.snapshots.location import Location
 from fastnode.snapshots.restore import choose_network, find_snapshots
 from fastnode.snapshots.service import SnapshotUploads
@@ -39,7 +39,7 @@ def test_a_second_upload_is_refused_until_the_first_is_complete(old: Path, tmp_p
     url = f"file://{tmp_path}/location"
     uploads.start(url)
     assert gate.entered.wait(PATIENCE_S)
-    with pytest.raises(ServerError) as caught:
+    with pytest.raises(Refused) as caught:
         uploads.start(url)
     assert str(caught.value) == "Snapshot upload already in progress. Cannot start another one until complete."
     gate.may_leave.set()
@@ -71,7 +71,7 @@ def test_a_stop_ends_an_upload_and_nothing_of_it_is_listed(
 def test_what_goes_wrong_is_one_line_in_the_log(old: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     @contextmanager
     def never_rests() -> Iterator[None]:
-        raise ServerError("Ingestion did not come to rest")
+        raise Refused("Ingestion did not come to rest")
         yield
 
     uploads = SnapshotUploads(old, never_rests, (f"file://{tmp_path}",))
@@ -124,10 +124,10 @@ def test_of_a_rollback_and_a_copy_the_second_is_told_about_the_first(control: Sy
         (COPYING, "The databases are being copied for a snapshot; try again when it is done", "SNAPSHOT_RUNNING"),
     ):
         with control.one_operation(running):
-            with pytest.raises(ServerError) as failure, operator.at_rest():
+            with pytest.raises(Refused) as failure, operator.at_rest():
                 pytest.fail("it rested")
             assert (failure.value.message, failure.value.data) == (message, {"code": code})
-            with pytest.raises(ServerError) as failure:
+            with pytest.raises(Refused) as failure:
                 operator.roll_back_to(3)
             assert (failure.value.message, failure.value.data) == (message, {"code": code})
     assert control.state is SyncState.RUNNING
@@ -136,6 +136,6 @@ def test_of_a_rollback_and_a_copy_the_second_is_told_about_the_first(control: Sy
 def test_a_node_that_stops_does_not_come_back_to_life(control: SyncControl) -> None:
     operator = SyncOperator(control, FakeIngestor())  # type: ignore[arg-type]
     control.stop()
-    with pytest.raises(ServerError, match="The node is stopping"), operator.at_rest():
+    with pytest.raises(Refused, match="The node is stopping"), operator.at_rest():
         pytest.fail("it rested")
     assert control.state is SyncState.STOPPING

@@ -13,7 +13,7 @@ import pytest
 from tests.sources.made_chain import MadeChain
 from tests.sources.scripted_upstream import RejectionError, ScriptedUpstream
 
-from fastnode.errors import RpcError, ServerError
+from fastnode.errors import Refused
 from fastnode.mempool.forwarding import Relay, UpstreamTxSink
 from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import Network
@@ -46,7 +46,7 @@ def test_an_upstreams_verdict_is_the_answer_with_its_code_and_data(
 
     upstream.answers["node_sendTx"] = refuse
     assert upstreams.choose() is not None
-    with pytest.raises(RpcError, match="Required: 110, got: 105") as refusal:
+    with pytest.raises(Refused, match="Required: 110, got: 105") as refusal:
         UpstreamTxSink(upstreams).forward(b"{}")
     assert (refusal.value.code, refusal.value.data) == (-32702, data)
 
@@ -68,7 +68,7 @@ def test_an_answer_is_kept_for_a_moment(upstream: ScriptedUpstream, upstreams: U
 
 
 def test_a_question_nobody_answers_says_so(upstream: ScriptedUpstream, upstreams: Upstreams) -> None:
-    with pytest.raises(ServerError, match="No upstream answers"):
+    with pytest.raises(Refused, match="No upstream answers"):
         Relay(upstreams).ask("node_getValidatorsStats", [])
 
 

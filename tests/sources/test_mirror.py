@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fastnode.errors import ServerError
+from fastnode.errors import Refused
 from fastnode.mempool.mirror import PAGE_TXS, PendingTxMirror
 
 
@@ -50,7 +50,7 @@ class OwnPool:
     def receive(self, tx: Any, _view: Any) -> None:
         self.asked += 1
         if self._refusing:
-            raise ServerError("Invalid tx: Existing nullifier")
+            raise Refused("Invalid tx: Existing nullifier")
         self.received.append("0x" + tx.hash.hex())
 
 

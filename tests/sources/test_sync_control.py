@@ -11,7 +11,7 @@ from tests.sources.conftest import following
 from tests.sources.made_chain import MadeChain
 from tests.sources.scripted_upstream import ScriptedUpstream
 
-from fastnode.errors import ServerError
+from fastnode.errors import Refused
 from fastnode.sources.rollback import SyncOperator
 from fastnode.sources.sync_control import StopRequested, SyncControl, SyncState
 
@@ -150,7 +150,7 @@ def test_a_forced_rollback_goes_below_the_finalized_block(
     with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
         operator = SyncOperator(node.control, node.ingestor)
-        with pytest.raises(ServerError, match="Cannot rollback to block 1 as it is before finalized 3"):
+        with pytest.raises(Refused, match="Cannot rollback to block 1 as it is before finalized 3"):
             operator.roll_back_to(1)
         assert node.control.state is SyncState.RUNNING
         operator.roll_back_to(1, force=True, resume=False)
@@ -179,7 +179,7 @@ def test_a_target_that_cannot_be_gone_back_to_is_refused_and_the_sync_goes_on(
     with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
         operator = SyncOperator(node.control, node.ingestor)
-        with pytest.raises(ServerError) as refusal:
+        with pytest.raises(Refused) as refusal:
             operator.roll_back_to(target)
         assert refusal.value.message == message
         with upstream.lock:
@@ -190,5 +190,5 @@ def test_a_target_that_cannot_be_gone_back_to_is_refused_and_the_sync_goes_on(
 def test_the_genesis_is_no_target(tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream) -> None:
     with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
-        with pytest.raises(ServerError, match="Target L2 block 0 not found"):
+        with pytest.raises(Refused, match="Target L2 block 0 not found"):
             SyncOperator(node.control, node.ingestor).roll_back_to(0, force=True)

@@ -29,7 +29,7 @@ from tests.world_state.verifier import Verifier
 
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.store import ArchiverStore
-from fastnode.errors import BlockRejected, DatabaseError, DataDirectoryError, ServerError, StartError
+from fastnode.errors import BlockRejected, BlockUnavailable, DatabaseError, DataDirectoryError, StartError
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.effects import Body, PublicDataWrite
 from fastnode.protocol.header import AppendOnlyTreeSnapshot
@@ -342,7 +342,7 @@ def test_history_below_the_window_is_dropped_and_said_so(tmp_path: Path) -> None
             lambda: state.view.public_data_value(WRONG, 16),
             lambda: state.view.find_leaves(0, [WRONG], 16),
         ):
-            with pytest.raises(ServerError, match="Block 16 is below the oldest available block 17"):
+            with pytest.raises(BlockUnavailable, match="Block 16 is below the oldest available block 17"):
                 read()
         with pytest.raises(DatabaseError, match=r"cannot go back to block 16: .* history from block 17 on"):
             state.undo_above(16)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.world_state.chain import Judge, Maker, Model, assert_roots, grow, open_state, random_field
 from tests.world_state.verifier import Verifier
 
-from fastnode.errors import ServerError
+from fastnode.errors import BlockUnavailable
 
 #: test_witnesses_proven.py looks at many more, in generated chains.
 WITNESSES = 12_000
@@ -85,5 +85,8 @@ def test_any_leaf_index_has_a_sibling_path_at_any_block(verifier: Verifier, tmp_
 
 
 def test_a_block_that_is_not_there_yet_is_an_error_that_names_it(tmp_path: Path) -> None:
-    with open_state(tmp_path) as state, pytest.raises(ServerError, match=r"Queried block 1 not yet synced .* upto 0"):
+    with (
+        open_state(tmp_path) as state,
+        pytest.raises(BlockUnavailable, match=r"Queried block 1 not yet synced .* upto 0"),
+    ):
         state.view.low_nullifier_witness(random_field(random.Random(1)), 1)

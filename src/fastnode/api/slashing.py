@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import orjson
 
-from fastnode.errors import ServerError
+from fastnode.errors import Refused, ServerError
 from fastnode.jsonrpc.methods import Call, Method, Parameter, Signature, common
 from fastnode.jsonrpc.parameters import Integer
 from fastnode.log import fields
@@ -71,7 +71,7 @@ class _SlashMethods:
             return _json(own)
         try:
             others = self._of_other(call.view, wanted)
-        except ServerError as error:
+        except (Refused, ServerError) as error:
             logger.warning("only the own offenses are shown", extra=fields(reason=error.message))
             return _json(own)
         known = {offense.key for offense in own}

@@ -22,7 +22,7 @@ from typing import Any, Final
 from fastnode.config.allow_list import AllowedElement, allowed_element_from_json
 from fastnode.config.kinds import Amount, Boolean, Choice, FilePath, HexTextList, Integer, Kind, Size, Text, TextList
 from fastnode.config.settings import Setting, Settings, rows
-from fastnode.errors import InvalidParams
+from fastnode.errors import ValueRefused
 from fastnode.log import fields
 from fastnode.records import dataclass
 from fastnode.values.refusal import Reject, describe
@@ -295,7 +295,7 @@ class NodeConfiguration:
         return dict(sorted((shown | {"nodeId": ""}).items(), key=lambda item: order[item[0]]))
 
     def change(self, new: Mapping[str, Any]) -> None:
-        """Merge values that :class:`ConfigPatch` has read; InvalidParams, and nothing changed, for a fixed one."""
+        """Merge values that :class:`ConfigPatch` has read; ValueRefused, and nothing changed, for a fixed one."""
         with self._lock:
             wanted = {name: self._unset[name] if value is UNSET else value for name, value in new.items()}
             capped = {name: self._capped(name, value) for name, value in wanted.items()}
@@ -318,14 +318,14 @@ class NodeConfiguration:
     def _require_changeable(self, key: ConfigKey) -> None:
         if key.is_fixed:
             assert key.setting is not None
-            raise InvalidParams(
+            raise ValueRefused(
                 f"Invalid params: config.{key.name} (parameter 1) cannot change while the node runs; "
                 f"set {key.setting.environment[-1]} and start the node again"
             )
 
     def _require_order(self, values: Mapping[str, Any]) -> None:
         if values["slashMinPenaltyPercentage"] > values["slashMaxPenaltyPercentage"]:
-            raise InvalidParams(
+            raise ValueRefused(
                 "Invalid params: config.slashMinPenaltyPercentage (parameter 1) must not be above "
                 "slashMaxPenaltyPercentage"
             )

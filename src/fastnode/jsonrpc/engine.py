@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Executor
 from typing import Any, Final, NamedTuple
@@ -26,8 +25,6 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from fastnode.errors import (
-    DatabaseFull,
-    DatabaseUnreadable,
     InternalError,
     InvalidParams,
     InvalidRequest,
@@ -35,9 +32,9 @@ from fastnode.errors import (
     NodeBusy,
     ParseError,
     RateLimited,
+    Refused,
     ResponseTooLarge,
     RpcError,
-    ServerError,
     UnknownBlock,
 )
 from fastnode.http.allowance import Allowance, Party
@@ -49,6 +46,7 @@ from fastnode.jsonrpc.hold_off import HoldOff
 from fastnode.jsonrpc.json_text import IdTexts
 from fastnode.jsonrpc.methods import BoundMethod, Call, MethodTable
 from fastnode.jsonrpc.provider_limits import Client
+from fastnode.jsonrpc.refusals import answer_to
 from fastnode.kernels import call_meter
 from fastnode.values.refusal import describe
 from fastnode.view import View
@@ -301,10 +299,8 @@ class Engine:
             arguments = method.decode(_positional(request))
             if method.wants_thread(arguments):
                 return self._answer_from_thread(method, arguments, id_text, call)
-        except RpcError as error:
-            return _error_reply(error, id_text)
-        except Exception:  # noqa: BLE001 - logged and counted there
-            return _error_reply(self._internal_fault(name), id_text)
+        except Exception as error:  # noqa: BLE001 - a fault is logged and counted there
+            return _error_reply(self._answer_to(error, name), id_text)
         outcome = self._run(method, arguments, call)
         if isinstance(outcome, UnknownBlock) and self._hold_off is not None:
             return self._answer_when_known(self._hold_off, method, arguments, id_text, call, outcome)
@@ -318,8 +314,8 @@ class Engine:
 
         try:
             return await run_off_loop(executor, call.allowance, answer)
-        except RpcError as error:  # threads of a method's own that take no more
-            return _error_reply(error, id_text)
+        except (RpcError, Refused) as error:  # threads of a method's own that take no more
+            return _error_reply(self._answer_to(error, method.name), id_text)
 
     async def _answer_when_known(
         self,
@@ -344,10 +340,8 @@ class Engine:
         """The handler's result, or the error to answer."""
         try:
             return method.handler(call, *arguments)
-        except RpcError as error:
-            return error
-        except Exception:  # noqa: BLE001 - logged and counted there
-            return self._internal_fault(method.name)
+        except Exception as error:  # noqa: BLE001 - a fault is logged and counted there
+            return self._answer_to(error, method.name)
 
     def _reply(self, outcome: bytes | RpcError | None, id_text: bytes, call: Call) -> Reply:
         if outcome is None:
@@ -365,13 +359,11 @@ class Engine:
             self.traffic.rejected["response_size"] += 1
         return _error_reply(outcome, id_text)
 
-    def _internal_fault(self, name: str) -> RpcError:
-        """To be called while an unexpected exception is handled: the log gets it, the client does not."""
-        if isinstance(sys.exception(), DatabaseFull):  # /readyz says it
-            text = "The disk of this node is full: nothing was kept, try again later"
-            return ServerError(text, data={"code": "DISK_FULL"})
-        if isinstance(sys.exception(), DatabaseUnreadable):  # said once, by the database
-            return ServerError("This node cannot read its database; ask another one", data={"code": "DATABASE_DAMAGED"})
+    def _answer_to(self, error: Exception, name: str) -> RpcError:
+        """To be called while ``error`` is handled.  Of a fault the log gets the traceback, the client nothing."""
+        answer = answer_to(error)
+        if answer is not None:
+            return answer
         self.internal_fault_count += 1
         logger.exception("%s failed", _shorten(name))
         return InternalError("Internal error")

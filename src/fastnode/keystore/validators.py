@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fastnode.config.configuration import NodeConfiguration
-from fastnode.errors import KeystoreError, ServerError
+from fastnode.errors import KeystoreError, Refused
 from fastnode.log import fields
 
 if TYPE_CHECKING:
@@ -123,22 +123,22 @@ class Validators:
         return next((keys for keys in keystore.validators if keys.address == address), None)
 
     def reload(self) -> None:
-        """Take over what the files say now; ServerError, with everything as it was, when that cannot be."""
+        """Take over what the files say now; Refused, with everything as it was, when that cannot be."""
         if self._path is None:
-            raise ServerError(NO_KEYSTORE)
+            raise Refused(NO_KEYSTORE)
         if not self._is_enabled:
-            raise ServerError(NOT_ENABLED)
+            raise Refused(NOT_ENABLED)
         with self._lock:
             try:
                 keystore = _load(self._path)
             except KeystoreError as error:
-                raise ServerError(str(error)) from None
+                raise Refused(str(error)) from None
             for validator in keystore.validators:
                 self._require_known_publishers(validator)
             try:
                 _probe(keystore.remote_signers, self._stop, pauses_s=self._probe_pauses_s)
             except KeystoreError as error:
-                raise ServerError(f"Cannot reload keystore: {error}") from None
+                raise Refused(f"Cannot reload keystore: {error}") from None
             self._signer_trouble = None
             before = set(self.keystore.addresses) if self.keystore is not None else set()
             self._take_over(keystore)
@@ -156,7 +156,7 @@ class Validators:
         if not unknown:
             return
         which = "none match" if len(unknown) == len(named) else f"[{', '.join(unknown)}] match none of"
-        raise ServerError(
+        raise Refused(
             f"Cannot reload keystore: validator {validator.address} has publisher keys [{', '.join(named)}] "
             f"but {which} the L1 signers initialized at startup [{', '.join(sorted(self._publishers))}]. "
             f"Publishers cannot be hot-reloaded — use an existing publisher key or restart the node."

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from fastnode.errors import DecodeError, ServerError, StartError, UpstreamError, UpstreamRejection
+from fastnode.errors import DecodeError, Refused, StartError, UpstreamError, UpstreamRejection
 from fastnode.kernels import encode
 from fastnode.local_network.kept import OpenMessage
 from fastnode.log import fields
@@ -57,7 +57,7 @@ _SEND: Final = Function("sendL2Message((bytes32,uint256),bytes32,bytes32)")
 _FEE_JUICE: Final = field_from_int(FEE_JUICE_ADDRESS)
 
 
-class L1AwayError(ServerError):
+class L1AwayError(Refused):
     """L1 does not answer: what a checkpoint must contain is not known now."""
 
 
@@ -258,7 +258,7 @@ class AttachedL1:
     def send(self, message: OpenMessage, version: int) -> tuple[bytes, int, int]:
         """Have a message sent to the Inbox in its sender's name; its hash, index and checkpoint.
 
-        The fee juice contract's own are sent by its portal.  ServerError with L1's reason.
+        The fee juice contract's own are sent by its portal.  Refused with L1's reason.
         """
         sender = self._portal if message.sender == _FEE_JUICE[-ADDRESS_BYTES:] else message.sender
         data = _SEND.encode(message.recipient, version, message.content, message.secret_hash)
@@ -267,12 +267,12 @@ class AttachedL1:
             receipt = self._endpoint.call("eth_getTransactionReceipt", sent)
             logs = [log for log in receipt["logs"] if log["topics"][0] == contracts.MESSAGE_SENT.topic]
             if not logs:
-                raise ServerError("The Inbox on L1 refuses the message")
+                raise Refused("The Inbox on L1 refuses the message")
             checkpoint, message_hash, index, _ = contracts.MESSAGE_SENT.decode(logs[0])
         except UpstreamRejection as error:
-            raise ServerError(f"L1 refuses the message: {error.message}") from None
+            raise Refused(f"L1 refuses the message: {error.message}") from None
         except (UpstreamError, DecodeError, KeyError, TypeError) as error:
-            raise ServerError(f"L1: {error}") from None
+            raise Refused(f"L1: {error}") from None
         return message_hash, index, checkpoint
 
     # ---- back ----------------------------------------------------------------------------------

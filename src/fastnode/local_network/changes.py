@@ -1,6 +1,6 @@
 """What a developer may do to a local network: each change is done between two blocks, by the thread that builds them.
 
-Methods may be called from any thread and return when the change is part of the chain.  RpcError says what is wrong
+Methods may be called from any thread and return when the change is part of the chain.  Refused says what is wrong
 with a request; nothing has changed then.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import orjson
 
-from fastnode.errors import InvalidParams, RpcError, ServerError
+from fastnode.errors import Refused, ValueRefused
 from fastnode.local_network.kept import OpenMessage, SnapshotRecord
 from fastnode.local_network.messages import fee_juice_deposit, message_hash, secret_hash_of
 from fastnode.local_network.synthetic import random_field, writes_effect
@@ -176,7 +176,7 @@ class Changes:
             network = self._network
             kept, pool = network.kept, network.mempool.pool
             if len(kept.snapshots) >= SNAPSHOTS_MAX:
-                raise ServerError(f"There are {SNAPSHOTS_MAX} snapshots already; revert to an older one")
+                raise Refused(f"There are {SNAPSHOTS_MAX} snapshots already; revert to an older one")
             tip = network.view.chain.tip_number
             info = network.view.chain.block_info(tip)
             assert info is not None
@@ -231,7 +231,7 @@ class Changes:
         for tx in wanted:
             try:
                 pool.add(tx, tx.to_json_bytes())
-            except RpcError as error:
+            except Refused as error:
                 network.notes.on_dropped(tx.hash, error.message)
 
     def reorg(self, depth: int, *, keep_txs: bool = False, force: bool = False) -> int:
@@ -427,4 +427,4 @@ class Changes:
 
 def _require_range(name: str, value: int, minimum: int, maximum: int) -> None:
     if not minimum <= value <= maximum:
-        raise InvalidParams(f"Invalid params: {name} must be from {minimum} to {maximum}, got {value}")
+        raise ValueRefused(f"Invalid params: {name} must be from {minimum} to {maximum}, got {value}")

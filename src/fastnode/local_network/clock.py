@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, Self
 
-from fastnode.errors import InvalidParams
+from fastnode.errors import ValueRefused
 from fastnode.records import dataclass
 
 __all__ = ["ChainClock", "ChainTime", "SlotTime"]
@@ -103,9 +103,9 @@ class ChainClock:
     # ---- changes -----------------------------------------------------------------------------
 
     def advance(self, seconds: int) -> int:
-        """Move the clock on; returns how far it is ahead of the wall now.  InvalidParams for what goes back."""
+        """Move the clock on; returns how far it is ahead of the wall now.  ValueRefused for what goes back."""
         if seconds < 0:
-            raise InvalidParams("Invalid params: seconds must not be negative: the time of a chain never goes back")
+            raise ValueRefused("Invalid params: seconds must not be negative: the time of a chain never goes back")
         _require_sane(self.now() + seconds)
         # From where the chain is: blocks may have run ahead of the clock.
         self.set(self.now() + seconds)
@@ -129,9 +129,9 @@ class ChainClock:
     def _require_later(self, timestamp: int, minimum: int) -> None:
         _require_sane(timestamp)
         if timestamp < minimum:
-            raise InvalidParams(f"Timestamp error: {timestamp} is lower than previous block's timestamp")
+            raise ValueRefused(f"Timestamp error: {timestamp} is lower than previous block's timestamp")
 
 
 def _require_sane(timestamp: int) -> None:
     if timestamp > TIMESTAMP_MAX:
-        raise InvalidParams(f"Timestamp error: {timestamp} is above {TIMESTAMP_MAX}")
+        raise ValueRefused(f"Timestamp error: {timestamp} is above {TIMESTAMP_MAX}")

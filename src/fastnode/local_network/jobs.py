@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
-from fastnode.errors import ServerError
+from fastnode.errors import Refused
 
 __all__ = ["JobQueue"]
 
@@ -30,14 +30,14 @@ class JobQueue:
     def run(self, job: Callable[[], _T]) -> _T:
         """Have ``job`` run by the other thread and wait for what it returns or raises.
 
-        ServerError when too many wait already, or when the node is stopping.
+        Refused when too many wait already, or when the node is stopping.
         """
         future: Future[_T] = Future()
         with self._changed:
             if self._is_closed:
-                raise ServerError("The local network is stopping")
+                raise Refused("The local network is stopping")
             if len(self._jobs) >= WAITING_MAX:
-                raise ServerError(f"{WAITING_MAX} changes of the local network are waiting already; try again later")
+                raise Refused(f"{WAITING_MAX} changes of the local network are waiting already; try again later")
             self._jobs.append((job, future))
             self._changed.notify_all()
         return future.result()
@@ -54,7 +54,7 @@ class JobQueue:
             jobs, self._jobs = self._jobs, deque()
             self._changed.notify_all()
         for _, future in jobs:
-            future.set_exception(ServerError("The local network is stopping"))
+            future.set_exception(Refused("The local network is stopping"))
 
     # ---- the thread that works ---------------------------------------------------------------
 

@@ -31,7 +31,7 @@ import orjson
 
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.source import CheckpointRecord
-from fastnode.errors import FastnodeError, ServerError
+from fastnode.errors import FastnodeError, Refused
 from fastnode.local_network.attached_l1 import POLL_S, AttachedL1, L1AwayError
 from fastnode.local_network.clock import ChainClock, SlotTime
 from fastnode.local_network.fees import MANA_TARGET, LocalFees
@@ -356,12 +356,12 @@ class LocalNetwork:
     def undo_above(self, block_number: int, *, keep_txs: bool, force: bool) -> None:
         """Take blocks back.  Their transactions wait again, or are dropped.
 
-        ServerError for a block below the finalized one, which wallets rely on to stay, unless by ``force``.
+        Refused for a block below the finalized one, which wallets rely on to stay, unless by ``force``.
         """
         chain = self._ingestor.view
         final = chain.tips.finalized.block.number
         if block_number < final and not force:
-            raise ServerError(
+            raise Refused(
                 f"Block {final} is final, and wallets forget what is below: going back to block {block_number} needs "
                 "force"
             )

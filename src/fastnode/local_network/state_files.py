@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fastnode.archiver.source import CheckpointRecord, TipsRecord
-from fastnode.errors import BlockRejected, ServerError, StartError
+from fastnode.errors import BlockRejected, Refused, StartError
 from fastnode.sources.chain_export import export_chain_file
 from fastnode.sources.chain_file import ChainFileSource
 
@@ -33,7 +33,7 @@ def dump_chain(chain: ChainView) -> bytes:
 def load_chain(network: LocalNetwork, content: bytes) -> None:
     """Let the chain be that of a chain file, compressed or not, of the same network.
 
-    ServerError when it is another network's, or no chain file; the chain is then as it was as far as the file's
+    Refused when it is another network's, or no chain file; the chain is then as it was as far as the file's
     blocks were refused.
     """
     with tempfile.TemporaryDirectory(prefix="fastnode-state-") as directory:
@@ -42,7 +42,7 @@ def load_chain(network: LocalNetwork, content: bytes) -> None:
         try:
             network.do(lambda: _load(network, path))
         except (StartError, BlockRejected) as error:
-            raise ServerError(f"The state cannot be loaded: {error}") from None
+            raise Refused(f"The state cannot be loaded: {error}") from None
 
 
 def _load(network: LocalNetwork, path: Path) -> None:
@@ -66,7 +66,7 @@ def _require_same_network(network: LocalNetwork, source: ChainFileSource) -> Non
         or int(theirs["rollupVersion"]) != ours.rollup_version
         or int(theirs["l1ChainId"]) != ours.l1_chain_id
     ):
-        raise ServerError(
+        raise Refused(
             f"The state is of another network (rollup version {theirs['rollupVersion']}, this one's is "
             f"{ours.rollup_version}): start one from it with --load-state"
         )

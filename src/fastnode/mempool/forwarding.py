@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import orjson
 
-from fastnode.errors import DecodeError, RpcError, ServerError, UpstreamError, UpstreamRejection, UpstreamUnavailable
+from fastnode.errors import DecodeError, Refused, UpstreamError, UpstreamRejection, UpstreamUnavailable, UpstreamVerdict
 from fastnode.fees.sources import LatestFees
 from fastnode.log import fields
 from fastnode.mempool.handover import NO_UPSTREAM, Handover
@@ -37,12 +37,12 @@ CACHED_ANSWERS_MAX: Final = 256
 FEES_INTERVAL_S: Final = 1.0
 
 
-def as_rpc_error(rejection: UpstreamRejection) -> ServerError:
+def as_rpc_error(rejection: UpstreamRejection) -> Refused:
     """The other node's reason and data under our code: its own codes are not standard ones."""
     data = rejection.data
     if data is None:
         data = {"code": "UPSTREAM_REJECTED", "upstreamCode": rejection.code}
-    return ServerError(rejection.message, data=data)
+    return Refused(rejection.message, data=data)
 
 
 class Relay:
@@ -55,9 +55,9 @@ class Relay:
         self._turns = threading.BoundedSemaphore(QUESTIONS_MAX)
 
     def ask(self, method: str, parameters: Sequence[Any]) -> Any:
-        """The result, None for nothing found.  ServerError with the other node's reason, or when none answers."""
+        """The result, None for nothing found.  Refused with the other node's reason, or when none answers."""
         if not self._turns.acquire(blocking=False):
-            raise ServerError(f"{QUESTIONS_MAX} questions to other nodes are under way; try again later")
+            raise Refused(f"{QUESTIONS_MAX} questions to other nodes are under way; try again later")
         try:
             return self._ask(method, parameters)
         finally:
@@ -71,7 +71,7 @@ class Relay:
                 raise as_rpc_error(rejection) from rejection
             except UpstreamError as error:
                 logger.info("not relayed", extra=fields(method=method, upstream=upstream.name, reason=str(error)))
-        raise ServerError(NO_UPSTREAM, data={"code": "NO_UPSTREAM"})
+        raise Refused(NO_UPSTREAM, data={"code": "NO_UPSTREAM"})
 
     def ask_cached(self, method: str, parameters: Sequence[Any], max_age_s: float) -> Any:
         """As :meth:`ask`, or the same answer as a moment ago."""
@@ -109,12 +109,12 @@ class UpstreamTxSink:
         self._upstreams = upstreams
 
     def forward(self, tx_json: bytes) -> bool:
-        """RpcError with the upstream's own code, text and data when it refuses: its verdict is the sender's answer."""
+        """Refused with the upstream's own code, text and data when it refuses: its verdict is the sender's answer."""
         for upstream in self._upstreams.healthy():
             try:
                 upstream.call("node_sendTx", orjson.Fragment(tx_json))
             except UpstreamRejection as rejection:
-                raise RpcError(rejection.message, data=rejection.data, code=rejection.code) from rejection
+                raise UpstreamVerdict(rejection.message, data=rejection.data, code=rejection.code) from rejection
             except UpstreamError as error:
                 logger.warning("transaction not handed on", extra=fields(upstream=upstream.name, reason=str(error)))
             else:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from typing import Final, Protocol
 
-from fastnode.errors import RpcError, ServerError
+from fastnode.errors import Refused
 from fastnode.mempool.pool import TxPool
 from fastnode.protocol.tx import Tx
 
@@ -34,7 +34,7 @@ class TxSink(Protocol):
     def forward(self, tx_json: bytes) -> bool:
         """Whether a node took it; False: none answers now.  May block; called in worker threads.
 
-        RpcError, with the other node's code and data, when it refuses.
+        Refused, with the other node's code and data, when it refuses.
         """
 
 
@@ -56,7 +56,7 @@ class Handover:
         return self._failure if self._failure is not None and self.has_waiting else None
 
     def offer(self, tx: Tx, tx_json: bytes) -> None:
-        """RpcError when the other node refuses; the transaction has left the pool then."""
+        """Refused when the other node refuses; the transaction has left the pool then."""
         if not self._offers.acquire(blocking=False):
             return  # it stays unforwarded, and the next flush takes it along
         try:
@@ -65,12 +65,12 @@ class Handover:
             self._offers.release()
 
     def ask(self, tx_json: bytes) -> None:
-        """Return once another node has taken it.  RpcError with its verdict; ServerError when none answers."""
+        """Return once another node has taken it.  Refused with its verdict; Refused when none answers."""
         if not self._asked.acquire(blocking=False):
-            raise ServerError(f"{ASKED_MAX} transactions are on their way to other nodes; try again later", data=_BUSY)
+            raise Refused(f"{ASKED_MAX} transactions are on their way to other nodes; try again later", data=_BUSY)
         try:
             if not self._sink.forward(tx_json):
-                raise ServerError(NO_UPSTREAM, data={"code": "NO_UPSTREAM"})
+                raise Refused(NO_UPSTREAM, data={"code": "NO_UPSTREAM"})
         finally:
             self._asked.release()
 
@@ -93,13 +93,13 @@ class Handover:
     def _try(self, tx_hash: bytes, tx_json: bytes) -> bool:
         try:
             return self._hand_on(tx_hash, tx_json)
-        except RpcError:
+        except Refused:
             return True  # the pool's log has the reason; the others may do better
 
     def _hand_on(self, tx_hash: bytes, tx_json: bytes) -> bool:
         try:
             is_taken = self._sink.forward(tx_json)
-        except RpcError as error:
+        except Refused as error:
             self._failure = None
             self._pool.drop(tx_hash, f"refused upstream: {error.message}")
             raise

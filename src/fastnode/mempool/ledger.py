@@ -10,7 +10,7 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from fastnode.errors import ServerError
+from fastnode.errors import Refused
 from fastnode.log_index.contracts import contract_class_id_at
 from fastnode.protocol.constants import NULLIFIER_TREE_ID
 from fastnode.protocol.siloing import fee_juice_balance_leaf_slot
@@ -86,5 +86,5 @@ class ViewLedger:
 
     def _require_state(self) -> WorldStateView:
         if self._state is None:
-            raise ServerError("The world state is not loaded: transactions cannot be checked")
+            raise Refused("The world state is not loaded: transactions cannot be checked")
         return self._state

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, Final
 
-from fastnode.errors import DecodeError, RpcError, UpstreamError
+from fastnode.errors import DecodeError, Refused, UpstreamError
 from fastnode.log import fields
 from fastnode.mempool.service import Mempool
 from fastnode.protocol.fields import hex_text
@@ -84,7 +84,7 @@ class PendingTxMirror:
             return text
         try:
             self._mempool.receive(tx, view)
-        except RpcError as error:
+        except Refused as error:
             logger.debug("pending transaction refused", extra=fields(tx=text, reason=error.message))
             if len(self._refused) >= REFUSED_MAX:
                 self._refused.clear()

@@ -24,7 +24,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Final, Self
 
-from fastnode.errors import DatabaseFull, ServerError
+from fastnode.errors import DatabaseFull, Refused
 from fastnode.log import fields
 from fastnode.mempool.clock import SlotClock
 from fastnode.mempool.entries import PoolEntry, TxState
@@ -481,12 +481,12 @@ class TxPool:
     @property
     def _ledger(self) -> Ledger:
         if self._current_ledger is None:
-            raise ServerError(NOT_READY)
+            raise Refused(NOT_READY)
         return self._current_ledger
 
     def _require_open(self) -> None:
         if self._is_closed:
-            raise ServerError(NOT_READY)
+            raise Refused(NOT_READY)
 
     def _stage(self) -> int:
         changes, self._changes = self._changes, []

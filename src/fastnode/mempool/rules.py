@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from fastnode.errors import ServerError
+from fastnode.errors import Refused
 from fastnode.mempool.entries import PoolEntry
 
 __all__ = [
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-class TxRejected(ServerError):  # noqa: N818 - a verdict, not a fault
+class TxRejected(Refused):
     """A rule of the pool refuses a transaction.  ``data`` has ``code``, ``message`` and the amounts in decimal."""
 
     def __init__(self, rule: str, message: str, **details: Any) -> None:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from fastnode.config.allow_list import DEFAULT_ALLOW_LIST, AllowedElement
-from fastnode.errors import RpcError, ServerError, SettingError
+from fastnode.errors import Refused, SettingError
 from fastnode.fees.sources import ChainFees, FeeSource
 from fastnode.kernels import encode
 from fastnode.mempool.clock import SlotClock
@@ -310,20 +310,20 @@ class Mempool:
         )
 
     def send(self, tx: Tx, view: View, *, client: str = "") -> Added:
-        """Validate, keep and hand on a client's transaction; an RpcError says why not.
+        """Validate, keep and hand on a client's transaction; Refused says why not.
 
         When this returns the transaction is on disk.
         """
         try:
             return self._send(tx, view, client)
-        except RpcError as error:
+        except Refused as error:
             code = error.data.get("code") if isinstance(error.data, dict) else None
             self.rejections[str(code or "NOT_READY")] += 1
             raise
 
     def _send(self, tx: Tx, view: View, client: str) -> Added:
         if self._closed is not None:
-            raise ServerError(self._closed, data={"code": "NO_TRANSACTIONS"})
+            raise Refused(self._closed, data={"code": "NO_TRANSACTIONS"})
         result = self.validate(tx, view, client=client)
         if self.handover is not None and result.needs_other_judge:
             return self._let_judge(self.handover, tx)
@@ -346,7 +346,7 @@ class Mempool:
         handover.ask(tx_json)
         try:
             return self.pool.add(tx, tx_json, origin=Origin.CLIENT, forwarded=True)
-        except ServerError as error:
+        except Refused as error:
             # The pool has changed meanwhile.  The other node has the transaction, so the sender is not told no.
             logger.warning("tx 0x%s is pending at the upstream and not here: %s", tx.hash.hex(), error.message)
             return Added.IGNORED
@@ -381,4 +381,4 @@ def _require_valid(result: TxValidationResult) -> None:
     if not result.is_valid:
         reasons = ", ".join(result.reasons)
         data = {"code": "INVALID_TX", "result": result.result, "reasons": list(result.reasons)}
-        raise ServerError(f"Invalid tx: {reasons}", data=data)
+        raise Refused(f"Invalid tx: {reasons}", data=data)

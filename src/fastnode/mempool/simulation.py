@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 import orjson
 
-from fastnode.errors import ServerError, UpstreamFault, UpstreamRejection, UpstreamUnavailable
+from fastnode.errors import Refused, UpstreamFault, UpstreamRejection, UpstreamUnavailable
 from fastnode.log import fields
 from fastnode.protocol.tx import Tx
 
@@ -30,7 +30,7 @@ class PublicSimulator(Protocol):
     """Simulates against the newest state it has.  May block; called from worker threads."""
 
     def simulate(self, tx: Tx, *, skip_fee_enforcement: bool) -> bytes:
-        """PublicSimulationOutput as JSON; RpcError when the transaction cannot be processed."""
+        """PublicSimulationOutput as JSON; Refused when the transaction cannot be processed."""
 
 
 class UpstreamSimulator:
@@ -52,7 +52,7 @@ class UpstreamSimulator:
 
     def simulate(self, tx: Tx, *, skip_fee_enforcement: bool) -> bytes:
         if not self._turns.acquire(blocking=False):
-            raise ServerError(f"{self._calls_max} public simulations are running; try again later")
+            raise Refused(f"{self._calls_max} public simulations are running; try again later")
         try:
             return self._ask([orjson.Fragment(tx.to_json_bytes()), skip_fee_enforcement])
         finally:
@@ -63,12 +63,12 @@ class UpstreamSimulator:
             result = self._client.ask([(_METHOD, parameters)]).results()[0]
         except UpstreamRejection as rejection:
             # Their reason under our code: their own codes are not standard ones.
-            raise ServerError(rejection.message, data=rejection.data) from rejection
+            raise Refused(rejection.message, data=rejection.data) from rejection
         except UpstreamUnavailable as error:
             logger.warning("the public simulator does not answer", extra=fields(reason=str(error)))
-            raise ServerError("The public simulator cannot be reached") from error
+            raise Refused("The public simulator cannot be reached") from error
         except UpstreamFault as error:
-            raise ServerError(f"The public simulator gave no usable answer: {error}") from error
+            raise Refused(f"The public simulator gave no usable answer: {error}") from error
         if result is None:
-            raise ServerError("The public simulator gave no result")
+            raise Refused("The public simulator gave no result")
         return orjson.dumps(result)

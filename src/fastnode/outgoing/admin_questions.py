@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any, Final
 
-from fastnode.errors import ServerError, SettingError, UpstreamError, UpstreamRejection
+from fastnode.errors import Refused, SettingError, UpstreamError, UpstreamRejection
 from fastnode.log import fields
 from fastnode.outgoing.client import ClientLimits, RpcClient
 from fastnode.outgoing.network import Network
@@ -36,13 +36,13 @@ class AdminQuestions:
         self._network.close()
 
     def ask(self, method: str, parameters: Sequence[Any]) -> Any:
-        """The result; ServerError with the other node's reason, or that it does not answer."""
+        """The result; Refused with the other node's reason, or that it does not answer."""
         try:
             return self._client.ask([(method, parameters)]).results()[0]
         except UpstreamRejection as rejection:
-            raise ServerError(rejection.message, data={"code": "UPSTREAM_REJECTED"}) from rejection
+            raise Refused(rejection.message, data={"code": "UPSTREAM_REJECTED"}) from rejection
         except UpstreamError as error:
             logger.info("the other admin port does not answer", extra=fields(method=method, reason=str(error)))
-            raise ServerError(
+            raise Refused(
                 "The other node's admin port does not answer; try again later", data={"code": "NO_UPSTREAM"}
             ) from error

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Final, Self
 
-from fastnode.errors import ServerError, SettingError
+from fastnode.errors import Refused, SettingError
 from fastnode.mempool.simulation import NO_SIMULATOR, PublicSimulator, UpstreamSimulator
 from fastnode.mempool.validation import consistency_reason
 from fastnode.protocol.tx import Tx
@@ -85,23 +85,23 @@ class Simulation:
         return None if self._local is None else self._local.threads
 
     def simulate(self, tx: Tx, view: View, *, skip_fee_enforcement: bool) -> bytes:
-        """PublicSimulationOutput as JSON; ServerError when the transaction cannot be simulated."""
+        """PublicSimulationOutput as JSON; Refused when the transaction cannot be simulated."""
         self._check_total_gas(tx)
         if self._local is not None:
             return self._local.simulate(tx, view, skip_fee_enforcement=skip_fee_enforcement)
         # What another simulator takes for granted.
         reason = consistency_reason(tx)
         if reason is not None:
-            raise ServerError(f"Invalid tx: {reason}", data={"code": "INVALID_TX", "reasons": [reason]})
+            raise Refused(f"Invalid tx: {reason}", data={"code": "INVALID_TX", "reasons": [reason]})
         if self._other is None:
-            raise ServerError(NO_SIMULATOR)
+            raise Refused(NO_SIMULATOR)
         return self._other.simulate(tx, skip_fee_enforcement=skip_fee_enforcement)
 
     def _check_total_gas(self, tx: Tx) -> None:
         """Gas limits above any block's are allowed, for estimates, but not above the operator's."""
         gas, teardown = tx.data.gas_limits.l2_gas, tx.data.teardown_gas_limits.l2_gas
         if gas + teardown > self._gas_limit_max:
-            raise ServerError(
+            raise Refused(
                 f"Transaction total gas limit {gas + teardown} ({gas} + {teardown}) exceeds maximum gas limit "
                 f"{self._gas_limit_max} for simulation"
             )

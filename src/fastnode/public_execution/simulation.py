@@ -19,9 +19,9 @@ from fastnode.errors import (
     DecodeError,
     ExecutionCancelled,
     ExecutionLimitExceeded,
-    InvalidParams,
-    ServerError,
+    Refused,
     TxExecutionError,
+    ValueRefused,
 )
 from fastnode.log import fields
 from fastnode.log_index.function_names import FunctionNames
@@ -79,10 +79,10 @@ class SimulationThreads(ThreadPoolExecutor):
         return getattr(self._current, "admitted_at", None) or time.monotonic()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """ServerError when too many wait already."""
+        """Refused when too many wait already."""
         if not self._places.acquire(blocking=False):
             message = f"{ADMITTED_MAX} public simulations are running or waiting; try again later"
-            raise ServerError(message, data=_BUSY)
+            raise Refused(message, data=_BUSY)
         try:
             future = super().submit(self._run, time.monotonic(), fn, *args, **kwargs)
         except RuntimeError:  # the node is stopping
@@ -133,13 +133,13 @@ class LocalSimulator:
     def simulate(self, tx: Tx, view: View, *, skip_fee_enforcement: bool) -> bytes:
         """PublicSimulationOutput as JSON.
 
-        ServerError when no block could include the transaction, with the reason of release 4.1.2, or when the
-        simulation needs more than it may use here; InvalidParams for what is no transaction at all.
+        Refused when no block could include the transaction, with the reason of release 4.1.2, or when the
+        simulation needs more than it may use here; ValueRefused for what is no transaction at all.
         """
         try:
             executable = ExecutableTx.of(tx, accepts_overlong_logs=True)
         except DecodeError as error:
-            raise InvalidParams(f"Invalid params: tx (parameter 1) is no transaction: {error}") from None
+            raise ValueRefused(f"Invalid params: tx (parameter 1) is no transaction: {error}") from None
         block = self.next_block(view)
         executor = BlockExecutor(self._base_state(tx, view), block, options=self._execution)
         with self._turn(), self._counted(executor):
@@ -147,7 +147,7 @@ class LocalSimulator:
             try:
                 executed = executor.execute(executable, skip_fee_enforcement=skip_fee_enforcement, deadline=deadline)
             except TxExecutionError as error:
-                raise ServerError(str(error), data={"code": "SIMULATION_FAILED"}) from None
+                raise Refused(str(error), data={"code": "SIMULATION_FAILED"}) from None
             except ExecutionLimitExceeded as error:
                 logger.info("simulation given up", extra=fields(tx=hex_text(tx.hash), reason=error.message))
                 raise
@@ -181,7 +181,7 @@ class LocalSimulator:
         """Those that wait too long are not run: otherwise slow ones would keep all others waiting for many minutes."""
         left_s = self.threads.admitted_at + self._timeout_s - time.monotonic()
         if not self._turns.acquire(timeout=max(0.0, left_s)):
-            raise ServerError("Too many public simulations are running; try again later", data=_BUSY)
+            raise Refused("Too many public simulations are running; try again later", data=_BUSY)
         try:
             yield
         finally:

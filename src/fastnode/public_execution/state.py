@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 import orjson
 
-from fastnode.errors import ServerError
+from fastnode.errors import Refused
 from fastnode.kernels import encode
 from fastnode.log_index.contracts import contract_class_json, contract_instance_json
 from fastnode.protocol.constants import (
@@ -75,14 +75,14 @@ class BaseState(Protocol):
 
 
 class ViewState:
-    """A published view after ``block``, its tip unless given.  ServerError when the view has no such state.
+    """A published view after ``block``, its tip unless given.  Refused when the view has no such state.
 
     What was read lately is remembered: each read of the database lets go of the interpreter.
     """
 
     def __init__(self, view: View, block: int | None = None) -> None:
         if view.state is None:
-            raise ServerError("The world state is not loaded: nothing can be executed")
+            raise Refused("The world state is not loaded: nothing can be executed")
         self._chain = view.chain
         self._state = view.state
         self._block = view.state.tip.number if block is None else block

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fastnode.errors import FastnodeError, ServerError
+from fastnode.errors import FastnodeError, Refused
 from fastnode.log import fields
 from fastnode.snapshots.allowed import require_allowed
 
@@ -32,7 +32,7 @@ class _Stopped(Exception):  # noqa: N818 - not an error
 
 
 class SnapshotUploads:
-    """``rest`` gives a context in which nothing is written; ServerError when that cannot be had.
+    """``rest`` gives a context in which nothing is written; Refused when that cannot be had.
 
     Uploads go to the ``allowed`` locations and below; none given: below ``directory``.
     """
@@ -64,7 +64,7 @@ class SnapshotUploads:
     def start(self, location_text: str) -> None:
         """Begin to copy and upload; what goes wrong from now on is in the log.
 
-        SnapshotError for a location that makes no sense; ServerError while another upload runs.
+        SnapshotError for a location that makes no sense; Refused while another upload runs.
         """
         # On demand: a start would pay for what few nodes ever use.
         from fastnode.snapshots.location import Location
@@ -73,7 +73,7 @@ class SnapshotUploads:
         location = Location.to_write(location_text)
         with self._starting:
             if self.is_uploading:
-                raise ServerError(
+                raise Refused(
                     "Snapshot upload already in progress. Cannot start another one until complete.",
                     data={"code": "SNAPSHOT_IN_PROGRESS"},
                 )

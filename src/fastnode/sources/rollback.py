@@ -16,7 +16,7 @@ from typing import Final
 
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.queries import ChainView
-from fastnode.errors import DatabaseError, ServerError
+from fastnode.errors import DatabaseError, Refused
 from fastnode.log import fields
 from fastnode.sources.sync_control import SyncControl, SyncState
 
@@ -39,7 +39,7 @@ _RUNNING: Final = {
 
 
 class SyncOperator:
-    """Called from worker threads, by the admin methods.  Every refusal is a ServerError.
+    """Called from worker threads, by the admin methods.  Every refusal is a Refused.
 
     ``clear_pool`` removes all transactions that wait.
     """
@@ -53,7 +53,7 @@ class SyncOperator:
     def pause(self) -> None:
         """Returns when nothing is being ingested any more; again and again if one likes."""
         if not self._control.pause(PAUSE_TIME_S):
-            raise ServerError(
+            raise Refused(
                 f"Ingestion did not come to rest within {PAUSE_TIME_S:g} s; it pauses as soon as it can",
                 data={"code": "STILL_PAUSING"},
             )
@@ -74,7 +74,7 @@ class SyncOperator:
             try:
                 self.pause()
                 if self._control.state is SyncState.STOPPING:
-                    raise ServerError("The node is stopping")
+                    raise Refused("The node is stopping")
                 yield
             finally:
                 if not was_paused and self._control.is_paused:
@@ -104,13 +104,13 @@ class SyncOperator:
         try:
             self._ingestor.rebuild_above(target, self._on_rebuilt)
         except DatabaseError as error:
-            raise ServerError(str(error), data={"code": "ROLLBACK_IMPOSSIBLE"}) from error
+            raise Refused(str(error), data={"code": "ROLLBACK_IMPOSSIBLE"}) from error
         self._clear_pool()
         logger.warning("rolled back", extra=fields(before=before, tip=target))
 
     def _on_rebuilt(self, done: int, total: int) -> None:
         if self._control.state is SyncState.STOPPING:
-            raise ServerError("The node is stopping; its next start builds the rest of the state")
+            raise Refused("The node is stopping; its next start builds the rest of the state")
         if time.monotonic() >= self._next_line_at:
             self._next_line_at = time.monotonic() + PROGRESS_INTERVAL_S
             logger.info("building the state anew", extra=fields(blocks=done, of=total))
@@ -120,7 +120,7 @@ class SyncOperator:
         try:
             self._ingestor.undo_above(target)
         except DatabaseError as error:
-            raise ServerError(str(error), data={"code": "ROLLBACK_IMPOSSIBLE"}) from error
+            raise Refused(str(error), data={"code": "ROLLBACK_IMPOSSIBLE"}) from error
         logger.warning("rolled back", extra=fields(before=before, tip=target))
 
 
@@ -128,11 +128,11 @@ def _require_nothing_running(running: str | None) -> None:
     """Two of them at a time would take the rest from each other."""
     if running is not None:
         message, code = _RUNNING[running]
-        raise ServerError(f"{message}; try again when it is done", data={"code": code})
+        raise Refused(f"{message}; try again when it is done", data={"code": code})
 
 
-def _refuse(message: str) -> ServerError:
-    return ServerError(message, data={"code": "ROLLBACK_REFUSED"})
+def _refuse(message: str) -> Refused:
+    return Refused(message, data={"code": "ROLLBACK_REFUSED"})
 
 
 def _check_finalized(view: ChainView, target: int, *, force: bool) -> None:

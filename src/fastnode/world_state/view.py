@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from fastnode.errors import DatabaseError, ServerError
+from fastnode.errors import BlockUnavailable, DatabaseError
 from fastnode.protocol.siloing import public_leaf_slot
 from fastnode.storage.database import SharedDatabase
 from fastnode.world_state.append_only import AppendOnlyTree
@@ -39,7 +39,7 @@ _known_leaf_slot = lru_cache(maxsize=LEAF_SLOTS_KEPT)(public_leaf_slot)
 class WorldStateView:
     """Usable from any thread until closed or collected.
 
-    ``block`` is a block number; every method raises ServerError when it is newer than the view or older
+    ``block`` is a block number; every method raises BlockUnavailable when it is newer than the view or older
     than the kept history.  None means that the tree has no such leaf at that block.
     """
 
@@ -65,11 +65,11 @@ class WorldStateView:
     def record(self, block: int) -> BlockRecord:
         """Roots and sizes after ``block``, which must be within the kept history."""
         if block > self.tip.number:
-            raise ServerError(
+            raise BlockUnavailable(
                 f"Queried block {block} not yet synced by the node (node is synced upto {self.tip.number})."
             )
         if block < self.oldest:
-            raise ServerError(f"Block {block} is below the oldest available block {self.oldest}")
+            raise BlockUnavailable(f"Block {block} is below the oldest available block {self.oldest}")
         return self._record(block)
 
     def _record(self, block: int) -> BlockRecord:

@@ -1,0 +1,66 @@
+"""What rooms below the API raise, as the client gets it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fastnode.errors import (
+    BlockUnavailable,
+    DatabaseFull,
+    DatabaseUnreadable,
+    DecodeError,
+    Refused,
+    ServerError,
+    StartError,
+    UpstreamVerdict,
+    ValueRefused,
+)
+from fastnode.jsonrpc.refusals import answer_to
+
+PACKAGE = Path(__file__).parents[2] / "src" / "fastnode"
+#: Where JSON-RPC is known; ``testing`` calls a node and tells a test what it answered.
+OF_THE_API = {"api", "jsonrpc", "serving", "http", "status_page", "errors.py", "testing.py"}
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "data"),
+    [
+        (Refused("no", data={"code": "BUSY"}), -32000, {"code": "BUSY"}),
+        (BlockUnavailable("Block 3 is below the oldest"), -32000, None),
+        (ValueRefused("seconds must not be negative"), -32602, None),
+        (UpstreamVerdict("they refuse", code=-32702, data=[1]), -32702, [1]),
+        (DatabaseFull("x"), -32000, {"code": "DISK_FULL"}),
+        (DatabaseUnreadable("x"), -32000, {"code": "DATABASE_DAMAGED"}),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_each_kind_of_refusal_has_its_code(error: Exception, code: int, data: object) -> None:
+    answer = answer_to(error)
+    assert answer is not None
+    assert (answer.code, answer.data) == (code, data)
+    if isinstance(error, Refused):
+        assert answer.message == error.message
+
+
+def test_an_error_of_the_api_stays_as_it_is() -> None:
+    error = ServerError("said already")
+    assert answer_to(error) is error
+
+
+@pytest.mark.parametrize("error", [StartError("x"), DecodeError("x"), KeyError("x"), OSError("x"), None], ids=repr)
+def test_faults_of_the_node_have_no_text_for_clients(error: Exception | None) -> None:
+    assert answer_to(error) is None
+
+
+def test_no_room_below_the_api_knows_its_errors() -> None:
+    names = ("RpcError", "ServerError", "InvalidParams", "InternalError", "MethodNotFound")
+    found = [
+        f"{path.relative_to(PACKAGE)}: {name}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path.relative_to(PACKAGE).parts[0] not in OF_THE_API
+        for name in names
+        if name in path.read_text(encoding="utf-8")
+    ]
+    assert found == []
