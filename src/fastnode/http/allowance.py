@@ -18,6 +18,8 @@ __all__ = ["Allowance", "Party"]
 
 #: A slice that nobody waits for: three years.
 ENDLESS_NS: Final = 10**17
+#: About what a request takes beside its text while it waits for a thread: its task, its places in queues.
+WAITING_BYTES: Final = 4096
 
 
 class Party:
@@ -55,11 +57,12 @@ class Party:
 class Allowance:
     """One request.  Bytes may be taken by the thread that works for it; turns are the loop's."""
 
-    __slots__ = ("_slice_end", "party", "taken_bytes")
+    __slots__ = ("_is_waiting", "_slice_end", "party", "taken_bytes")
 
     def __init__(self, party: Party) -> None:
         self.party = party
         self.taken_bytes = 0
+        self._is_waiting = False
         self._slice_end = party.turns.slice_end()
 
     # ---- memory ------------------------------------------------------------------------------
@@ -69,6 +72,12 @@ class Allowance:
         if count > 0:
             self.party.budget.take(count)
             self.taken_bytes += count
+
+    def take_for_waiting(self) -> None:
+        """What a request needs that is not answered at once, however often it waits.  NodeBusy as above."""
+        if not self._is_waiting:
+            self.take(WAITING_BYTES)
+            self._is_waiting = True
 
     def give_back(self) -> None:
         """All of it; may be called more than once."""

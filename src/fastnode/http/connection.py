@@ -263,7 +263,7 @@ class HttpConnection(asyncio.Protocol):
             return
         self._add_incoming(data)
         if self._is_waiting:
-            if self._incoming_bytes > INCOMING_BYTES_MAX:
+            if self._is_full():
                 self._pause_reading()
             return
         self._pump()
@@ -271,10 +271,16 @@ class HttpConnection(asyncio.Protocol):
     def _add_incoming(self, data: bytes | memoryview) -> None:
         self._incoming.append(data)
         self._incoming_bytes += len(data)
+        self._owner.budget.take_unasked(len(data))
 
     def _drop_incoming(self) -> None:
         self._incoming.clear()
+        self._owner.budget.give_back(self._incoming_bytes)
         self._incoming_bytes = 0
+
+    def _is_full(self) -> bool:
+        """Whether so much waits to be read, here or everywhere, that the system is asked for no more."""
+        return self._incoming_bytes > INCOMING_BYTES_MAX or self._owner.budget.excess_bytes > 0
 
     def _pause_reading(self) -> None:
         if self._transport is not None and self._transport.is_reading():
@@ -333,7 +339,7 @@ class HttpConnection(asyncio.Protocol):
             self._is_waiting = True
             self.deadline = _NEVER  # the server's turn
             self._timed = None
-            if self._incoming_bytes > INCOMING_BYTES_MAX:
+            if self._is_full():
                 self._pause_reading()
             self._owner.turns.wait(self.party.share, self._on_turn)
 
@@ -393,6 +399,7 @@ class HttpConnection(asyncio.Protocol):
             self._incoming.appendleft(piece[size:])
             piece = piece[:size]
         self._incoming_bytes -= len(piece)
+        self._owner.budget.give_back(len(piece))
         self._traffic.received_bytes += len(piece)
         self._reader.feed(piece)
 

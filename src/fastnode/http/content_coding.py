@@ -9,7 +9,7 @@ import zlib
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
-__all__ = ["MEMBERS_MAX", "BodyTooLarge", "Coding", "Inflation", "choose_coding", "inflate", "is_known_coding"]
+__all__ = ["MEMBERS_MAX", "RATIO_FREE_BYTES", "RATIO_MAX", "BodyTooLarge", "Coding", "Inflation", "choose_coding", "inflate", "is_known_coding"]
 
 Coding: TypeAlias = Literal["gzip", "deflate"]
 
@@ -21,10 +21,14 @@ _PREFERENCE: Final[tuple[Coding, ...]] = ("gzip", "deflate")
 COMPRESSION_LEVEL: Final = 1
 #: Members of a gzip body; clients send one.
 MEMBERS_MAX: Final = 4
+#: How many times its size a body may inflate to.  Calls that differ in their values reach 10, zlib itself 1,000.
+RATIO_MAX: Final = 100
+#: Up to this size the ratio does not count: a batch of equal calls is small and shrinks well.
+RATIO_FREE_BYTES: Final = 64 * 1024
 
 
 class BodyTooLarge(Exception):  # noqa: N818 - a verdict, not a fault
-    """The body inflates to more than the limit."""
+    """The body inflates to more than a limit, which the text names."""
 
 
 def is_known_coding(name: str) -> bool:
@@ -34,13 +38,17 @@ def is_known_coding(name: str) -> bool:
 class Inflation:
     """A body sent as ``coding`` while it is inflated; ``content`` is what there is so far.
 
-    Never makes more than ``bytes_max`` of content, and one byte, whatever the size it claims.
+    Never makes more than ``bytes_max`` of content, nor more than the ratio allows, and one byte, whatever the size it
+    claims.
     """
 
     def __init__(self, data: bytes, coding: str, *, bytes_max: int) -> None:
         self._rest = data
         self._coding = coding
-        self._bytes_max = bytes_max
+        by_ratio = max(RATIO_FREE_BYTES, RATIO_MAX * len(data))
+        self._is_bound_by_ratio = by_ratio < bytes_max
+        #: The most that the content can have.
+        self.bytes_max = min(bytes_max, by_ratio)
         self._content = bytearray()
         self._members = 0
         self._is_whole = not data
@@ -56,15 +64,15 @@ class Inflation:
         Raises :class:`BodyTooLarge`, or ValueError for damaged data, for more than MEMBERS_MAX members and for
         anything behind them.
         """
-        wanted = min(bytes_max, self._bytes_max + 1)
+        wanted = min(bytes_max, self.bytes_max + 1)
         while not self._is_whole and len(self._content) < wanted:
             try:
                 piece = self._inflater.decompress(self._rest, wanted - len(self._content))
             except zlib.error as error:
                 raise ValueError(f"damaged {self._coding} data: {error}") from None
             self._content += piece
-            if len(self._content) > self._bytes_max:
-                raise BodyTooLarge
+            if len(self._content) > self.bytes_max:
+                raise BodyTooLarge(self._describe_excess())
             if self._inflater.eof:
                 self._begin_next_member()
                 continue
@@ -72,6 +80,11 @@ class Inflation:
             if not piece and not self._rest:
                 raise ValueError(f"damaged {self._coding} data: it ends too early")
         return self._is_whole
+
+    def _describe_excess(self) -> str:
+        if self._is_bound_by_ratio:
+            return f"the request body inflates to more than {RATIO_MAX} times its size, and {RATIO_FREE_BYTES} bytes"
+        return f"the inflated request body exceeds the limit of {self.bytes_max} bytes"
 
     def _begin_next_member(self) -> None:
         """A gzip file may consist of several."""

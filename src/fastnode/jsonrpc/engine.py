@@ -51,7 +51,7 @@ from fastnode.kernels import call_meter
 from fastnode.values.refusal import describe
 from fastnode.view import View
 
-__all__ = ["RESULT_HEAD", "RESULT_NAME", "Engine", "Reply", "splice"]
+__all__ = ["READ_ON_LOOP_BYTES_MAX", "RESULT_HEAD", "RESULT_NAME", "Engine", "Reply", "busy_reply", "splice"]
 
 logger = logging.getLogger("fastnode.rpc")
 
@@ -165,7 +165,7 @@ class Engine:
         except ParseError as error:
             return _error_reply(self._charge(client, None) or error, NULL_ID)
         except NodeBusy as error:
-            return _busy_reply(error)
+            return busy_reply(error)
         return self._answer_request(request, IdTexts(body), client, allowance)
 
     async def _handle_long(self, body: bytes, client: Client | None, allowance: Allowance) -> Reply:
@@ -176,11 +176,12 @@ class Engine:
             return request, ids
 
         try:
+            allowance.take_for_waiting()
             request, ids = await run_off_loop(self.busy_executor, allowance, read)
         except ParseError as error:
             return _error_reply(self._charge(client, None) or error, NULL_ID)
         except NodeBusy as error:
-            return _busy_reply(error)
+            return busy_reply(error)
         allowance.begin_slice()
         reply = self._answer_request(request, ids, client, allowance)
         return reply if isinstance(reply, Reply) else await reply
@@ -313,7 +314,10 @@ class Engine:
             return self._reply(self._run(method, arguments, call), id_text, call)
 
         try:
+            call.allowance.take_for_waiting()
             return await run_off_loop(executor, call.allowance, answer)
+        except NodeBusy as error:
+            return busy_reply(error)
         except (RpcError, Refused) as error:  # threads of a method's own that take no more
             return _error_reply(self._answer_to(error, method.name), id_text)
 
@@ -328,6 +332,10 @@ class Engine:
     ) -> Reply:
         """Once more when the block has come.  The calls of a batch wait together no longer than one alone, and go on
         with the view that has the block."""
+        try:
+            call.allowance.take_for_waiting()
+        except NodeBusy as error:
+            return busy_reply(error)
         now = asyncio.get_running_loop().time()
         if call.wait_until is None:
             call.wait_until = now + hold_off.time_s
@@ -354,7 +362,7 @@ class Engine:
             else:
                 return splice(id_text, outcome)
         if isinstance(outcome, NodeBusy):
-            return _busy_reply(outcome)
+            return busy_reply(outcome)
         if isinstance(outcome, ResponseTooLarge):
             self.traffic.rejected["response_size"] += 1
         return _error_reply(outcome, id_text)
@@ -418,7 +426,8 @@ def _error_reply(error: RpcError, id_text: bytes) -> Reply:
     return Reply(body, error.code, error.wait_s if isinstance(error, RateLimited) else None)
 
 
-def _busy_reply(error: NodeBusy) -> Reply:
+def busy_reply(error: NodeBusy) -> Reply:
+    """What is said when there is no memory for a request."""
     return Reply(None, error.code, busy=error)
 
 

@@ -256,10 +256,10 @@ class RpcApplication:
     async def _inflate_in_thread(
         self, inflation: Inflation, headers: dict[bytes, bytes], client: Client | None, allowance: Allowance
     ) -> Response:
-        limit = self._engine.limits.body_bytes_max
         try:
-            allowance.take(limit)
-            await run_off_loop(self._engine.busy_executor, allowance, inflation.go_on, limit + 1)
+            allowance.take_for_waiting()
+            allowance.take(inflation.bytes_max)
+            await run_off_loop(self._engine.busy_executor, allowance, inflation.go_on, inflation.bytes_max + 1)
         except NodeBusy as error:
             return self._refuse_busy(error)
         except (BodyTooLarge, ValueError) as error:
@@ -271,8 +271,7 @@ class RpcApplication:
         if not isinstance(error, BodyTooLarge):
             return self._rpc_error(HTTPStatus.BAD_REQUEST, str(error))
         self._count_refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-        reason = f"the inflated request body exceeds the limit of {self._engine.limits.body_bytes_max} bytes"
-        return self._rpc_error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
+        return self._rpc_error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(error))
 
     def _refuse_busy(self, error: NodeBusy) -> Response:
         """503 for want of memory."""
@@ -360,6 +359,7 @@ class RpcApplication:
             return self.coded.encode(body if isinstance(body, bytes) else b"".join(body), coding)
 
         try:
+            allowance.take_for_waiting()
             allowance.take(length_of(body))
         except NodeBusy as error:
             return self._refuse_busy(error)

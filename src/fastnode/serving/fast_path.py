@@ -23,13 +23,15 @@ from typing import Any, Final
 
 import orjson
 
+from fastnode.errors import NodeBusy, ParseError
 from fastnode.http import connection as http
 from fastnode.http.allowance import Allowance
 from fastnode.http.connection import CORKED_BYTES_MAX, ConnectionOwner, HttpConnection, Slot
 from fastnode.http.content_coding import choose_coding
 from fastnode.http.messages import Request, Response, ResponseWriter
 from fastnode.http.reader import ReadState
-from fastnode.jsonrpc.engine import RESULT_HEAD, RESULT_NAME, Engine, Reply
+from fastnode.jsonrpc import json_text
+from fastnode.jsonrpc.engine import READ_ON_LOOP_BYTES_MAX, RESULT_HEAD, RESULT_NAME, Engine, Reply, busy_reply
 from fastnode.kernels import fast_connection, kept_results, simple_request
 from fastnode.serving.application import COMPRESSED_BYTES_MIN, RpcApplication
 from fastnode.view import View
@@ -39,6 +41,8 @@ __all__ = ["FastConnection", "FastPath"]
 _IDLE: Final = ReadState.IDLE
 #: Stands for a simple request where its answer is rendered.
 _SIMPLE: Final = Request(b"POST", b"/", {}, b"", is_http_1_0=False, keep_alive=True)
+#: Longer parameters are measured, and their memory asked for, before they are read.
+UNASKED_BYTES_MAX: Final = 1024
 #: What the results that are kept may take, of one server.
 KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
 
@@ -117,13 +121,25 @@ class FastPath:
         method, text, id_text, accepted = requests.method, requests.params, requests.id_text, requests.accepted
         assert method is not None
         try:
-            params: list[Any] = [] if text is None else orjson.loads(text)
-        except orjson.JSONDecodeError:
+            params = self._read(text, allowance)
+        except (orjson.JSONDecodeError, ParseError):
             return None
+        except NodeBusy as error:
+            return self.application.respond(busy_reply(error), accepted, allowance)
         reply = self._engine.answer_call(method, params, id_text, view, allowance)
         if isinstance(reply, Reply):
             self._keep(method, text, reply, id_text)
         return self.application.respond(reply, accepted, allowance)
+
+    def _read(self, text: bytes | None, allowance: Allowance) -> list[Any]:
+        """Parameters.  JSONDecodeError or ParseError for what is left to the strict path; NodeBusy."""
+        # Fast path. If: they are short.  Then: what they may become is little.
+        if text is None or len(text) <= UNASKED_BYTES_MAX:
+            return [] if text is None else orjson.loads(text)
+        if len(text) > READ_ON_LOOP_BYTES_MAX:
+            raise ParseError("")
+        allowance.take(len(text))
+        return json_text.parse(text, self._engine.limits, allowance.take)
 
     def _keep(self, method: str, text: bytes | None, reply: Reply, id_text: bytes) -> None:
         if reply.error_code is None and isinstance(reply.body, bytes):
