@@ -73,6 +73,7 @@ class Work:
 
     def begin(self, name: str, slices: int, share: loop_time.Share | None = None) -> None:
         share = share or loop_time.Share()
+        share.turn_ns = SLICE  # known
 
         def turn() -> None:
             nonlocal slices

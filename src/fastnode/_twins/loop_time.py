@@ -5,14 +5,25 @@ The stub ``fastnode/_ext/loop_time.pyi`` says what everything does.
 
 from __future__ import annotations
 
+from typing import Final
+
 __all__ = ["LoopTime", "Share"]
 
 
+#: Of a party that has had no turn: more than modest ones need.
+UNKNOWN_TURN_NS: Final = 250_000
+
+
 class Share:
-    __slots__ = ("used_ns",)
+    __slots__ = ("turn_ns", "used_ns")
 
     def __init__(self) -> None:
         self.used_ns = 0
+        self.turn_ns = UNKNOWN_TURN_NS
+
+    def charge(self, elapsed_ns: int) -> None:
+        self.used_ns += elapsed_ns
+        self.turn_ns += (elapsed_ns - self.turn_ns) // 4
 
 
 class LoopTime:
@@ -25,7 +36,7 @@ class LoopTime:
         self.is_crowded = False
 
     def charge(self, share: Share, elapsed_ns: int) -> None:
-        share.used_ns += elapsed_ns
+        share.charge(elapsed_ns)
         self.spent_ns += elapsed_ns
         if self.spent_ns > self.round_ns:
             self.is_crowded = True

@@ -56,8 +56,11 @@ CORKED_BYTES_MAX: Final = 128 * 1024
 #: What is read at a stretch, before the answers to it: of heads, which take long, and inside a body.
 FEED_BYTES: Final = 2 * 1024
 FEED_BODY_BYTES: Final = 8 * 1024
-#: With more than this that is not read yet, the system is asked for no more.
-INCOMING_BYTES_MAX: Final = 64 * 1024
+#: With more than this that is not read yet, the system is asked for no more.  So the loop takes over what a thousand
+#: uploads bring in turns, as it reads it.
+INCOMING_BYTES_MAX: Final = 4 * 1024
+#: What taking over from the system costs, about.
+TAKEN_BYTES_PER_NS: Final = 4
 #: What is handed over at a stretch, so that the copy is short and the rest stays in one place.
 WRITTEN_BYTES: Final = 256 * 1024
 
@@ -260,6 +263,8 @@ class HttpConnection(asyncio.Protocol):
             self._drained_bytes += len(data)
             if self._drained_bytes > LINGER_BYTES_MAX:
                 self._abort()
+            elif len(data) > INCOMING_BYTES_MAX:
+                self._linger_in_turn(len(data))
             return
         self._add_incoming(data)
         if self._is_waiting:
@@ -268,10 +273,26 @@ class HttpConnection(asyncio.Protocol):
             return
         self._pump()
 
+    def _linger_in_turn(self, size: int) -> None:
+        """Drop more when it is this connection's turn."""
+        turns = self._owner.turns
+        turns.time.charge(self.party.share, size // TAKEN_BYTES_PER_NS)
+        self._pause_reading()
+        if not self._is_waiting:
+            self._is_waiting = True
+            turns.wait(self.party.share, self._resume_lingering)
+
+    def _resume_lingering(self) -> None:
+        self._is_waiting = False
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
     def _add_incoming(self, data: bytes | memoryview) -> None:
         self._incoming.append(data)
         self._incoming_bytes += len(data)
         self._owner.budget.take_unasked(len(data))
+        if len(data) > INCOMING_BYTES_MAX:
+            self._owner.turns.time.charge(self.party.share, len(data) // TAKEN_BYTES_PER_NS)
 
     def _drop_incoming(self) -> None:
         self._incoming.clear()

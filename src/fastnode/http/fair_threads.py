@@ -1,12 +1,15 @@
 """Threads for what is too long for the event loop, shared out among those who ask.
 
 As on the loop the party that has used least comes next (http/fair_queue.py): a client that queues a thousand long calls
-waits for them itself.  What nobody waits for any more is not begun.
+waits for them itself.  What nobody waits for any more is not begun.  Where the system lets threads of one process have
+priorities of their own, these come after the loop's: it has the processor as soon as there is something to read.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -21,6 +24,9 @@ __all__ = ["FairThreads", "run_off_loop"]
 
 #: What a call is taken to need until it is known.
 EXPECTED_NS: Final = 1_000_000
+
+#: What the threads leave to the loop's, as by nice(1): a tenth of the processor while both want it.
+NICENESS: Final = 10
 
 Result = TypeVar("Result")
 
@@ -37,7 +43,7 @@ class FairThreads(Executor):
     """``count`` threads.  As any executor it takes work of no party in particular, which then shares one share."""
 
     def __init__(self, count: int, *, name: str) -> None:
-        self._pool = ThreadPoolExecutor(count, thread_name_prefix=name)
+        self._pool = ThreadPoolExecutor(count, thread_name_prefix=name, initializer=_step_back)
         self._waiting: FairQueue[_Work] = FairQueue()
         self._others = loop_time.Share()
         self._lock = threading.Lock()
@@ -67,7 +73,8 @@ class FairThreads(Executor):
         started = time.monotonic_ns()
         _run(work)
         with self._lock:
-            share.used_ns += time.monotonic_ns() - started - EXPECTED_NS
+            share.charge(time.monotonic_ns() - started)
+            share.used_ns -= EXPECTED_NS
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         if cancel_futures:
@@ -75,6 +82,12 @@ class FairThreads(Executor):
                 while self._waiting:
                     self._waiting.pop()[1].future.cancel()
         self._pool.shutdown(wait, cancel_futures=cancel_futures)
+
+
+def _step_back() -> None:
+    """Let the calling thread come after those of usual priority; not where that would be the whole process."""
+    if sys.platform.startswith("linux"):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), os.getpriority(os.PRIO_PROCESS, 0) + NICENESS)
 
 
 def _run(work: _Work) -> None:

@@ -4,6 +4,9 @@ from libc.stdint cimport int64_t
 cdef class Share:
     cdef:
         public int64_t used_ns
+        public int64_t turn_ns
+
+    cdef void charge_c(self, int64_t elapsed_ns) noexcept
 
 
 cdef class LoopTime:

@@ -4,9 +4,15 @@ The readable form is ``fastnode/_twins/loop_time.py``; :mod:`fastnode.http.turns
 """
 
 class Share:
-    """What one party has used, in nanoseconds; more than that after it has rested while others worked."""
+    """What one party has used, in nanoseconds."""
 
+    #: In all; more than that after it has rested while others worked.
     used_ns: int
+    #: In one turn, lately: the newest counts a quarter, those before it three quarters.
+    turn_ns: int
+
+    def charge(self, elapsed_ns: int) -> None:
+        """Note a turn."""
 
 class LoopTime:
     """The time of one event loop.

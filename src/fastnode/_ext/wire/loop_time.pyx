@@ -15,8 +15,20 @@ cdef int64_t loop_now() noexcept nogil:
     return <int64_t>moment.tv_sec * 1000000000 + moment.tv_nsec
 
 
+cdef enum:
+    UNKNOWN_TURN_NS = 250000    # of a party that has had none: more than modest ones need
+
+
 cdef class Share:
-    pass
+    def __cinit__(self):
+        self.turn_ns = UNKNOWN_TURN_NS
+
+    def charge(self, int64_t elapsed_ns):
+        self.charge_c(elapsed_ns)
+
+    cdef void charge_c(self, int64_t elapsed_ns) noexcept:
+        self.used_ns += elapsed_ns
+        self.turn_ns += (elapsed_ns - self.turn_ns) // 4
 
 
 cdef class LoopTime:
@@ -30,7 +42,7 @@ cdef class LoopTime:
         self.charge_c(share, elapsed_ns)
 
     cdef void charge_c(self, Share share, int64_t elapsed_ns) noexcept:
-        share.used_ns += elapsed_ns
+        share.charge_c(elapsed_ns)
         self.spent_ns += elapsed_ns
         if self.spent_ns > self.round_ns:
             self.is_crowded = True
