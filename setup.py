@@ -34,6 +34,7 @@ C_SOURCES: dict[str, list[str]] = {
         "avm_program.c",
         "avm_run.c",
     ],
+    "grumpkin": ["avm_inverse.c", "grumpkin.c"],
     "hash_threads": ["hash_threads.c"],
     "poseidon2": [
         "poseidon2_adx.c",

@@ -24,6 +24,7 @@ __all__ = [
     "encode",
     "fast_connection",
     "field_runs",
+    "grumpkin",
     "hash_threads",
     "indexed_tree",
     "json_shape",
@@ -52,7 +53,7 @@ def _load(subject: str, name: str) -> ModuleType:
 
 
 if TYPE_CHECKING:
-    from fastnode._ext.avm import avm
+    from fastnode._ext.avm import avm, grumpkin
     from fastnode._ext.hash import field_runs, hash_threads, poseidon2
     from fastnode._ext.logs import tag_log
     from fastnode._ext.storage import checked_reads, leveldb_table
@@ -79,6 +80,7 @@ else:
     encode = _load("wire", "encode")
     fast_connection = _load("wire", "fast_connection")
     field_runs = _load("hash", "field_runs")
+    grumpkin = _load("avm", "grumpkin")
     hash_threads = _load("hash", "hash_threads")
     indexed_tree = _load("trees", "indexed_tree")
     json_shape = _load("wire", "json_shape")

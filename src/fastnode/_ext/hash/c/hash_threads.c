@@ -6,6 +6,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__linux__)
+#include <sys/resource.h>
+#endif
 
 #define ELEMENT_BYTES 32
 /* More runs than this at a time make each of them wait without getting cheaper. */
@@ -13,6 +16,8 @@
 /* Fewer than this are cheaper in pairs than in a batch that is mostly empty. */
 #define BATCH_MIN 5
 #define PAIR 2
+/* What the threads leave to the one that answers requests, as by nice(1). */
+#define NICENESS 10
 
 typedef enum { WAITING, RUNNING, DONE } job_state;
 
@@ -151,9 +156,18 @@ static void finish(hash_job *job)
         forget(job);
 }
 
+/* Linux alone has a priority for each thread; elsewhere it would be the whole process. */
+static void step_back(void)
+{
+#if defined(__linux__)
+    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + NICENESS);
+#endif
+}
+
 static void *work(void *unused)
 {
     (void)unused;
+    step_back();
     hash_job *batch[BATCH_MAX];
     pthread_mutex_lock(&lock);
     for (;;) {
