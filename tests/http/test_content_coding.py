@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastnode.http.content_coding import BodyTooLarge, Coding, choose_coding, inflate
+from fastnode.http.content_coding import RATIO_FREE_BYTES, RATIO_MAX, BodyTooLarge, Coding, choose_coding, inflate
 
 
 @given(data=st.binary(max_size=5_000), coding=st.sampled_from(["gzip", "deflate"]))
@@ -39,6 +39,17 @@ def test_a_bomb_costs_no_more_memory_than_the_limit(pack: type[bytes]) -> None:
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
         tracemalloc.stop()
+
+
+def test_a_body_inflates_to_a_hundred_times_its_size_at_most() -> None:
+    packed = gzip.compress(b"x" * 200_000, mtime=0)
+    limit = RATIO_MAX * len(packed)
+    assert limit < RATIO_FREE_BYTES, "it is free of the ratio"
+    assert len(inflate(gzip.compress(b"x" * RATIO_FREE_BYTES), "gzip", bytes_max=1 << 20)) == RATIO_FREE_BYTES
+    with pytest.raises(BodyTooLarge, match="more than 100 times its size"):
+        inflate(packed, "gzip", bytes_max=1 << 20)
+    with pytest.raises(BodyTooLarge, match="the limit of 1000 bytes"):
+        inflate(packed, "gzip", bytes_max=1_000)
 
 
 @given(data=st.binary(max_size=200))

@@ -106,7 +106,7 @@ def test_the_state_says_what_is_waited_for(piece: bytes, state: ReadState) -> No
 def test_an_idle_reader_holds_no_body() -> None:
     _, reader = read(PLAIN)
     reader.arrived.clear()
-    assert reader._body == b""
+    assert (reader._body_bytes, reader._pieces, reader._small_pieces) == (0, [], None)
 
 
 def test_only_a_client_that_waits_is_told_to_continue() -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import random
-import threading
 import time
 from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import orjson
 import pytest
 from tests._ext.avm_programs import assemble, put
+from tests.conftest import PATIENCE_S
 from tests.mempool.recorded import hashes, recorded_tx, recordings
 from tests.public_execution.made import ENDLESS_LOOP, tx_running
 from tests.public_execution.recorded_simulations import recorded_simulations
@@ -163,57 +165,48 @@ def test_debug_logs_of_a_transaction_share_the_cells_they_may_read(view: View) -
 def test_running_simulations_end_when_the_simulator_closes(view: View) -> None:
     local = simulator(view)
     tx = tx_running(ENDLESS_LOOP, l2_gas=(1 << 32) - 1)
-    future = local.threads.submit(local.simulate, tx, view, skip_fee_enforcement=True)
-    while not local._running:
-        time.sleep(0.01)
-    local.close()
-    with pytest.raises(ExecutionCancelled):
-        future.result()
+    with ThreadPoolExecutor(1) as threads:
+        future = threads.submit(local.simulate, tx, view, skip_fee_enforcement=True)
+        while not local._running:
+            time.sleep(0.01)
+        local.close()
+        with pytest.raises(ExecutionCancelled):
+            future.result()
     with pytest.raises(ExecutionCancelled):
         local.simulate(tx, view, skip_fee_enforcement=True)
 
 
-def test_more_simulations_than_may_wait_are_refused(view: View) -> None:
-    local = simulator(view)
-    release = threading.Event()
-    waiting = [local.threads.submit(release.wait) for _ in range(simulation.ADMITTED_MAX)]
-    try:
-        with pytest.raises(Refused, match="256 public simulations are running or waiting") as refusal:
-            local.threads.submit(release.wait)
-        assert refusal.value.data == {"code": "BUSY"}
-    finally:
-        release.set()
-    for future in waiting:
-        assert future.result()
-    assert local.threads.submit(release.wait).result()
-    local.close()
+class Client:
+    """Somebody who waits for a simulation, and leaves when the test says so."""
+
+    def __init__(self) -> None:
+        self.at_end: list[Callable[[], None]] = []
+
+    def call_at_end(self, stop: Callable[[], None]) -> None:
+        self.at_end.append(stop)
+
+    def forget_end(self, stop: Callable[[], None]) -> None:
+        self.at_end.remove(stop)
 
 
-def test_a_simulation_whose_turn_does_not_come_in_time_is_not_run(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulation, "RUNNING_MAX", 1)
-    local = simulator(view, timeout_s=0.5)
-    tx = tx_running(b"\xff")
-    with local._turn():
-        waiting = local.threads.submit(local.simulate, tx, view, skip_fee_enforcement=True)
-        with pytest.raises(Refused, match="Too many public simulations are running") as refusal:
-            waiting.result()
-    assert refusal.value.data == {"code": "BUSY"}
-    assert local.threads.submit(local.simulate, tx, view, skip_fee_enforcement=True).result()
-    local.close()
-
-
-def test_the_time_in_the_queue_counts_as_waiting(view: View) -> None:
-    local = simulator(view)
-    begun = time.monotonic()
-    release = threading.Event()
-    blocking = [local.threads.submit(release.wait) for _ in range(simulation.THREADS)]
-    queued = local.threads.submit(lambda: local.threads.admitted_at)
-    admitted_by = time.monotonic()
-    time.sleep(0.05)
-    release.set()
-    assert all(future.result() for future in blocking)
-    assert begun <= queued.result() <= admitted_by
-    assert local.threads.admitted_at > admitted_by, "what is not queued has not waited"
+def test_a_simulation_ends_when_its_client_leaves(view: View) -> None:
+    local, leaving, staying = simulator(view, timeout_s=PATIENCE_S), Client(), Client()
+    tx = tx_running(ENDLESS_LOOP, l2_gas=(1 << 32) - 1)
+    with ThreadPoolExecutor(2) as threads:
+        ended, going_on = (
+            threads.submit(local.simulate, tx, view, skip_fee_enforcement=True, asker=asker)
+            for asker in (leaving, staying)
+        )
+        while not (leaving.at_end and staying.at_end):
+            time.sleep(0.01)
+        leaving.at_end[0]()
+        with pytest.raises(ExecutionCancelled):
+            ended.result(PATIENCE_S)
+        assert not going_on.done()
+        staying.at_end[0]()
+        with pytest.raises(ExecutionCancelled):
+            going_on.result(PATIENCE_S)
+    assert leaving.at_end == staying.at_end == []
     local.close()
 
 

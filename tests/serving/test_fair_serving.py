@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import replace
 
 import orjson
 import pytest
-from tests.serving.sockets import RIGHT, SMALL, RunningServer, call, post, wait_until
+from tests.conftest import PATIENCE_S
+from tests.serving.sockets import RIGHT, SMALL, Connection, RunningServer, call, post, wait_until
 
+from fastnode.http.allowance import WAITING_BYTES
 from fastnode.http.limits import Limits
 from fastnode.http.memory_budget import MemoryBudget
 
@@ -60,6 +63,59 @@ def test_what_nobody_waits_for_is_not_done(serve: Callable[..., RunningServer]) 
     assert running.workshop.filled <= done + 1 < 50
 
 
+@pytest.mark.parametrize("leave", [Connection.close, Connection.reset])
+def test_work_for_a_client_that_closes_is_told_to_stop(
+    serve: Callable[..., RunningServer], leave: Callable[[Connection], None]
+) -> None:
+    running = serve(Limits())
+    with running.connect() as client:
+        client.send(post(call("test_wait", 1)))
+        assert running.workshop.waiting.acquire(timeout=PATIENCE_S)
+        leave(client)
+        running.wait_until_connections(0)  # the method still waits
+    assert not running.workshop.gate.is_set()
+
+
+def test_a_client_that_only_ends_its_side_gets_its_answer(serve: Callable[..., RunningServer]) -> None:
+    running = serve(Limits())
+    with running.connect() as client:
+        client.send(post(call("test_wait", 1)))
+        assert running.workshop.waiting.acquire(timeout=PATIENCE_S)
+        client.socket.shutdown(socket.SHUT_WR)
+        assert client.read().status == 102
+        running.workshop.gate.set()
+        while (answer := client.read()).status == 102:
+            pass
+        assert (answer.status, answer.json["result"]) == (200, 1)
+
+
+def test_what_waits_for_a_thread_is_charged_however_small(serve: Callable[..., RunningServer]) -> None:
+    budget = MemoryBudget(3 * WAITING_BYTES)
+    running = serve(Limits(), budget=budget)
+    with running.connect() as first, running.connect() as second, running.connect() as third:
+        for client in (first, second):
+            client.send(post(call("test_wait", 1)))
+            assert running.workshop.waiting.acquire(timeout=PATIENCE_S)
+        assert budget.used_bytes == 2 * WAITING_BYTES
+        long = b'{"jsonrpc":"2.0","id":1,"method":"test_wait","params":[1%b]}' % (b" " * 2 * WAITING_BYTES)
+        answer = third.ask(post(long))
+        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+        assert third.ask(post(call())).json == RIGHT
+        running.workshop.gate.set()
+        assert [client.read().json["result"] for client in (first, second)] == [1, 1]
+        wait_until(lambda: budget.used_bytes == 0)
+
+
+def test_a_body_that_inflates_to_far_more_than_itself_is_refused(serve: Callable[..., RunningServer]) -> None:
+    running = serve(Limits())
+    with running.connect() as client:
+        few = gzip.compress(call() + b" " * (60 * KIB), mtime=0)
+        assert client.ask(post(few, "Content-Encoding: gzip")).json == RIGHT
+        answer = client.ask(post(gzip.compress(call() + b" " * (900 * KIB), mtime=0), "Content-Encoding: gzip"))
+        assert answer.status == 413
+        assert "more than 100 times its size" in answer.json["error"]["message"]
+
+
 def test_an_answer_that_finds_no_memory_is_503_and_says_when_to_come_again(
     serve: Callable[..., RunningServer],
 ) -> None:
@@ -96,9 +152,10 @@ def test_a_body_in_small_chunks_takes_what_it_has(serve: Callable[..., RunningSe
     budget = MemoryBudget()
     running = serve(Limits(), budget=budget)
     with running.connect() as client:
-        client.send(b"POST / HTTP/1.1\r\nHost: node\r\nTransfer-Encoding: chunked\r\n\r\n" + b"2\r\n  \r\n" * 50_000)
-        wait_until(lambda: budget.used_bytes >= 100_000)
-        assert budget.used_bytes < 150_000
+        data = b"POST / HTTP/1.1\r\nHost: node\r\nTransfer-Encoding: chunked\r\n\r\n" + b"2\r\n  \r\n" * 50_000
+        client.send(data)
+        wait_until(lambda: running.server.traffic.received_bytes == len(data))
+        assert 100_000 <= budget.used_bytes < 150_000
 
 
 def test_a_large_answer_is_charged_until_it_is_taken(serve: Callable[..., RunningServer]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
 from fastnode.api.txs import TX, decode_tx
@@ -11,6 +12,7 @@ from fastnode.jsonrpc.parameters import BOOLEAN
 from fastnode.mempool.pool import NOT_READY
 
 if TYPE_CHECKING:
+    from fastnode.protocol.tx import Tx
     from fastnode.public_execution.service import Simulation
 
 __all__ = ["methods"]
@@ -22,21 +24,31 @@ class SimulationMethods:
     def __init__(self, simulation: Simulation | None) -> None:
         self._simulation = simulation
 
-    def simulate(self, call: Call, value: dict[str, Any], skip_fee_enforcement: bool | None) -> bytes:
+    def decode(self, value: dict[str, Any], skip_fee_enforcement: bool | None) -> tuple[Tx, bool]:
+        """Begins to hash, so that transactions that wait for their turn are hashed together meanwhile."""
         if self._simulation is None:
             raise ServerError(NOT_READY)
-        return self._simulation.simulate(decode_tx(value), call.view, skip_fee_enforcement=bool(skip_fee_enforcement))
+        return decode_tx(value), bool(skip_fee_enforcement)
+
+    def simulate(self, call: Call, tx: Tx, skip_fee_enforcement: bool) -> bytes:
+        assert self._simulation is not None
+        return self._simulation.simulate(
+            tx, call.view, skip_fee_enforcement=skip_fee_enforcement, asker=call.allowance.party
+        )
 
 
-def methods(simulation: Simulation | None) -> list[Method]:
-    """node_simulatePublicCalls over the node's simulations."""
+def methods(simulation: Simulation | None, threads: Executor | None = None) -> list[Method]:
+    """node_simulatePublicCalls over the node's simulations, in ``threads`` (None: in those of all requests)."""
+    handlers = SimulationMethods(simulation)
     return [
         Method(
             name="node_simulatePublicCalls",
             summary="Run the public part of a transaction on the newest state without including it.",
-            handler=SimulationMethods(simulation).simulate,
+            prepare=handlers.decode,
+            handler=handlers.simulate,
             in_thread=True,
-            threads=None if simulation is None else simulation.threads,
+            waits=True,
+            threads=threads,
             **common(
                 "PublicSimulationOutput", Parameter("tx", TX), Parameter("skipFeeEnforcement", BOOLEAN, optional=True)
             ),

@@ -23,6 +23,7 @@ from fastnode.app.watching import Watching
 from fastnode.archiver.ingest import Ingestor
 from fastnode.config.configuration import NodeConfiguration
 from fastnode.fees.sources import ChainFees, FeeSource
+from fastnode.http.limited_threads import LimitedThreads
 from fastnode.keystore.validators import Validators
 from fastnode.log import fields
 from fastnode.log_index.function_names import FunctionNames
@@ -30,6 +31,7 @@ from fastnode.mempool.service import Mempool, MempoolOptions
 from fastnode.mempool.store import POOL_DIRECTORY
 from fastnode.proofs.options import judge_of
 from fastnode.public_execution.service import Simulation
+from fastnode.public_execution.simulation import ADMITTED_MAX, RUNNING_MAX
 from fastnode.records import dataclass
 from fastnode.snapshots.service import SnapshotUploads
 from fastnode.sources.chain_import import adopt_chain_file
@@ -64,6 +66,8 @@ class Joined:
     fees: FeeSource
     function_names: FunctionNames
     simulation: Simulation
+    #: Where it runs; None: another node does.
+    simulation_threads: LimitedThreads | None
     configuration: NodeConfiguration
     validators: Validators
     watching: Watching
@@ -119,6 +123,7 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
     if following is not None:
         condition.mention(following.troubles)
     names = FunctionNames()
+    simulation, threads = _open_simulation(opened, mempool, fees, names, stack)
     return Joined(
         opened=opened,
         chain_file=chain_file,
@@ -131,7 +136,8 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
         mempool=mempool,
         fees=fees,
         function_names=names,
-        simulation=_open_simulation(opened, mempool, fees, names, stack),
+        simulation=simulation,
+        simulation_threads=threads,
         configuration=configuration,
         validators=validators,
         watching=watching,
@@ -297,8 +303,18 @@ def _open_watching(
 
 def _open_simulation(
     opened: Opened, mempool: Mempool, fees: FeeSource, names: FunctionNames, stack: AsyncExitStack
-) -> Simulation:
+) -> tuple[Simulation, LimitedThreads | None]:
     upstream = None if opened.following is None else opened.following.simulator
     simulation = Simulation.of(opened.settings, mempool.clock, fees.current, upstream, names)
-    stack.callback(simulation.close)
-    return simulation
+    if not simulation.is_local:
+        return simulation, None
+    threads = LimitedThreads(
+        RUNNING_MAX,
+        name="simulation",
+        what="public simulations",
+        admitted_max=ADMITTED_MAX,
+        wait_s_max=opened.settings.rpc_simulate_timeout_ms / 1000,
+    )
+    stack.callback(threads.shutdown)
+    stack.callback(simulation.close)  # first, so that what runs ends
+    return simulation, threads

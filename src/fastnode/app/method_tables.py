@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,8 @@ class Services:
     fees: FeeSource = field(default_factory=ChainFees)
     #: None: the method of simulations says that it is not ready.
     simulation: Simulation | None = None
+    #: Where simulations run; None: in the threads of all requests.
+    simulation_threads: Executor | None = None
     #: Whether transactions are taken now.
     is_ready: Callable[[], bool] = lambda: True
     #: How the chain is followed; None when it is not.
@@ -89,7 +92,7 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
         *log_methods(services.known_tags, tags_max=settings.rpc_max_tags, logs_max=settings.archiver_max_logs),
         *contract_methods(services.function_names, services.allow_list),
         *tx_methods(services.mempool, services.fees),
-        *simulation_methods(services.simulation),
+        *simulation_methods(services.simulation, services.simulation_threads),
         *upstream_methods(services.questions, services.sentinel),
         *fastnode_methods(services.sync_status, services.is_paused),
     ]

@@ -198,6 +198,7 @@ def _public_methods(joined: Joined) -> list[Method]:
             mempool=mempool,
             fees=joined.fees,
             simulation=joined.simulation,
+            simulation_threads=joined.simulation_threads,
             is_ready=lambda: condition.no_transactions_because() is None,
             sync_status=condition.sync_status,
             is_paused=lambda: condition.is_paused,

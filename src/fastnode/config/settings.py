@@ -383,7 +383,7 @@ class Settings(
         "Most connections at a time, on each port.",
     )
     rpc_max_connections_per_address: int = setting(
-        1_024,
+        256,
         Integer(0, 1_000_000),
         RPC,
         "Most connections at a time of one address, or of one IPv6 /64; 0: no limit. A proxy in front is one address: "

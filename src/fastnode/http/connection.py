@@ -33,7 +33,7 @@ from fastnode.http.allowance import Allowance, Party
 from fastnode.http.guard import RequestGuard
 from fastnode.http.limits import Limits
 from fastnode.http.memory_budget import MemoryBudget
-from fastnode.http.messages import CONTINUE, Refusal, Request, Response, ResponseWriter
+from fastnode.http.messages import CONTINUE, PROCESSING, Refusal, Request, Response, ResponseWriter
 from fastnode.http.meters import Traffic
 from fastnode.http.peers import network_of
 from fastnode.http.reader import ReadState, RequestReader
@@ -51,11 +51,13 @@ LINGER_BYTES_MAX: Final = 4 * 1024 * 1024
 #: Connections are kept a little longer than announced, so that a client that reuses one at the last
 #: moment never meets a closing socket.
 IDLE_SLACK_S: Final = 2.0
+#: An answer that takes longer than this is not worked on for a client that has closed the connection.
+ABSENT_AFTER_S: Final = 0.25
 #: Collected answers above this size are written before the next one is made.
 CORKED_BYTES_MAX: Final = 128 * 1024
-#: What is read at a stretch, before the answers to it: of heads, which take long, and inside a body.
+#: What is read at a stretch, before the answers to it: of heads and chunks, which take long, and inside a body.
 FEED_BYTES: Final = 2 * 1024
-FEED_BODY_BYTES: Final = 8 * 1024
+FEED_BODY_BYTES: Final = 64 * 1024
 #: With more than this that is not read yet, the system is asked for no more.  So the loop takes over what a thousand
 #: uploads bring in turns, as it reads it.
 INCOMING_BYTES_MAX: Final = 4 * 1024
@@ -313,7 +315,19 @@ class HttpConnection(asyncio.Protocol):
         if self._is_lingering or not self._is_busy():
             return False
         self._pump()
+        if self._slots:
+            self._loop.call_later(ABSENT_AFTER_S, self._ask_whether_present, ABSENT_AFTER_S)
         return True
+
+    def _ask_whether_present(self, waited_s: float) -> None:
+        """A client that has only ended its side looks like one that has closed the connection, until something is sent
+        to it: an interim answer.  Where nobody reads, the system says so to the next one, and nothing more is done."""
+        first = self._slots[0] if self._slots else None
+        if self._transport is None or first is None or first.request is None or self._is_write_paused:
+            return
+        if not first.request.is_http_1_0 and not self._corked and not self._outgoing:
+            self._transport.write(PROCESSING)
+            self._loop.call_later(waited_s, self._ask_whether_present, 2 * waited_s)
 
     def pause_writing(self) -> None:
         self._is_write_paused = True
@@ -414,7 +428,8 @@ class HttpConnection(asyncio.Protocol):
     def _feed(self) -> None:
         """Read a piece of what has come."""
         piece = self._incoming.popleft()
-        size = FEED_BODY_BYTES if self._reader.state is ReadState.BODY else FEED_BYTES
+        is_plain = self._reader.state is ReadState.BODY and not self._reader.is_chunked
+        size = FEED_BODY_BYTES if is_plain else FEED_BYTES
         if len(piece) > size:
             piece = memoryview(piece)
             self._incoming.appendleft(piece[size:])

@@ -9,7 +9,17 @@ import zlib
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
-__all__ = ["MEMBERS_MAX", "RATIO_FREE_BYTES", "RATIO_MAX", "BodyTooLarge", "Coding", "Inflation", "choose_coding", "inflate", "is_known_coding"]
+__all__ = [
+    "MEMBERS_MAX",
+    "RATIO_FREE_BYTES",
+    "RATIO_MAX",
+    "BodyTooLarge",
+    "Coding",
+    "Inflation",
+    "choose_coding",
+    "inflate",
+    "is_known_coding",
+]
 
 Coding: TypeAlias = Literal["gzip", "deflate"]
 

@@ -47,9 +47,10 @@ class Limits:
 
     # ---- connections
     connections_max: int = 16_384
-    #: Connections of one address, or of one IPv6 /64; 0: no limit.  Far more than one browser or wallet needs, and few
-    #: enough that no address shuts out the others; a proxy that brings everybody needs more.
-    connections_per_address_max: int = 1_024
+    #: Connections of one address, or of one IPv6 /64; 0: no limit.  A browser opens 6 and a client library some tens:
+    #: enough for an office behind one address, and few enough that no address shuts out the others.  A proxy that
+    #: brings everybody needs more.
+    connections_per_address_max: int = 256
     #: Calls of one connection that may be running in threads at the same time.
     pipelined_calls_max: int = 16
     #: Unsent bytes of one connection above which nothing more is read or answered.  So a client that does not

@@ -74,6 +74,7 @@ def header_fields(*pairs: tuple[str, str]) -> bytes:
 
 _STATUS_LINES: Final = {status: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode("ascii") for status in HTTPStatus}
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+PROCESSING: Final = b"HTTP/1.1 102 Processing\r\n\r\n"
 #: A body above this size is handed to the socket as it is instead of being copied behind its head.
 COPIED_BODY_BYTES_MAX: Final = 64 * 1024
 

@@ -5,7 +5,8 @@ the head and the body while they arrive, and the refusal of everything that anot
 way could read differently.  It does no input or output and keeps no time, so that it can be tested
 byte by byte and replaced by a faster reader.
 
-A body is collected in one buffer, whose bytes are taken from the memory budget as they come.
+A body is collected in large pieces and put together at its end; small ones go into one buffer, so that none costs more
+than its bytes.  These are taken from the memory budget as they come.
 
 After a :class:`Refusal`, and after a request that closes the connection, nothing more is read:
 one ambiguous stretch of bytes never gets two answers.
@@ -32,6 +33,8 @@ __all__ = ["ReadState", "RequestReader"]
 HEADER_OVERHEAD_BYTES: Final = 4
 #: The memory of a body is taken in steps of this.
 BODY_STEP_BYTES: Final = 16 * 1024
+#: A smaller piece of a body is copied into a buffer.
+PIECE_BYTES_MIN: Final = 4 * 1024
 
 
 class ReadState(Enum):
@@ -56,7 +59,7 @@ class RequestReader:
 
     __slots__ = (
         "_allowance",
-        "_body",
+        "_body_bytes",
         "_guard",
         "_head_bytes",
         "_headers",
@@ -66,7 +69,9 @@ class RequestReader:
         "_method",
         "_parser",
         "_party",
+        "_pieces",
         "_refusal",
+        "_small_pieces",
         "_target",
         "_unfinished_head_bytes",
         "arrived",
@@ -110,11 +115,21 @@ class RequestReader:
         self.arrived.clear()
         self._drop_body()
 
+    @property
+    def is_chunked(self) -> bool:
+        """Whether the body that is read comes in chunks, each of which takes its time however small it is."""
+        return b"transfer-encoding" in self._headers
+
     def _drop_body(self) -> None:
-        self._body: bytes | bytearray = b""
+        self._forget_body()
         if self._allowance is not None:
             self._allowance.give_back()
             self._allowance = None
+
+    def _forget_body(self) -> None:
+        self._body_bytes = 0
+        self._pieces: list[bytes] = []
+        self._small_pieces: bytearray | None = None  # behind the pieces
 
     # ---- feeding ---------------------------------------------------------------------------
 
@@ -255,17 +270,31 @@ class RequestReader:
 
     def on_body(self, piece: bytes) -> None:
         self.awaits_continue = False
-        size = len(self._body) + len(piece)
+        size = self._body_bytes + len(piece)
         if size > self._limits.body_bytes_max:
             self._refuse_body()
         if self._party is not None:
             self._take_memory(self._party, size)
-        if not self._body:
-            self._body = piece
-            return
-        if type(self._body) is bytes:
-            self._body = bytearray(self._body)
-        self._body += piece
+        if len(piece) >= PIECE_BYTES_MIN or not self._body_bytes:
+            self._end_small_pieces()
+            self._pieces.append(piece)
+        elif self._small_pieces is None:
+            self._small_pieces = bytearray(piece)
+        else:
+            self._small_pieces += piece
+        self._body_bytes = size
+
+    def _end_small_pieces(self) -> None:
+        if self._small_pieces is not None:
+            self._pieces.append(bytes(self._small_pieces))
+            self._small_pieces = None
+
+    def _take_body(self) -> bytes:
+        """What there is; an idle connection holds on to nothing."""
+        self._end_small_pieces()
+        body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._forget_body()
+        return body
 
     def _take_memory(self, party: Party, size: int) -> None:
         if self._allowance is None:
@@ -285,7 +314,7 @@ class RequestReader:
                 self._method,
                 self._target,
                 self._headers,
-                bytes(self._body),
+                self._take_body(),
                 self._is_http_1_0,
                 self._keep_alive,
                 self._allowance,
@@ -293,7 +322,6 @@ class RequestReader:
         )
         self.awaits_continue = False
         self.state = ReadState.IDLE if self._keep_alive else ReadState.ENDED
-        self._body = b""  # an idle connection holds on to nothing
         self._allowance = None
 
     def _count_head(self, size: int) -> None:

@@ -32,7 +32,6 @@ from fastnode.errors import (
     NodeBusy,
     ParseError,
     RateLimited,
-    Refused,
     ResponseTooLarge,
     RpcError,
     UnknownBlock,
@@ -315,10 +314,12 @@ class Engine:
 
         try:
             call.allowance.take_for_waiting()
+            if method.prepare is not None:
+                arguments = [*await run_off_loop(self._executor, call.allowance, method.prepare, *arguments)]
             return await run_off_loop(executor, call.allowance, answer)
         except NodeBusy as error:
             return busy_reply(error)
-        except (RpcError, Refused) as error:  # threads of a method's own that take no more
+        except Exception as error:  # noqa: BLE001 - of what is prepared, or of threads that take no more; logged there
             return _error_reply(self._answer_to(error, method.name), id_text)
 
     async def _answer_when_known(

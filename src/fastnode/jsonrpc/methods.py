@@ -161,6 +161,9 @@ class Method:
     in_thread: bool | Callable[[Sequence[Any]], bool] = False
     #: In its thread it mostly waits: for the disk, for another node, for its turn to hash.
     waits: bool = False
+    #: What is done to the arguments first, in a thread of those that wait: ``prepare(*arguments)`` gives the
+    #: handler's.  So what has to wait for a thread of the method's own keeps none.
+    prepare: Callable[..., Sequence[Any]] | None = None
     #: Threads of its own, for what may keep them busy for long; else those of the server.
     threads: Executor | None = None
     #: True if the answers follow from the view alone: they are kept until the next one.
@@ -205,8 +208,8 @@ class BoundMethod:
     """A method as one server serves it."""
 
     __slots__ = (
-        "_in_thread", "_required_count", "handler", "is_kept", "name", "parameters", "signature", "summary", "threads",
-        "usual", "waits",
+        "_in_thread", "_required_count", "handler", "is_kept", "name", "parameters", "prepare", "signature", "summary",
+        "threads", "usual", "waits",
     )  # fmt: skip
 
     def __init__(self, method: Method, signature: Signature) -> None:
@@ -218,6 +221,7 @@ class BoundMethod:
         self._in_thread = method.in_thread
         self.threads = method.threads
         self.waits = method.waits
+        self.prepare = method.prepare
         self.is_kept = method.is_kept
         self.usual = method.usual
         required = [index for index, parameter in enumerate(self.parameters, 1) if not parameter.optional]

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Final, Self
 
 from fastnode.errors import Refused, SettingError
 from fastnode.mempool.simulation import NO_SIMULATOR, PublicSimulator, UpstreamSimulator
 from fastnode.mempool.validation import consistency_reason
 from fastnode.protocol.tx import Tx
-from fastnode.public_execution.simulation import LocalSimulator, SimulationOptions
+from fastnode.public_execution.simulation import Asker, LocalSimulator, SimulationOptions
 
 if TYPE_CHECKING:
     from fastnode.config.settings import Settings
@@ -80,15 +79,16 @@ class Simulation:
             self._local.close()
 
     @property
-    def threads(self) -> Executor | None:
-        """Where simulations are to be run; None: in the threads of all requests."""
-        return None if self._local is None else self._local.threads
+    def is_local(self) -> bool:
+        """Whether transactions are run here, which keeps a processor busy."""
+        return self._local is not None
 
-    def simulate(self, tx: Tx, view: View, *, skip_fee_enforcement: bool) -> bytes:
-        """PublicSimulationOutput as JSON; Refused when the transaction cannot be simulated."""
+    def simulate(self, tx: Tx, view: View, *, skip_fee_enforcement: bool, asker: Asker | None = None) -> bytes:
+        """PublicSimulationOutput as JSON; Refused when the transaction cannot be simulated.  What runs here ends
+        when ``asker`` goes."""
         self._check_total_gas(tx)
         if self._local is not None:
-            return self._local.simulate(tx, view, skip_fee_enforcement=skip_fee_enforcement)
+            return self._local.simulate(tx, view, skip_fee_enforcement=skip_fee_enforcement, asker=asker)
         # What another simulator takes for granted.
         reason = consistency_reason(tx)
         if reason is not None:

@@ -11,9 +11,8 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from fastnode.errors import (
     DecodeError,
@@ -41,63 +40,35 @@ if TYPE_CHECKING:
     from fastnode.mempool.clock import SlotClock
     from fastnode.view import View
 
-__all__ = ["LocalSimulator", "SimulationOptions"]
+__all__ = ["ADMITTED_MAX", "RUNNING_MAX", "Asker", "LocalSimulator", "SimulationOptions"]
 
 logger = logging.getLogger(__name__)
 
-#: Simulations that run at the same time: each may need much memory, and they hardly wait for anything but cores.
+#: Simulations that should run at the same time: each may need much memory, and they hardly wait for anything but cores.
 RUNNING_MAX: Final = max(4, 2 * (os.cpu_count() or 1))
-#: Simulations in threads: more than run, because transactions that are decoded at the same time share the work of
-#: their hashes, which takes longer than to run them.
-THREADS: Final = max(16, RUNNING_MAX)
-#: Simulations that run or wait for their turn.
+#: Simulations that should run or wait for their turn.
 ADMITTED_MAX: Final = 256
-
-#: Of the errors of simulations that are not run for want of room; the same a little later may go well.
-_BUSY: Final = {"code": "BUSY"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationOptions:
-    """``timeout_s`` is for one simulation: so long it may wait for its turn, and so long it may take from then on."""
+    """``timeout_s``: so long one simulation may take."""
 
     debug_log_memory_reads_max: int = 125_000
     timeout_s: float = 5.0
 
 
-class SimulationThreads(ThreadPoolExecutor):
-    """Threads of simulations alone, so that they keep no other request waiting, with a bounded queue."""
+class Asker(Protocol):
+    """Who waits for a simulation, and may go before it is done."""
 
-    def __init__(self) -> None:
-        super().__init__(THREADS, thread_name_prefix="simulation")
-        self._places = threading.BoundedSemaphore(ADMITTED_MAX)
-        self._current = threading.local()
+    def call_at_end(self, stop: Callable[[], None]) -> None:
+        """``stop`` is called when it goes; at once if it has gone."""
 
-    @property
-    def admitted_at(self) -> float:
-        """When what the calling thread runs was admitted, as a time of ``time.monotonic``; now in any other thread."""
-        return getattr(self._current, "admitted_at", None) or time.monotonic()
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Refused when too many wait already."""
-        if not self._places.acquire(blocking=False):
-            message = f"{ADMITTED_MAX} public simulations are running or waiting; try again later"
-            raise Refused(message, data=_BUSY)
-        try:
-            future = super().submit(self._run, time.monotonic(), fn, *args, **kwargs)
-        except RuntimeError:  # the node is stopping
-            self._places.release()
-            raise
-        future.add_done_callback(lambda _: self._places.release())
-        return future
-
-    def _run(self, admitted_at: float, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        self._current.admitted_at = admitted_at
-        return fn(*args, **kwargs)
+    def forget_end(self, stop: Callable[[], None]) -> None: ...
 
 
 class LocalSimulator:
-    """Usable from any thread, many at a time; ``threads`` are meant for it.  ``close`` ends what is running.
+    """Usable from any thread, many at a time.  ``close`` ends what is running.
 
     ``fees`` gives what a block built now would charge at least; ``names`` those of functions, for stacks and debug
     logs.
@@ -116,8 +87,6 @@ class LocalSimulator:
         self._names = FunctionNames() if names is None else names  # an empty one is false
         self._timeout_s = options.timeout_s
         self._execution = ExecutionOptions(debug_log_memory_reads_max=options.debug_log_memory_reads_max)
-        self.threads: Final = SimulationThreads()
-        self._turns = threading.BoundedSemaphore(RUNNING_MAX)
         self._running: set[BlockExecutor] = set()
         self._lock = threading.Lock()
         self._is_closed = False
@@ -128,10 +97,9 @@ class LocalSimulator:
             self._is_closed = True
             for executor in self._running:
                 executor.cancel()
-        self.threads.shutdown()
 
-    def simulate(self, tx: Tx, view: View, *, skip_fee_enforcement: bool) -> bytes:
-        """PublicSimulationOutput as JSON.
+    def simulate(self, tx: Tx, view: View, *, skip_fee_enforcement: bool, asker: Asker | None = None) -> bytes:
+        """PublicSimulationOutput as JSON.  It ends with ExecutionCancelled when ``asker`` goes.
 
         Refused when no block could include the transaction, with the reason of release 4.1.2, or when the
         simulation needs more than it may use here; ValueRefused for what is no transaction at all.
@@ -142,7 +110,7 @@ class LocalSimulator:
             raise ValueRefused(f"Invalid params: tx (parameter 1) is no transaction: {error}") from None
         block = self.next_block(view)
         executor = BlockExecutor(self._base_state(tx, view), block, options=self._execution)
-        with self._turn(), self._counted(executor):
+        with self._counted(executor), _until_gone(asker, executor):
             deadline = time.monotonic() + self._timeout_s
             try:
                 executed = executor.execute(executable, skip_fee_enforcement=skip_fee_enforcement, deadline=deadline)
@@ -177,17 +145,6 @@ class LocalSimulator:
         return ViewState(view)
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """Those that wait too long are not run: otherwise slow ones would keep all others waiting for many minutes."""
-        left_s = self.threads.admitted_at + self._timeout_s - time.monotonic()
-        if not self._turns.acquire(timeout=max(0.0, left_s)):
-            raise Refused("Too many public simulations are running; try again later", data=_BUSY)
-        try:
-            yield
-        finally:
-            self._turns.release()
-
-    @contextmanager
     def _counted(self, executor: BlockExecutor) -> Iterator[None]:
         """Where :meth:`close` finds it."""
         with self._lock:
@@ -199,3 +156,16 @@ class LocalSimulator:
         finally:
             with self._lock:
                 self._running.discard(executor)
+
+
+@contextmanager
+def _until_gone(asker: Asker | None, executor: BlockExecutor) -> Iterator[None]:
+    """What runs is cancelled when it is not waited for any more."""
+    if asker is None:
+        yield
+        return
+    asker.call_at_end(executor.cancel)
+    try:
+        yield
+    finally:
+        asker.forget_end(executor.cancel)

@@ -139,7 +139,8 @@ class FastPath:
         if len(text) > READ_ON_LOOP_BYTES_MAX:
             raise ParseError("")
         allowance.take(len(text))
-        return json_text.parse(text, self._engine.limits, allowance.take)
+        params: list[Any] = json_text.parse(text, self._engine.limits, allowance.take)
+        return params
 
     def _keep(self, method: str, text: bytes | None, reply: Reply, id_text: bytes) -> None:
         if reply.error_code is None and isinstance(reply.body, bytes):
