@@ -319,7 +319,7 @@ def test_a_bad_value_in_the_settings_file_is_named_with_what_is_allowed(tmp_path
 def test_an_entry_of_the_allow_list_that_makes_no_sense_is_named() -> None:
     line, code = failure_of("start", "--node", TX_PUBLIC_SETUP_ALLOWLIST="I:0x01")
     assert code == 78
-    assert line.startswith('fastnode: error: tx-public-setup-allow-list-extend: Invalid allow list entry "I:0x01"')
+    assert line.startswith('fastnode: error: TX_PUBLIC_SETUP_ALLOWLIST: Invalid allow list entry "I:0x01"')
 
 
 def test_an_unknown_flag_is_named_with_what_is_close() -> None:

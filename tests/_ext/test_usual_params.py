@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from fastnode._twins import usual_params as twin
 from fastnode.api.chain_parameters import DEVELOPMENT_BLOCK, BlockReference, BlockReferenceKind
 from fastnode.api.logs import TagList
-from fastnode.jsonrpc.parameters import ADDRESS, FIELD, TX_HASH, Integer, ParameterType
 from fastnode.kernels import usual_params as kernel
 from fastnode.protocol.fields import MODULUS
+from fastnode.values.field_elements import ADDRESS, FIELD, TX_HASH
+from fastnode.values.numbers import Integer
+from fastnode.values.value_type import ValueType
 
 MODULES = [kernel, twin]
 TIP = 106
@@ -45,7 +47,7 @@ blocks = st.one_of(st.integers(-2, 10**10), texts, st.sampled_from([1.0, 1e3, No
 tags = st.one_of(st.lists(st.one_of(full_hashes, texts), max_size=4), texts, st.none())
 numbers = st.one_of(st.integers(-1, 10**10), st.sampled_from([1.0, "1", None]))
 VALUES = {"b": blocks, "f": texts, "h": texts, "n": numbers, "t": tags}
-TYPES: dict[str, tuple[ParameterType, ...]] = {
+TYPES: dict[str, tuple[ValueType, ...]] = {
     "b": (DEVELOPMENT_BLOCK,),
     "f": (FIELD,),
     "h": (TX_HASH, ADDRESS),
@@ -94,7 +96,7 @@ def test_what_is_read_is_what_the_parameter_types_read(call: tuple[str, str]) ->
     assert values[len(given_values) :] == (None,) * (len(letters) - len(given_values))
     for letter, value, given_value in zip(letters, values, given_values, strict=False):
         for kind in TYPES[letter]:
-            decoded = kind.decode(given_value)
+            decoded = kind.from_json(given_value)
             assert value == (decoded if not isinstance(decoded, BlockReference) else number_or_hash(decoded))
 
 

@@ -20,7 +20,7 @@ def configured(node: Node) -> Callable[..., None]:
     connect_mempool(configuration, node.mempool)
 
     def set_config(**keys: Any) -> None:
-        configuration.change(ConfigPatch().decode(keys))
+        configuration.change(ConfigPatch().from_json(keys))
 
     return set_config
 
@@ -87,7 +87,7 @@ def test_the_poll_interval_is_passed_on_in_seconds() -> None:
     configuration = NodeConfiguration(Settings())
     intervals: list[float] = []
     connect_polling(configuration, intervals.append)
-    configuration.change(ConfigPatch().decode({"archiverPollingIntervalMS": 250}))
+    configuration.change(ConfigPatch().from_json({"archiverPollingIntervalMS": 250}))
     assert intervals == [0.25]
 
 
@@ -101,6 +101,6 @@ def test_a_penalty_is_only_kept_where_nobody_watches_for_offenses(caplog: pytest
             connect_offenses(configuration)
         caplog.clear()
         with caplog.at_level("INFO"):
-            configuration.change(ConfigPatch().decode({"slashInactivityPenalty": "5"}))
+            configuration.change(ConfigPatch().from_json({"slashInactivityPenalty": "5"}))
         assert configuration["slashInactivityPenalty"] == 5
         assert caplog.messages == [line]

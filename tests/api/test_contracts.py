@@ -104,10 +104,10 @@ BAD_CALLS: dict[str, tuple[str, list[Any], str]] = {
     "a long signature": (
         SIGNATURES,
         [["f()", "f" * 10_001]],
-        "functionSignatures[1] (parameter 1) must be a string of",
+        "functionSignatures[1] (parameter 1) must be a function signature of 1 to 10000",
     ),
     "a signature with a blank": (SIGNATURES, [["f(Field, Field)"]], "without blanks"),
-    "an empty signature": (SIGNATURES, [[""]], "not empty"),
+    "an empty signature": (SIGNATURES, [[""]], "of 1 to 10000 characters"),
     "half a character": (SIGNATURES, [["f\ud800()"]], "half a character"),
     "a number as signature": (SIGNATURES, [[1]], "functionSignatures[0] (parameter 1) must be"),
     "a short address": ("node_getContract", ["0x1"], "address (parameter 1) must be an address"),

@@ -140,7 +140,7 @@ BAD_TAG_QUERIES: dict[str, tuple[list[Any], str]] = {
     "tag as a number": ([[1]], "tags[0] (parameter 1) must be a field element"),
     "tag null": ([[None]], "tags[0] (parameter 1) must be a field element"),
     "fractional page": ([["0x1"], 1.5], "page (parameter 2) must be"),
-    "negative page": ([["0x1"], -1], "page (parameter 2) must be at least 0"),
+    "negative page": ([["0x1"], -1], "page (parameter 2) must be a whole number of at least 0"),
     "page as text": ([["0x1"], "0"], "page (parameter 2) must be"),
     "reference block by name": ([["0x1"], 0, "latest"], "referenceBlock (parameter 3) must be a block hash"),
     "reference block by number": ([["0x1"], 0, 5], "referenceBlock (parameter 3) must be a block hash"),

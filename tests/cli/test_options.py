@@ -12,9 +12,9 @@ from tests.config.examples import examples
 from fastnode.cli.app import root
 from fastnode.cli.options import with_settings
 from fastnode.config.kept import KEPT
-from fastnode.config.kinds import Boolean
 from fastnode.config.resolve import Resolved
 from fastnode.config.settings import START, Setting, Settings, rows
+from fastnode.values.choices import Boolean
 
 
 def resolved_from(*arguments: str) -> Resolved[Settings]:
@@ -42,7 +42,7 @@ def test_every_setting_can_be_given_by_each_of_its_flags(setting: Setting) -> No
         else:
             value = examples(setting)[0]
             resolved = resolved_from(f"{flag}={value}")
-            assert getattr(resolved.values, setting.attribute) == setting.kind.read(value)
+            assert getattr(resolved.values, setting.attribute) == setting.kind.from_text(value)
         assert resolved.origins[setting.name].layer == "flag"
 
 

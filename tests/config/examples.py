@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fastnode.config.kinds import (
-    Amount,
-    Boolean,
-    Choice,
-    HexText,
-    HexTextList,
-    Integer,
-    Number,
-    Seconds,
-    Size,
-    UrlPath,
-)
+from fastnode.config.allow_list import ALLOW_LIST
 from fastnode.config.settings import Setting
+from fastnode.values.arrays import ArrayOf
+from fastnode.values.choices import Boolean, Choice
+from fastnode.values.numbers import Amount, Integer, Number, Seconds, Size
+from fastnode.values.texts import HexText, UrlPath
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -27,7 +20,7 @@ def examples(row: Setting) -> tuple[str, str, str]:
     if row.name == "network-config":  # is read at once: three names of one file
         return f"{DATA}/network.json", f"{DATA}/../data/network.json", f"{DATA}/../../tests/data/network.json"
     if isinstance(kind, Boolean):
-        return (kind.show(not row.default),) * 3
+        return (kind.to_text(not row.default),) * 3
     if isinstance(kind, Choice):
         others = [choice for choice in kind.choices if choice != row.default]
         return others[0], others[-1], others[0]
@@ -44,9 +37,12 @@ def examples(row: Setting) -> tuple[str, str, str]:
     if isinstance(kind, HexText):
         first, second, third = ("0x" + digits * kind.byte_count for digits in ("0a", "00", "ff"))
         return first, second, third
-    if isinstance(kind, HexTextList):
-        first, second, third = ("0x" + digits * kind.byte_count for digits in ("0a", "00", "ff"))
+    if isinstance(kind, ArrayOf) and isinstance(kind.element, HexText):
+        first, second, third = ("0x" + digits * kind.element.byte_count for digits in ("0a", "00", "ff"))
         return first, f"{second},{first}", f"{third},{second},{first}"
+    if kind is ALLOW_LIST:
+        first, second, third = (f"C:0x{digits * 32}:0x00000001" for digits in ("0a", "0b", "0c"))
+        return first, f"{second},{first}", third
     if isinstance(kind, UrlPath):
         return "/first", "second/part/", "third"
     return "first", "second", "third"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fastnode.config.allow_list import DEFAULT_ALLOW_LIST, AllowedElement, parse_allow_list
-from fastnode.errors import SettingError
+from fastnode.values.refusal import Reject
 
 OWNER = "0x" + "12" * 32
 BYTES = bytes.fromhex("12" * 32)
@@ -78,6 +78,6 @@ FORMAT = "Expected format: I:address:selector or C:classId:selector"
     ],
 )
 def test_a_bad_entry_is_named_with_its_first_mistake(entry: str, reason: str) -> None:
-    with pytest.raises(SettingError) as caught:
+    with pytest.raises(Reject) as caught:
         parse_allow_list(f"I:{OWNER}:0x00000001, {entry}")
-    assert str(caught.value) == f'Invalid allow list entry "{entry}": {reason}'
+    assert caught.value.reason == f'Invalid allow list entry "{entry}": {reason}'

@@ -18,13 +18,16 @@ from fastnode.api.admin import methods
 from fastnode.app.effects import configuration_of
 from fastnode.config.allow_list import parse_allow_list
 from fastnode.config.configuration import KEYS, ConfigKey, ConfigPatch, NodeConfiguration
-from fastnode.config.kinds import Amount, Boolean, Choice, FilePath, HexText, HexTextList, Integer, Number, Text
 from fastnode.config.resolve import resolve
 from fastnode.config.settings import Settings
 from fastnode.errors import ValueRefused
 from fastnode.jsonrpc.engine import Engine, Reply
 from fastnode.jsonrpc.methods import MethodTable
+from fastnode.values.arrays import ArrayOf
+from fastnode.values.choices import Boolean, Choice
+from fastnode.values.numbers import Amount, Integer, Number
 from fastnode.values.refusal import Reject
+from fastnode.values.texts import FilePath, HexText, Text
 
 DATA = Path(__file__).parents[1] / "data" / "admin"
 RECORDED: dict[str, Any] = json.loads((DATA / "recorded_config.json").read_text())
@@ -51,8 +54,8 @@ def good_json(key: ConfigKey) -> Any:
         return "123456789012345678901234567890"
     if isinstance(kind, HexText):
         return "0x" + "0a" * kind.byte_count
-    if isinstance(kind, HexTextList):
-        return ["0x" + "0a" * kind.byte_count]
+    if isinstance(kind, ArrayOf):
+        return ["0x" + "0a" * 20]
     assert isinstance(kind, Text | FilePath)
     return "/some/where"
 
@@ -71,7 +74,7 @@ def bad_json(key: ConfigKey) -> list[Any]:
         bad.append(1)
     if isinstance(kind, Amount):
         bad += ["-1", "0x1", 1.5, -1]
-    if isinstance(kind, HexTextList):
+    if isinstance(kind, ArrayOf):
         bad += ["", "0x" + "0a" * 20, ["0x12"]]
     if isinstance(kind, HexText):
         bad += ["", "0x12"]
@@ -79,7 +82,7 @@ def bad_json(key: ConfigKey) -> list[Any]:
 
 
 def change(configuration: NodeConfiguration, **keys: Any) -> None:
-    configuration.change(ConfigPatch().decode(keys))
+    configuration.change(ConfigPatch().from_json(keys))
 
 
 # ---- getConfig ------------------------------------------------------------------------------------
@@ -114,7 +117,7 @@ def test_a_key_shows_its_setting_under_each_environment_name(key: ConfigKey) -> 
         if key.is_secret:
             assert key.name not in shown
             continue
-        value = key.kind.read(text)
+        value = key.kind.from_text(text)
         expected = str(value) if isinstance(key.kind, Amount | FilePath) else value
         assert shown[key.name] == (list(expected) if isinstance(expected, tuple) else expected)
 
@@ -145,9 +148,9 @@ def test_a_key_is_merged_and_shown(key: ConfigKey) -> None:
 def test_a_value_of_a_wrong_type_is_refused_by_name_and_changes_nothing(key: ConfigKey) -> None:
     for bad in bad_json(key) if key in PLAIN_KEYS else ["I:0x01", [1], [{}]]:
         with pytest.raises(Reject) as refusal:
-            ConfigPatch().decode({"maxPendingTxCount": 5, key.name: bad})
-        assert refusal.value.path == f".{key.name}"
-        assert refusal.value.reason.startswith(f"must be {key.expects}, got ")
+            ConfigPatch().from_json({"maxPendingTxCount": 5, key.name: bad})
+        assert refusal.value.path.startswith(f".{key.name}")
+        assert refusal.value.reason.startswith("must be ")
 
 
 @pytest.mark.parametrize("key", [key for key in PLAIN_KEYS if not key.is_fixed], ids=lambda key: key.name)
@@ -230,8 +233,9 @@ def test_the_allow_list_is_replaced() -> None:
     ],
 )
 def test_an_element_of_the_allow_list_that_makes_no_sense_is_refused(element: dict[str, Any]) -> None:
-    with pytest.raises(Reject, match=r"^must be an array of"):
-        ConfigPatch().decode({"txPublicSetupAllowListExtend": [element]})
+    with pytest.raises(Reject, match=r"^must be ") as refusal:
+        ConfigPatch().from_json({"txPublicSetupAllowListExtend": [element]})
+    assert refusal.value.path.startswith(".txPublicSetupAllowListExtend[0]")
 
 
 def test_penalty_bounds_in_the_wrong_order_are_refused() -> None:

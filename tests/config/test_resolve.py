@@ -9,11 +9,11 @@ import pytest
 from tests.config.examples import as_toml, examples
 
 from fastnode.config.documentation import render
-from fastnode.config.kinds import Choice
 from fastnode.config.renamed import RENAMED
 from fastnode.config.resolve import Origin, Resolved, resolve
 from fastnode.config.settings import Setting, Settings, rows, setting
 from fastnode.errors import SettingError
+from fastnode.values.choices import Choice
 
 ROWS = rows(Settings)
 
@@ -36,11 +36,11 @@ def test_a_flag_beats_the_environment_beats_the_file_beats_the_default(row: Sett
 
     flags, environment = {row.name: in_flag}, {row.environment[0]: in_environment}
     value, origin = found(flags=flags, environment=environment, file=file)
-    assert (value, origin) == (row.kind.read(in_flag), Origin("flag", row.flag))
+    assert (value, origin) == (row.kind.from_text(in_flag), Origin("flag", row.flag))
     value, origin = found(environment=environment, file=file)
-    assert (value, origin) == (row.kind.read(in_environment), Origin("environment", row.environment[0]))
+    assert (value, origin) == (row.kind.from_text(in_environment), Origin("environment", row.environment[0]))
     value, origin = found(file=file)
-    assert (value, origin) == (row.kind.read(in_file), Origin("file", str(file)))
+    assert (value, origin) == (row.kind.from_text(in_file), Origin("file", str(file)))
     value, origin = found()
     assert (value, origin) == (row.default, Origin("default", ""))
 
@@ -49,14 +49,14 @@ def test_a_flag_beats_the_environment_beats_the_file_beats_the_default(row: Sett
 def test_a_setting_is_found_under_its_other_environment_names(row: Setting) -> None:
     for name in row.other_environment:
         result = resolved(environment={name: examples(row)[0]})
-        assert getattr(result.values, row.attribute) == row.kind.read(examples(row)[0])
+        assert getattr(result.values, row.attribute) == row.kind.from_text(examples(row)[0])
         assert result.origins[row.name] == Origin("environment", name)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_a_default_is_a_value_that_the_setting_allows(row: Setting) -> None:
     if row.default is not None:
-        assert row.kind.read(row.kind.show(row.default)) == row.default
+        assert row.kind.from_text(row.kind.to_text(row.default)) == row.default
 
 
 @pytest.mark.parametrize(

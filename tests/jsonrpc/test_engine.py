@@ -17,7 +17,8 @@ from fastnode.errors import InvalidParams, ServerError
 from fastnode.http.limits import Limits
 from fastnode.jsonrpc.engine import Engine, Reply
 from fastnode.jsonrpc.methods import Call, Method, MethodTable, Parameter, Signature, common
-from fastnode.jsonrpc.parameters import Integer, Text
+from fastnode.values.numbers import Integer
+from fastnode.values.texts import Text
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
 
@@ -110,7 +111,7 @@ def test_a_fault_while_decoding_is_internal_too(
     make_client: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken(Integer):
-        def decode(self, value: object) -> int:
+        def from_json(self, value: object) -> int:
             raise RuntimeError("bug")
 
     signature = common("number", Parameter("number", Broken()))
@@ -488,7 +489,7 @@ def test_null_stands_for_an_optional_parameter_and_trailing_nulls_are_no_paramet
     for params in (["x"], ["x", None], ["x", None, None, None, None], ["x", None, "z"]):
         client.result("test_x", *params)
     assert seen == [("x", None, None)] * 3 + [("x", None, "z")]
-    assert client.error("test_x", None)["message"].startswith("Invalid params: a (parameter 1) must be a string")
+    assert client.error("test_x", None)["message"].startswith("Invalid params: a (parameter 1) must be text")
     too_many = client.error("test_x", "x", None, None, "y")
     assert too_many == {
         "code": InvalidParams.code,

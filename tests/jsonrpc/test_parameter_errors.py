@@ -18,8 +18,12 @@ from hypothesis import strategies as st
 from fastnode.api import chain_parameters as chain
 from fastnode.api.chain import METHODS
 from fastnode.errors import InvalidParams
-from fastnode.jsonrpc import parameters
 from fastnode.jsonrpc.methods import METHOD_SETS, BoundMethod, MethodTable
+from fastnode.values.arrays import ArrayOf
+from fastnode.values.choices import Choice, NumberChoice
+from fastnode.values.numbers import Integer
+from fastnode.values.refusal import Reject
+from fastnode.values.texts import Text
 
 INVALID_PARAMS = -32602
 MODULUS = 21888242871839275222246405745257275088548364400416034343698204186575808495617
@@ -29,9 +33,8 @@ MESSAGE_LENGTH_MAX = 600
 #: A value of each parameter type that is accepted, by the name of its class or of a class above it.
 RIGHT: dict[str, Any] = {
     "Field": HASH,
-    "TxHash": HASH,
-    "Address": HASH,
-    "EthAddress": "0x" + "12" * 20,
+    "FullHash": HASH,
+    "HexText": "0x" + "12" * 20,
     "Boolean": True,
     "Options": {},
     "Text": "x",
@@ -64,13 +67,13 @@ ODD_VALUES: list[Any] = [
 
 
 def right_value(kind: Any) -> Any:
-    if isinstance(kind, parameters.Integer):
+    if isinstance(kind, Integer):
         return kind.minimum or 0
-    if isinstance(kind, parameters.Choice):
+    if isinstance(kind, Choice):
         return kind.choices[0]
-    if isinstance(kind, parameters.NumberChoice):
+    if isinstance(kind, NumberChoice):
         return next(iter(kind.choices))
-    if isinstance(kind, parameters.ArrayOf):
+    if isinstance(kind, ArrayOf):
         element = right_value(kind.element)
         return UNKNOWN if element is UNKNOWN else [element]
     return next((RIGHT[above.__name__] for above in type(kind).__mro__ if above.__name__ in RIGHT), UNKNOWN)
@@ -78,21 +81,18 @@ def right_value(kind: Any) -> Any:
 
 def beyond_limits(kind: Any) -> Iterator[tuple[Any, str]]:
     """Values just outside of a limit, and how the error names it."""
-    if isinstance(kind, parameters.Integer):
-        if kind.minimum is not None:
-            yield kind.minimum - 1, f"at least {kind.minimum}"
-        if kind.maximum is not None:
-            yield kind.maximum + 1, f"at most {kind.maximum}"
-    if isinstance(kind, parameters.Text):
-        yield "x" * (kind.length_max + 1), f"at most {kind.length_max} characters"
-    if isinstance(kind, parameters.ArrayOf):
+    if isinstance(kind, Integer):
+        for value, bound in ((kind.minimum, -1), (kind.maximum, 1)):
+            if value is not None:
+                yield value + bound, str(value)
+    if isinstance(kind, Text):
+        yield "x" * (kind.length_max + 1), f"to {kind.length_max} characters"
+    if isinstance(kind, ArrayOf):
         yield [right_value(kind.element)] * (kind.length_max + 1), f"at most {kind.length_max}"
         for value, limit in beyond_limits(kind.element):
             yield [value], limit
     if type(kind).__name__ == "TagList":
         yield [HASH] * (kind.length_max + 1), f"at most {kind.length_max}"
-    if type(kind).__name__ == "FunctionSignature":
-        yield "x" * (kind.length_max + 1), f"at most {kind.length_max} characters"
     if type(kind).__name__ == "PendingLimit":
         yield 0, "from 1"
         yield 51, "to 50"
@@ -105,8 +105,8 @@ def beyond_limits(kind: Any) -> Iterator[tuple[Any, str]]:
 
 def is_rejected(kind: Any, value: Any) -> bool:
     try:
-        kind.decode(value)
-    except parameters.Reject:
+        kind.from_json(value)
+    except Reject:
         return True
     return False
 

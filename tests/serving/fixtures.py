@@ -20,6 +20,7 @@ from fastnode.api.chain import METHODS
 from fastnode.app.node import Node
 from fastnode.app.sample import sample_chain
 from fastnode.chain_data import ChainData
+from fastnode.config.allow_list import parse_allow_list
 from fastnode.config.settings import Settings
 from fastnode.http.limits import Limits
 from fastnode.jsonrpc.engine import Engine, Reply
@@ -136,7 +137,8 @@ def served(
     chain_directory: Path, tmp_path_factory: pytest.TempPathFactory, loop_runner: asyncio.Runner
 ) -> Iterator[ServedSets]:
     copies = tmp_path_factory.mktemp("sets")
-    sets = ServedSets(chain_directory, copies, loop_runner, tx_public_setup_allow_list_extend=RECORDED_ALLOW_LIST)
+    allow_list = parse_allow_list(RECORDED_ALLOW_LIST)
+    sets = ServedSets(chain_directory, copies, loop_runner, tx_public_setup_allow_list_extend=allow_list)
     try:
         yield sets
     finally:

@@ -18,8 +18,8 @@ from tests.conftest import PATIENCE_S
 from fastnode.http.limits import Limits
 from fastnode.jsonrpc.engine import Engine
 from fastnode.jsonrpc.methods import Call, Method, MethodTable, Parameter, common
-from fastnode.jsonrpc.parameters import Integer
 from fastnode.serving.server import RpcServer
+from fastnode.values.numbers import Integer
 
 SMALL = Limits(body_bytes_max=10_000, head_bytes_max=2_000, headers_max=20)
 QUICK = Limits(head_time_s=0.3, body_time_s=0.3, idle_time_s=0.0, write_time_s=0.3)

@@ -19,10 +19,10 @@ from fastnode.http.meters import CallMeters
 from fastnode.http.turns import Turns
 from fastnode.jsonrpc.engine import Engine
 from fastnode.jsonrpc.methods import Call, Method, MethodTable, Parameter, common
-from fastnode.jsonrpc.parameters import Integer
 from fastnode.kernels import simple_request
 from fastnode.serving.application import RpcApplication
 from fastnode.serving.fast_path import FastConnection, FastPath
+from fastnode.values.numbers import Integer
 from fastnode.view import View
 
 DATA = Path(__file__).parent.parent / "data"

@@ -81,7 +81,7 @@ def test_its_allow_list_is_joined(upstream: ScriptedUpstream, other: Upstream) -
     ]
     learner = Learner()
     terms(learner).on_pass(other)
-    assert learner.allow_lists == [[*DEFAULT_ALLOW_LIST, TOKEN]]
+    assert learner.allow_lists == [(*DEFAULT_ALLOW_LIST, TOKEN)]
 
 
 @pytest.mark.parametrize("answer", [None, {}, [1], [{"address": "0x01"}], [{}] * 1001])

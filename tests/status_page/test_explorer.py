@@ -9,8 +9,8 @@ import pytest
 from tests.status_page.conftest import LAST_BLOCK
 
 from fastnode.jsonrpc.methods import Method, MethodTable, Parameter, common
-from fastnode.jsonrpc.parameters import FIELD, TX_HASH
 from fastnode.status_page.explorer import DOCUMENT_MAX, Explorer
+from fastnode.values.field_elements import FIELD, TX_HASH
 
 CLASS_REGISTRY = "0x" + "3".zfill(64)
 FEE_JUICE = "0x" + "5".zfill(64)

@@ -29,8 +29,9 @@ from fastnode.api.chain_parameters import (
 from fastnode.api.lookups import block_of_tip, checkpoint_of_tip, find_block, find_checkpoint
 from fastnode.api.outbox_witness import OutboxRoot, witness_method
 from fastnode.jsonrpc.methods import Call, DirectHandler, Method, Parameter, Signature, Usual, common
-from fastnode.jsonrpc.parameters import BLOCK_HASH, FIELD, TX_HASH, Integer
 from fastnode.kernels import block_text, encode
+from fastnode.values.field_elements import BLOCK_HASH, FIELD, TX_HASH
+from fastnode.values.numbers import Integer
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView

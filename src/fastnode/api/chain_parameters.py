@@ -12,24 +12,16 @@ In the set ``both`` every form of either set is accepted.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from fastnode.jsonrpc.parameters import (
-    ADDRESS,
-    BLOCK_HASH,
-    FIELD,
-    TX_HASH,
-    Choice,
-    Integer,
-    NumberChoice,
-    Options,
-    ParameterType,
-    reject_type,
-)
-from fastnode.records import dataclass
+from fastnode.values.choices import Choice, NumberChoice, Options
+from fastnode.values.field_elements import ADDRESS, BLOCK_HASH, FIELD, TX_HASH
+from fastnode.values.numbers import Integer
 from fastnode.values.refusal import Reject
+from fastnode.values.schemas import Schema, object_of, one_key
+from fastnode.values.value_type import NamedType, ValueType, read_member
 
 __all__ = [
     "BLOCKS_INCLUDE_OPTIONS",
@@ -40,7 +32,6 @@ __all__ = [
     "CHECKPOINT_PARAMETER",
     "DEVELOPMENT_BLOCK",
     "LOG_FILTER",
-    "MANA_USAGE_ESTIMATE",
     "MERKLE_TREE_ID",
     "RELEASE_BLOCK",
     "BlockReference",
@@ -90,47 +81,57 @@ def _read_block_hash_text(text: str) -> BlockReference | None:
     """A string that looks like hex is a hash and nothing else: a bad one is refused, not tried as a number."""
     if _LOOKS_LIKE_HEX.fullmatch(text) is None:
         return None
-    return BlockReference(BlockReferenceKind.HASH, BLOCK_HASH.decode(text))
+    return BlockReference(BlockReferenceKind.HASH, BLOCK_HASH.from_json(text))
 
 
-def _read_block_number(kind: ParameterType, value: object) -> BlockReference:
+def _read_block_number(kind: ValueType, value: object) -> BlockReference:
     if _BLOCK_NUMBER.read(value) is None:
-        raise reject_type(kind, value)
-    return BlockReference(BlockReferenceKind.NUMBER, _BLOCK_NUMBER.decode(value))
+        raise kind.refuse(value)
+    return BlockReference(BlockReferenceKind.NUMBER, _BLOCK_NUMBER.from_json(value))
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseBlock:
+class ReleaseBlock(NamedType):
     """BlockParam of the release set."""
 
-    name: str = "BlockParam"
-    expects: str = 'a block number, a block hash or "latest"'
+    __slots__ = ()
+
+    component = "ReleaseBlockParam"
+    name = "BlockParam"
+    expects = 'a block number, a block hash or "latest"'
 
     @property
-    def wider(self) -> ParameterType:
+    def wider(self) -> ValueType:
         return DEVELOPMENT_BLOCK
 
-    def decode(self, value: object) -> BlockReference:
+    def from_json(self, value: object) -> BlockReference:
         if value == LATEST:
             return _LATEST_BLOCK
         if isinstance(value, str) and (reference := _read_block_hash_text(value)) is not None:
             return reference
         return _read_block_number(self, value)
 
+    def definition(self) -> Schema:
+        return {"anyOf": [_BLOCK_NUMBER.schema(), BLOCK_HASH.schema(), {"const": LATEST}]}
 
-@dataclass(frozen=True, slots=True)
-class DevelopmentBlock:
+    def parts(self) -> Iterable[ValueType]:
+        return (BLOCK_HASH,)
+
+
+class DevelopmentBlock(NamedType):
     """BlockParam of the development set; a superset of the release set's."""
 
-    name: str = "BlockParam"
-    expects: str = (
+    __slots__ = ()
+
+    component = "BlockParam"
+    name = "BlockParam"
+    expects = (
         "a block number, a block hash, one of latest, proposed, checkpointed, proven, finalized, "
         "or an object with one of number, hash, archive, tag"
     )
 
-    def decode(self, value: object) -> BlockReference:
+    def from_json(self, value: object) -> BlockReference:
         if isinstance(value, dict):
-            return self._decode_object(value)
+            return self._read_object(value)
         if value == LATEST:
             return _LATEST_BLOCK
         if isinstance(value, str):
@@ -140,16 +141,24 @@ class DevelopmentBlock:
                 return reference
         return _read_block_number(self, value)
 
-    def _decode_object(self, value: dict[str, object]) -> BlockReference:
+    def _read_object(self, value: dict[str, object]) -> BlockReference:
         if len(value) != 1 or next(iter(value)) not in _BLOCK_OBJECT_TYPES:
             raise Reject("must be an object with exactly one of the keys number, hash, archive, tag")
         [(key, content)] = value.items()
-        decoded = _decode_member(_BLOCK_OBJECT_TYPES[key], content, key)
-        return BlockReference(BlockReferenceKind(key), decoded, is_development_form=True)
+        read = read_member(_BLOCK_OBJECT_TYPES[key], content, key)
+        return BlockReference(BlockReferenceKind(key), read, is_development_form=True)
+
+    def definition(self) -> Schema:
+        members = {key: kind.schema() for key, kind in _BLOCK_OBJECT_TYPES.items()}
+        tips = {"enum": [LATEST, *CHAIN_TIPS]}
+        return {"anyOf": [_BLOCK_NUMBER.schema(), BLOCK_HASH.schema(), tips, one_key(members)]}
+
+    def parts(self) -> Iterable[ValueType]:
+        return _BLOCK_OBJECT_TYPES.values()
 
 
-CHAIN_TIP: Final = Choice("ChainTip", CHAIN_TIPS)
-_BLOCK_OBJECT_TYPES: Final[Mapping[str, ParameterType]] = {
+CHAIN_TIP: Final = Choice(CHAIN_TIPS, name="ChainTip")
+_BLOCK_OBJECT_TYPES: Final[Mapping[str, ValueType]] = {
     "number": _BLOCK_NUMBER,
     "hash": BLOCK_HASH,
     "archive": FIELD,
@@ -184,26 +193,32 @@ class CheckpointReference(NamedTuple):
 _CHECKPOINT_NUMBER: Final = Integer(name="checkpoint number", minimum=0, accepts_text=True)
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointParameter:
+class CheckpointParameter(NamedType):
     """A checkpoint by number, slot or tip (development set)."""
 
-    name: str = "CheckpointParameter"
-    expects: str = (
+    __slots__ = ()
+
+    component = "CheckpointParameter"
+    name = "CheckpointParameter"
+    expects = (
         "a checkpoint number, one of proposed, checkpointed, proven, finalized, or an object with one of number, slot"
     )
 
-    def decode(self, value: object) -> CheckpointReference:
+    def from_json(self, value: object) -> CheckpointReference:
         if isinstance(value, dict):
             if len(value) != 1 or next(iter(value)) not in ("number", "slot"):
                 raise Reject("must be an object with exactly one of the keys number, slot")
             [(key, content)] = value.items()
-            return CheckpointReference(CheckpointReferenceKind(key), _decode_member(_CHECKPOINT_NUMBER, content, key))
+            return CheckpointReference(CheckpointReferenceKind(key), read_member(_CHECKPOINT_NUMBER, content, key))
         if isinstance(value, str) and value in CHAIN_TIPS:
             return CheckpointReference(CheckpointReferenceKind.TIP, value)
         if _CHECKPOINT_NUMBER.read(value) is None:
-            raise reject_type(self, value)
-        return CheckpointReference(CheckpointReferenceKind.NUMBER, _CHECKPOINT_NUMBER.decode(value))
+            raise self.refuse(value)
+        return CheckpointReference(CheckpointReferenceKind.NUMBER, _CHECKPOINT_NUMBER.from_json(value))
+
+    def definition(self) -> Schema:
+        number = _CHECKPOINT_NUMBER.schema()
+        return {"anyOf": [number, CHAIN_TIP.schema(), one_key({"number": number, "slot": number})]}
 
 
 class CheckpointRange(NamedTuple):
@@ -223,25 +238,37 @@ _RANGE_LIMIT: Final = Integer(name="limit", minimum=1)
 _EPOCH: Final = Integer(name="epoch", minimum=0, accepts_text=True)
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointsQuery:
+class CheckpointsQuery(NamedType):
     """``{from, limit}`` or ``{epoch}``, nothing else in the object (development set)."""
 
-    name: str = "CheckpointsQuery"
-    expects: str = "an object with either from and limit, or epoch"
+    __slots__ = ()
 
-    def decode(self, value: object) -> CheckpointRange | EpochQuery:
+    component = "CheckpointsQuery"
+    name = "CheckpointsQuery"
+    expects = "an object with either from and limit, or epoch"
+
+    def from_json(self, value: object) -> CheckpointRange | EpochQuery:
         if not isinstance(value, dict):
-            raise reject_type(self, value)
+            raise self.refuse(value)
         keys = set(value)
         if keys == {"epoch"}:
-            return EpochQuery(_decode_member(_EPOCH, value["epoch"], "epoch"))
+            return EpochQuery(read_member(_EPOCH, value["epoch"], "epoch"))
         if keys == {"from", "limit"}:
             return CheckpointRange(
-                _decode_member(_CHECKPOINT_NUMBER, value["from"], "from"),
-                _decode_member(_RANGE_LIMIT, value["limit"], "limit"),
+                read_member(_CHECKPOINT_NUMBER, value["from"], "from"),
+                read_member(_RANGE_LIMIT, value["limit"], "limit"),
             )
         raise Reject(f"must be {self.expects}, and no other key")
+
+    def definition(self) -> Schema:
+        one = {"epoch": _EPOCH.schema()}
+        some = {"from": _CHECKPOINT_NUMBER.schema(), "limit": _RANGE_LIMIT.schema()}
+        return {
+            "anyOf": [
+                object_of(some, some, closed=True),
+                object_of(one, one, closed=True),
+            ]
+        }
 
 
 CHECKPOINT_PARAMETER: Final = CheckpointParameter()
@@ -273,7 +300,7 @@ class LogFilter(NamedTuple):
 
 _ANY_INTEGER: Final = Integer(name="block number", accepts_text=True)
 _INDEX: Final = Integer(name="index", minimum=0, accepts_text=True)
-_LOG_ID_TYPES: Final[Mapping[str, ParameterType]] = {
+_LOG_ID_TYPES: Final[Mapping[str, ValueType]] = {
     "blockNumber": Integer(name="block number", minimum=1, accepts_text=True),
     "blockHash": BLOCK_HASH,
     "txHash": TX_HASH,
@@ -282,23 +309,32 @@ _LOG_ID_TYPES: Final[Mapping[str, ParameterType]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LogIdParameter:
+class LogIdParameter(NamedType):
     """A LogId: all five members are required."""
 
-    name: str = "LogId"
-    expects: str = "an object with blockNumber, blockHash, txHash, txIndex and logIndex"
+    __slots__ = ()
 
-    def decode(self, value: object) -> LogId:
+    component = "LogIdInput"
+    name = "LogId"
+    expects = "an object with blockNumber, blockHash, txHash, txIndex and logIndex"
+
+    def from_json(self, value: object) -> LogId:
         if not isinstance(value, dict):
-            raise reject_type(self, value)
+            raise self.refuse(value)
         for key in _LOG_ID_TYPES:
             if key not in value:
                 raise Reject("is required", f".{key}")
-        return LogId(*(_decode_member(kind, value[key], key) for key, kind in _LOG_ID_TYPES.items()))
+        return LogId(*(read_member(kind, value[key], key) for key, kind in _LOG_ID_TYPES.items()))
+
+    def definition(self) -> Schema:
+        members = {key: kind.schema() for key, kind in _LOG_ID_TYPES.items()}
+        return object_of(members, required=members)
+
+    def parts(self) -> Iterable[ValueType]:
+        return _LOG_ID_TYPES.values()
 
 
-_LOG_FILTER_TYPES: Final[Mapping[str, ParameterType]] = {
+_LOG_FILTER_TYPES: Final[Mapping[str, ValueType]] = {
     "fromBlock": _ANY_INTEGER,
     "toBlock": _ANY_INTEGER,
     "txHash": TX_HASH,
@@ -308,22 +344,29 @@ _LOG_FILTER_TYPES: Final[Mapping[str, ParameterType]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LogFilterParameter:
+class LogFilterParameter(NamedType):
     """A LogFilter: every member may be left out, none may be null; unknown keys are ignored."""
 
-    name: str = "LogFilter"
-    expects: str = "an object with any of fromBlock, toBlock, txHash, afterLog, contractAddress, tag"
+    __slots__ = ()
 
-    def decode(self, value: object) -> LogFilter:
+    component = "LogFilter"
+    name = "LogFilter"
+    expects = "an object with any of fromBlock, toBlock, txHash, afterLog, contractAddress, tag"
+
+    def from_json(self, value: object) -> LogFilter:
         if not isinstance(value, dict):
-            raise reject_type(self, value)
+            raise self.refuse(value)
         return LogFilter(
-            *(
-                _decode_member(kind, value[key], key) if key in value else None
-                for key, kind in _LOG_FILTER_TYPES.items()
-            )
+            *(read_member(kind, value[key], key) if key in value else None for key, kind in _LOG_FILTER_TYPES.items())
         )
+
+    def definition(self) -> Schema:
+        members = {key: kind.schema() for key, kind in _LOG_FILTER_TYPES.items()}
+        members["toBlock"] = {**members["toBlock"], "description": "Exclusive."}
+        return object_of(members)
+
+    def parts(self) -> Iterable[ValueType]:
+        return _LOG_FILTER_TYPES.values()
 
 
 LOG_FILTER: Final = LogFilterParameter()
@@ -331,11 +374,3 @@ MERKLE_TREE_ID: Final = NumberChoice(
     "MerkleTreeId",
     {0: "nullifier", 1: "note hash", 2: "public data", 3: "L1 to L2 message", 4: "archive"},
 )
-MANA_USAGE_ESTIMATE: Final = Choice("ManaUsageEstimate", ("none", "target", "limit"))
-
-
-def _decode_member(kind: ParameterType, value: object, key: str) -> Any:
-    try:
-        return kind.decode(value)
-    except Reject as error:
-        raise Reject(error.reason, f".{key}{error.path}") from None

@@ -9,11 +9,12 @@ import orjson
 
 from fastnode.config.allow_list import DEFAULT_ALLOW_LIST, AllowedElement
 from fastnode.jsonrpc.methods import Call, Method, Parameter, Usual, common
-from fastnode.jsonrpc.parameters import ADDRESS, FIELD, ArrayOf, Text
 from fastnode.log_index.contracts import contract_class_json, contract_instance_json
 from fastnode.log_index.function_names import FunctionNames
-from fastnode.records import dataclass
+from fastnode.values.arrays import ArrayOf
+from fastnode.values.field_elements import ADDRESS, FIELD
 from fastnode.values.refusal import Reject
+from fastnode.values.texts import Text
 
 __all__ = ["methods"]
 
@@ -25,21 +26,19 @@ QUICKLY_HASHED_LENGTH: Final = 1_000
 NAME_OVERHEAD_LENGTH: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionSignature:
+class FunctionSignature(Text):
     """``name(type,type)``: text without blanks."""
 
-    name: str = "string"
-    length_max: int = SIGNATURE_LENGTH_MAX
+    __slots__ = ()
 
     @property
     def expects(self) -> str:
-        return f"a function signature of at most {self.length_max} characters"
+        return f"a function signature of 1 to {self.length_max} characters, without blanks"
 
-    def decode(self, value: object) -> str:
-        signature = Text(length_max=self.length_max).decode(value)
-        if not signature or any(character.isspace() for character in signature):
-            raise Reject(f"must be {self.expects}, not empty and without blanks")
+    def from_text(self, text: str) -> str:
+        signature = Text.from_text(self, text)
+        if any(character.isspace() for character in signature):
+            raise self.refuse_text(text)
         try:
             signature.encode()
         except UnicodeEncodeError:
@@ -58,7 +57,7 @@ class ContractMethods:
     def contract(self, call: Call, address: bytes) -> bytes | None:
         return contract_instance_json(call.view.chain, address)
 
-    def register_signatures(self, _call: Call, signatures: list[str]) -> None:
+    def register_signatures(self, _call: Call, signatures: Sequence[str]) -> None:
         for signature in signatures:
             self._function_names.register(signature)
 
@@ -79,7 +78,7 @@ def methods(
     ``function_names`` takes what clients register; ``allow_list`` gives the entries that count now.
     """
     handlers = ContractMethods(function_names, allow_list)
-    signatures = Parameter("functionSignatures", ArrayOf(FunctionSignature(), SIGNATURES_MAX))
+    signatures = Parameter("functionSignatures", ArrayOf(FunctionSignature(SIGNATURE_LENGTH_MAX), SIGNATURES_MAX))
     return [
         Method(
             name="node_getContractClass",

@@ -10,8 +10,8 @@ import orjson
 
 from fastnode.archiver import layout
 from fastnode.jsonrpc.methods import Call, Method, Parameter, common
-from fastnode.jsonrpc.parameters import Integer
 from fastnode.kernels import encode
+from fastnode.values.numbers import Integer
 
 __all__ = ["methods"]
 

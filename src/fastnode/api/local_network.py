@@ -13,30 +13,26 @@ import orjson
 
 from fastnode.api.local_network_parameters import (
     AMOUNT,
+    BLOCK_TIME,
+    DEPTH,
+    ETH_ADDRESS,
+    MESSAGE,
     NUMBER,
     SECONDS,
+    TIME_TEXT,
     WORD,
-    BlockTime,
-    Depth,
-    EthAddress,
-    Message,
-    TimeText,
 )
 from fastnode.errors import InvalidParams
 from fastnode.jsonrpc.methods import Call, Handler, Method, Parameter, common
-from fastnode.jsonrpc.parameters import (
-    ADDRESS,
-    BOOLEAN,
-    FIELD,
-    TX_HASH,
-    ArrayOf,
-    Text,
-)
 from fastnode.kernels import encode
 from fastnode.local_network.changes import DEPOSIT
 from fastnode.local_network.kept import OpenMessage
 from fastnode.local_network.state_files import dump_chain, load_chain
 from fastnode.records import dataclass
+from fastnode.values.arrays import ArrayOf
+from fastnode.values.choices import BOOLEAN
+from fastnode.values.field_elements import ADDRESS, FIELD, TX_HASH
+from fastnode.values.texts import Text
 
 if TYPE_CHECKING:
     from fastnode.local_network.changes import BridgedFeeJuice, Changes
@@ -47,7 +43,7 @@ __all__ = ["methods"]
 
 #: Characters of a chain file as hex.
 STATE_LENGTH_MAX: Final = 1 << 28
-SIGNATURES_MAX: Final = 100
+_SIGNATURES: Final = ArrayOf(Text(10_000), 100)
 
 _TRUE: Final = b"true"
 _FALSE: Final = b"false"
@@ -290,7 +286,7 @@ class _About:
     def failure(self, _call: Call, tx_hash: bytes) -> bytes | None:
         return self._network.notes.failure_json(tx_hash)
 
-    def register(self, _call: Call, signatures: list[str]) -> None:
+    def register(self, _call: Call, signatures: Sequence[str]) -> None:
         for signature in signatures:
             self._names.register(signature)
 
@@ -350,7 +346,7 @@ def _block_rows(handlers: _Blocks) -> list[_Row]:
         _Row("anvil_mine", "Build blocks, as fastnode_mine does.", handlers.mine_quietly, "void", (count, interval),
              also=("hardhat_mine",)),
         _Row("evm_mine", "Build a block, at a time if one is given.", handlers.mine_at, "string",
-             (_optional("time", BlockTime()),)),
+             (_optional("time", BLOCK_TIME),)),
         _Row("aztecDebug_mineBlock", "Build one block.", handlers.mine_block),
         _Row("fastnode_setAutomine", "Whether each transaction gets its block at once.", handlers.set_automine, "void",
              (Parameter("automine", BOOLEAN),), also=("evm_setAutomine", "anvil_setAutomine")),
@@ -366,11 +362,11 @@ def _block_rows(handlers: _Blocks) -> list[_Row]:
              handlers.revert, "boolean", (Parameter("snapshot", NUMBER), _optional("force", BOOLEAN)),
              also=("evm_revert", "anvil_revert")),
         _Row("fastnode_reorg", "Replace the newest blocks by others, with their transactions or empty; the number of "
-             "the newest.", handlers.reorg, "number", (Parameter("depth", Depth()), _optional("keepTxs", BOOLEAN))),
+             "the newest.", handlers.reorg, "number", (Parameter("depth", DEPTH), _optional("keepTxs", BOOLEAN))),
         _Row("anvil_reorg", "Replace the newest blocks by empty ones.", handlers.reorg_quietly, "void",
-             (Parameter("depth", Depth()), _optional("txs", ArrayOf(WORD, 0)))),
+             (Parameter("depth", DEPTH), _optional("txs", ArrayOf(WORD, 0)))),
         _Row("anvil_rollback", "Remove the newest blocks; their transactions wait again.", handlers.roll_back, "void",
-             (_optional("depth", Depth()),), also=("fastnode_rollback",)),
+             (_optional("depth", DEPTH),), also=("fastnode_rollback",)),
     ]  # fmt: skip
 
 
@@ -389,7 +385,7 @@ def _time_rows(handlers: _Time) -> list[_Row]:
         _Row("fastnode_removeBlockTimestampInterval", "Let the clock decide again.", handlers.remove_interval,
              "boolean", also=("anvil_removeBlockTimestampInterval",)),
         _Row("fastnode_warp", "Build an empty block at a time, or so many seconds from now (\"+60\"); its timestamp.",
-             handlers.warp, "number", (Parameter("time", TimeText()),)),
+             handlers.warp, "number", (Parameter("time", TIME_TEXT),)),
         _Row("aztecDebug_warpL2TimeAtLeastTo", "Build a block at this time unless it is past already.",
              handlers.warp_at_least_to, "void", (timestamp,)),
         _Row("aztecDebug_warpL2TimeAtLeastBy", "Build a block so many seconds from now.", handlers.warp_at_least_by,
@@ -438,7 +434,7 @@ def _l1_rows(handlers: _L1) -> list[_Row]:
     return [
         _Row("fastnode_sendL1ToL2Message", "A message from L1, in the next checkpoint, which is built at once unless "
              "told otherwise.", handlers.send_message, "{hash: Fr, index: bigint, checkpointNumber: number}",
-             (Parameter("message", Message()), _optional("mine", BOOLEAN))),
+             (Parameter("message", MESSAGE), _optional("mine", BOOLEAN))),
         _Row("fastnode_bridgeFeeJuice", "A deposit of fee juice for an account, ready to be claimed.", handlers.bridge,
              "{claimAmount: bigint, claimSecret: Fr, claimSecretHash: Fr, messageHash: Fr, messageLeafIndex: bigint}",
              (Parameter("to", ADDRESS), _optional("amount", AMOUNT), _optional("secret", FIELD),
@@ -456,7 +452,7 @@ def _l1_rows(handlers: _L1) -> list[_Row]:
         _Row("fastnode_setL1Fees", "What L1 charges, in wei, as the fee model sees it.", handlers.set_l1_fees, "void",
              (Parameter("baseFee", AMOUNT), Parameter("blobFee", AMOUNT))),
         _Row("fastnode_setCoinbase", "L1 address that gets the reward of later blocks.", handlers.set_coinbase, "void",
-             (Parameter("address", EthAddress()),), also=("anvil_setCoinbase", "hardhat_setCoinbase")),
+             (Parameter("address", ETH_ADDRESS),), also=("anvil_setCoinbase", "hardhat_setCoinbase")),
     ]  # fmt: skip
 
 
@@ -467,5 +463,5 @@ def _about_rows(handlers: _About) -> list[_Row]:
         _Row("fastnode_getTxFailure", "Why a transaction of a block reverted, with the stack of its calls.",
              handlers.failure, "any", (Parameter("txHash", TX_HASH),), may_be_absent=True, in_thread=False),
         _Row("aztecDebug_registerContractFunctionSignatures", "Names for the functions in error stacks.",
-             handlers.register, "void", (Parameter("signatures", ArrayOf(Text(), SIGNATURES_MAX)),)),
+             handlers.register, "void", (Parameter("signatures", _SIGNATURES),)),
     ]  # fmt: skip

@@ -2,135 +2,140 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from typing import Final
 
-from fastnode.api.schema_language import Schema
-from fastnode.jsonrpc.parameters import ADDRESS, FIELD, Integer, reject_type
 from fastnode.local_network.kept import OpenMessage
-from fastnode.records import dataclass
-from fastnode.values.refusal import Reject, describe
+from fastnode.values.field_elements import ADDRESS, FIELD, Field
+from fastnode.values.numbers import Integer
+from fastnode.values.schemas import Schema, object_of
+from fastnode.values.texts import HexText
+from fastnode.values.value_type import ValueType, definitions_of, read_member
 
-__all__ = ["AMOUNT", "NUMBER", "SECONDS", "WORD", "BlockTime", "Depth", "EthAddress", "Message", "TimeText"]
+__all__ = ["AMOUNT", "BLOCK_TIME", "DEPTH", "ETH_ADDRESS", "MESSAGE", "NUMBER", "SECONDS", "TIME_TEXT", "WORD"]
 
 NUMBER: Final = Integer(name="number", minimum=0, accepts_text=True)
 SECONDS: Final = Integer(name="seconds", minimum=0, maximum=1 << 40, accepts_text=True)
 AMOUNT: Final = Integer(name="bigint", minimum=0, accepts_text=True)
-_QUANTITY: Final[Schema] = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]}
+
+#: Digits of a time or of a number of seconds.
+TIME_LENGTH_MAX: Final = 80
 
 
-@dataclass(frozen=True, slots=True)
-class TimeText:
+class TimeText(ValueType):
     """A time, or so many seconds from now."""
 
-    name: str = "number"
-    expects: str = "a timestamp, or +seconds"
+    __slots__ = ()
 
-    @property
-    def json_schema(self) -> Schema:
-        return {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]}
+    name = "number"
+    expects = "a timestamp, or +seconds"
 
-    def decode(self, value: object) -> str:
-        if isinstance(value, str | int) and not isinstance(value, bool) and len(str(value)) < 80:
+    def from_json(self, value: object) -> str:
+        if isinstance(value, str | int) and not isinstance(value, bool) and len(str(value)) < TIME_LENGTH_MAX:
             return str(value)
-        raise Reject(f"must be {self.expects}, got {describe(value)}")
+        raise self.refuse(value)
+
+    def schema(self) -> Schema:
+        return {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "maxLength": TIME_LENGTH_MAX - 1}]}
 
 
-@dataclass(frozen=True, slots=True)
-class EthAddress:
-    """20 bytes as hex; also at the end of 32, as contracts see it."""
+class PaddedEthAddress(HexText):
+    """An address on L1 as 20 bytes of hex; also at the end of 32, as contracts see it.  Gives 20 bytes."""
 
-    name: str = "EthAddress"
-    expects: str = "an L1 address (0x and 40 hex digits)"
+    __slots__ = ()
 
-    @property
-    def json_schema(self) -> Schema:
+    def from_json(self, value: object) -> bytes:
+        if isinstance(value, str):
+            digits = value[2:] if value[:2].lower() == "0x" else value
+            value = digits.removeprefix(_PADDING) if len(digits) > 2 * self.byte_count else value
+        return bytes.fromhex(HexText.from_json(self, value)[2:])
+
+    def schema(self) -> Schema:
         return {"type": "string", "pattern": "^(0[xX])?(0{24})?[0-9a-fA-F]{40}$"}
 
-    def decode(self, value: object) -> bytes:
-        if isinstance(value, str):
-            match = re.fullmatch(r"(?:0[xX])?(?:0{24})?([0-9a-fA-F]{40})", value, re.ASCII)
-            if match is not None:
-                return bytes.fromhex(match[1])
-        raise reject_type(self, value)
+
+_PADDING: Final = "0" * 24
+ETH_ADDRESS: Final = PaddedEthAddress(20, name="EthAddress", meaning="an L1 address")
+_MESSAGE_TYPES: Final[Mapping[str, ValueType]] = {
+    "sender": ETH_ADDRESS,
+    "recipient": ADDRESS,
+    "content": FIELD,
+    "secretHash": FIELD,
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(ValueType):
     """A message from L1: ``{sender, recipient, content, secretHash}``."""
 
-    name: str = "L1ToL2Message"
-    expects: str = "an object with sender, recipient, content and secretHash"
+    __slots__ = ()
 
-    @property
-    def json_schema(self) -> Schema:
-        return {
-            "type": "object",
-            "properties": {key: {"type": "string"} for key in ("sender", "recipient", "content", "secretHash")},
-            "required": ["sender", "recipient", "content", "secretHash"],
-        }
+    name = "L1ToL2Message"
+    expects = "an object with sender, recipient, content and secretHash"
 
-    def decode(self, value: object) -> OpenMessage:
+    def from_json(self, value: object) -> OpenMessage:
         if not isinstance(value, dict):
-            raise reject_type(self, value)
-        kinds = (("sender", EthAddress()), ("recipient", ADDRESS), ("content", FIELD), ("secretHash", FIELD))
-        parts = []
-        for key, kind in kinds:
-            try:
-                parts.append(kind.decode(value.get(key)))
-            except Reject as error:
-                raise Reject(error.reason, f".{key}") from None
-        return OpenMessage(*parts)
+            raise self.refuse(value)
+        return OpenMessage(*(read_member(kind, value.get(key), key) for key, kind in _MESSAGE_TYPES.items()))
+
+    def schema(self) -> Schema:
+        members = {key: kind.schema() for key, kind in _MESSAGE_TYPES.items()}
+        return object_of(members, required=members)
+
+    def definitions(self) -> Mapping[str, Schema]:
+        return definitions_of(_MESSAGE_TYPES.values())
 
 
-@dataclass(frozen=True, slots=True)
-class BlockTime:
+class BlockTime(ValueType):
     """The time of a block to build, alone or as ``{timestamp, blocks}``."""
 
-    name: str = "number"
-    expects: str = "a timestamp, or an object with timestamp and blocks"
+    __slots__ = ()
 
-    @property
-    def json_schema(self) -> Schema:
-        return {"anyOf": [_QUANTITY, {"type": "object", "properties": {"timestamp": _QUANTITY, "blocks": _QUANTITY}}]}
+    name = "number"
+    expects = "a timestamp, or an object with timestamp and blocks"
 
-    def decode(self, value: object) -> tuple[int | None, int]:
+    def from_json(self, value: object) -> tuple[int | None, int]:
         if not isinstance(value, dict):
-            return NUMBER.decode(value), 1
-        timestamp, blocks = value.get("timestamp"), value.get("blocks")
-        return None if timestamp is None else NUMBER.decode(timestamp), 1 if blocks is None else NUMBER.decode(blocks)
+            return NUMBER.from_json(value), 1
+        timestamp, blocks = (
+            None if value.get(key) is None else read_member(NUMBER, value[key], key) for key in ("timestamp", "blocks")
+        )
+        return timestamp, 1 if blocks is None else blocks
+
+    def schema(self) -> Schema:
+        return {"anyOf": [NUMBER.schema(), object_of({"timestamp": NUMBER.schema(), "blocks": NUMBER.schema()})]}
 
 
-@dataclass(frozen=True, slots=True)
-class Depth:
+class Depth(ValueType):
     """How many blocks, alone or as ``{depth}``."""
 
-    name: str = "number"
-    expects: str = "a number of blocks"
+    __slots__ = ()
 
-    @property
-    def json_schema(self) -> Schema:
-        return {"anyOf": [_QUANTITY, {"type": "object", "properties": {"depth": _QUANTITY}}]}
+    name = "number"
+    expects = "a number of blocks"
 
-    def decode(self, value: object) -> int:
-        return NUMBER.decode(value.get("depth") if isinstance(value, dict) else value)
+    def from_json(self, value: object) -> int:
+        return NUMBER.from_json(value.get("depth") if isinstance(value, dict) else value)
+
+    def schema(self) -> Schema:
+        return {"anyOf": [NUMBER.schema(), object_of({"depth": NUMBER.schema()}, required=["depth"])]}
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Field):
     """32 bytes: a field element, or a number of up to 256 bits that is one."""
 
-    name: str = "Fr"
-    expects: str = "a field element (a number, or text)"
+    __slots__ = ()
 
-    @property
-    def json_schema(self) -> Schema:
-        return _QUANTITY
-
-    def decode(self, value: object) -> bytes:
+    def from_json(self, value: object) -> bytes:
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
             value = str(value)
-        return FIELD.decode(value)
+        return Field.from_json(self, value)
+
+    def schema(self) -> Schema:
+        return {"anyOf": [{"type": "integer", "minimum": 0}, Field.schema(self)]}
 
 
-WORD: Final = Word()
+TIME_TEXT: Final = TimeText()
+MESSAGE: Final = Message()
+BLOCK_TIME: Final = BlockTime()
+DEPTH: Final = Depth()
+WORD: Final = Word(expects="a field element (a number, or text)")

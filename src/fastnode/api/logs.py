@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
 from fastnode.api.chain_parameters import LOG_FILTER, LogFilter, LogId
 from fastnode.errors import InvalidParams, ServerError
 from fastnode.jsonrpc.methods import Call, Method, Parameter, Usual, common
-from fastnode.jsonrpc.parameters import ADDRESS, BLOCK_HASH, FIELD, Integer, reject_type
 from fastnode.kernels import encode, tag_log
 from fastnode.log_index.known_tags import KnownTags
 from fastnode.log_index.range_queries import (
@@ -22,7 +22,11 @@ from fastnode.log_index.range_queries import (
 )
 from fastnode.log_index.tag_queries import known_tags_among, private_logs_by_tags, public_logs_by_tags
 from fastnode.records import dataclass
+from fastnode.values.field_elements import ADDRESS, BLOCK_HASH, FIELD
+from fastnode.values.numbers import Integer
 from fastnode.values.refusal import Reject
+from fastnode.values.schemas import Schema
+from fastnode.values.value_type import ValueType
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
@@ -41,28 +45,34 @@ FOUND_ON_LOOP_MAX: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class TagList:
+class TagList(ValueType):
     """An array of tags.  Gives them joined, 32 bytes each."""
 
-    name: str
+    name: str = field()
     length_max: int
 
     @property
     def expects(self) -> str:
         return f"an array of at most {self.length_max} tags (--rpc-max-tags)"
 
-    def decode(self, value: object) -> bytes:
+    def from_json(self, value: object) -> bytes:
         if not isinstance(value, list):
-            raise reject_type(self, value)
+            raise self.refuse(value)
         if len(value) > self.length_max:
             raise Reject(f"must be {self.expects}, got {len(value)}")
         return tag_log.read_fields(value, _read_unusual_tag)
+
+    def schema(self) -> Schema:
+        return {"type": "array", "items": FIELD.schema(), "maxItems": self.length_max}
+
+    def definitions(self) -> Mapping[str, Schema]:
+        return FIELD.definitions()
 
 
 def _read_unusual_tag(value: Any, index: int) -> bytes:
     """Every form of a field element but the one all clients send."""
     try:
-        return FIELD.decode(value)
+        return FIELD.from_json(value)
     except Reject as error:
         raise Reject(error.reason, f"[{index}]{error.path}") from None
 

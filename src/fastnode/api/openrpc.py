@@ -9,7 +9,7 @@ sets that answer so, where not all do, and ``needs`` is a flag that the node was
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any, Final
@@ -18,10 +18,11 @@ import orjson
 
 from fastnode import __version__
 from fastnode.api.method_errors import error_components, errors_of
-from fastnode.api.parameter_schemas import parameter_schema, scalars
 from fastnode.api.record_schemas import components
-from fastnode.api.schema_language import Schema, schema_of
+from fastnode.api.schema_language import schema_of
 from fastnode.jsonrpc.methods import METHOD_SETS, Method, MethodSet
+from fastnode.values.schemas import Schema
+from fastnode.values.value_type import definitions_of
 
 __all__ = ["document"]
 
@@ -84,8 +85,18 @@ def document(
         },
         "servers": [_THIS_SERVER if is_of_one_port else _PUBLIC_SERVER],
         "methods": described,
-        "components": {"schemas": {**components(), **scalars()}, "errors": error_components()},
+        "components": {
+            "schemas": {**components(), **_parameter_components(served, method_set)},
+            "errors": error_components(),
+        },
     }
+
+
+def _parameter_components(methods: Iterable[Method], method_set: MethodSet) -> dict[str, Schema]:
+    """The named schemas that parameters refer to, beside records."""
+    signatures = [signature for method in methods if (signature := method.signature(method_set)) is not None]
+    named = definitions_of(parameter.type for signature in signatures for parameter in signature.parameters)
+    return {name: {"title": name, **named[name]} for name in sorted(named)}
 
 
 def _method(method: Method, method_set: MethodSet) -> dict[str, Any]:
@@ -100,7 +111,7 @@ def _method(method: Method, method_set: MethodSet) -> dict[str, Any]:
             {
                 "name": parameter.name,
                 "required": not parameter.optional,
-                "schema": _or_null(parameter_schema(parameter.type), nullable=parameter.optional),
+                "schema": _or_null(parameter.type.schema(), nullable=parameter.optional),
             }
             for parameter in signature.parameters
         ],

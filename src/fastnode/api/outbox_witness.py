@@ -15,10 +15,11 @@ import orjson
 from fastnode.api.lookups import checkpoint_of_tip
 from fastnode.errors import ServerError, UpstreamUnavailable
 from fastnode.jsonrpc.methods import Call, Method, Parameter, Signature
-from fastnode.jsonrpc.parameters import FIELD, TX_HASH, Integer
 from fastnode.kernels import encode
 from fastnode.protocol.fields import ZERO_FIELD
 from fastnode.protocol.out_hash import l2_to_l1_witness
+from fastnode.values.field_elements import FIELD, TX_HASH
+from fastnode.values.numbers import Integer
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView

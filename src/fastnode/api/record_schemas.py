@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fastnode.api.configuration_schemas import configuration_schema, patch_schema
-from fastnode.api.schema_language import Schema, schema_of
+from fastnode.api.schema_language import schema_of
+from fastnode.config.configuration import configuration_schema
+from fastnode.values.schemas import Schema
 
 __all__ = ["components"]
 
@@ -38,7 +39,6 @@ SCALARS: Final[dict[str, Schema]] = {
         "description": "In base64: the leaf's index as 32 bytes big-endian, then 32 bytes for each level.",
     },
     "AztecNodeAdminConfig": configuration_schema(),
-    "PartialAztecNodeAdminConfig": patch_schema(),
     "ValidatorsByAddress": {"type": "object", "additionalProperties": {"$ref": "#/components/schemas/ValidatorStats"}},
 }
 

@@ -13,17 +13,13 @@ The same notation names the results in the method table and the members of recor
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
-__all__ = ["Schema", "reference", "schema_of"]
+from fastnode.values.schemas import Schema, reference
 
-Schema = dict[str, Any]
+__all__ = ["schema_of"]
 
 _TOKEN: Final = re.compile(r'\s*("[^"]*"|[A-Za-z_$][\w$]*|\[\]|[\[\](){}|,:?])')
-
-
-def reference(name: str) -> Schema:
-    return {"$ref": f"#/components/schemas/{name}"}
 
 
 def schema_of(expression: str) -> Schema:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from fastnode.api.txs import TX, decode_tx
 from fastnode.errors import ServerError
 from fastnode.jsonrpc.methods import Call, Method, Parameter, common
-from fastnode.jsonrpc.parameters import BOOLEAN
 from fastnode.mempool.pool import NOT_READY
+from fastnode.values.choices import BOOLEAN
 
 if TYPE_CHECKING:
     from fastnode.protocol.tx import Tx

@@ -11,10 +11,12 @@ import orjson
 
 from fastnode.errors import Refused, ServerError
 from fastnode.jsonrpc.methods import Call, Method, Parameter, Signature, common
-from fastnode.jsonrpc.parameters import Integer
 from fastnode.log import fields
 from fastnode.records import dataclass
 from fastnode.sentinel.offenses import ALL, CURRENT, Offense, RoundSize
+from fastnode.values.numbers import Integer
+from fastnode.values.schemas import Schema
+from fastnode.values.value_type import ValueType
 from fastnode.view import View
 
 if TYPE_CHECKING:
@@ -46,15 +48,19 @@ class Slashing:
     size: RoundSize = field(default_factory=lambda: RoundSize(epochs=4, offset_rounds=2))
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
+class Round(ValueType):
     """A round's number, or one of two words."""
 
-    name: str = "round"
-    expects: str = 'the number of a round, "all" or "current"'
+    __slots__ = ()
 
-    def decode(self, value: object) -> int | str:
-        return value if isinstance(value, str) and value in _WORDS else _NUMBER.decode(value)
+    name = "round"
+    expects = 'the number of a round, "all" or "current"'
+
+    def from_json(self, value: object) -> int | str:
+        return value if isinstance(value, str) and value in _WORDS else _NUMBER.from_json(value)
+
+    def schema(self) -> Schema:
+        return {"anyOf": [_NUMBER.schema(), {"enum": list(_WORDS)}]}
 
 
 class _SlashMethods:

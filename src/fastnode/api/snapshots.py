@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from fastnode.errors import InvalidParams, ServerError, SnapshotError
 from fastnode.jsonrpc.methods import Call, Method, Parameter, common
-from fastnode.jsonrpc.parameters import Text
+from fastnode.values.texts import Text
 
 if TYPE_CHECKING:
     from fastnode.snapshots.service import SnapshotUploads

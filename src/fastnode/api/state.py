@@ -10,16 +10,17 @@ block 0 is the genesis (there: the latest state), and ``findLeavesIndexes`` work
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias, TypedDict
 
 from fastnode.api.chain_parameters import MERKLE_TREE_ID, RELEASE_BLOCK, BlockReference, BlockReferenceKind
 from fastnode.api.lookups import find_block
 from fastnode.errors import ServerError, UnknownBlock
 from fastnode.jsonrpc.methods import Call, Handler, Method, Parameter, Usual, common
-from fastnode.jsonrpc.parameters import ADDRESS, BLOCK_HASH, FIELD, ArrayOf
 from fastnode.kernels import encode, witness_text
 from fastnode.protocol.fields import hex_text
+from fastnode.values.arrays import ArrayOf
+from fastnode.values.field_elements import ADDRESS, BLOCK_HASH, FIELD
 from fastnode.view import View
 from fastnode.world_state.view import WorldStateView
 from fastnode.world_state.witnesses import (
@@ -97,7 +98,7 @@ def _reads(read: StateRead, shape: bytes) -> ReadHandlers:
 # ---- leaves and storage ---------------------------------------------------------------------
 
 
-def find_leaves_indexes(call: Call, reference: BlockReference, tree_id: int, leaves: list[bytes]) -> bytes:
+def find_leaves_indexes(call: Call, reference: BlockReference, tree_id: int, leaves: Sequence[bytes]) -> bytes:
     """``[{l2BlockNumber, l2BlockHash, data} | null]`` in the order asked; ``data`` is the leaf index."""
     return _find_leaves(_state(call.view), reference_block(call, reference), tree_id, leaves)
 
@@ -110,7 +111,7 @@ def _find_joined_leaves(view: View, block: int, tree_id: int, leaves: bytes) -> 
     return _find_leaves(_state(view), block, tree_id, fields)
 
 
-def _find_leaves(state: WorldStateView, block: int, tree_id: int, leaves: list[bytes]) -> bytes:
+def _find_leaves(state: WorldStateView, block: int, tree_id: int, leaves: Sequence[bytes]) -> bytes:
     places = state.find_leaves(tree_id, leaves, block)
     items = [
         b"null" if place is None else _place_json(index=place[0], block=place[1], block_hash=state.block_hash(place[1]))

@@ -6,8 +6,9 @@ from typing import Final
 
 from fastnode.errors import ServerError
 from fastnode.jsonrpc.methods import Call, Method, Parameter, Signature, common
-from fastnode.jsonrpc.parameters import BOOLEAN, Integer
 from fastnode.sources.rollback import SyncOperator
+from fastnode.values.choices import BOOLEAN
+from fastnode.values.numbers import Integer
 
 __all__ = ["methods"]
 

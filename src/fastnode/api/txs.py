@@ -13,14 +13,17 @@ import orjson
 from fastnode.errors import DecodeError, InvalidParams, ServerError
 from fastnode.fees.sources import ChainFees, FeeSource
 from fastnode.jsonrpc.methods import Call, Method, Parameter, Signature, Usual, common
-from fastnode.jsonrpc.parameters import TX_HASH, TX_VALIDATION_OPTIONS, ArrayOf, Choice, reject_type
 from fastnode.mempool.pool import NOT_READY, TxPool
 from fastnode.mempool.service import Mempool
 from fastnode.protocol.fees import ManaUsage
 from fastnode.protocol.header import GasFees
 from fastnode.protocol.tx import Tx
-from fastnode.records import dataclass
-from fastnode.values.refusal import Reject, describe
+from fastnode.values.arrays import ArrayOf
+from fastnode.values.choices import Choice, Options
+from fastnode.values.field_elements import TX_HASH
+from fastnode.values.numbers import Number
+from fastnode.values.schemas import Schema, reference
+from fastnode.values.value_type import ValueType
 from fastnode.view import View
 
 __all__ = ["TX", "decode_tx", "methods"]
@@ -36,36 +39,35 @@ _NO_FLAGS: Final[frozenset[str]] = frozenset()
 # ---- parameters -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class TxParameter:
+class TxParameter(ValueType):
     """A transaction.  Only its outermost shape is looked at here; the handler decodes it, in its thread."""
 
-    name: str = "Tx"
-    expects: str = "a transaction (an object)"
+    __slots__ = ()
 
-    def decode(self, value: object) -> dict[str, Any]:
+    name = "Tx"
+    expects = "a transaction (an object)"
+
+    def from_json(self, value: object) -> dict[str, Any]:
         if isinstance(value, dict):
             return value
-        raise reject_type(self, value)
+        raise self.refuse(value)
+
+    def schema(self) -> Schema:
+        return reference("Tx")
 
 
-@dataclass(frozen=True, slots=True)
-class PendingLimit:
-    """How many pending transactions: a JSON number from 1 to 50, fractions rounded down as in the reference."""
+class PendingLimit(Number):
+    """How many pending transactions: fractions are rounded down, as in the reference."""
 
-    name: str = "number"
-    expects: str = f"a number from 1 to {TXS_MAX}"
+    __slots__ = ()
 
-    def decode(self, value: object) -> int:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise reject_type(self, value)
-        if not 1 <= value <= TXS_MAX:
-            raise Reject(f"must be {self.expects}, got {describe(value)}")
-        return int(value)
+    def from_json(self, value: object) -> int:
+        return int(Number.from_json(self, value))
 
 
 TX: Final = TxParameter()
-MANA_USAGE: Final = Choice("ManaUsageEstimate", tuple(ManaUsage))
+TX_VALIDATION_OPTIONS: Final = Options("TxValidationOptions", ("isSimulation", "skipFeeEnforcement"))
+MANA_USAGE: Final = Choice(tuple(ManaUsage), name="ManaUsageEstimate")
 
 
 def decode_tx(value: dict[str, Any]) -> Tx:
@@ -78,7 +80,7 @@ def decode_tx(value: dict[str, Any]) -> Tx:
 
 def _are_many(arguments: Sequence[Any]) -> bool:
     first = arguments[0]
-    count = TXS_MAX if first is None else len(first) if isinstance(first, list) else first
+    count = TXS_MAX if first is None else len(first) if isinstance(first, tuple) else first
     return bool(count > TXS_ON_LOOP_MAX)
 
 
@@ -128,7 +130,7 @@ class TxMethods:
     def get(self, _call: Call, tx_hash: bytes) -> bytes | None:
         return self._pool.tx_json(tx_hash)
 
-    def get_many(self, call: Call, tx_hashes: list[bytes]) -> bytes:
+    def get_many(self, call: Call, tx_hashes: Sequence[bytes]) -> bytes:
         return self._joined(call, tx_hashes)
 
     def pending(self, call: Call, limit: int | None, after: bytes | None) -> bytes:
@@ -217,7 +219,7 @@ def methods(mempool: Mempool | None, fees: FeeSource | None = None) -> list[Meth
             in_thread=_are_many,
             **common(
                 "Tx[]",
-                Parameter("limit", PendingLimit(), optional=True),
+                Parameter("limit", PendingLimit(1, TXS_MAX, name="number"), optional=True),
                 Parameter("after", TX_HASH, optional=True),
             ),
         ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -11,8 +10,8 @@ import orjson
 
 from fastnode.errors import ServerError
 from fastnode.jsonrpc.methods import Call, Method, Parameter, common
-from fastnode.jsonrpc.parameters import Integer, reject_type
-from fastnode.records import dataclass
+from fastnode.values.numbers import Integer
+from fastnode.values.texts import ETH_ADDRESS
 
 if TYPE_CHECKING:
     from fastnode.sentinel.sentinel import Sentinel
@@ -26,7 +25,6 @@ RECORD_AGE_MAX_S: Final = 60.0
 #: What a node says that does not watch validators.
 _NO_STATISTICS: Final = b'{"stats":{},"slotWindow":0}'
 
-_ETH_ADDRESS: Final = re.compile(r"(?:0x)?[0-9a-fA-F]{40}")
 _SLOT: Final = Integer(name="slot", minimum=0, accepts_text=True)
 
 
@@ -34,19 +32,6 @@ class Questions(Protocol):
     """Hands questions on; RpcError when nobody answers."""
 
     def ask_cached(self, method: str, parameters: Sequence[Any], max_age_s: float) -> Any: ...
-
-
-@dataclass(frozen=True, slots=True)
-class EthAddress:
-    """An address on L1.  Passed on as lower-case text."""
-
-    name: str = "EthAddress"
-    expects: str = "an L1 address (0x and 40 hex digits)"
-
-    def decode(self, value: object) -> str:
-        if isinstance(value, str) and _ETH_ADDRESS.fullmatch(value) is not None:
-            return "0x" + value.removeprefix("0x").lower()
-        raise reject_type(self, value)
 
 
 class _UpstreamMethods:
@@ -111,7 +96,7 @@ def methods(questions: Questions | None, sentinel: Sentinel | None = None) -> li
             waits=True,
             **common(
                 "SingleValidatorStats",
-                Parameter("validatorAddress", EthAddress()),
+                Parameter("validatorAddress", ETH_ADDRESS),
                 Parameter("fromSlot", _SLOT, optional=True),
                 Parameter("toSlot", _SLOT, optional=True),
                 may_be_absent=True,

@@ -11,14 +11,13 @@ from typing import Final
 
 from fastnode.api.record_schemas import RECORDS
 from fastnode.jsonrpc.methods import Method, Parameter, Signature
-from fastnode.jsonrpc.parameters import Integer, ParameterType
 
 __all__ = ["render"]
 
 _INTRODUCTION: Final = """\
 # Methods
 
-<!-- Made by `python -m fastnode.app.documentation`; change the tables in src/fastnode/rpc instead. -->
+<!-- Made by `python -m fastnode.app.documentation`; change the tables in src/fastnode/api instead. -->
 
 Parameters go by position; `?` marks one that may be left out or be `null`. *or nothing* means that the answer has no
 `result` key when nothing is found. A method with two lines has its own form in each method set; by default both sets
@@ -118,14 +117,7 @@ def _describe(signature: Signature) -> str:
 
 def _describe_parameter(parameter: Parameter) -> str:
     mark = "?" if parameter.optional else ""
-    return f"{parameter.name}{mark}: {_type_name(parameter.type)}"
-
-
-def _type_name(kind: ParameterType) -> str:
-    """The name of a type, with the bounds of a number."""
-    if not isinstance(kind, Integer) or kind.minimum is None:
-        return kind.name
-    return f"{kind.name} {kind.minimum}..{'' if kind.maximum is None else kind.maximum}"
+    return f"{parameter.name}{mark}: {parameter.type.title}"
 
 
 def _type_rows(methods: Iterable[Method]) -> list[tuple[str, str]]:
@@ -135,7 +127,7 @@ def _type_rows(methods: Iterable[Method]) -> list[tuple[str, str]]:
     for method in methods:
         for signature, rows in ((method.release, in_release), (method.development, in_development)):
             for parameter in signature.parameters if signature is not None else ():
-                if not isinstance(parameter.type, Integer):
+                if parameter.type.title == parameter.type.name:  # the title of others names their limits
                     rows.add((parameter.type.name, parameter.type.expects))
     names = {name for name, _ in in_development}
     marked = {(f"{name} (release)" if name in names else name, text) for name, text in in_release - in_development}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 
 from fastnode.archiver.queries import ChainInfo
-from fastnode.config.allow_list import AllowedElement, parse_allow_list
 from fastnode.config.gas_budgets import BlockBudget
 from fastnode.config.settings import Settings
 from fastnode.errors import SettingError, StartError
@@ -16,7 +15,6 @@ from fastnode.serving.api_key import AdminKey, choose_admin_key
 
 __all__ = [
     "admin_key_of",
-    "allow_list_extension_of",
     "check_network",
     "limits_of",
     "log_block_budget",
@@ -25,14 +23,6 @@ __all__ = [
 ]
 
 logger = logging.getLogger("fastnode.app.node")
-
-
-def allow_list_extension_of(settings: Settings) -> tuple[AllowedElement, ...]:
-    """The operator's entries; SettingError names the setting and the entry that is wrong."""
-    try:
-        return parse_allow_list(settings.tx_public_setup_allow_list_extend or "")
-    except SettingError as error:
-        raise SettingError(f"tx-public-setup-allow-list-extend: {error}") from None
 
 
 def check_network(settings: Settings, chain: ChainInfo) -> None:

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
 from fastnode.app.awaiting import Awaiting
-from fastnode.app.node_settings import allow_list_extension_of, memory_budget_of
+from fastnode.app.node_settings import memory_budget_of
 from fastnode.chain_data import ChainData, ChainOptions
 from fastnode.config.allow_list import AllowedElement
 from fastnode.config.settings import Settings
@@ -80,7 +80,7 @@ class Opened:
 
 async def open_node(settings: Settings, awaiting: Awaiting, stack: AsyncExitStack) -> Opened:
     """StartError or DatabaseError; whatever was opened is closed by ``stack``."""
-    extension = allow_list_extension_of(settings)
+    extension = settings.tx_public_setup_allow_list_extend or ()
     log_tail = LogTail()
     stack.enter_context(log_tail.attached())
     ports = await _open_ports(settings, awaiting, stack)

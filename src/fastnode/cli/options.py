@@ -11,7 +11,6 @@ from typing import Any, Final, TypeVar
 import click
 
 from fastnode.config.kept import KEPT
-from fastnode.config.kinds import Boolean, Choice, FilePath, HexTextList, TextList
 from fastnode.config.resolve import CONFIG_ENVIRONMENT, Resolved, resolve
 from fastnode.config.settings import Setting, Settings, rows
 
@@ -126,7 +125,7 @@ def _option(setting: Setting) -> Callable[[Any], Any]:
     if default:
         facts.append(f"default: {default}")
     help_text = f"{setting.help}  [{'; '.join(facts)}]"
-    if isinstance(setting.kind, Boolean):
+    if setting.kind.is_switch:
         switch = f"{setting.flag}/--no-{setting.name}"
         return click.option(
             switch,
@@ -147,12 +146,12 @@ def _option(setting: Setting) -> Callable[[Any], Any]:
         cls=_SettingOption,
         section=setting.section,
         is_kept=need is not None,
-        type=click.Path() if isinstance(kind, FilePath) else str,
+        type=click.Path() if kind.is_path else str,
         default=None,
-        multiple=isinstance(kind, TextList | HexTextList),
+        multiple=kind.is_list,
         metavar=kind.metavar,
         help=help_text,
-        shell_complete=_completions(kind.choices) if isinstance(kind, Choice) else None,
+        shell_complete=_completions(kind.words) if kind.words else None,
     )
 
 

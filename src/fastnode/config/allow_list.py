@@ -13,17 +13,25 @@ Grammar of the setting (the network's own, so that an operator can keep the valu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final
 
-from fastnode.errors import SettingError
-from fastnode.kernels import encode
 from fastnode.protocol.constants import AUTH_REGISTRY_ADDRESS, FEE_JUICE_ADDRESS
-from fastnode.protocol.fields import FIELD_BYTES, field_from_int, hex_text
 from fastnode.records import dataclass
+from fastnode.values.arrays import ArrayOf
+from fastnode.values.choices import BOOLEAN
+from fastnode.values.numbers import Integer
+from fastnode.values.refusal import Reject
+from fastnode.values.schemas import Schema, object_of, reference
+from fastnode.values.texts import HexText
+from fastnode.values.value_type import ValueType, definitions_of, read_member
 
-__all__ = ["DEFAULT_ALLOW_LIST", "AllowedElement", "allowed_element_from_json", "parse_allow_list"]
+__all__ = ["ALLOWED_ELEMENT", "ALLOW_LIST", "DEFAULT_ALLOW_LIST", "AllowedElement", "parse_allow_list"]
 
 SELECTOR_BYTES: Final = 4
+FIELD_BYTES: Final = 32
+ELEMENTS_MAX: Final = 1000
 
 _INSTANCE: Final = "I"
 _CLASS: Final = "C"
@@ -31,7 +39,6 @@ _ONLY_SELF: Final = "os"
 _REJECT_NULL: Final = "rn"
 _CALLDATA_LENGTH: Final = "cl="
 _LENGTH_DIGITS_MAX: Final = 9
-_JSON_KEYS: Final = frozenset({"address", "classId", "selector", "calldataLength", "onlySelf", "rejectNullMsgSender"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +56,10 @@ class AllowedElement:
         """AllowedElement of the wire: what is not set is absent."""
         record: dict[str, Any] = {}
         if self.address is not None:
-            record["address"] = hex_text(self.address)
+            record["address"] = _hex(self.address)
         if self.class_id is not None:
-            record["classId"] = hex_text(self.class_id)
-        record["selector"] = hex_text(self.selector)
+            record["classId"] = _hex(self.class_id)
+        record["selector"] = _hex(self.selector)
         if self.calldata_length is not None:
             record["calldataLength"] = self.calldata_length
         if self.only_self:
@@ -61,60 +68,41 @@ class AllowedElement:
             record["rejectNullMsgSender"] = True
         return record
 
-
-def allowed_element_from_json(record: object) -> AllowedElement:
-    """The inverse of :meth:`AllowedElement.to_json`; ValueError, without a message, for anything else."""
-    if (
-        not isinstance(record, dict)
-        or not record.keys() <= _JSON_KEYS
-        or ("address" in record) == ("classId" in record)
-    ):
-        raise ValueError
-    selector = _bytes_from_json(record.get("selector"), SELECTOR_BYTES)
-    length = record.get("calldataLength")
-    flags = record.get("onlySelf", False), record.get("rejectNullMsgSender", False)
-    if not (length is None or (type(length) is int and length >= 0)) or not all(
-        isinstance(flag, bool) for flag in flags
-    ):
-        raise ValueError
-    owners = [_bytes_from_json(record[key], FIELD_BYTES) if key in record else None for key in ("address", "classId")]
-    return AllowedElement(
-        address=owners[0],
-        class_id=owners[1],
-        selector=selector,
-        calldata_length=length,
-        only_self=flags[0],
-        reject_null_msg_sender=flags[1],
-    )
+    def to_text(self) -> str:
+        """The entry of the setting."""
+        kind, owner = (_CLASS, self.class_id) if self.address is None else (_INSTANCE, self.address)
+        flags = [_ONLY_SELF] if self.only_self else []
+        if self.reject_null_msg_sender:
+            flags.append(_REJECT_NULL)
+        if self.calldata_length is not None:
+            flags.append(f"{_CALLDATA_LENGTH}{self.calldata_length}")
+        assert owner is not None
+        parts = (kind, _hex(owner), _hex(self.selector), *(["+".join(flags)] if flags else []))
+        return ":".join(parts)
 
 
-def _bytes_from_json(value: object, size: int) -> bytes:
-    if not isinstance(value, str):
-        raise ValueError
-    digits = encode.from_hex(value)
-    if len(digits) != size:
-        raise ValueError
-    return encode.field_from_text("0x" + digits.hex()) if size == FIELD_BYTES else digits
+def _hex(value: bytes) -> str:
+    return "0x" + value.hex()
 
 
 #: What every node of release 4.1.2 allows: authorizing a call (private and public form), and a fee payment
 #: out of a private balance.
 DEFAULT_ALLOW_LIST: Final = (
     AllowedElement(
-        address=field_from_int(AUTH_REGISTRY_ADDRESS),
+        address=AUTH_REGISTRY_ADDRESS.to_bytes(FIELD_BYTES, "big"),
         selector=bytes.fromhex("61966b7c"),  # _set_authorized((Field),Field,bool)
         calldata_length=4,
         only_self=True,
         reject_null_msg_sender=True,
     ),
     AllowedElement(
-        address=field_from_int(AUTH_REGISTRY_ADDRESS),
+        address=AUTH_REGISTRY_ADDRESS.to_bytes(FIELD_BYTES, "big"),
         selector=bytes.fromhex("b839de91"),  # set_authorized(Field,bool)
         calldata_length=3,
         reject_null_msg_sender=True,
     ),
     AllowedElement(
-        address=field_from_int(FEE_JUICE_ADDRESS),
+        address=FEE_JUICE_ADDRESS.to_bytes(FIELD_BYTES, "big"),
         selector=bytes.fromhex("e7f045ff"),  # _increase_public_balance((Field),u128)
         calldata_length=3,
         only_self=True,
@@ -123,7 +111,7 @@ DEFAULT_ALLOW_LIST: Final = (
 
 
 def parse_allow_list(text: str) -> tuple[AllowedElement, ...]:
-    """The operator's entries, which follow the defaults; SettingError names the entry that is wrong."""
+    """The operator's entries, which follow the defaults; Reject names the entry that is wrong."""
     return tuple(_parse_entry(entry) for part in text.split(",") if (entry := part.strip()))
 
 
@@ -144,29 +132,34 @@ def _parse_entry(entry: str) -> AllowedElement:
     return AllowedElement(class_id=owner, selector=selector, **flags)
 
 
-def _wrong(entry: str, reason: str) -> SettingError:
-    return SettingError(f'Invalid allow list entry "{entry}": {reason}')
+def _wrong(entry: str, reason: str) -> Reject:
+    return Reject(f'Invalid allow list entry "{entry}": {reason}', is_specific=True)
 
 
 def _parse_selector(entry: str, text: str) -> bytes:
     try:
-        selector = encode.from_hex(text)
+        return _read_bytes(text, SELECTOR_BYTES)
     except ValueError:
-        selector = b""
-    if len(selector) != SELECTOR_BYTES:
-        raise _wrong(entry, f'invalid selector "{text}". Expected 0x and 8 hex digits.')
-    return selector
+        raise _wrong(entry, f'invalid selector "{text}". Expected 0x and 8 hex digits.') from None
 
 
 def _parse_identifier(entry: str, text: str) -> bytes:
     try:
-        digits = encode.from_hex(text)
-        if len(digits) != FIELD_BYTES:
-            raise ValueError
-        return encode.field_from_text("0x" + digits.hex())
+        return _read_bytes(text, FIELD_BYTES)
     except ValueError:
         reason = f'invalid address or class id "{text}". Expected 0x and 64 hex digits, below the field modulus.'
         raise _wrong(entry, reason) from None
+
+
+def _read_bytes(text: str, size: int) -> bytes:
+    """So many bytes of hex; those of a field element are below the modulus.  ValueError otherwise."""
+    # The kernels take a while to load, and few nodes have an allow list of their own.
+    from fastnode.kernels import encode
+
+    digits = encode.from_hex(text)
+    if len(digits) != size:
+        raise ValueError
+    return encode.field_from_text("0x" + digits.hex()) if size == FIELD_BYTES else digits
 
 
 def _parse_flags(entry: str, text: str) -> dict[str, Any]:
@@ -188,3 +181,84 @@ def _parse_length(entry: str, flag: str) -> int:
     if not (digits.isascii() and digits.isdigit() and len(digits) <= _LENGTH_DIGITS_MAX):
         raise _wrong(entry, f'invalid calldataLength in flag "{flag}". Expected a non-negative integer.')
     return int(digits)
+
+
+# ---- types --------------------------------------------------------------------------------------
+
+
+class AllowedElementType(ValueType):
+    """AllowedElement of the wire; as text an entry of the setting."""
+
+    __slots__ = ()
+
+    name = "AllowedElement"
+    metavar = "ENTRY"
+    expects = "{address or classId, selector, calldataLength?, onlySelf?, rejectNullMsgSender?}"
+
+    def from_text(self, text: str) -> AllowedElement:
+        return _parse_entry(text)
+
+    def from_json(self, value: object) -> AllowedElement:
+        kinds = _member_types()
+        if not isinstance(value, dict) or ("address" in value) == ("classId" in value):
+            raise self.refuse(value)
+        if not value.keys() <= kinds.keys() or "selector" not in value:
+            raise self.refuse(value)
+        members = {key: read_member(kinds[key], item, key) for key, item in value.items()}
+        return AllowedElement(
+            address=members.get("address"),
+            class_id=members.get("classId"),
+            selector=bytes.fromhex(members["selector"][2:]),
+            calldata_length=members.get("calldataLength"),
+            only_self=members.get("onlySelf", False),
+            reject_null_msg_sender=members.get("rejectNullMsgSender", False),
+        )
+
+    def to_text(self, value: Any) -> str:
+        return value.to_text()  # type: ignore[no-any-return]
+
+    def to_json(self, value: Any) -> dict[str, Any]:
+        return value.to_json()  # type: ignore[no-any-return]
+
+    def schema(self) -> Schema:
+        members = {key: kind.schema() for key, kind in _member_types().items()}
+        return object_of(members, ("selector",), closed=True)
+
+    def schema_shown(self) -> Schema:
+        return reference(self.name)
+
+    def definitions(self) -> Mapping[str, Schema]:
+        return definitions_of(_member_types().values())
+
+
+@cache
+def _member_types() -> Mapping[str, ValueType]:
+    from fastnode.values.field_elements import FullHash
+
+    owner = FullHash("Fr", "a field element (0x and 64 hex digits)")
+    return {
+        "address": owner,
+        "classId": owner,
+        "selector": HexText(SELECTOR_BYTES),
+        "calldataLength": Integer(minimum=0),
+        "onlySelf": BOOLEAN,
+        "rejectNullMsgSender": BOOLEAN,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class AllowListType(ArrayOf):
+    """A list of :class:`AllowedElement`; as text empty entries are passed over."""
+
+    metavar: str = "LIST"
+
+    def from_text(self, text: str) -> tuple[AllowedElement, ...]:
+        return parse_allow_list(text)
+
+
+ALLOWED_ELEMENT: Final = AllowedElementType()
+ALLOW_LIST: Final = AllowListType(
+    ALLOWED_ELEMENT,
+    ELEMENTS_MAX,
+    meaning="I:address:selector or C:classId:selector, each with :flags if wanted, separated by commas",
+)

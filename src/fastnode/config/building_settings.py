@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fastnode.config.kinds import Boolean, FilePath, HexText, Integer, Number
 from fastnode.config.table import setting
 from fastnode.records import dataclass
+from fastnode.values.choices import Boolean
+from fastnode.values.numbers import Integer, Number
+from fastnode.values.texts import FilePath, HexText
 
 __all__ = ["BuildingSettings"]
 

@@ -16,72 +16,26 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, Final
 
-from fastnode.config.allow_list import AllowedElement, allowed_element_from_json
-from fastnode.config.kinds import Amount, Boolean, Choice, FilePath, HexTextList, Integer, Kind, Size, Text, TextList
 from fastnode.config.settings import Setting, Settings, rows
 from fastnode.errors import ValueRefused
 from fastnode.log import fields
 from fastnode.records import dataclass
+from fastnode.values.arrays import ArrayOf
+from fastnode.values.choices import BOOLEAN
+from fastnode.values.numbers import Integer
 from fastnode.values.refusal import Reject, describe
+from fastnode.values.schemas import Schema, object_of
+from fastnode.values.texts import HexText
+from fastnode.values.value_type import NamedType, ValueType, read_member
 
-__all__ = ["KEYS", "AllowList", "ConfigKey", "ConfigPatch", "NodeConfiguration"]
+__all__ = ["KEYS", "ConfigKey", "ConfigPatch", "NodeConfiguration", "configuration_schema"]
 
 logger = logging.getLogger(__name__)
 
 _COUNT: Final = Integer(0, 1 << 32)
-_SWITCH: Final = Boolean()
-_ALLOW_LIST_MAX: Final = 1000
-
-
-# ---- types that no setting has -------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class AllowList:
-    """AllowedElement[]; the setting has them as text."""
-
-    metavar: str = "LIST"
-    allowed: str = (
-        "an array of {address or classId, selector, calldataLength?, onlySelf?, rejectNullMsgSender?}, "
-        f"at most {_ALLOW_LIST_MAX}"
-    )
-
-    def read(self, text: str) -> Any:
-        raise ValueError
-
-    def read_toml(self, value: object) -> tuple[AllowedElement, ...]:
-        if not isinstance(value, list) or len(value) > _ALLOW_LIST_MAX:
-            raise ValueError
-        return tuple(map(allowed_element_from_json, value))
-
-    def show(self, value: Any) -> str:
-        return ",".join(map(repr, value))
-
-
-def _read_json(kind: Kind, value: object) -> Any:
-    """ValueError, without a message, for a value of another type or out of range."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)  # JSON does not tell 1.0 from 1
-    if isinstance(kind, TextList | HexTextList) and not isinstance(value, list):
-        raise ValueError
-    if isinstance(kind, Choice | Size) and not isinstance(value, str):
-        raise ValueError
-    if isinstance(kind, Text | FilePath) and value == "":
-        return None
-    return kind.read_toml(value)
-
-
-def _to_json(kind: Kind, value: Any) -> Any:
-    if isinstance(kind, Amount):
-        return str(value)
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(kind, AllowList):
-        return [element.to_json() for element in value]
-    return list(value) if isinstance(value, tuple) else value
+_SWITCH: Final = BOOLEAN
 
 
 # ---- the keys ---------------------------------------------------------------------------------------
@@ -92,17 +46,10 @@ class ConfigKey:
     """One key: ``setting`` is None if only setConfig has it."""
 
     name: str
-    kind: Kind
+    kind: ValueType
     default: Any
     setting: Setting | None = None
     is_fixed: bool = False
-
-    @property
-    def expects(self) -> str:
-        """What is accepted, to follow "must be"."""
-        if isinstance(self.kind, Boolean):
-            return "true or false"
-        return f"an array: {self.kind.allowed}" if isinstance(self.kind, HexTextList) else self.kind.allowed
 
     @property
     def is_secret(self) -> bool:
@@ -122,7 +69,7 @@ def _fixed(name: str, attribute: str) -> ConfigKey:
     return ConfigKey(name, setting.kind, setting.default, setting, is_fixed=True)
 
 
-def _only(name: str, kind: Kind, default: Any = None) -> ConfigKey:
+def _only(name: str, kind: ValueType, default: Any = None) -> ConfigKey:
     return ConfigKey(name, kind, default)
 
 
@@ -143,7 +90,7 @@ KEYS: Final[tuple[ConfigKey, ...]] = (
     _of("feeRecipient", "fee_recipient"),
     _of("acvmWorkingDirectory", "acvm_working_directory"),
     _of("acvmBinaryPath", "acvm_binary_path"),
-    ConfigKey("txPublicSetupAllowListExtend", AllowList(), None, _ROWS["tx_public_setup_allow_list_extend"]),
+    _of("txPublicSetupAllowListExtend", "tx_public_setup_allow_list_extend"),
     _of("governanceProposerPayload", "governance_proposer_payload"),
     _of("l1PublishingTime", "l1_publishing_time"),
     _of("enforceTimeTable", "enforce_time_table"),
@@ -218,7 +165,7 @@ KEYS: Final[tuple[ConfigKey, ...]] = (
     # validator
     _fixed("validatorAddresses", "validator_addresses"),
     _fixed("disableValidator", "validator_disabled"),
-    _only("disabledValidators", HexTextList(20), ()),
+    _only("disabledValidators", ArrayOf(HexText(20)), ()),
     _of("attestationPollingIntervalMs", "validator_attestations_polling_interval_ms"),
     _of("validatorReexecute", "validator_reexecute"),
     _only("alwaysReexecuteBlockProposals", _SWITCH, True),
@@ -284,15 +231,15 @@ class NodeConfiguration:
         """What getConfig answers: without what is not set, and without secrets."""
         values = self._values
         shown = {
-            key.name: _to_json(key.kind, values[key.name])
+            key.name: key.kind.to_json(values[key.name])
             for key in KEYS
             if values[key.name] is not None and not key.is_secret
         }
-        if "nodeId" in shown:
+        if _NODE_ID in shown:
             return shown
         # The network's nodes have an empty name here instead of none.
         order = {key.name: index for index, key in enumerate(KEYS)}
-        return dict(sorted((shown | {"nodeId": ""}).items(), key=lambda item: order[item[0]]))
+        return dict(sorted((shown | {_NODE_ID: ""}).items(), key=lambda item: order[item[0]]))
 
     def change(self, new: Mapping[str, Any]) -> None:
         """Merge values that :class:`ConfigPatch` has read; ValueRefused, and nothing changed, for a fixed one."""
@@ -344,31 +291,71 @@ class NodeConfiguration:
             )
 
 
+def _read(key: ConfigKey, item: object) -> Any:
+    if item == "" and key.kind.is_unset_by_empty_text:
+        return None
+    try:
+        return read_member(key.kind, item, key.name)
+    except Reject:
+        if key.is_secret:
+            raise Reject(f"must be {key.kind.expects}, got (secret)", f".{key.name}") from None
+        raise
+
+
 #: In place of a value: the key goes back to what it is without one.
 UNSET: Final = object()
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigPatch:
+class ConfigPatch(NamedType):
     """The parameter of setConfig: any subset of the keys.  Gives their values, read and checked; UNSET for null."""
 
-    name: str = "Partial<AztecNodeAdminConfig>"
-    expects: str = "an object with keys of the configuration"
+    __slots__ = ()
 
-    def decode(self, value: object) -> dict[str, Any]:
+    component = "PartialAztecNodeAdminConfig"
+    name = "Partial<AztecNodeAdminConfig>"
+    expects = "an object with keys of the configuration"
+
+    def from_json(self, value: object) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise Reject(f"must be {self.expects}, got {describe(value)}")
+            raise self.refuse(value)
         patch: dict[str, Any] = {}
         for name, item in value.items():
             key = _BY_NAME.get(name)
             if key is None:
                 raise Reject(f"has an unknown key {describe(name)}")
-            if item is None:
-                patch[name] = UNSET
-                continue
-            try:
-                patch[name] = _read_json(key.kind, item)
-            except ValueError:
-                got = "(secret)" if key.is_secret else describe(item)
-                raise Reject(f"must be {key.expects}, got {got}", f".{name}") from None
+            patch[name] = UNSET if item is None else _read(key, item)
         return patch
+
+    def definition(self) -> Schema:
+        return object_of({key.name: _described(key, {"anyOf": _taken(key)}) for key in KEYS}, closed=True)
+
+    def parts(self) -> Iterable[ValueType]:
+        return (key.kind for key in KEYS)
+
+
+#: Shown as an empty text where there is none.
+_NODE_ID: Final = "nodeId"
+
+
+def configuration_schema() -> Schema:
+    """AztecNodeAdminConfig, what getConfig answers: without secrets, and without what is not set."""
+    shown = [key for key in KEYS if not key.is_secret]
+    return {
+        "type": "object",
+        "description": "The configuration, by the names of other nodes, without what is not set and what is secret.",
+        "properties": {key.name: _described(key, key.kind.schema_shown()) for key in shown},
+        "required": [key.name for key in shown if key.default is not None or key.name == _NODE_ID],
+    }
+
+
+def _taken(key: ConfigKey) -> list[Schema]:
+    """null takes a value away, and so does an empty text where no text is empty."""
+    unset: list[Schema] = [{"const": ""}] if key.kind.is_unset_by_empty_text else []
+    return [key.kind.schema(), *unset, {"type": "null"}]
+
+
+def _described(key: ConfigKey, schema: Schema) -> Schema:
+    sentences = [] if key.setting is None else [key.setting.help]
+    if key.is_fixed:
+        sentences.append("Cannot change while the node runs.")
+    return {**schema, "description": " ".join(sentences)} if sentences else schema

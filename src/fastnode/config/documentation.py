@@ -110,7 +110,7 @@ def _row(setting: Setting) -> str:
         flags,
         f"`{default}`" if default else "not set" if default is None else "empty",
         setting.help + (_KEPT_MARK.format(KEPT[setting.name]) if setting.name in KEPT else ""),
-        setting.kind.allowed,
+        setting.kind.expects_text,
         environment,
     )
     return f"| {' | '.join(cells)} |\n"

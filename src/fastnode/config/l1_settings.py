@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from fastnode.config.kinds import Boolean, Integer, Seconds, Text, TextList
 from fastnode.config.table import setting
 from fastnode.records import dataclass
+from fastnode.values.arrays import texts
+from fastnode.values.choices import Boolean
+from fastnode.values.numbers import Integer, Seconds
+from fastnode.values.texts import Text
 
 __all__ = ["L1Settings"]
 
@@ -19,7 +22,7 @@ _URLS = "http:// or https:// URLs, separated by commas"
 class L1Settings:
     l1_rpc_urls: tuple[str, ...] | None = setting(
         None,
-        TextList(metavar="URL", allowed="http:// or https:// URLs, separated by commas"),
+        texts("URL", "http:// or https:// URLs, separated by commas"),
         L1,
         "Node of L1 to read messages, tips, fees and committees from; with a place of blobs the chain itself. May be "
         "given several times; the first that answers is asked.",
@@ -55,7 +58,7 @@ class L1Settings:
     )
     l1_consensus_host_urls: tuple[str, ...] | None = setting(
         None,
-        TextList(metavar="URL", allowed=_URLS),
+        texts("URL", _URLS),
         L1,
         "Consensus client of L1 that has blobs. With one, or with another place of blobs, the chain is derived from "
         "L1; nodes that are followed beside it (--upstream-url) give what is not on L1 yet.",
@@ -64,7 +67,7 @@ class L1Settings:
     )
     l1_consensus_host_api_keys: tuple[str, ...] | None = setting(
         None,
-        TextList(metavar="KEY"),
+        texts("KEY"),
         L1,
         "Keys of the consensus clients, in the order of their URLs.",
         environment=("L1_CONSENSUS_HOST_API_KEYS",),
@@ -72,14 +75,14 @@ class L1Settings:
     )
     l1_consensus_host_api_key_headers: tuple[str, ...] | None = setting(
         None,
-        TextList(metavar="NAME"),
+        texts("NAME"),
         L1,
         "Names of the headers that the keys go into, in the same order; without one a key goes into the query as key=.",
         environment=("L1_CONSENSUS_HOST_API_KEY_HEADERS",),
     )
     ethereum_debug_hosts: tuple[str, ...] | None = setting(
         None,
-        TextList(metavar="URL", allowed=_URLS),
+        texts("URL", _URLS),
         L1,
         "L1 nodes that trace transactions, for proposals that are nested in others; not set: those of --l1-rpc-urls.",
         environment=("ETHEREUM_DEBUG_HOSTS",),
@@ -105,7 +108,7 @@ class L1Settings:
 
     blob_file_store_urls: tuple[str, ...] | None = setting(
         None,
-        TextList(metavar="URL"),
+        texts("URL"),
         BLOBS,
         "Stores from which blobs are read: https://host/path, s3://bucket/path, gs://bucket/path or file:///folder. "
         "May be given several times.",

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fastnode.config.kinds import Boolean, FilePath, Integer, Seconds, Text, TextList
 from fastnode.config.table import setting
 from fastnode.records import dataclass
+from fastnode.values.arrays import texts
+from fastnode.values.choices import Boolean
+from fastnode.values.numbers import Integer, Seconds
+from fastnode.values.texts import FilePath, Text
 
 __all__ = ["LocalNetworkSettings"]
 
@@ -65,7 +68,7 @@ class LocalNetworkSettings:
     )
     prefund: tuple[str, ...] | None = setting(
         None,
-        TextList(metavar="ADDRESS[:AMOUNT]", allowed="addresses (0x and 64 hex digits), each with :AMOUNT if wanted"),
+        texts("ADDRESS[:AMOUNT]", "addresses (0x and 64 hex digits), each with :AMOUNT if wanted"),
         LOCAL_NETWORK,
         "Accounts with fee juice from the beginning; the amount is in the smallest unit, 10^22 if none is given.",
         environment=("PREFUND_ADDRESSES",),

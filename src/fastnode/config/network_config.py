@@ -9,15 +9,19 @@ else: flag, environment and settings file win.  Fields that the node has no use 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
-from fastnode.config.kinds import FileOrUrl
 from fastnode.errors import SettingError, UpstreamError
+from fastnode.values.arrays import ArrayOf
+from fastnode.values.numbers import Integer
+from fastnode.values.refusal import Reject
+from fastnode.values.texts import FileOrUrl, Text
+from fastnode.values.value_type import ValueType, read_member
 
 __all__ = ["NETWORK_CONFIG_SETTINGS", "read_network_config"]
 
@@ -26,35 +30,21 @@ _BYTES_MAX: Final = 1 << 20
 _FETCH_TIME_S: Final = 15.0
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_whole_number(value: object) -> bool:
-    return type(value) is int
-
-
-def _is_list_of_text(value: object) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
-
-
-_TEXT: Final = (_is_text, "a string")
-_WHOLE_NUMBER: Final = (_is_whole_number, "a whole number")
-_LIST: Final = (_is_list_of_text, "an array of strings")
-
 _REQUIRED: Final = ("bootnodes", "snapshots", "registryAddress", "l1ChainId")
-_SHAPES: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
-    "bootnodes": _LIST,
-    "snapshots": _LIST,
-    "registryAddress": _TEXT,
-    "l1ChainId": _WHOLE_NUMBER,
-    "feeAssetHandlerAddress": _TEXT,
-    "blobFileStoreUrls": _LIST,
-    "txCollectionFileStoreUrls": _LIST,
-    "blockDurationMs": _WHOLE_NUMBER,
-    "nodeVersion": _TEXT,
-    "txPublicSetupAllowListExtend": _TEXT,
+_FIELDS: Final[Mapping[str, ValueType]] = {
+    "bootnodes": ArrayOf(Text()),
+    "snapshots": ArrayOf(Text()),
+    "registryAddress": Text(),
+    "l1ChainId": Integer(),
+    "feeAssetHandlerAddress": Text(),
+    "blobFileStoreUrls": ArrayOf(Text()),
+    "txCollectionFileStoreUrls": ArrayOf(Text()),
+    "blockDurationMs": Integer(),
+    "nodeVersion": Text(),
+    "txPublicSetupAllowListExtend": Text(),
 }
+#: As good as absent.
+_EMPTY: Final[tuple[object, ...]] = (None, "", [])
 
 #: The settings that a network configuration can give, by their fields.
 NETWORK_CONFIG_SETTINGS: Final[Mapping[str, str]] = {
@@ -72,7 +62,7 @@ def read_network_config(location: str, network: str | None) -> dict[str, Any]:
 
     ``location`` is a path or a URL.
     """
-    shown = FileOrUrl().show(location)
+    shown = FileOrUrl().to_text(location)
     text = _fetch(location, shown) if FileOrUrl.is_url(location) else _read(Path(location))
     try:
         document = orjson.loads(text)
@@ -82,11 +72,13 @@ def read_network_config(location: str, network: str | None) -> dict[str, Any]:
     for field in _REQUIRED:
         if field not in record:
             raise SettingError(f"network configuration {shown}: {field} is missing")
-    for field, (is_good, shape) in _SHAPES.items():
-        if record.get(field) is not None and not is_good(record[field]):
-            raise SettingError(f"network configuration {shown}: {field} must be {shape}")
-    values = {setting: record.get(field) for field, setting in NETWORK_CONFIG_SETTINGS.items()}
-    return {setting: value for setting, value in values.items() if value not in (None, "", [])}
+    given = {field: value for field, value in record.items() if field in _FIELDS and value not in _EMPTY}
+    for field, value in given.items():
+        try:
+            read_member(_FIELDS[field], value, field)
+        except Reject as error:
+            raise SettingError(f"network configuration {shown}: {error.path[1:]} {error.reason}") from None
+    return {setting: given[field] for field, setting in NETWORK_CONFIG_SETTINGS.items() if field in given}
 
 
 def _read(path: Path) -> bytes:

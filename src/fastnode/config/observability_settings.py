@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from fastnode.config.kinds import Boolean, Integer, Text
 from fastnode.config.table import setting
 from fastnode.records import dataclass
+from fastnode.values.choices import Boolean
+from fastnode.values.numbers import Integer
+from fastnode.values.texts import Text
 
 __all__ = ["ObservabilitySettings"]
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from fastnode.config.kinds import Boolean, Choice, FileOrUrl, HexText, Integer, Text, TextList
 from fastnode.config.table import setting
 from fastnode.records import dataclass
+from fastnode.values.arrays import texts
+from fastnode.values.choices import Boolean, Choice
+from fastnode.values.numbers import Integer
+from fastnode.values.texts import FileOrUrl, HexText, Text
 
 __all__ = ["OperatorSettings"]
 
@@ -60,7 +63,7 @@ class OperatorSettings:
 
     admin_api_key_hash: str | None = setting(
         None,
-        Text(metavar="HASH", allowed="the SHA-256 of a key as 64 lower-case hex digits"),
+        Text(metavar="HASH", meaning="the SHA-256 of a key as 64 lower-case hex digits"),
         ADMIN,
         "SHA-256 of the text of the key that the admin port asks for, as 64 lower-case hex digits.",
         secret=True,
@@ -73,7 +76,7 @@ class OperatorSettings:
     )
     admin_names: tuple[str, ...] | None = setting(
         None,
-        TextList(metavar="NAME"),
+        texts("NAME"),
         ADMIN,
         "Host names that the admin port may be called by without a key, besides addresses and localhost.",
     )
@@ -86,7 +89,7 @@ class OperatorSettings:
 
     upstream_admin_url: str | None = setting(
         None,
-        Text(metavar="URL", allowed="the http:// or https:// URL of an admin port"),
+        Text(metavar="URL", meaning="the http:// or https:// URL of an admin port"),
         ADMIN,
         "Admin port of a node that looks for offenses of validators: those that it knows are joined with the own ones.",
         secret=True,
@@ -110,7 +113,7 @@ class OperatorSettings:
     )
     snapshots_urls: tuple[str, ...] | None = setting(
         None,
-        TextList(metavar="URL"),
+        texts("URL"),
         SNAPSHOTS,
         "Where snapshots are looked for.",
         environment=("SYNC_SNAPSHOTS_URLS", "SYNC_SNAPSHOTS_URL"),
@@ -118,7 +121,7 @@ class OperatorSettings:
     )
     snapshot_upload_locations: tuple[str, ...] | None = setting(
         None,
-        TextList(metavar="URL"),
+        texts("URL"),
         SNAPSHOTS,
         "Where nodeAdmin_startSnapshotUpload may put snapshots: at these locations and below; default: below the data "
         "directory.",

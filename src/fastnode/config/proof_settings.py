@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fastnode.config.kinds import FilePath, Integer, Seconds, Text
 from fastnode.config.table import PROOFS, START, setting
 from fastnode.records import dataclass
+from fastnode.values.numbers import Integer, Seconds
+from fastnode.values.texts import FilePath, Text
 
 __all__ = ["ProofSettings"]
 

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
-from fastnode.config.kinds import FileOrUrl
 from fastnode.config.network_config import read_network_config
 from fastnode.config.renamed import RENAMED, advice_for_environment, advice_for_flag
 from fastnode.config.settings import ENVIRONMENT_PREFIX, Setting, rows
 from fastnode.errors import SettingError
 from fastnode.records import dataclass
+from fastnode.values.refusal import Reject
+from fastnode.values.texts import FileOrUrl
 
 __all__ = ["CONFIG_ENVIRONMENT", "Origin", "Resolved", "resolve"]
 
@@ -76,7 +77,7 @@ def resolve(
     network_config, network = (found.get(name, (None, None))[0] for name in ("network-config", "network"))
     if network_config is not None:
         values_of_network = read_network_config(network_config, network)
-        documents.append(_Document("network", FileOrUrl().show(network_config), values_of_network))
+        documents.append(_Document("network", FileOrUrl().to_text(network_config), values_of_network))
         found = {setting.name: _find(setting, flags, environment, documents) for setting in settings}
     values = {setting.attribute: found[setting.name][0] for setting in settings}
     origins = {name: origin for name, (_, origin) in found.items()}
@@ -98,31 +99,33 @@ def _find(
     if setting.name in flags:
         text = flags[setting.name]
         try:
-            return setting.kind.read(text), Origin("flag", setting.flag)
-        except ValueError:
-            raise _bad_value(setting, setting.flag, text) from None
+            return setting.kind.from_text(text), Origin("flag", setting.flag)
+        except Reject as refusal:
+            raise _bad_value(setting, setting.flag, text, refusal) from None
     name = _environment_name(setting, environment)
     if name is not None:
         try:
-            return setting.kind.read(environment[name]), Origin("environment", name)
-        except ValueError:
-            raise _bad_value(setting, name, environment[name]) from None
+            return setting.kind.from_text(environment[name]), Origin("environment", name)
+        except Reject as refusal:
+            raise _bad_value(setting, name, environment[name], refusal) from None
     for document in documents:
         if setting.name not in document.values:
             continue
         value = document.values[setting.name]
         try:
-            return setting.kind.read_toml(value), Origin(document.layer, document.path)
-        except ValueError:
-            raise _bad_value(setting, f"{setting.name} in {document.path}", value) from None
+            return setting.kind.from_toml(value), Origin(document.layer, document.path)
+        except Reject as refusal:
+            raise _bad_value(setting, f"{setting.name} in {document.path}", value, refusal) from None
     return setting.default, Origin("default", "")
 
 
-def _bad_value(setting: Setting, where: str, value: object) -> SettingError:
+def _bad_value(setting: Setting, where: str, value: object, refusal: Reject) -> SettingError:
+    if refusal.is_specific and not setting.secret:
+        return SettingError(f"{where}: {refusal.reason}")
     shown = "(secret)" if setting.secret else repr(value)
     if len(shown) > _SHOWN_VALUE_MAX:
         shown = shown[:_SHOWN_VALUE_MAX] + "..."
-    return SettingError(f"{where}: bad value {shown}; allowed: {setting.kind.allowed}")
+    return SettingError(f"{where}: bad value {shown}; allowed: {setting.kind.expects_text}")
 
 
 def _is_service_link(name: str, value: str) -> bool:

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fastnode.config.allow_list import ALLOW_LIST, AllowedElement
 from fastnode.config.building_settings import BuildingSettings
-from fastnode.config.kinds import Boolean, Choice, FilePath, Integer, Seconds, Size, Text, TextList, UrlPath
 from fastnode.config.l1_settings import L1Settings
 from fastnode.config.local_network_settings import LocalNetworkSettings
 from fastnode.config.observability_settings import ObservabilitySettings
@@ -34,6 +34,10 @@ from fastnode.config.table import (
 )
 from fastnode.config.validator_settings import ValidatorSettings
 from fastnode.records import dataclass
+from fastnode.values.arrays import texts
+from fastnode.values.choices import Boolean, Choice
+from fastnode.values.numbers import Integer, Seconds, Size
+from fastnode.values.texts import FilePath, Text, UrlPath
 
 __all__ = ["CHECK", "ENVIRONMENT_PREFIX", "EXPORT", "IMPORT", "START", "Setting", "Settings", "rows", "setting"]
 
@@ -149,7 +153,7 @@ class Settings(
 
     upstream_url: tuple[str, ...] | None = setting(
         None,
-        TextList(metavar="URL", allowed="http:// or https:// URLs, separated by commas"),
+        texts("URL", "http:// or https:// URLs, separated by commas"),
         FOLLOWING,
         "Node to follow: its blocks are fetched, verified and served. May be given several times; the first that is "
         "healthy is followed, and the others must have the same blocks.",
@@ -216,9 +220,9 @@ class Settings(
 
     # ---- transactions ---------------------------------------------------------------------
 
-    tx_public_setup_allow_list_extend: str | None = setting(
+    tx_public_setup_allow_list_extend: tuple[AllowedElement, ...] | None = setting(
         None,
-        Text(metavar="LIST"),
+        ALLOW_LIST,
         TRANSACTIONS,
         "More public calls that a transaction may make before its fee is secured: I:address:selector or "
         "C:classId:selector, each with :flags (os, rn, cl=N joined by +) if wanted, separated by commas.",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import field, fields
 from typing import Any
 
-from fastnode.config.kinds import Kind
 from fastnode.records import dataclass
+from fastnode.values.value_type import ValueType
 
 __all__ = [
     "CHECK",
@@ -38,7 +38,7 @@ class Setting:
     """One row of the table."""
 
     name: str
-    kind: Kind
+    kind: ValueType
     default: Any
     section: str
     help: str
@@ -64,12 +64,12 @@ class Setting:
         """``value`` for human eyes; None if it is not set."""
         if value is None:
             return None
-        return "(set, not shown)" if self.secret else self.kind.show(value)
+        return "(set, not shown)" if self.secret else self.kind.to_text(value)
 
 
 def setting(
     default: Any,
-    kind: Kind,
+    kind: ValueType,
     section: str,
     help: str,
     *,

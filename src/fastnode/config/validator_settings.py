@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fastnode.config.kinds import Amount, Boolean, Choice, FilePath, HexText, HexTextList, Integer, Number, Text
 from fastnode.config.table import setting
 from fastnode.records import dataclass
+from fastnode.values.arrays import ArrayOf
+from fastnode.values.choices import Boolean, Choice
+from fastnode.values.numbers import Amount, Integer, Number
+from fastnode.values.texts import FilePath, HexText, Text
 
 __all__ = ["ValidatorSettings"]
 
@@ -42,7 +45,7 @@ class ValidatorSettings:
     )
     validator_addresses: tuple[str, ...] = setting(
         (),
-        HexTextList(_ADDRESS_BYTES),
+        ArrayOf(HexText(_ADDRESS_BYTES)),
         VALIDATOR,
         "Addresses of the node's own validators.",
         environment=("VALIDATOR_ADDRESSES",),
@@ -241,14 +244,14 @@ class ValidatorSettings:
     )
     slash_validators_always: tuple[str, ...] = setting(
         (),
-        HexTextList(_ADDRESS_BYTES),
+        ArrayOf(HexText(_ADDRESS_BYTES)),
         SLASHING,
         "Validators to slash whatever they do.",
         environment=("SLASH_VALIDATORS_ALWAYS",),
     )
     slash_validators_never: tuple[str, ...] = setting(
         (),
-        HexTextList(_ADDRESS_BYTES),
+        ArrayOf(HexText(_ADDRESS_BYTES)),
         SLASHING,
         "Validators not to slash whatever they do.",
         environment=("SLASH_VALIDATORS_NEVER",),

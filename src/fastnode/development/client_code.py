@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from fastnode.api.record_schemas import RECORDS
-from fastnode.api.schema_language import Schema, schema_of
+from fastnode.api.schema_language import schema_of
 from fastnode.app.method_documentation import all_methods
 from fastnode.jsonrpc.methods import Method, Parameter
+from fastnode.values.schemas import Schema
 
 __all__ = ["render"]
 

@@ -43,7 +43,7 @@ ROOMS: Final = (
     Room("_ext", "Cython and C: bytes in, bytes out; no asyncio, no settings, no logging", _only("errors")),
     Room("_twins", "the same modules in plain Python", _only("errors")),
     Room("kernels", "the one door to the extensions", _only("errors _ext _twins"), is_module=True),
-    Room("values", "values from outside: how one is read, and why it is refused", _GROUND),
+    Room("values", "the types of settings and parameters: read from text and JSON, described, JSON schemas", _GROUND),
     Room("protocol", "the network's types and rules: hashes, binary forms, JSON; no database, no network", _GROUND),
     Room(
         "outgoing",

@@ -19,11 +19,11 @@ from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 from fastnode.errors import InvalidParams, ResponseTooLarge, ServerError
 from fastnode.http.allowance import Allowance, Party
-from fastnode.jsonrpc.parameters import ParameterType, Widened
 from fastnode.jsonrpc.provider_limits import Client
 from fastnode.records import dataclass
 from fastnode.values.namespaces import Namespaces, wire_names
 from fastnode.values.refusal import Reject
+from fastnode.values.value_type import ValueType
 from fastnode.view import View
 
 __all__ = [
@@ -113,7 +113,7 @@ Handler: TypeAlias = Callable[..., bytes | None]
 @dataclass(frozen=True, slots=True)
 class Parameter:
     name: str
-    type: ParameterType
+    type: ValueType
     optional: bool = False
 
 
@@ -196,10 +196,7 @@ def common(result: str, *parameters: Parameter, may_be_absent: bool = False) -> 
 
 def _accept_every_block_form(signature: Signature) -> Signature:
     parameters = tuple(
-        Parameter(parameter.name, parameter.type.wider, parameter.optional)
-        if isinstance(parameter.type, Widened)
-        else parameter
-        for parameter in signature.parameters
+        Parameter(parameter.name, parameter.type.wider, parameter.optional) for parameter in signature.parameters
     )
     return Signature(signature.result, parameters, signature.may_be_absent)
 
@@ -249,7 +246,7 @@ class BoundMethod:
                 arguments.append(None)
                 continue
             try:
-                arguments.append(parameter.type.decode(value))
+                arguments.append(parameter.type.from_json(value))
             except Reject as error:
                 label = self._label(index, error.path)
                 raise InvalidParams(f"Invalid params: {label} {error.reason}") from None

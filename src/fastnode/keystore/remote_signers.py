@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from fastnode.config.kinds import FileOrUrl
 from fastnode.errors import KeystoreError, UpstreamError, UpstreamUnavailable
 from fastnode.keystore.private_keys import RemoteSigner
 from fastnode.outgoing.client import ClientLimits, RpcClient
 from fastnode.outgoing.network import Network
+from fastnode.values.texts import FileOrUrl
 
 __all__ = ["probe_signers"]
 
@@ -48,7 +48,7 @@ def _probe(url: str, addresses: set[str], network: Network, stop: threading.Even
 
 def _accounts_of(url: str, network: Network) -> set[str]:
     """Lower-case addresses.  No error repeats more of the URL than where it leads to."""
-    shown = FileOrUrl().show(url)
+    shown = FileOrUrl().to_text(url)
     try:
         answer = RpcClient(url, network, _LIMITS).ask([("eth_accounts", [])]).results()[0]
         return {address.lower() for address in answer}

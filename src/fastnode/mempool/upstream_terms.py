@@ -11,14 +11,15 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Any, Final
+from typing import Final
 
-from fastnode.config.allow_list import AllowedElement, allowed_element_from_json
+from fastnode.config.allow_list import ALLOW_LIST, AllowedElement
 from fastnode.errors import UpstreamError, UpstreamRejection
 from fastnode.log import fields
 from fastnode.mempool.network import NetworkValues
 from fastnode.mempool.service import Mempool
 from fastnode.sources.upstreams import Upstream
+from fastnode.values.refusal import Reject
 
 __all__ = ["UpstreamTerms"]
 
@@ -70,18 +71,13 @@ class UpstreamTerms:
         except UpstreamRejection as rejection:
             # It does not know the method, or offers it to others only: the own list stands alone.
             logger.debug("no allow list", extra=fields(upstream=upstream.name, reason=rejection.message))
-        except (UpstreamError, ValueError) as error:
+        except (UpstreamError, Reject) as error:
             logger.info("allow list not understood", extra=fields(upstream=upstream.name, reason=str(error)))
         finally:
             self._is_running.release()
 
 
-def _allow_list_of(upstream: Upstream) -> list[AllowedElement]:
-    """ValueError for what is no list of entries."""
-    answer: Any = upstream.call("node_getAllowedPublicSetup")
-    if not isinstance(answer, list) or len(answer) > ENTRIES_MAX:
-        raise ValueError(f"it is not an array of at most {ENTRIES_MAX} entries")
-    try:
-        return [allowed_element_from_json(item) for item in answer]
-    except ValueError:
-        raise ValueError("an entry has another form than {address or classId, selector, ...}") from None
+def _allow_list_of(upstream: Upstream) -> tuple[AllowedElement, ...]:
+    """Reject for what is no list of entries."""
+    read: tuple[AllowedElement, ...] = ALLOW_LIST.from_json(upstream.call("node_getAllowedPublicSetup"))
+    return read

@@ -1,1 +1,1 @@
-"""Values from outside: how one is read, and why it is refused."""
+"""Values from outside: one type for each kind, which reads, describes and writes it."""

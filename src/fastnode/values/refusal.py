@@ -11,12 +11,16 @@ QUOTED_LENGTH_MAX: Final = 60
 
 
 class Reject(Exception):  # noqa: N818 - a verdict, not a fault
-    """Why a value is refused, to follow the parameter's name; ``path`` points into the value, such as ``.limit``."""
+    """Why a value is refused, to follow the parameter's name; ``path`` points into the value, such as ``.limit``.
 
-    def __init__(self, reason: str, path: str = "") -> None:
+    ``is_specific``: the reason says more than the description of the type, also to who reads a setting's error.
+    """
+
+    def __init__(self, reason: str, path: str = "", *, is_specific: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
         self.path = path
+        self.is_specific = is_specific
 
 
 def describe(value: object) -> str:

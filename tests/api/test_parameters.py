@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 
 from fastnode.api import chain_parameters as chain
 from fastnode.api.chain_parameters import BlockReference, BlockReferenceKind, CheckpointReferenceKind
-from fastnode.jsonrpc import parameters
 from fastnode.values import refusal
+from fastnode.values.arrays import ArrayOf
+from fastnode.values.field_elements import ADDRESS, BLOCK_HASH, FIELD, TX_HASH
+from fastnode.values.numbers import Integer, read_integer_text
 from fastnode.values.refusal import Reject
+from fastnode.values.texts import Text
 
 MODULUS = 21888242871839275222246405745257275088548364400416034343698204186575808495617
 HASH = "0x" + "0a" * 32
@@ -50,7 +53,7 @@ NO_CHECKPOINTS_QUERIES = [
 
 def accepts(kind: Any, value: object) -> bool:
     try:
-        kind.decode(value)
+        kind.from_json(value)
     except Reject:
         return False
     return True
@@ -64,29 +67,29 @@ def accepts(kind: Any, value: object) -> bool:
     [("0x1", 1), ("0X0A", 10), ("0x" + "0" * 63 + "1", 1), ("10", 10), ("0", 0), ("0xabc", 0xABC), ("007", 7)],
 )
 def test_a_field_is_hex_with_0x_or_decimal_digits(text: str, number: int) -> None:
-    assert parameters.FIELD.decode(text) == number.to_bytes(32, "big")
-    assert parameters.BLOCK_HASH.decode(text) == number.to_bytes(32, "big")
+    assert FIELD.from_json(text) == number.to_bytes(32, "big")
+    assert BLOCK_HASH.from_json(text) == number.to_bytes(32, "big")
 
 
 @pytest.mark.parametrize("value", NO_FIELDS)
 def test_nothing_else_is_a_field(value: object) -> None:
-    assert not accepts(parameters.FIELD, value)
+    assert not accepts(FIELD, value)
 
 
 @given(number=st.integers(0, MODULUS - 1))
 def test_every_field_is_read_in_every_form(number: int) -> None:
     expected = number.to_bytes(32, "big")
     for text in (hex(number), f"0x{number:064X}", str(number)):
-        assert parameters.FIELD.decode(text) == expected
+        assert FIELD.from_json(text) == expected
     for text in (f"0x{number:064x}", f"{number:064x}", f"0X{number:064X}"):
-        assert parameters.TX_HASH.decode(text) == expected
-        assert parameters.ADDRESS.decode(text) == expected
+        assert TX_HASH.from_json(text) == expected
+        assert ADDRESS.from_json(text) == expected
 
 
 @pytest.mark.parametrize("value", NO_HASHES)
 def test_hashes_of_transactions_and_addresses_need_all_64_digits(value: object) -> None:
-    assert not accepts(parameters.TX_HASH, value)
-    assert not accepts(parameters.ADDRESS, value)
+    assert not accepts(TX_HASH, value)
+    assert not accepts(ADDRESS, value)
 
 
 # ---- numbers ------------------------------------------------------------------------------------
@@ -94,68 +97,68 @@ def test_hashes_of_transactions_and_addresses_need_all_64_digits(value: object) 
 
 @pytest.mark.parametrize(("text", "number"), NUMBERS_AS_TEXT)
 def test_numbers_as_text_are_read_as_javascript_reads_them(text: str, number: int) -> None:
-    assert parameters.read_integer_text(text) == number
+    assert read_integer_text(text) == number
 
 
 @pytest.mark.parametrize("text", NO_WHOLE_NUMBERS)
 def test_what_is_no_whole_number_is_none(text: str) -> None:
-    assert parameters.read_integer_text(text) is None
+    assert read_integer_text(text) is None
 
 
 def test_a_number_keeps_within_its_bounds_and_names_them() -> None:
-    kind = parameters.Integer(minimum=1, maximum=50)
-    assert [kind.decode(value) for value in (1, 50, 2.0)] == [1, 50, 2]
-    for value, text in {0: "at least 1", 51: "at most 50", -1.0: "at least 1", 1e30: "at most 50"}.items():
-        with pytest.raises(Reject, match=text):
-            kind.decode(value)
+    kind = Integer(minimum=1, maximum=50)
+    assert [kind.from_json(value) for value in (1, 50, 2.0)] == [1, 50, 2]
+    for value in (0, 51, -1.0, 1e30):
+        with pytest.raises(Reject, match="must be a whole number from 1 to 50, got "):
+            kind.from_json(value)
     for wrong in (1.5, "1", True, None, [1], float("inf"), float("nan")):
-        with pytest.raises(Reject, match="must be an integer"):
-            kind.decode(wrong)
-    assert parameters.Integer(accepts_text=True).decode("7") == 7
+        with pytest.raises(Reject, match="must be a whole number"):
+            kind.from_json(wrong)
+    assert Integer(accepts_text=True).from_json("7") == 7
 
 
 # ---- choices, flags, arrays ---------------------------------------------------------------------
 
 
 def test_a_choice_takes_its_words_only() -> None:
-    assert chain.CHAIN_TIP.decode("proven") == "proven"
+    assert chain.CHAIN_TIP.from_json("proven") == "proven"
     for wrong in ("latest", "Proven", "", None, 1, ["proven"], {}):
-        with pytest.raises(Reject, match="one of proposed, checkpointed, proven, finalized"):
-            chain.CHAIN_TIP.decode(wrong)
+        with pytest.raises(Reject, match="must be proposed, checkpointed, proven or finalized"):
+            chain.CHAIN_TIP.from_json(wrong)
 
 
 def test_a_tree_is_named_by_its_number() -> None:
-    assert [chain.MERKLE_TREE_ID.decode(value) for value in (0, 4, 2.0)] == [0, 4, 2]
+    assert [chain.MERKLE_TREE_ID.from_json(value) for value in (0, 4, 2.0)] == [0, 4, 2]
     for wrong in (5, -1, "0", True, None, 0.5, [0]):
         with pytest.raises(Reject, match="0 \\(nullifier\\)"):
-            chain.MERKLE_TREE_ID.decode(wrong)
+            chain.MERKLE_TREE_ID.from_json(wrong)
 
 
 def test_options_are_real_booleans_and_unknown_ones_are_ignored() -> None:
     kind = chain.BLOCK_INCLUDE_OPTIONS
-    chosen = kind.decode({"includeTransactions": True, "includeAttestations": False, "other": "x"})
+    chosen = kind.from_json({"includeTransactions": True, "includeAttestations": False, "other": "x"})
     assert chosen == {"includeTransactions"}
     with pytest.raises(Reject) as caught:
-        kind.decode({"includeTransactions": "true"})
+        kind.from_json({"includeTransactions": "true"})
     assert caught.value.path == ".includeTransactions"
     for wrong in (None, [], True, "includeTransactions"):
         assert not accepts(kind, wrong)
 
 
 def test_an_array_has_a_limit_and_names_the_bad_element() -> None:
-    kind = parameters.ArrayOf(parameters.FIELD, 3)
-    assert kind.decode(["1", "2"]) == [(1).to_bytes(32, "big"), (2).to_bytes(32, "big")]
+    kind = ArrayOf(FIELD, 3)
+    assert kind.from_json(["1", "2"]) == ((1).to_bytes(32, "big"), (2).to_bytes(32, "big"))
     with pytest.raises(Reject, match="at most 3, got 4"):
-        kind.decode(["1"] * 4)
+        kind.from_json(["1"] * 4)
     with pytest.raises(Reject) as caught:
-        kind.decode(["1", "x"])
+        kind.from_json(["1", "x"])
     assert caught.value.path == "[1]"
 
 
 def test_a_text_has_a_limit() -> None:
-    assert parameters.Text(length_max=3).decode("abc") == "abc"
-    with pytest.raises(Reject, match="at most 3 characters, got 4"):
-        parameters.Text(length_max=3).decode("abcd")
+    assert Text(length_max=3).from_json("abc") == "abc"
+    with pytest.raises(Reject, match="1 to 3 characters, got 4"):
+        Text(length_max=3).from_json("abcd")
 
 
 # ---- blocks -------------------------------------------------------------------------------------
@@ -178,8 +181,8 @@ NUMBER, HASH_KIND, ARCHIVE, TIP = BlockReferenceKind
 def test_both_sets_name_a_block_in_these_ways(value: object, reference: BlockReference) -> None:
     if value == 1e30:
         reference = BlockReference(NUMBER, int(1e30))
-    assert chain.RELEASE_BLOCK.decode(value) == reference
-    assert chain.DEVELOPMENT_BLOCK.decode(value) == reference
+    assert chain.RELEASE_BLOCK.from_json(value) == reference
+    assert chain.DEVELOPMENT_BLOCK.from_json(value) == reference
 
 
 @pytest.mark.parametrize(
@@ -196,7 +199,7 @@ def test_both_sets_name_a_block_in_these_ways(value: object, reference: BlockRef
 )
 def test_the_development_set_has_more_ways(value: object, kind: BlockReferenceKind, content: object) -> None:
     assert not accepts(chain.RELEASE_BLOCK, value)
-    assert chain.DEVELOPMENT_BLOCK.decode(value) == BlockReference(kind, content, is_development_form=True)
+    assert chain.DEVELOPMENT_BLOCK.from_json(value) == BlockReference(kind, content, is_development_form=True)
 
 
 @pytest.mark.parametrize("value", NO_BLOCKS)
@@ -208,7 +211,7 @@ def test_these_name_no_block(value: object) -> None:
 @given(value=st.none() | st.integers() | st.floats() | st.text() | st.dictionaries(st.text(), st.integers()))
 def test_whatever_the_release_set_takes_the_development_set_takes_as_the_same(value: object) -> None:
     if accepts(chain.RELEASE_BLOCK, value):
-        assert chain.DEVELOPMENT_BLOCK.decode(value) == chain.RELEASE_BLOCK.decode(value)
+        assert chain.DEVELOPMENT_BLOCK.from_json(value) == chain.RELEASE_BLOCK.from_json(value)
 
 
 # ---- checkpoints --------------------------------------------------------------------------------
@@ -216,17 +219,18 @@ def test_whatever_the_release_set_takes_the_development_set_takes_as_the_same(va
 
 def test_a_checkpoint_is_named_by_number_slot_or_tip() -> None:
     kind = chain.CHECKPOINT_PARAMETER
-    assert kind.decode(5) == kind.decode({"number": 5}) == kind.decode("5") == (CheckpointReferenceKind.NUMBER, 5)
-    assert kind.decode({"slot": 7}) == (CheckpointReferenceKind.SLOT, 7)
-    assert kind.decode("proven") == (CheckpointReferenceKind.TIP, "proven")
+    for value in (5, {"number": 5}, "5"):
+        assert kind.from_json(value) == (CheckpointReferenceKind.NUMBER, 5)
+    assert kind.from_json({"slot": 7}) == (CheckpointReferenceKind.SLOT, 7)
+    assert kind.from_json("proven") == (CheckpointReferenceKind.TIP, "proven")
     for wrong in NO_CHECKPOINTS:
         assert not accepts(kind, wrong)
 
 
 def test_checkpoints_are_a_range_or_an_epoch() -> None:
     kind = chain.CHECKPOINTS_QUERY
-    assert kind.decode({"from": 0, "limit": 10**9}) == (0, 10**9)
-    assert kind.decode({"epoch": 3}) == (3,)
+    assert kind.from_json({"from": 0, "limit": 10**9}) == (0, 10**9)
+    assert kind.from_json({"epoch": 3}) == (3,)
     for wrong in NO_CHECKPOINTS_QUERIES:
         assert not accepts(kind, wrong)
 
@@ -236,14 +240,14 @@ def test_checkpoints_are_a_range_or_an_epoch() -> None:
 
 def test_a_log_filter_reads_what_is_there() -> None:
     log_id = {"blockNumber": 1, "blockHash": HASH, "txHash": HASH, "txIndex": 0, "logIndex": "3"}
-    decoded = chain.LOG_FILTER.decode({"fromBlock": "-5", "afterLog": log_id, "tag": "1", "other": None})
-    assert (decoded.from_block, decoded.to_block, decoded.tag) == (-5, None, (1).to_bytes(32, "big"))
-    assert decoded.after_log == (1, HASH_BYTES, HASH_BYTES, 0, 3)
+    read = chain.LOG_FILTER.from_json({"fromBlock": "-5", "afterLog": log_id, "tag": "1", "other": None})
+    assert (read.from_block, read.to_block, read.tag) == (-5, None, (1).to_bytes(32, "big"))
+    assert read.after_log == (1, HASH_BYTES, HASH_BYTES, 0, 3)
     with pytest.raises(Reject) as caught:
-        chain.LOG_FILTER.decode({"afterLog": {**log_id, "txHash": "x"}})
+        chain.LOG_FILTER.from_json({"afterLog": {**log_id, "txHash": "x"}})
     assert caught.value.path == ".afterLog.txHash"
     with pytest.raises(Reject, match="is required") as caught:
-        chain.LOG_FILTER.decode({"afterLog": {}})
+        chain.LOG_FILTER.from_json({"afterLog": {}})
     assert caught.value.path == ".afterLog.blockNumber"
     for wrong in ({"fromBlock": None}, {"toBlock": 1.5}, {"contractAddress": "0x1"}, {"afterLog": None}, [], None, "x"):
         assert not accepts(chain.LOG_FILTER, wrong)
@@ -254,7 +258,7 @@ def test_a_log_filter_reads_what_is_there() -> None:
 
 @given(value=st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists, max_leaves=5))
 def test_a_refused_value_is_described_in_a_few_printable_characters(value: object) -> None:
-    text = parameters.describe(value)
+    text = refusal.describe(value)
     assert text.isprintable()
     assert len(text) <= 64 + 10 * refusal.QUOTED_LENGTH_MAX
     text.encode("utf-8")
