@@ -15,7 +15,7 @@ from fastnode.errors import DatabaseError, DataDirectoryError, Refused
 from fastnode.mempool.entries import PoolEntry, TxState
 from fastnode.mempool.pool import Added, Origin, TxPool
 from fastnode.mempool.rules import TxRejected, minimum_bump
-from fastnode.mempool.store import PoolStore
+from fastnode.mempool.store import PoolStore, entry_key
 from fastnode.protocol.tx_data import Gas
 
 OTHER_PAYER = word(0xABC)
@@ -413,10 +413,30 @@ def test_a_pool_of_another_chain_is_refused(pool: Harness) -> None:
 
 
 def test_a_newer_schema_is_refused(pool: Harness) -> None:
-    pool.pool._store._database.write([(b"\x00schema", (2).to_bytes(4, "big"))])
+    pool.pool._store._database.write([(b"\x00schema", (3).to_bytes(4, "big"))])
     pool.close()
-    with pytest.raises(DataDirectoryError, match="schema version 2"):
+    with pytest.raises(DataDirectoryError, match="has schema 3, newer than this fastnode's 2"):
         PoolStore.open(pool.path, GENESIS)
+
+
+def test_a_pool_of_the_version_before_opens_with_all_its_transactions(pool: Harness) -> None:
+    """Version 1 knew one flag of a record: whether the transaction is public."""
+    pool.add(entry(1))
+    pool.add(entry(2, is_public=True))
+    database = pool.pool._store._database
+    for number in (1, 2):
+        record = database.get(entry_key(word(number)))
+        assert record is not None
+        database.write([(entry_key(word(number)), record[:1] + bytes([record[1] & 1]) + record[2:])])
+    database.write([(b"\x00schema", (1).to_bytes(4, "big"))])
+
+    pool.restart()
+    assert sorted(pool.pending()) == [1, 2]
+    by_hash = {item.hash: item for item in pool.pool._store.entries()}
+    found = [by_hash[word(number)] for number in (1, 2)]
+    assert [item.is_public for item in found] == [False, True]
+    assert not any(item.forwarded or item.proof_checked for item in found)
+    assert pool.pool._store._database.get(b"\x00schema") == (2).to_bytes(4, "big")
 
 
 def test_a_foreign_database_is_refused(tmp_path: Path) -> None:

@@ -414,7 +414,7 @@ def test_offenses_of_another_chain_or_a_newer_release_are_refused(tmp_path: Path
     store = OffenseStore.open(tmp_path / "other", CHAIN)
     store._database.write([(b"\x00schema", b"\x00\x00\x00\x02")])
     store.close()
-    with pytest.raises(DataDirectoryError, match="has schema version 2, this fastnode knows 1"):
+    with pytest.raises(DataDirectoryError, match="has schema 2, newer than this fastnode's 1"):
         OffenseStore.open(tmp_path / "other", CHAIN)
 
 

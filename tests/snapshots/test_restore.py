@@ -14,7 +14,7 @@ from fastnode.chain_data import ChainData
 from fastnode.data_check import check_data
 from fastnode.errors import SnapshotError
 from fastnode.snapshots import restore as restoring
-from fastnode.snapshots.index import KEYS, Index, Network
+from fastnode.snapshots.index import KEYS, Index, Network, can_read
 from fastnode.snapshots.location import Location
 from fastnode.snapshots.restore import choose_network, download, find_snapshots, restore_snapshot
 from fastnode.snapshots.stored import stored_chain
@@ -265,6 +265,22 @@ def test_a_snapshot_of_another_schema_is_not_offered(snapshot: Path) -> None:
     Location.to_write(f"file://{snapshot}").write_index(index.with_snapshot(newer))
     assert len(location.read_index(network).snapshots) == 2
     assert find_snapshots(location, network) == [item]
+
+
+@pytest.mark.parametrize(
+    ("schemas", "is_read"),
+    [
+        ({"archiver": 3, "worldState": 2}, True),
+        ({"archiver": 1, "worldState": 2}, True),
+        ({"archiver": 4, "worldState": 2}, False),
+        ({"archiver": 0, "worldState": 2}, False),
+        ({"archiver": 3}, False),
+        ({"archiver": 3, "worldState": 2, "more": 1}, False),
+    ],
+    ids=lambda value: str(value).replace(" ", ""),
+)
+def test_snapshots_of_older_schemas_are_read_too(schemas: dict[str, int], is_read: bool) -> None:
+    assert can_read(schemas, {"archiver": 3, "worldState": 2}) is is_read
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"l1ChainId": 31337}', "\0\1\2"])

@@ -39,7 +39,11 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-SCHEMA_VERSION: Final = 1
+from fastnode.storage.migration import Migration, version_after
+
+#: From each version of the layout to the next: there has been one so far.
+MIGRATIONS: Final[tuple[Migration, ...]] = ()
+SCHEMA_VERSION: Final = version_after(MIGRATIONS)
 #: Tells this database from the node's others, and from anybody else's.
 SCHEMA_NAME: Final = b"fastnode archiver "
 

@@ -21,6 +21,7 @@ from fastnode.archiver.source import ChainRecord, GenesisRecord
 from fastnode.errors import BlockRejected, DatabaseError, DataDirectoryError
 from fastnode.protocol.header import AppendOnlyTreeSnapshot
 from fastnode.storage.database import SharedDatabase, Transaction
+from fastnode.storage.migration import bring_up_to_date
 
 __all__ = ["ARCHIVER_DIRECTORY", "UNREADABLE", "ArchiverStore", "check_genesis_hash", "genesis_entries"]
 
@@ -216,25 +217,19 @@ def check_genesis_hash(genesis: GenesisRecord) -> None:
         raise BlockRejected(f"genesis: blockHash is {_hex(genesis.block_hash)}, its header hashes to {_hex(computed)}")
 
 
+def _version_entry(version: int) -> tuple[bytes, bytes]:
+    return layout.KEY_SCHEMA, layout.SCHEMA_NAME + b"%d" % version
+
+
 def _check_schema(database: SharedDatabase) -> None:
     value = database.get(layout.KEY_SCHEMA)
     if value is None and database.is_empty():
-        database.write([(layout.KEY_SCHEMA, layout.SCHEMA_NAME + b"%d" % layout.SCHEMA_VERSION)])
+        database.write([_version_entry(layout.SCHEMA_VERSION)])
         return
     digits = (value or b"").removeprefix(layout.SCHEMA_NAME)
     if digits == value or not digits.isdigit():
         raise DataDirectoryError(f"{database.path} is not a fastnode chain database")
-    version = int(digits)
-    if version > layout.SCHEMA_VERSION:
-        raise DataDirectoryError(
-            f"the database {database.path} has schema {version}, newer than this fastnode's {layout.SCHEMA_VERSION}; "
-            f"use a newer fastnode or another data directory"
-        )
-    if version < layout.SCHEMA_VERSION:
-        raise DataDirectoryError(
-            f"the database {database.path} has schema {version}, older than this fastnode's {layout.SCHEMA_VERSION}; "
-            f"remove it and import again"
-        )
+    bring_up_to_date(database, int(digits), layout.MIGRATIONS, _version_entry)
 
 
 def _hex(value: bytes) -> str:

@@ -63,7 +63,7 @@ def create(resolved: Resolved[Settings], location: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
 def list_snapshots(location: str, as_json: bool) -> None:
     """Print the snapshots at LOCATION, newest first."""
-    from fastnode.snapshots.index import OUR_SCHEMAS
+    from fastnode.snapshots.index import can_read
     from fastnode.snapshots.location import Location
 
     source = Location.to_read(location)
@@ -75,7 +75,7 @@ def list_snapshots(location: str, as_json: bool) -> None:
                 "time": item.time.isoformat(),
                 "block": item.l2_block_number,
                 "bytes": item.bytes,
-                "isUsable": dict(item.schemas) == OUR_SCHEMAS,
+                "isUsable": can_read(item.schemas),
             }
             for folder, snapshots in found.items()
             for item in snapshots
@@ -85,7 +85,7 @@ def list_snapshots(location: str, as_json: bool) -> None:
     for folder, snapshots in found.items():
         say(folder)
         for item in snapshots:
-            use = "" if dict(item.schemas) == OUR_SCHEMAS else "  (other schema: not for this release)"
+            use = "" if can_read(item.schemas) else "  (other schema: not for this release)"
             size = f"{item.bytes / _MIB:.1f} MiB"
             say(f"  {item.time:%Y-%m-%d %H:%M:%S}  block {item.l2_block_number}  {size}{use}")
 

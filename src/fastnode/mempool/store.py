@@ -21,13 +21,12 @@ from typing import Final, Self, TypeAlias
 from fastnode.errors import DatabaseError
 from fastnode.mempool.entries import PoolEntry
 from fastnode.storage.database import SharedDatabase
+from fastnode.storage.migration import Batch
 from fastnode.storage.side_database import open_side_database
 
-__all__ = ["POOL_DIRECTORY", "SCHEMA_VERSION", "PoolStore", "entry_key", "json_key"]
+__all__ = ["MIGRATIONS", "POOL_DIRECTORY", "PoolStore", "entry_key", "json_key"]
 
 POOL_DIRECTORY: Final = "p2p"
-
-SCHEMA_VERSION: Final = 1
 
 _ENTRY: Final = b"\x01"
 _JSON: Final = b"\x02"
@@ -42,6 +41,18 @@ def entry_key(tx_hash: bytes) -> bytes:
 
 def json_key(tx_hash: bytes) -> bytes:
     return _JSON + tx_hash
+
+
+def _to_version_2(_database: SharedDatabase) -> Iterator[Batch]:
+    """Records got the flags "forwarded" and "proof checked" (entries.py).
+
+    Version 1 has neither, which reads as "nobody else has it, nobody checked it": such a transaction is handed on once
+    more, and the other node knows it.  A fastnode that knows version 1 only would lose the flags.
+    """
+    return iter(())
+
+
+MIGRATIONS: Final = (_to_version_2,)
 
 
 class PoolStore:
@@ -59,7 +70,7 @@ class PoolStore:
     @classmethod
     def open(cls, path: Path, genesis_hash: bytes) -> Self:
         """Open or create.  DataDirectoryError when it belongs to another chain or a newer fastnode."""
-        return cls(open_side_database(path, genesis_hash, version=SCHEMA_VERSION, content="unmined transactions"))
+        return cls(open_side_database(path, genesis_hash, migrations=MIGRATIONS, content="unmined transactions"))
 
     def close(self) -> None:
         """Write what is staged and close; more than once is allowed."""

@@ -20,14 +20,16 @@ from typing import Final, Self, TypeAlias
 from fastnode.records import dataclass
 from fastnode.sentinel.offenses import Offense, OffenseType
 from fastnode.storage.database import SharedDatabase
+from fastnode.storage.migration import Migration
 from fastnode.storage.side_database import open_side_database
 
-__all__ = ["OFFENSES_DIRECTORY", "SCHEMA_VERSION", "OffenseStore", "SeenCheckpoint"]
+__all__ = ["MIGRATIONS", "OFFENSES_DIRECTORY", "OffenseStore", "SeenCheckpoint"]
 
 #: In the data directory.
 OFFENSES_DIRECTORY: Final = "offenses"
 
-SCHEMA_VERSION: Final = 1
+#: Of the layout, from each version to the next: there has been one so far.
+MIGRATIONS: Final[tuple[Migration, ...]] = ()
 
 _KEY_JUDGED: Final = b"\x00judged"
 _OFFENSE: Final = b"\x01"
@@ -68,7 +70,7 @@ class OffenseStore:
     def open(cls, path: Path, genesis_hash: bytes) -> Self:
         """Open or create.  DataDirectoryError when it belongs to another chain or a newer fastnode."""
         database = open_side_database(
-            path, genesis_hash, version=SCHEMA_VERSION, content="offenses of validators", block_cache_bytes=_CACHE_BYTES
+            path, genesis_hash, migrations=MIGRATIONS, content="offenses of validators", block_cache_bytes=_CACHE_BYTES
         )
         try:
             return cls(database)

@@ -33,7 +33,17 @@ from fastnode.records import dataclass
 from fastnode.snapshots.archive import ArchiveFacts
 from fastnode.world_state.layout import SCHEMA_VERSION as WORLD_STATE_SCHEMA
 
-__all__ = ["ARCHIVER_KEY", "INDEX_FILE", "KEYS", "OUR_SCHEMAS", "WORLD_STATE_KEY", "Index", "Network", "Snapshot"]
+__all__ = [
+    "ARCHIVER_KEY",
+    "INDEX_FILE",
+    "KEYS",
+    "OUR_SCHEMAS",
+    "WORLD_STATE_KEY",
+    "Index",
+    "Network",
+    "Snapshot",
+    "can_read",
+]
 
 INDEX_FILE: Final = "index.json"
 #: An index of years of daily snapshots is smaller.
@@ -45,6 +55,12 @@ WORLD_STATE_KEY: Final = "world-state"
 KEYS: Final = (ARCHIVER_KEY, WORLD_STATE_KEY)
 
 OUR_SCHEMAS: Final = {"archiver": ARCHIVER_SCHEMA, "worldState": WORLD_STATE_SCHEMA}
+
+
+def can_read(schemas: Mapping[str, int], ours: Mapping[str, int] = OUR_SCHEMAS) -> bool:
+    """Whether this fastnode reads databases of these schemas: its own, and older ones, which it brings up to date."""
+    return schemas.keys() == ours.keys() and all(1 <= schemas[name] <= newest for name, newest in ours.items())
+
 
 _FOLDER: Final = re.compile(r"fastnode-([0-9]{1,20})-([0-9]{1,20})-(0x[0-9a-f]{40})", re.ASCII)
 _FILE_NAME: Final = re.compile(r"[a-z-]{1,20}-[0-9]{14}-0x[0-9a-f]{64}\.tar", re.ASCII)

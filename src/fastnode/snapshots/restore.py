@@ -19,7 +19,7 @@ from fastnode.errors import SnapshotError
 from fastnode.log import fields
 from fastnode.snapshots.archive import read_archive
 from fastnode.snapshots.create import DIRECTORIES
-from fastnode.snapshots.index import OUR_SCHEMAS, Network, Snapshot
+from fastnode.snapshots.index import Network, Snapshot, can_read
 from fastnode.snapshots.location import Location
 from fastnode.snapshots.verification import verify_apart
 from fastnode.storage.replacement import PART_FOLDER, replace_databases
@@ -52,7 +52,7 @@ def choose_network(location: Location) -> Network:
 
 def find_snapshots(location: Location, network: Network) -> list[Snapshot]:
     """The snapshots that this release can use, newest first."""
-    return [item for item in location.read_index(network).snapshots if dict(item.schemas) == OUR_SCHEMAS]
+    return [item for item in location.read_index(network).snapshots if can_read(item.schemas)]
 
 
 def restore_snapshot(

@@ -10,11 +10,13 @@ What else is in such a database is drawn where it is written, under keys that be
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from fastnode.errors import DataDirectoryError
 from fastnode.storage.database import BLOCK_CACHE_BYTES, SharedDatabase
+from fastnode.storage.migration import Migration, bring_up_to_date, version_after
 
 __all__ = ["open_side_database"]
 
@@ -23,34 +25,40 @@ _KEY_CHAIN: Final = b"\x00chain"
 
 
 def open_side_database(
-    path: Path, genesis_hash: bytes, *, version: int, content: str, block_cache_bytes: int = BLOCK_CACHE_BYTES
+    path: Path,
+    genesis_hash: bytes,
+    *,
+    migrations: Sequence[Migration],
+    content: str,
+    block_cache_bytes: int = BLOCK_CACHE_BYTES,
 ) -> SharedDatabase:
-    """Open or create.  ``content`` names what is in it, as "unmined transactions".
+    """Open, bring up to date or create.  ``content`` names what is in it, as "unmined transactions".
 
-    DataDirectoryError when it is of another chain, of another layout, or something else.
+    DataDirectoryError when it is of another chain, of a newer fastnode, or something else.
     """
     remedy = f"remove the folder: it only holds {content}"
     database = SharedDatabase.open(path, create=True, block_cache_bytes=block_cache_bytes, remedy=remedy)
     try:
-        _check_identity(database, genesis_hash, version, content)
+        _check_identity(database, genesis_hash, migrations, content)
     except BaseException:
         database.release()
         raise
     return database
 
 
-def _check_identity(database: SharedDatabase, genesis_hash: bytes, version: int, content: str) -> None:
+def _version_entry(version: int) -> tuple[bytes, bytes]:
+    return _KEY_SCHEMA, version.to_bytes(4, "big")
+
+
+def _check_identity(
+    database: SharedDatabase, genesis_hash: bytes, migrations: Sequence[Migration], content: str
+) -> None:
     schema = database.get(_KEY_SCHEMA)
     if schema is None:
         if not database.is_empty():
             raise DataDirectoryError(f"{database.path} is no fastnode database of {content}")
-        database.write([(_KEY_SCHEMA, version.to_bytes(4, "big")), (_KEY_CHAIN, genesis_hash)])
+        database.write([_version_entry(version_after(migrations)), (_KEY_CHAIN, genesis_hash)])
         return
-    found = int.from_bytes(schema, "big")
-    if found != version:
-        raise DataDirectoryError(
-            f"{database.path} has schema version {found}, this fastnode knows {version}; use the fastnode that wrote "
-            f"it, or remove the folder: it only holds {content}"
-        )
     if database.get(_KEY_CHAIN) != genesis_hash:
         raise DataDirectoryError(f"{database.path} holds {content} of another chain; use another data directory")
+    bring_up_to_date(database, int.from_bytes(schema, "big"), migrations, _version_entry)

@@ -40,8 +40,11 @@ from __future__ import annotations
 import struct
 
 from fastnode.records import dataclass
+from fastnode.storage.migration import Migration, version_after
 
-SCHEMA_VERSION = 1
+#: From each version of the layout to the next: there has been one so far.
+MIGRATIONS: tuple[Migration, ...] = ()
+SCHEMA_VERSION = version_after(MIGRATIONS)
 
 SCHEMA_KEY = b"Mschema"
 GENESIS_KEY = b"Mgenesis"

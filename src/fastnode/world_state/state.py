@@ -18,6 +18,7 @@ from fastnode.archiver.source import GenesisRecord
 from fastnode.errors import DatabaseError, DataDirectoryError
 from fastnode.protocol.block import L2Block
 from fastnode.storage.database import SharedDatabase
+from fastnode.storage.migration import bring_up_to_date
 from fastnode.world_state.append_only import Change
 from fastnode.world_state.apply import BlockDraft, PreparedBlock, Seal, build_block, prepare_block
 from fastnode.world_state.forest import Forest, block_cache_bytes
@@ -26,6 +27,7 @@ from fastnode.world_state.layout import (
     BLOCK,
     CHANGED,
     GENESIS_KEY,
+    MIGRATIONS,
     RESET_KEY,
     SCHEMA_KEY,
     SCHEMA_VERSION,
@@ -110,7 +112,7 @@ class WorldState:
             genesis = compute_genesis(forest, snapshot, claim)
             self._database.write(
                 [
-                    (SCHEMA_KEY, b"%d" % SCHEMA_VERSION),
+                    _version_entry(SCHEMA_VERSION),
                     (GENESIS_KEY, claim.block_hash + claim.archive_root),
                     (TIP_KEY, pack_tip(0, 0)),
                     (RESET_KEY, None),
@@ -347,21 +349,15 @@ class WorldState:
         return value
 
 
+def _version_entry(version: int) -> tuple[bytes, bytes]:
+    return SCHEMA_KEY, b"%d" % version
+
+
 def _check_schema(database: SharedDatabase) -> None:
     value = database.get(SCHEMA_KEY) or b""
     if not value.isdigit():
         raise DataDirectoryError(f"{database.path} is not a fastnode world state database; if it was one, {REMEDY}")
-    version = int(value)
-    if version > SCHEMA_VERSION:
-        raise DataDirectoryError(
-            f"the database {database.path} has schema {version}, newer than this fastnode's {SCHEMA_VERSION}; "
-            f"use a newer fastnode or another data directory"
-        )
-    if version < SCHEMA_VERSION:
-        raise DataDirectoryError(
-            f"the database {database.path} has schema {version}, older than this fastnode's {SCHEMA_VERSION}; "
-            f"remove it, and it is rebuilt from the chain database"
-        )
+    bring_up_to_date(database, int(value), MIGRATIONS, _version_entry)
 
 
 def _check_chain(database: SharedDatabase, genesis: GenesisRecord) -> None:
