@@ -109,6 +109,32 @@ def test_fields_by_name_only_are_inherited(dataclass: Any) -> None:
 
 
 @BOTH
+def test_fields_by_name_only_come_after_the_others(dataclass: Any) -> None:
+    @dataclass(frozen=True, slots=True)
+    class Mixed:
+        a: int = field(default=1, kw_only=True)
+        b: int
+        c: list[int] = field(default_factory=list, init=False)
+        d: int = field(default=4, init=False)
+
+    assert Mixed(2) == Mixed(b=2, a=1)
+    assert (Mixed(2, a=5).a, Mixed(2).c, Mixed(2).d) == (5, [], 4)
+    for arguments, keywords in (((2, 3), {}), ((2,), {"c": []}), ((2,), {"d": 1})):
+        with pytest.raises(TypeError):
+            Mixed(*arguments, **keywords)
+
+
+@BOTH
+def test_a_field_without_a_default_behind_one_with_a_default_is_refused(dataclass: Any) -> None:
+    with pytest.raises(TypeError, match="default"):
+
+        @dataclass
+        class Wrong:
+            a: int = 1
+            b: int
+
+
+@BOTH
 def test_what_a_class_says_itself_is_kept(dataclass: Any) -> None:
     @dataclass(frozen=True, eq=False)
     class ByIdentity:

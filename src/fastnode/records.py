@@ -12,9 +12,13 @@ from __future__ import annotations
 
 import dataclasses
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from types import MemberDescriptorType
+from typing import TYPE_CHECKING, Any, Final
 
 __all__ = ["dataclass"]
+
+#: Stands for the value of a field that a factory makes.
+_NOT_GIVEN: Final = object()
 
 
 def _make(cls: Any, *, frozen: bool, slots: bool, eq: bool, kw_only: bool) -> Any:
@@ -25,7 +29,8 @@ def _make(cls: Any, *, frozen: bool, slots: bool, eq: bool, kw_only: bool) -> An
     made.__doc__ = doc
     fields = dataclasses.fields(made)
     own = vars(made)
-    made.__init__ = _init_in_time(made, fields)
+    _check_order(fields)
+    made.__init__ = _init_in_time(made, fields, frozen=frozen)
     if "__repr__" not in own:
         made.__repr__ = _repr_of([field.name for field in fields if field.repr])
     compared = [field.name for field in fields if field.compare]
@@ -42,30 +47,68 @@ def _make(cls: Any, *, frozen: bool, slots: bool, eq: bool, kw_only: bool) -> An
 # ---- __init__ --------------------------------------------------------------------------------------
 
 
-def _init_in_time(cls: Any, fields: tuple[dataclasses.Field[Any], ...]) -> Any:
+def _init_in_time(cls: Any, fields: tuple[dataclasses.Field[Any], ...], *, frozen: bool) -> Any:
     """An ``__init__`` that puts the true one in its place when it is called for the first time."""
 
     def initialize(self: Any, *arguments: Any, **keywords: Any) -> None:
-        cls.__init__ = made = _true_init(cls, fields)
+        cls.__init__ = made = _true_init(cls, fields, frozen=frozen)
         made(self, *arguments, **keywords)
 
     return initialize
 
 
-def _true_init(cls: Any, fields: tuple[dataclasses.Field[Any], ...]) -> Any:
-    """That of a class with the same fields.  It sets them past a ``__setattr__`` that refuses."""
-    members: dict[str, Any] = {"__annotations__": {field.name: field.type for field in fields}, "__doc__": " "}
-    for field in fields:
-        default = {"default": field.default} if field.default is not dataclasses.MISSING else {}
+def _true_init(cls: Any, fields: tuple[dataclasses.Field[Any], ...], *, frozen: bool) -> Any:
+    """Compiled from its text, as the standard library does.  A value goes past a ``__setattr__`` that refuses."""
+    names: dict[str, Any] = {"_not_given": _NOT_GIVEN, "_set": object.__setattr__}
+    parameters, lines = ["self"], []
+    for field in sorted(fields, key=lambda field: bool(field.kw_only)):
+        name, value = field.name, field.name
         if field.default_factory is not dataclasses.MISSING:
-            default = {"default_factory": field.default_factory}
-        members[field.name] = dataclasses.field(init=field.init, kw_only=bool(field.kw_only), **default)
+            names[f"_make_{name}"] = field.default_factory
+            value = f"{name} if {name} is not _not_given else _make_{name}()" if field.init else f"_make_{name}()"
+            default = "=_not_given"
+        elif field.default is not dataclasses.MISSING:
+            names[f"_default_{name}"] = field.default
+            default = f"=_default_{name}"
+        else:
+            default = ""
+        if field.init:
+            if field.kw_only and "*" not in parameters:
+                parameters.append("*")
+            parameters.append(name + default)
+        elif not default:
+            continue  # __post_init__ sets it
+        elif field.default_factory is dataclasses.MISSING:
+            value = f"_default_{name}"
+        lines.append(_assignment(cls, name, value, names, frozen=frozen))
     if hasattr(cls, "__post_init__"):
-        members["__post_init__"] = None  # only that there is one counts
-    same: Any = dataclasses.dataclass(type(cls.__name__, (), members), frozen=True, repr=False, eq=False)
-    made = same.__init__
-    made.__qualname__ = f"{cls.__qualname__}.__init__"
-    return made
+        lines.append("self.__post_init__()")
+    text = f"def __init__({', '.join(parameters)}):\n " + ("\n ".join(lines) or "pass")
+    made: dict[str, Any] = {}
+    exec(text, names, made)
+    made["__init__"].__qualname__ = f"{cls.__qualname__}.__init__"
+    return made["__init__"]
+
+
+def _assignment(cls: Any, name: str, value: str, names: dict[str, Any], *, frozen: bool) -> str:
+    place = getattr(cls, name, None)
+    if not frozen:
+        return f"self.{name} = {value}"
+    if isinstance(place, MemberDescriptorType):
+        names[f"_set_{name}"] = place.__set__
+        return f"_set_{name}(self, {value})"
+    return f"_set(self, {name!r}, {value})"
+
+
+def _check_order(fields: tuple[dataclasses.Field[Any], ...]) -> None:
+    has_default = ""
+    for field in fields:
+        if not field.init or field.kw_only:
+            continue
+        if field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING:
+            has_default = field.name
+        elif has_default:
+            raise TypeError(f"field {field.name!r} without a default follows {has_default!r}, which has one")
 
 
 # ---- the rest --------------------------------------------------------------------------------------
