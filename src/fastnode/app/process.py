@@ -91,8 +91,11 @@ def _has_terminal() -> bool:
 
 
 def _settle_memory() -> None:
-    """What is there after the start stays: the collector need not look at it again and again."""
-    gc.collect()
+    """What is there after the start stays: the collector need not look at it again and again.
+
+    It is not looked at even once: a start leaves a thousand objects behind at most, and the look would hold up the
+    first requests for tens of milliseconds.
+    """
     gc.freeze()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import cast
 
@@ -288,7 +289,8 @@ async def _open_metrics_port(joined: Joined, public: RpcServer, admin: RpcServer
     settings = joined.opened.settings
     if settings.metrics_port == 0:
         return None
-    # On demand: the library takes a while to load.
+    # On demand, and in a thread: the library takes a while to load, and requests are answered already.
+    await asyncio.to_thread(import_module, "fastnode.metrics.port")
     from fastnode.metrics.collector import Sources
     from fastnode.metrics.port import metrics_server
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+from collections.abc import Callable
 from typing import Final
 
 import click
@@ -29,8 +31,8 @@ def start(resolved: Resolved[Settings], node: bool) -> None:
     if not node and not resolved.values.local_network:
         message = "nothing to start: add --node, or --local-network for a chain of your own"
         raise click.UsageError(message, click.get_current_context())
+    run = _import_node()
     from fastnode import log as logs
-    from fastnode.app.process import run
 
     settings = resolved.values
     logs.configure(level=settings.log_level, as_json=settings.log_json)
@@ -42,3 +44,12 @@ def start(resolved: Resolved[Settings], node: bool) -> None:
             "settings without effect here", extra=logs.fields(names=" ".join(names), need=need)
         )
     run(settings)
+
+
+def _import_node() -> Callable[[Settings], None]:
+    """Modules stay: while they are imported, the collector would look for garbage in vain."""
+    gc.disable()
+    from fastnode.app.process import run
+
+    gc.enable()
+    return run
