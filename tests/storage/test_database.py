@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 
 from fastnode.errors import DatabaseError, DatabaseFull
-from fastnode.storage.database import ROOM_BYTES, SharedDatabase, Transaction, open_leveldb
+from fastnode.storage.database import (
+    LOG_LEFT_BYTES_MAX,
+    ROOM_BYTES,
+    SharedDatabase,
+    Transaction,
+    log_bytes,
+    open_leveldb,
+)
 
 
 @pytest.fixture
@@ -52,6 +59,27 @@ def test_the_last_owner_closes(database: SharedDatabase) -> None:
     assert database.closed
     with pytest.raises(DatabaseError, match="is closed"):
         database.acquire()
+
+
+def test_a_long_log_is_not_left_to_the_next_start(database: SharedDatabase) -> None:
+    written = [(number.to_bytes(4), bytes([number % 251]) * 1000) for number in range(1000)]
+    database.write(written[:100])
+    database.write(written[100:])
+    assert log_bytes(database.path) > 1_000_000
+    database.release()
+    assert log_bytes(database.path) == 0
+    again = SharedDatabase.open(database.path, create=False)
+    assert [again.get(key) for key, _ in written] == [value for _, value in written]
+    again.release()
+
+
+def test_a_short_log_is_left_as_it_is(database: SharedDatabase) -> None:
+    database.write([(b"key", b"value")])
+    database.release()
+    assert 0 < log_bytes(database.path) < LOG_LEFT_BYTES_MAX
+    again = SharedDatabase.open(database.path, create=False)
+    assert again.get(b"key") == b"value"
+    again.release()
 
 
 def test_an_empty_database_is_told_from_one_with_a_key(database: SharedDatabase) -> None:
