@@ -44,6 +44,8 @@ def learn_chain(
     if genesis_file is not None:
         with ChainFileSource(genesis_file) as source:
             chain, genesis = source.chain, source.genesis
+        # A file may be of an earlier release: what it has no word for is as the upstream says.
+        chain = ChainRecord(upstream.node_info | chain.node_info, chain.l1_constants, chain.min_fees)
     elif upstream.is_fastnode:
         chain, genesis = _from_fastnode(upstream)
     else:
