@@ -7,8 +7,9 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from fastnode.archiver.queries import ChainView
 from fastnode.config.settings import Settings
-from fastnode.errors import SettingError, StartError, UpstreamError, UpstreamRejection
+from fastnode.errors import DecodeError, SettingError, StartError, UpstreamError, UpstreamRejection
 from fastnode.log import fields
 from fastnode.outgoing.client import RpcCall
 from fastnode.outgoing.health import Patience
@@ -20,6 +21,7 @@ from fastnode.sources.blobs.fetcher import BlobFetcher, BlobSources, FetchPatien
 from fastnode.sources.blobs.file_store import FileStore, folder_of
 from fastnode.sources.blobs.http_get import HttpGet
 from fastnode.sources.l1.endpoints import L1Client, L1Endpoint
+from fastnode.sources.l1.history import HistoryNeed, missing_logs, missing_state
 from fastnode.sources.l1.propose_calls import is_unknown_method
 from fastnode.sources.l1.rollup import RollupFacts
 from fastnode.sources.l1.service import USUAL_SLOT_S, L1Reader
@@ -54,13 +56,14 @@ class Derivation:
             for url in urls or ():
                 check_url(url, flag)
 
-    def open(self, facts: RollupFacts) -> L1Source:
-        """StartError when no place of blobs can be reached, or no L1 node traces and one must."""
+    def open(self, facts: RollupFacts, stored: ChainView) -> L1Source:
+        """StartError when no place of blobs can be reached, no L1 node traces and one must, or none has old logs."""
         settings = self._settings
         fetcher = BlobFetcher(self._sources(facts), self._executor, patience=FetchPatience(), sleep=self._sleep)
         self._check_blobs(fetcher)
         traces = self._traces()
         self._check_traces(traces)
+        self._check_history(facts, HistoryNeed.of(stored, facts))
         l1_slot = settings.ethereum_slot_duration or USUAL_SLOT_S
         return L1Source(
             self._reader,
@@ -142,6 +145,26 @@ class Derivation:
         if not self._settings.ethereum_allow_no_debug_hosts:
             raise StartError(f"no L1 node traces transactions (--ethereum-debug-hosts): {reason}")
         logger.warning("no L1 node traces transactions: the chain stops at a proposal that is nested in another call")
+
+    # ---- history -------------------------------------------------------------------------------
+
+    def _check_history(self, facts: RollupFacts, need: HistoryNeed) -> None:
+        """Those that do not answer now are not judged."""
+        reasons = {}
+        endpoints = self._reader.endpoints
+        for endpoint in endpoints:
+            try:
+                reason = missing_logs(endpoint, facts, need)
+                state_reason = missing_state(endpoint, facts)
+            except (UpstreamError, DecodeError):
+                continue
+            if reason is not None:
+                reasons[endpoint.name] = reason
+            for what in filter(None, (reason, state_reason)):
+                logger.warning("an L1 node prunes too early", extra=fields(l1=endpoint.name, reason=what))
+        if len(reasons) == len(endpoints):
+            shown = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+            raise StartError(f"no L1 node of --l1-rpc-urls has what the chain is derived from: {shown}")
 
 
 def _does_trace(endpoint: L1Endpoint) -> bool:

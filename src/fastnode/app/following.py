@@ -15,16 +15,17 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fastnode.app.derivation import Derivation
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.queries import ChainInfo, ChainView
 from fastnode.archiver.source import ChainRecord, GenesisRecord, L1Tips, MessageSource
 from fastnode.config.settings import Settings
-from fastnode.errors import DecodeError, StartError, UpstreamError, UpstreamFault, UpstreamUnavailable
+from fastnode.errors import DecodeError, SnapshotError, StartError, UpstreamError, UpstreamFault, UpstreamUnavailable
 from fastnode.fees.l1 import L1FeeSource
 from fastnode.fees.sources import FeeSource, LatestFees
+from fastnode.log import fields
 from fastnode.mempool.forwarding import (
     FeeRefresher,
     HandoverPass,
@@ -46,6 +47,7 @@ from fastnode.sources.chain_file import ChainFileSource
 from fastnode.sources.follower import Follower, FollowerOptions
 from fastnode.sources.genesis import learn_chain
 from fastnode.sources.l1.chain import chain_of_l1, read_addresses
+from fastnode.sources.l1.claims import CheckpointClaim, contradiction
 from fastnode.sources.l1.rollup import Wanted, difference
 from fastnode.sources.l1.service import USUAL_SLOT_S, L1Options, L1Reader
 from fastnode.sources.l1.source import L1Source
@@ -55,11 +57,16 @@ from fastnode.sources.upstreams import Upstream, Upstreams
 from fastnode.values.urls import check_url
 from fastnode.view import View
 
+if TYPE_CHECKING:
+    from fastnode.snapshots.contents import Contents
+
 __all__ = ["Following"]
 
 logger = logging.getLogger(__name__)
 
 _RETRY_PAUSE_S: Final = 0.5
+#: How often L1 is asked where its blocks come at no regular times, in milliseconds.
+L1_POLLING_MS: Final = 1_000
 #: Threads that fetch and decode ahead of ingestion, and those that carry transactions.
 FETCHERS: Final = 3
 CARRIERS: Final = 2
@@ -135,7 +142,8 @@ class Following:
             self._network,
             L1Options(
                 slot_duration=settings.ethereum_slot_duration,
-                poll_interval_s=settings.l1_polling_interval_ms / 1000,
+                poll_interval_s=(settings.l1_polling_interval_ms or L1_POLLING_MS) / 1000,
+                waits_for_blocks=settings.l1_polling_interval_ms is None,
                 drift_max_s=settings.max_allowed_eth_client_drift_seconds,
                 grace_s=self._patience.l1_grace_s,
                 committee_epochs=_committee_epochs(settings),
@@ -247,7 +255,32 @@ class Following:
         if values is not None:
             self._on_network(values)
 
-    def _open_source(self) -> L1Source | None:
+    def confirm(self, contents: Contents) -> None:
+        """SnapshotError when the newest checkpoint of a snapshot is not the one on L1.  Waits for L1; StartError."""
+        l1, network = self.l1, contents.network
+        if l1 is None or contents.checkpoint_number == 0:
+            return
+        registry = self._settings.registry_address
+        wanted = Wanted(
+            chain_id=network.l1_chain_id,
+            version=network.rollup_version,
+            registry=None if registry is None else bytes.fromhex(registry.removeprefix("0x")),
+            rollup=bytes.fromhex(network.rollup_address.removeprefix("0x")),
+        )
+        facts = l1.learn(wanted)
+        claim = CheckpointClaim(
+            contents.checkpoint_number, contents.archive_root, contents.l1_block_number, contents.l1_block_hash
+        )
+        try:
+            what = l1.run(lambda endpoint: contradiction(endpoint, facts, claim))
+        except (UpstreamError, DecodeError) as error:
+            raise SnapshotError(f"L1 does not say whether it is true: {error}") from error
+        if what is not None:
+            raise SnapshotError(what)
+        shown = fields(checkpoint=claim.number, l1_block=claim.l1_block_number)
+        logger.info("the newest checkpoint of the snapshot is the one on L1", extra=shown)
+
+    def _open_source(self, view: ChainView) -> L1Source | None:
         """The chain from L1; None where it is not derived, and while L1 does not answer."""
         stored = self._expected()
         if self._derivation is None or self.l1 is None or stored is None:
@@ -259,7 +292,7 @@ class Following:
         if what is not None:
             raise StartError(what)
         self._tell_network()
-        return self._derivation.open(facts)
+        return self._derivation.open(facts, view)
 
     def follow(
         self,
@@ -278,7 +311,7 @@ class Following:
         settings = self._settings
         source = None
         if self._has_learned and self.l1 is not None:
-            source = self._open_source()
+            source = self._open_source(ingestor.view)
             self.l1.begin(lambda: ingestor.view)
         return Follower(
             ingestor,
@@ -290,7 +323,7 @@ class Following:
             l1_tips=l1_tips or self.l1,
             authority=self.l1,
             l1=source,
-            open_l1=None if self._derivation is None else self._open_source,
+            open_l1=None if self._derivation is None else lambda: self._open_source(ingestor.view),
             begin=lambda: self._begin(lambda: ingestor.view),
             options=FollowerOptions(
                 poll_interval_s=settings.archiver_polling_interval_ms / 1000,

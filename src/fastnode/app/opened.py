@@ -28,6 +28,7 @@ from fastnode.status_page.log_tail import LogTail
 
 if TYPE_CHECKING:
     from fastnode.app.following import Following
+    from fastnode.snapshots.contents import Contents
     from fastnode.snapshots.index import Network
     from fastnode.sources.l1.service import L1Reader
 
@@ -158,8 +159,21 @@ def _restore_snapshot(settings: Settings, awaiting: Awaiting) -> None:
             settings.snapshots_urls,
             settings.data_directory,
             learn_network=lambda: _network_of_upstreams(settings, awaiting),
+            confirm=None if settings.l1_rpc_urls is None else lambda contents: _ask_l1(settings, awaiting, contents),
             is_stopped=awaiting.interruption.is_set,
         )
+
+
+def _ask_l1(settings: Settings, awaiting: Awaiting, contents: Contents) -> None:
+    """SnapshotError when the newest checkpoint of a snapshot is not the one on L1.  Waits for L1."""
+    from fastnode.app.following import Following
+
+    following = Following(settings, lambda: None)
+    try:
+        with awaiting.waiting_for(following.what_is_awaited), awaiting.interruption.calls(following.interrupt):
+            following.confirm(contents)
+    finally:
+        following.close()
 
 
 def _network_of_upstreams(settings: Settings, awaiting: Awaiting) -> Network | None:

@@ -29,11 +29,12 @@ class L1Settings:
         environment=("ETHEREUM_HOSTS",),
         secret=True,
     )
-    l1_polling_interval_ms: int = setting(
-        1000,
+    l1_polling_interval_ms: int | None = setting(
+        None,
         Integer(1, 3_600_000),
         L1,
-        "How often L1 is asked for a new block, in milliseconds.",
+        "How often L1 is asked for a new block, in milliseconds; not set: when the next one is due, and each second "
+        "where blocks come at no regular times.",
         environment=("L1_READER_VIEM_POLLING_INTERVAL_MS",),
     )
     l1_timeout_s: float = setting(

@@ -24,6 +24,7 @@ from fastnode.archiver.progress import IngestionProgress
 from fastnode.http.meters import BATCH_BOUNDS, DURATION_BOUNDS_NS, OTHER
 from fastnode.log_index.known_tags import KnownTags
 from fastnode.mempool.service import Mempool
+from fastnode.metrics.l1 import l1_metrics
 from fastnode.proofs.judge import ProofJudge
 from fastnode.proofs.verdict import Judgement
 from fastnode.records import dataclass
@@ -264,16 +265,7 @@ def _chain(view: View | None, sync: dict[str, Any] | None) -> Iterator[Metric]:
         yield _gauge("sync_ready", "1 while the chain is new enough to be served.", bool(sync["isReady"]))
         if sync["lagBlocks"] is not None:
             yield _gauge("sync_lag_blocks", "Blocks behind the followed node.", sync["lagBlocks"])
-        yield from _l1(sync.get("l1"))
-
-
-def _l1(l1: dict[str, Any] | None) -> Iterator[Metric]:
-    if l1 is None:
-        return
-    yield _gauge("l1_degraded", "1 while L1 is not read, or contradicts the stored chain.", l1["reason"] is not None)
-    if l1["block"] is not None:
-        yield _gauge("l1_block", "Newest L1 block that was read.", l1["block"])
-        yield _gauge("l1_messages", "Messages that were ever sent from L1.", l1["messages"])
+        yield from l1_metrics(sync.get("l1"), sync.get("derivation"))
 
 
 def _ingestion(progress: IngestionProgress) -> Iterator[Metric]:

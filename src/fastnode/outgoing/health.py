@@ -58,8 +58,9 @@ class EndpointHealth:
         self.since = time.time()
         #: When it may be asked again, on the clock of ``time.monotonic``.
         self.usable_at = 0.0
-        #: How often it was given a pause.
+        #: How often it was given a pause, and how long these were in seconds.
         self.pause_count = 0
+        self.paused_s = 0.0
 
     @property
     def is_healthy(self) -> bool:
@@ -119,6 +120,7 @@ class EndpointHealth:
         if self.state is not state:
             self.since = time.time()
         self.pause_count += pause_s > 0
+        self.paused_s += pause_s
         self.state, self.reason, self.usable_at = state, reason, time.monotonic() + pause_s
 
 

@@ -9,10 +9,12 @@ from typing import Final
 import orjson
 
 from fastnode.archiver.queries import ChainView
+from fastnode.archiver.records import StoredCheckpoint
 from fastnode.chain_data import ChainData, ChainOptions
 from fastnode.data_check import check_data
 from fastnode.errors import DatabaseError, SnapshotError, StartError
 from fastnode.protocol.checkpoint import L1PublishedData
+from fastnode.protocol.fields import FIELD_BYTES
 from fastnode.records import dataclass
 from fastnode.snapshots.index import Network, Snapshot
 
@@ -21,6 +23,7 @@ __all__ = ["Contents", "newest_l1_block", "read_contents", "verify_contents"]
 #: A look at the contents needs no caches.
 _OPTIONS: Final = ChainOptions(world_state_cache_mb=1, tag_filter_mb=1)
 
+_NO_L1_BLOCK: Final = L1PublishedData(0, 0, bytes(FIELD_BYTES))
 #: Problems that a message names.
 _PROBLEMS_SHOWN: Final = 3
 
@@ -30,8 +33,11 @@ class Contents:
     network: Network
     block_number: int
     block_hash: str
-    #: The L1 block that brought the newest checkpoint; 0 if there is none.
+    #: The newest complete checkpoint, the archive root after it and the L1 block that brought it; 0 if there is none.
+    checkpoint_number: int
+    archive_root: bytes
     l1_block_number: int
+    l1_block_hash: bytes
     state_block_number: int
     state_block_hash: str
 
@@ -83,11 +89,19 @@ def _contents(data: ChainData) -> Contents:
         newest = view.block_info(view.tip_number)
         if newest is None:
             raise SnapshotError(f"the database {data.store.path} lacks its newest block")
+        checkpoint = view.checkpoint(view.tips.checkpointed.checkpoint.number)
+        l1 = _NO_L1_BLOCK if checkpoint is None else _l1_of(checkpoint)
+        root = view.chain.genesis_archive_root
+        if checkpoint is not None:
+            root = bytes.fromhex(orjson.loads(checkpoint.archive_json)["root"][2:])
         return Contents(
             network=Network.of(data.store.chain),
             block_number=newest.number,
             block_hash=f"0x{newest.hash.hex()}",
-            l1_block_number=newest_l1_block(view),
+            checkpoint_number=0 if checkpoint is None else checkpoint.number,
+            archive_root=root,
+            l1_block_number=l1.block_number,
+            l1_block_hash=l1.block_hash,
             state_block_number=state.block_number,
             state_block_hash=f"0x{state.block_hash.hex()}",
         )
@@ -96,6 +110,8 @@ def _contents(data: ChainData) -> Contents:
 def newest_l1_block(view: ChainView) -> int:
     """The L1 block of the newest complete checkpoint; 0 if there is none."""
     checkpoint = view.checkpoint(view.tips.checkpointed.checkpoint.number)
-    if checkpoint is None:
-        return 0
-    return L1PublishedData.from_json(orjson.loads(checkpoint.l1_json), "l1").block_number
+    return 0 if checkpoint is None else _l1_of(checkpoint).block_number
+
+
+def _l1_of(checkpoint: StoredCheckpoint) -> L1PublishedData:
+    return L1PublishedData.from_json(orjson.loads(checkpoint.l1_json), "l1")

@@ -18,18 +18,21 @@ from typing import Final
 from fastnode.errors import SnapshotError
 from fastnode.log import fields
 from fastnode.snapshots.archive import read_archive
+from fastnode.snapshots.contents import Contents, read_contents
 from fastnode.snapshots.create import DIRECTORIES
 from fastnode.snapshots.index import Network, Snapshot, can_read
 from fastnode.snapshots.location import Location
 from fastnode.snapshots.verification import verify_apart
 from fastnode.storage.replacement import PART_FOLDER, replace_databases
 
-__all__ = ["choose_network", "download", "find_snapshots", "restore_snapshot"]
+__all__ = ["Confirm", "choose_network", "download", "find_snapshots", "restore_snapshot"]
 
 logger = logging.getLogger(__name__)
 
 #: ``on_progress(what, done, total)``
 OnProgress = Callable[[str, int, int], None]
+#: SnapshotError for what somebody else knows better.
+Confirm = Callable[[Contents], None]
 
 DOWNLOADING: Final = "downloading"
 VERIFYING: Final = "verifying"
@@ -37,6 +40,10 @@ VERIFYING: Final = "verifying"
 
 def _ignore(what: str, done: int, total: int) -> None:
     """Nobody wants to know."""
+
+
+def _believe(contents: Contents) -> None:
+    """Only what a chain proves by itself is looked at."""
 
 
 def choose_network(location: Location) -> Network:
@@ -61,16 +68,19 @@ def restore_snapshot(
     network: Network,
     snapshot: Snapshot,
     *,
+    confirm: Confirm = _believe,
     on_progress: OnProgress = _ignore,
 ) -> None:
     """Make the snapshot the content of the locked data directory, whose databases must be closed.
 
+    ``confirm`` raises SnapshotError for contents that are right in themselves, but not those of the network.
     SnapshotError, with the old databases untouched, when it cannot be fetched or anything about it is wrong.
     """
     part = directory / PART_FOLDER
     shutil.rmtree(part, ignore_errors=True)
     try:
         download(part, location, network, snapshot, on_progress=on_progress)
+        confirm(read_contents(part))
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise

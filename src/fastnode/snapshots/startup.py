@@ -22,7 +22,7 @@ from fastnode.log import fields
 from fastnode.snapshots.index import Network, Snapshot
 from fastnode.snapshots.location import Location
 from fastnode.snapshots.patience import Check
-from fastnode.snapshots.restore import choose_network, find_snapshots, restore_snapshot
+from fastnode.snapshots.restore import Confirm, choose_network, find_snapshots, restore_snapshot
 from fastnode.snapshots.stored import StoredChain, stored_chain
 from fastnode.storage.data_directory import DataDirectory
 from fastnode.storage.replacement import finish_replacement
@@ -49,13 +49,14 @@ def start_from_snapshot(
     directory: Path | None,
     *,
     learn_network: Callable[[], Network | None],
+    confirm: Confirm | None = None,
     is_stopped: Callable[[], bool] = lambda: False,
 ) -> bool:
     """Restore a snapshot into ``directory`` if ``mode`` wants one; whether that was done.
 
-    ``learn_network`` tells which network is wanted while nothing is stored, None if any will do.  ``is_stopped``
-    is asked now and then; once it says yes, what was there stays.  DataDirectoryError when the directory cannot
-    be used.
+    ``learn_network`` tells which network is wanted while nothing is stored, None if any will do.  ``confirm`` raises
+    SnapshotError for a snapshot that somebody else contradicts.  ``is_stopped`` is asked now and then; once it says
+    yes, what was there stays.  DataDirectoryError when the directory cannot be used.
     """
     if mode == FULL or not urls:
         return False
@@ -74,7 +75,7 @@ def start_from_snapshot(
             if has_blocks and not _is_far_ahead(snapshot, stored):
                 logger.info("no snapshot is far enough ahead of the stored chain")
                 return False
-            if _restored(directory, location, network, snapshot, is_stopped):
+            if _restored(directory, location, network, snapshot, confirm, is_stopped):
                 return True
             if is_stopped():
                 return False
@@ -108,12 +109,18 @@ def _candidates(urls: Sequence[str], wanted: Network | None, check: Check) -> li
 
 
 def _restored(
-    directory: Path, location: Location, network: Network, snapshot: Snapshot, is_stopped: Callable[[], bool]
+    directory: Path,
+    location: Location,
+    network: Network,
+    snapshot: Snapshot,
+    confirm: Confirm | None,
+    is_stopped: Callable[[], bool],
 ) -> bool:
     facts = fields(location=location.text, block=snapshot.l2_block_number, bytes=snapshot.bytes)
     logger.info("starting from a snapshot", extra=facts)
     try:
-        restore_snapshot(directory, location, network, snapshot, on_progress=_Progress(is_stopped))
+        known = {} if confirm is None else {"confirm": confirm}
+        restore_snapshot(directory, location, network, snapshot, on_progress=_Progress(is_stopped), **known)
     except SnapshotError as error:
         logger.warning("a snapshot cannot be used", extra=fields(reason=str(error)))
         return False

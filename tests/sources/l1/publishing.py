@@ -184,7 +184,7 @@ class PublishingL1(ScriptedL1):
             in_progress=max(head.in_progress, item.number + 1 + LAG),
             **changes,
         )
-        self.beacon.put(block.number, sheet.blobs)
+        self.beacon.put(self.beacon.slot_of(block), sheet.blobs)
         return block
 
     def prune_to(self, number: int) -> None:
@@ -264,12 +264,14 @@ def publish(l1: PublishingL1, unit: Unit, **changes: Any) -> None:
 
 
 class ScriptedBeacon:
-    """A consensus client on a real socket; its slots are the numbers of L1 blocks."""
+    """A consensus client on a real socket; its slots are the numbers of L1 blocks, or those of its times."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         #: By slot: versioned hash and blob.
         self.blobs: dict[int, list[tuple[bytes, bytes]]] = {}
+        #: (time of slot 0, seconds per slot) if it says so.
+        self.times: tuple[int, int] | None = None
         self.serves_blobs = True
         self.serves_sidecars = True
         #: What it gives in the place of a blob.
@@ -287,6 +289,9 @@ class ScriptedBeacon:
         with self.lock:
             known = [(versioned_hash(blob_commitment(blob)), blob) for blob in blobs]
             self.blobs.setdefault(slot, []).extend(known)
+
+    def slot_of(self, block: Block) -> int:
+        return block.number if self.times is None else (block.timestamp - self.times[0]) // self.times[1]
 
     @property
     def url(self) -> str:
@@ -330,6 +335,10 @@ class ScriptedBeacon:
         if self.status is not None:
             return self.status, {}
         *_, what, where = parts.path.split("/")
+        if self.times is not None and where == "genesis":
+            return 200, {"data": {"genesis_time": str(self.times[0])}}
+        if self.times is not None and where == "spec":
+            return 200, {"data": {"SECONDS_PER_SLOT": str(self.times[1])}}
         if what == "beacon" and where == "headers":
             return 200, {"data": []}
         if what == "headers":

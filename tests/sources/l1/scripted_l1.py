@@ -18,10 +18,12 @@ from tests.sources.scripted_upstream import RejectionError, ScriptedServer
 from fastnode.protocol.ethereum import keccak_256
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import Function
+from fastnode.sources.l1.multicall import BLOCK_NUMBER, BLOCK_TIMESTAMP, PARENT_HASH
 from fastnode.sources.l1.proposals import CHECKPOINT_PROPOSED
 
 Json = dict[str, Any]
 
+MULTICALL3 = "0xca11bde05977b3631167028862be2a173976ca11"
 SLOT_SECONDS = 12
 WORD = 32
 LAG = 1
@@ -108,6 +110,7 @@ class ScriptedL1(ScriptedServer):
         self.addresses = Addresses.of(node_info)
         self.constants = dict(constants)
         self.committee_size = 0
+        self.has_multicall = True
         self.finality = 2  # blocks behind the newest
         self.limits = Limits()
         #: Blocks whose logs this provider has not indexed yet.
@@ -115,7 +118,9 @@ class ScriptedL1(ScriptedServer):
         start = int(constants["l1StartBlock"])
         self._salt = 0
         genesis = bytes.fromhex(str(constants["genesisArchiveRoot"])[2:])
-        now = int(time.time())
+        #: Seconds since 1970, for the blocks that are made.
+        self.clock: Callable[[], float] = time.time
+        now = int(self.clock())
         self.blocks = [Block(0, hashlib.sha256(b"0").digest(), bytes(32), now - 100, archives=(genesis,))]
         while self.head.number < start:
             self.mine()
@@ -146,7 +151,7 @@ class ScriptedL1(ScriptedServer):
                     number=number,
                     hash=digest,
                     parent_hash=head.hash,
-                    **({"logs": (), "proposals": (), "timestamp": max(head.timestamp, int(time.time()))} | changes),
+                    **({"logs": (), "proposals": (), "timestamp": max(head.timestamp, int(self.clock()))} | changes),
                 )
             )
             changes = {}
@@ -267,9 +272,46 @@ class ScriptedL1(ScriptedServer):
         if block is None:
             raise RejectionError(-32000, "header not found")
         data = bytes.fromhex(call["data"][2:])
+        if call["to"] == MULTICALL3:
+            return self._aggregate(block, data) if self.has_multicall else "0x"
+        return self._call_one(block, call["to"], data)
+
+    def _aggregate(self, block: Block, data: bytes) -> str:
+        """``aggregate3``, and what the contract tells of the block."""
+        arguments = data[4:]
+        answers = []
+        for place in range(int.from_bytes(arguments[WORD : 2 * WORD], "big")):
+            at = 64 + int.from_bytes(arguments[64 + WORD * place : 96 + WORD * place], "big")
+            target = "0x" + arguments[at + 12 : at + WORD].hex()
+            length = int.from_bytes(arguments[at + 96 : at + 128], "big")
+            inner = arguments[at + 128 : at + 128 + length]
+            try:
+                answer = self._of_block(block, inner) if target == MULTICALL3 else self._call_one(block, target, inner)
+                content, is_good = bytes.fromhex(answer[2:]), 1
+            except RejectionError:
+                content, is_good = b"", 0
+            padded = content + bytes(-len(content) % WORD)
+            head = b"".join(value.to_bytes(WORD, "big") for value in (is_good, 64, len(content)))
+            answers.append(head + padded)
+        offsets, at = b"", WORD * len(answers)
+        for item in answers:
+            offsets += at.to_bytes(WORD, "big")
+            at += len(item)
+        start = WORD.to_bytes(WORD, "big") + len(answers).to_bytes(WORD, "big")
+        return "0x" + (start + offsets + b"".join(answers)).hex()
+
+    def _of_block(self, block: Block, data: bytes) -> str:
+        found: dict[bytes, int | bytes] = {
+            BLOCK_NUMBER.selector: block.number,
+            BLOCK_TIMESTAMP.selector: block.timestamp,
+            PARENT_HASH.selector: block.parent_hash,
+        }
+        return "0x" + _word(found[data])
+
+    def _call_one(self, block: Block, to: str, data: bytes) -> str:
         arguments = [int.from_bytes(data[at : at + WORD], "big") for at in range(4, len(data), WORD)]
         for function, of in self._functions().items():
-            if data[:4] == function.selector and call["to"] == of[0]:
+            if data[:4] == function.selector and to == of[0]:
                 return "0x" + "".join(_word(value) for value in of[1](block, *arguments))
         return "0x"
 

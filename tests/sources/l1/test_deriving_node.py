@@ -16,7 +16,7 @@ import pytest
 from tests.sources.conftest import FollowingNode, following
 from tests.sources.l1.publishing import PublishingL1, RecordedL1, publish, send_messages, served
 from tests.sources.made_chain import MadeChain, made_chain
-from tests.sources.scripted_upstream import ScriptedUpstream, scripted_upstream
+from tests.sources.scripted_upstream import RejectionError, ScriptedUpstream, scripted_upstream
 
 from fastnode.errors import SettingError, StartError
 
@@ -223,6 +223,56 @@ def test_a_trace_can_be_required(tmp_path: Path, chain: MadeChain, l1: Publishin
     l1._methods["debug_traceTransaction"] = lambda *_: None
     with deriving(tmp_path / "n", l1, ethereum_allow_no_debug_hosts=False) as node:
         wait_for(node, chain)
+
+
+def test_a_provider_without_old_logs_stops_the_start(tmp_path: Path, l1: PublishingL1) -> None:
+    def prune(method: str, _parameters: Any, result: Any) -> Any:
+        if method == "eth_getLogs":
+            raise RejectionError(-32000, "pruned history unavailable")
+        return result
+
+    l1.tamper = prune
+    reason = r"L1 node 1: it does not give the logs of L1 block \d+, from which on .*: pruned history"
+    with pytest.raises(StartError, match=reason), deriving(tmp_path / "n", l1):
+        raise AssertionError
+
+
+def test_a_provider_that_is_silent_about_old_logs_stops_the_start(
+    tmp_path: Path, chain: MadeChain, l1: PublishingL1
+) -> None:
+    with deriving(tmp_path / "n", l1) as node:
+        wait_for(node, chain)
+    l1.mine(l1.finality)
+    l1.tamper = lambda method, _parameters, result: [] if method == "eth_getLogs" else result
+    with (
+        pytest.raises(StartError, match=r"it has dropped the logs of L1 block \d+, in which checkpoint 3 was proposed"),
+        deriving(tmp_path / "n", l1),
+    ):
+        raise AssertionError
+
+
+def test_a_provider_without_the_state_of_the_final_block_is_named(
+    tmp_path: Path, chain: MadeChain, l1: PublishingL1, caplog: pytest.LogCaptureFixture
+) -> None:
+    def prune(method: str, parameters: Any, result: Any) -> Any:
+        if method == "eth_call" and parameters[1] == "finalized":
+            raise RejectionError(-32000, "missing trie node")
+        return result
+
+    l1.tamper = prune
+    with deriving(tmp_path / "n", l1) as node:
+        wait_for(node, chain)
+    lines = [record for record in caplog.records if record.message == "an L1 node prunes too early"]
+    assert len(lines) == 1
+
+
+def test_an_l1_node_of_another_chain_stops_the_start(tmp_path: Path, l1: PublishingL1) -> None:
+    wrong = l1.chain_id + 1
+    with (
+        pytest.raises(StartError, match=f"it is a node of chain {l1.chain_id}, the rollup is on {wrong}"),
+        deriving(tmp_path / "n", l1, l1_chain_id=wrong),
+    ):
+        raise AssertionError
 
 
 def test_keys_of_consensus_clients_go_where_they_are_wanted(tmp_path: Path, chain: MadeChain, l1: PublishingL1) -> None:

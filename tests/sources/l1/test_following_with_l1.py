@@ -382,11 +382,9 @@ def test_an_l1_node_that_stands_still_is_trouble(
 ) -> None:
     with node_with_l1(tmp_path / "node", genesis, upstream, l1, max_allowed_eth_client_drift_seconds=30) as node:
         node.wait_for(chain)
-        l1.tamper = lambda method, _parameters, result: (
-            result | {"timestamp": "0x5"} if method == "eth_getBlockByNumber" else result
-        )
+        l1.mine(timestamp=5)
         node.wait(lambda: "seconds old" in (l1_status(node)["reason"] or ""))
-        l1.tamper = lambda _method, _parameters, result: result
+        l1.mine()
         node.wait(lambda: l1_status(node)["reason"] is None)
 
 

@@ -31,7 +31,7 @@ from tests.sources.made_chain import SHAPE, MadeChain, made_chain
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.source import ChainRecord, GenesisRecord, Record, TipsRecord, UndoRecord
 from fastnode.chain_data import ChainData
-from fastnode.errors import BlobsUnavailable, UpstreamError, UpstreamUnavailable
+from fastnode.errors import BlobsUnavailable, UpstreamError, UpstreamFault, UpstreamUnavailable
 from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import Network
 from fastnode.protocol.checkpoint import PublishedCheckpoint
@@ -43,6 +43,7 @@ from fastnode.sources.blobs.file_store import FileStore, folder_of, pack_blob
 from fastnode.sources.blobs.http_get import HttpGet
 from fastnode.sources.l1.abi import hex_data
 from fastnode.sources.l1.propose_calls import MULTICALL3
+from fastnode.sources.l1.retries import PassRetries
 from fastnode.sources.l1.rollup import Wanted
 from fastnode.sources.l1.service import L1Options, L1Reader
 from fastnode.sources.l1.source import L1Source
@@ -83,7 +84,7 @@ class Deriving:
         )
         executor = stack.enter_context(ThreadPoolExecutor(3))
         self.fetcher = BlobFetcher(given, executor, patience=AT_ONCE)
-        self.source = L1Source(self.reader, self.fetcher, executor)
+        self.source = L1Source(self.reader, self.fetcher, executor, first_pause_s=0.0)
         self.l1 = l1
 
     def look(self) -> None:
@@ -236,7 +237,6 @@ def test_what_is_final_ahead_of_what_is_stored_waits(node: Deriving, chain: Made
     node.ingestor.view  # noqa: B018 - what was there before the missing blobs is stored
     assert node.checkpoint == 2
     l1.beacon.hidden = set()
-    node.source._wait = None
     node.pass_()
     assert node.tips.finalized.checkpoint.number == 3
 
@@ -521,17 +521,28 @@ def test_call_data_with_another_attestations_hash_is_not_taken(
 
 
 def test_a_missing_blob_is_waited_for(node: Deriving, chain: MadeChain, l1: PublishingL1) -> None:
+    now = [1_000.0]
+    node.source._retries = PassRetries(1.0, lambda: now[0])
     l1.beacon.hidden = set(l1.sheet(chain.units[1].published or {}).hashes)
     with pytest.raises(BlobsUnavailable, match=r"checkpoint 2 .*beacon 1: it does not have them"):
         node.pass_()
     assert node.checkpoint == 1
     assert node.source.describe()["waitingForBlobs"]["checkpoint"] == 2
-    asked = len(l1.beacon.requests)
-    with pytest.raises(BlobsUnavailable):
-        node.pass_()
-    assert len(l1.beacon.requests) < asked + 8, "it rests before it asks again"
+    for pause in (1.0, 2.0, 4.0):
+        node.look()
+        l1.requests.clear()
+        l1.beacon.requests.clear()
+        now[0] += pause - 0.1
+        with pytest.raises(BlobsUnavailable):
+            list(node.source.records(lambda: node.ingestor.view))
+        assert l1.beacon.requests == []
+        assert set(l1.requests) <= {"eth_call"}, "no more than looks at L1"
+        now[0] += 0.2
+        with pytest.raises(BlobsUnavailable):
+            node.pass_()
+        assert l1.beacon.requests != []
     l1.beacon.hidden = set()
-    node.source._wait = None
+    now[0] += 8.1
     node.pass_()
     assert has(node, chain)
     assert node.source.waiting_for is None
@@ -551,7 +562,6 @@ def test_a_blob_that_is_another_one_is_not_taken(
     assert node.checkpoint == 0
     l1.beacon.tamper = lambda blob: blob
     l1.beacon.claim = _commitment
-    node.source._wait = None
     node.pass_()
     assert has(node, chain)
 
@@ -721,3 +731,27 @@ def test_an_epoch_without_a_committee_needs_no_signatures(
         node = Deriving(tmp_path / "node", chain.chain_record, chain.genesis, attested, stack)
         node.pass_()
         assert node.checkpoint == 1
+
+
+# ---- limits -----------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_with_more_mana_than_the_rollup_allows_is_not_stored(
+    tmp_path: Path, sample: list[Json], recorded: RecordedL1
+) -> None:
+    mana = [int(line["published"]["checkpoint"]["header"]["totalManaUsed"], 16) for line in sample[2:43]]
+    most = max(mana)
+    first = mana.index(most)
+    recorded.constants["rollupManaLimit"] = most - 1
+    with ExitStack() as stack:
+        node = Deriving(tmp_path / "a", sample[0], sample[1], recorded, stack)
+        with pytest.raises(
+            UpstreamFault, match=f"checkpoint {first + 1} uses {most} mana, the rollup allows {most - 1}"
+        ):
+            node.pass_()
+        assert node.checkpoint == first
+    recorded.constants["rollupManaLimit"] = most
+    with ExitStack() as stack:
+        node = Deriving(tmp_path / "b", sample[0], sample[1], recorded, stack)
+        node.pass_()
+        assert node.checkpoint == 41

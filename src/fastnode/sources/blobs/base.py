@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Protocol
 
 from fastnode.errors import DecodeError, FastnodeError
@@ -28,20 +28,23 @@ class BlobSourceError(FastnodeError):
 
 @dataclass(frozen=True, slots=True)
 class BlobRequest:
-    """Blobs of a checkpoint by their versioned hashes, and the L1 block that carries them."""
+    """Blobs of a checkpoint by their versioned hashes, and the L1 block that carries them.
+
+    ``read_beacon_root`` asks L1 for the block's parent beacon root, None where there is none; UpstreamUnavailable.
+    """
 
     checkpoint: int
     versioned_hashes: tuple[bytes, ...]
     block_number: int
     block_hash: bytes
     block_timestamp: int
-    parent_beacon_root: bytes | None
+    read_beacon_root: Callable[[], bytes | None]
 
     def without(self, found: Sequence[bytes]) -> BlobRequest:
         """Asking for the rest only."""
         rest = tuple(item for item in self.versioned_hashes if item not in found)
         return BlobRequest(
-            self.checkpoint, rest, self.block_number, self.block_hash, self.block_timestamp, self.parent_beacon_root
+            self.checkpoint, rest, self.block_number, self.block_hash, self.block_timestamp, self.read_beacon_root
         )
 
 

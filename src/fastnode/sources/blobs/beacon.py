@@ -71,7 +71,7 @@ class BeaconNode:
             slot, rest = divmod(request.block_timestamp - start, seconds)
             if slot > 0 and rest == 0:
                 yield slot
-        root = request.parent_beacon_root
+        root = request.read_beacon_root()
         parent = None if root is None else self._slot_of(root)
         if parent is not None:
             yield parent + 1

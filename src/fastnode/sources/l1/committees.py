@@ -13,13 +13,16 @@ from fastnode.errors import UpstreamRejection
 from fastnode.records import dataclass
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import ADDRESS_BYTES
-from fastnode.sources.l1.endpoints import L1Block, L1Endpoint, contract_call
+from fastnode.sources.l1.endpoints import L1Endpoint, contract_call
+from fastnode.sources.l1.multicall import Read, read_together
 from fastnode.sources.l1.rollup import RollupFacts
 
 __all__ = ["Committees"]
 
 #: Epochs that are fetched at one look, so that a long history does not hold up what is new.
 EPOCHS_PER_LOOK: Final = 4
+#: Slots in one call.
+PROPOSERS_PER_CALL: Final = 8
 _NOBODY: Final = bytes(ADDRESS_BYTES)
 _REVERTED_CODE: Final = 3
 
@@ -49,14 +52,14 @@ class Committees:
         drawn = self._drawn.get(slot // self._epoch_duration)
         return None if drawn is None or not drawn.proposers else drawn.proposers[slot % self._epoch_duration]
 
-    def refresh(self, endpoint: L1Endpoint, facts: RollupFacts, head: L1Block) -> None:
-        """Fetch some of what is missing at block ``head``.  UpstreamError, DecodeError."""
+    def refresh(self, endpoint: L1Endpoint, facts: RollupFacts, timestamp: int, *, has_multicall: bool) -> None:
+        """Fetch some of what is missing at a time of L1.  UpstreamError, DecodeError."""
         self._epoch_duration = facts.epoch_duration
-        newest = facts.slot_at(head.timestamp) // facts.epoch_duration
+        newest = facts.slot_at(timestamp) // facts.epoch_duration
         wanted = range(newest, max(-1, newest - self._epochs), -1)
         missing = [epoch for epoch in wanted if epoch not in self._drawn]
         for epoch in missing[:EPOCHS_PER_LOOK]:
-            drawn = _read(endpoint, facts, epoch)
+            drawn = _read(endpoint, facts, epoch, has_multicall=has_multicall)
             if drawn is None:
                 return
             # Replaced as a whole: readers never see it change.
@@ -64,7 +67,7 @@ class Committees:
             self._drawn = kept | {epoch: drawn}
 
 
-def _read(endpoint: L1Endpoint, facts: RollupFacts, epoch: int) -> _Drawn | None:
+def _read(endpoint: L1Endpoint, facts: RollupFacts, epoch: int, *, has_multicall: bool) -> _Drawn | None:
     """None when L1 does not say now."""
     first = epoch * facts.epoch_duration
     answer = endpoint.answers([contract_call(facts.rollup, contracts.COMMITTEE_OF_EPOCH, epoch)])[0]
@@ -74,12 +77,36 @@ def _read(endpoint: L1Endpoint, facts: RollupFacts, epoch: int) -> _Drawn | None
     committee: tuple[bytes, ...] = contracts.COMMITTEE_OF_EPOCH.decode(answer)[0]
     if not committee:
         return _Drawn((), ())
-    calls = [
-        contract_call(facts.rollup, contracts.PROPOSER_AT, facts.start_of_slot(slot))
-        for slot in range(first, first + facts.epoch_duration)
-    ]
+    times = [facts.start_of_slot(slot) for slot in range(first, first + facts.epoch_duration)]
     proposers: list[bytes | None] = []
-    for answer in endpoint.answers(calls):
+    for start in range(0, len(times), PROPOSERS_PER_CALL):
+        part = times[start : start + PROPOSERS_PER_CALL]
+        found = _proposers_together(endpoint, facts, part) if has_multicall else None
+        if found is None:
+            found = _proposers_one_by_one(endpoint, facts, part)
+        if found is None:
+            return None
+        proposers += found
+    return _Drawn(committee, tuple(proposers))
+
+
+def _proposers_together(
+    endpoint: L1Endpoint, facts: RollupFacts, times: Sequence[int]
+) -> Sequence[bytes | None] | None:
+    """None where not all of them are answered, for whatever reason: drawing takes gas, and calls have a limit of it."""
+    answers = read_together(endpoint, [Read(contracts.PROPOSER_AT, (time,), facts.rollup) for time in times])
+    if answers is None:
+        return None
+    found = [answer[0] for answer in answers if answer is not None]
+    return [None if address == _NOBODY else address for address in found] if len(found) == len(times) else None
+
+
+def _proposers_one_by_one(
+    endpoint: L1Endpoint, facts: RollupFacts, times: Sequence[int]
+) -> Sequence[bytes | None] | None:
+    """None when L1 does not say now."""
+    proposers: list[bytes | None] = []
+    for answer in endpoint.answers([contract_call(facts.rollup, contracts.PROPOSER_AT, time) for time in times]):
         if isinstance(answer, UpstreamRejection):
             if not _is_revert(answer):
                 return None
@@ -87,7 +114,7 @@ def _read(endpoint: L1Endpoint, facts: RollupFacts, epoch: int) -> _Drawn | None
             continue
         address: bytes = contracts.PROPOSER_AT.decode(answer)[0]
         proposers.append(None if address == _NOBODY else address)
-    return _Drawn(committee, tuple(proposers))
+    return proposers
 
 
 def _is_revert(rejection: UpstreamRejection) -> bool:

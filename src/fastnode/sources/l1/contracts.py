@@ -52,6 +52,8 @@ CAN_PRUNE_AT_TIME: Final = Function("canPruneAtTime(uint256)", _FLAG)
 STATUS: Final = Function("status(uint256)", _N, _B32, _N, _B32, _B32, _N)
 #: Archive, header hash, blob commitments, out hash, attestations, payload digest, slot, then the fee header.
 CHECKPOINT: Final = Function("getCheckpoint(uint256)", _B32, _B32, _B32, _B32, _B32, _B32, _N, _N, _N, _N, _N, _N)
+#: Where in it the slot is; the fee header is behind it.
+CHECKPOINT_SLOT: Final = 6
 
 MANA_TARGET: Final = Function("getManaTarget()", _N)
 MANA_LIMIT: Final = Function("getManaLimit()", _N)

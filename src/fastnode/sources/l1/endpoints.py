@@ -67,6 +67,8 @@ class L1Endpoint(Endpoint):
         super().__init__(url, network, name, limits=limits, patience=patience)
         self._expected_chain_id = expected_chain_id
         self._batch_calls = BATCH_CALLS_MAX
+        #: Said by itself.
+        self.is_of_other_chain = False
         #: What it was asked so far: requests, the calls in them, bytes of its answers.
         self.request_count = self.call_count = self.byte_count = 0
 
@@ -74,7 +76,8 @@ class L1Endpoint(Endpoint):
         """UpstreamFault when it is a node of another chain."""
         chain_id = from_quantity(self.results([("eth_chainId", [])])[0], "eth_chainId")
         expected = self._expected_chain_id()
-        if expected is not None and chain_id != expected:
+        self.is_of_other_chain = expected is not None and chain_id != expected
+        if self.is_of_other_chain:
             raise UpstreamFault(f"it is a node of chain {chain_id}, the rollup is on {expected}")
 
     # ---- asking ------------------------------------------------------------------------------
@@ -134,6 +137,7 @@ class L1Endpoint(Endpoint):
             "calls": self.call_count,
             "bytes": self.byte_count,
             "waits": self.health.pause_count,
+            "waitedSeconds": round(self.health.paused_s, 1),
         }
 
     def _log_facts(self) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from fastnode.errors import DecodeError, UpstreamFault, UpstreamUnavailable
+from fastnode.errors import DecodeError, UpstreamError, UpstreamFault, UpstreamUnavailable
 from fastnode.protocol.ethereum import keccak_256
 from fastnode.protocol.messages import checkpoint_of_message_index, first_message_index
 from fastnode.records import dataclass
@@ -99,6 +99,8 @@ class Inbox:
         self._read_to: L1Block | None = None
         #: Up to this block logs have been read since then.
         self._passed = 0
+        #: Up to this one they were complete when they were read; a reorg may have changed that since.
+        self._followed_to = 0
         #: So many messages have been found to lead to the contract's state.
         self._confirmed = 0
         self._differences = 0  # one after the other
@@ -131,13 +133,39 @@ class Inbox:
 
     # ---- reading -------------------------------------------------------------------------------
 
+    def follow(self, endpoint: L1Endpoint, last_block: int, state: InboxState) -> bool:
+        """Bring the list to the ``state`` that the contract had at ``last_block`` by what was sent since the last
+        time; whether that leads there.  If it does not, blocks may have changed: see :meth:`refresh`.
+
+        The rolling hash proves that nothing is missing, so it does not matter which blocks are still there.
+        """
+        count = len(self._messages)
+        if not self._is_at(state):
+            if self._read_to is None or not self._has_read_up_to(endpoint, last_block, state):
+                del self._messages[count:]
+                return False
+            self._confirmed = len(self._messages)
+        self._followed_to = last_block
+        self._publish(state.in_progress)
+        return True
+
+    def _has_read_up_to(self, endpoint: L1Endpoint, last_block: int, state: InboxState) -> bool:
+        first = max(self._first_block_to_read(), self._followed_to + 1)
+        try:
+            for _, logs in self._logs.read(endpoint, first, last_block):
+                for log in logs:
+                    self._add(log)
+        except (UpstreamError, DecodeError):
+            return False
+        return self._is_at(state)
+
     def refresh(self, endpoint: L1Endpoint, head: L1Block, state: InboxState) -> None:
         """Bring the list to the ``state`` that the contract had at block ``head``.
 
         UpstreamUnavailable when the logs do not lead there (yet); UpstreamFault or DecodeError when they cannot be
         true.
         """
-        if not self._is_at(state):
+        if not self.follow(endpoint, head.number, state):
             self._forget_reorganized(endpoint, head)
             try:
                 self._read(endpoint, head)
@@ -147,6 +175,7 @@ class Inbox:
             if not self._is_at(state):
                 self._on_difference(state)
         self._read_to, self._confirmed, self._differences = head, len(self._messages), 0
+        self._followed_to = head.number
         self._publish(state.in_progress)
 
     def _is_at(self, state: InboxState) -> bool:
@@ -170,13 +199,13 @@ class Inbox:
         if len(self._messages) != before:
             self.reorg_count += 1
             # The same messages may stand in other blocks, further back than they did.
-            self._read_to, self._passed = None, 0
+            self._read_to, self._passed, self._followed_to = None, 0, 0
             self._confirmed = min(self._confirmed, len(self._messages))
             self._publish(0)
 
     def _forget_unconfirmed(self) -> None:
         del self._messages[self._confirmed :]
-        self._passed = 0
+        self._passed = self._followed_to = 0
         self._publish(0)
 
     def _read(self, endpoint: L1Endpoint, head: L1Block) -> None:

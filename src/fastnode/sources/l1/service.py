@@ -21,10 +21,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
-import orjson
-
 from fastnode.archiver.queries import ChainView
-from fastnode.errors import DecodeError, StartError, UpstreamError, UpstreamFault, UpstreamUnavailable
+from fastnode.errors import DecodeError, StartError, UpstreamError, UpstreamUnavailable
 from fastnode.log import fields
 from fastnode.outgoing.client import ClientLimits
 from fastnode.outgoing.health import Patience
@@ -32,9 +30,11 @@ from fastnode.outgoing.network import Network
 from fastnode.records import dataclass
 from fastnode.sources.l1.committees import Committees
 from fastnode.sources.l1.endpoints import L1Block, L1Client, L1Endpoint
-from fastnode.sources.l1.inbox import Anchor, Inbox, rolled
+from fastnode.sources.l1.inbox import Inbox
+from fastnode.sources.l1.observer import L1Observer
 from fastnode.sources.l1.rollup import RollupFacts, Wanted, difference, read_facts
-from fastnode.sources.l1.state import FeeState, L1State, archives_of, outbox_root, read_state
+from fastnode.sources.l1.schedule import BlockSchedule
+from fastnode.sources.l1.state import FeeState, L1State, archives_of, outbox_root
 from fastnode.sources.l1.terms import SlashingRounds
 
 __all__ = ["L1Options", "L1Reader"]
@@ -52,8 +52,6 @@ DOUBT_S: Final = 30.0
 _DOUBTS_MAX: Final = 256
 #: Outbox roots that are kept until the next L1 block.
 ROOTS_MAX: Final = 256
-#: Messages come into the Inbox this many checkpoints before their own is proposed, at most.
-INBOX_LEAD: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +65,8 @@ class L1Options:
     #: Epochs whose committees are kept; 0: nobody wants them.
     committee_epochs: int = 0
     poll_interval_s: float = 1.0
+    #: Ask when the next block is due instead, where L1 has regular times.
+    waits_for_blocks: bool = False
     drift_max_s: int = 300
     grace_s: float = 5.0
     first_answer_s: float = 60.0
@@ -83,20 +83,16 @@ class L1Reader:
         *,
         limits: ClientLimits | None = None,
         patience: Patience | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
+        self._clock = clock
         self._client = L1Client(urls, network, limits=limits, patience=patience)
         self._options = options
         self._wanted: Wanted | None = None
         self._facts: RollupFacts | None = None
         self._stored: Callable[[], ChainView] | None = None
-        self._inbox: Inbox | None = None
-        self._state: L1State | None = None
-        self._fees: FeeState | None = None
-        self._finalized: int | None = None
-        #: How the newest stored checkpoint differs from the one on L1, and since when.
-        self._contradiction: str | None = None
-        self._contradicted_since = 0.0
-        self._compared: tuple[bytes, bytes] | None = None  # L1 block, checkpoint
+        self._observer: L1Observer | None = None
+        self._schedule = BlockSchedule(options.poll_interval_s, waits_for_blocks=options.waits_for_blocks, clock=clock)
         self._thread: threading.Thread | None = None
         #: Guards the counts of looks, and wakes the thread and those who wait for it.
         self._changed = threading.Condition()
@@ -107,7 +103,7 @@ class L1Reader:
         self._reason: str | None = "L1 has not been asked yet"
         self._reason_since = time.monotonic()
         self._refusal: str | None = None
-        self._roots: dict[int, tuple[bytes, bytes]] = {}  # by epoch: L1 block, root
+        self._roots: dict[int, tuple[tuple[int, int], bytes]] = {}  # by epoch: number and time of L1 block, root
         self._asked: OrderedDict[int, float] = OrderedDict()
         self.committees = Committees(options.committee_epochs)
 
@@ -121,7 +117,8 @@ class L1Reader:
             try:
                 return self._learned()
             except UpstreamUnavailable as error:
-                if time.monotonic() > deadline or self._is_closed:
+                is_hopeless = all(endpoint.is_of_other_chain for endpoint in self._client.all)
+                if is_hopeless or time.monotonic() > deadline or self._is_closed:
                     raise StartError(f"L1 cannot be read: {error}") from error
             self._rest(self._client.seconds_until_usable())
 
@@ -140,9 +137,13 @@ class L1Reader:
 
     def begin(self, stored: Callable[[], ChainView]) -> None:
         """Start looking.  ``stored`` gives the newest view of the chain that is stored."""
-        self._stored = stored
+        self.attach(stored)
         self._thread = threading.Thread(target=self._run, name="fastnode-l1", daemon=True)
         self._thread.start()
+
+    def attach(self, stored: Callable[[], ChainView]) -> None:
+        """For a caller that looks itself (:meth:`look_once`) instead of the thread."""
+        self._stored = stored
 
     def interrupt(self) -> None:
         """Nobody waits for L1 any longer."""
@@ -197,11 +198,10 @@ class L1Reader:
 
     def now(self) -> float:
         """The time of L1's newest block; while L1 is silent that of the clock on the wall, if it is later."""
-        state = self._state
-        if state is None:
-            return time.time()
-        newest = float(state.head.timestamp)
-        return newest if self._reason is None else max(newest, time.time())
+        if self._state is None:
+            return self._clock()
+        newest = float(self.newest_timestamp)
+        return newest if self._reason is None else max(newest, self._clock())
 
     def seen(self) -> tuple[RollupFacts, L1State]:
         """The rollup, and what L1 said at the newest block that was looked at.  UpstreamUnavailable."""
@@ -216,9 +216,32 @@ class L1Reader:
         return facts, state
 
     @property
+    def _state(self) -> L1State | None:
+        return None if self._observer is None else self._observer.state
+
+    @property
+    def _inbox(self) -> Inbox | None:
+        return None if self._observer is None else self._observer.inbox
+
+    @property
+    def newest_timestamp(self) -> int:
+        """Of the newest block that was seen; 0 before there is one."""
+        return 0 if self._observer is None else self._observer.newest[1]
+
+    @property
     def finalized(self) -> int | None:
         """The newest checkpoint that was proven at L1's final block, as far as it is known."""
-        return self._finalized
+        return None if self._observer is None else self._observer.finalized
+
+    @property
+    def endpoints(self) -> Sequence[L1Endpoint]:
+        """In the order of preference."""
+        return self._client.all
+
+    def mana_limit(self, facts: RollupFacts) -> int:
+        """L2 gas of one checkpoint, at the newest block; the rollup can only raise it."""
+        fees = None if self._observer is None else self._observer.fees
+        return facts.mana_limit if fees is None else max(facts.mana_limit, fees.facts.pricing.mana_limit)
 
     def run(self, work: Callable[[L1Endpoint], T]) -> T:
         """As that of the client: for what does not depend on the newest block."""
@@ -244,7 +267,7 @@ class L1Reader:
         state = self._state
         if state is None:
             return None
-        return state.proven, min(self._finalized or 0, state.proven)
+        return state.proven, min(self.finalized or 0, state.proven)
 
     def archive_roots(self, numbers: Sequence[int]) -> list[bytes] | None:
         """Archive roots after checkpoints, zero for what L1 does not have; None when L1 does not answer."""
@@ -258,19 +281,20 @@ class L1Reader:
 
     def outbox_root(self, epoch: int) -> bytes:
         """Root of an epoch's messages to L1, zero if there is none yet.  UpstreamUnavailable."""
-        facts, state = self._facts, self._state
-        if facts is None or state is None:
+        facts, observer = self._facts, self._observer
+        if facts is None or observer is None or observer.state is None:
             raise UpstreamUnavailable("L1 has not answered yet")
+        newest = observer.newest
         with self._changed:
             kept = self._roots.get(epoch)
         # Clients must not be able to spend what a provider grants.
-        if kept is not None and kept[0] == state.head.hash:
+        if kept is not None and kept[0] == newest:
             return kept[1]
         root = self._client.run(lambda endpoint: outbox_root(endpoint, facts, epoch))
         with self._changed:
             if len(self._roots) >= ROOTS_MAX:
                 self._roots.clear()
-            self._roots[epoch] = (state.head.hash, root)
+            self._roots[epoch] = (newest, root)
         return root
 
     @property
@@ -278,11 +302,9 @@ class L1Reader:
         """What an operator should look at; None while L1 is read."""
         if self._refusal is not None:
             return self._refusal
-        now = time.monotonic()
-        for reason, since in (
-            (self._reason, self._reason_since),
-            (self._contradiction, self._contradicted_since),
-        ):
+        now, observer = time.monotonic(), self._observer
+        contradiction = (None, 0.0) if observer is None else (observer.contradiction, observer.contradicted_since)
+        for reason, since in ((self._reason, self._reason_since), contradiction):
             if reason is not None and now - since >= self._options.grace_s:
                 return reason
         return None
@@ -293,16 +315,17 @@ class L1Reader:
 
     def describe(self) -> dict[str, Any]:
         """For status reports."""
-        state, inbox = self._state, self._inbox
+        state, inbox, observer = self._state, self._inbox, self._observer
+        newest = (None, None) if state is None or observer is None else observer.newest
         progress = None if inbox is None else inbox.progress
         return {
             "state": "degraded" if self.trouble is not None else "starting" if state is None else "reading",
             "reason": self.trouble,
-            "block": None if state is None else state.head.number,
-            "blockTime": None if state is None else state.head.timestamp,
+            "block": newest[0],
+            "blockTime": newest[1],
             "pendingCheckpoint": None if state is None else state.pending,
             "provenCheckpoint": None if state is None else state.proven,
-            "finalizedCheckpoint": self._finalized,
+            "finalizedCheckpoint": self.finalized,
             "messages": None if inbox is None else inbox.count,
             "messagesReadTo": None if progress is None else progress[0],
             "reorgs": 0 if inbox is None else inbox.reorg_count,
@@ -327,7 +350,10 @@ class L1Reader:
 
     def newest_fees(self) -> tuple[RollupFacts, FeeState] | None:
         """The rollup's constants and the newest state of its fees; None before L1 has answered."""
-        return None if self._facts is None or self._fees is None else (self._facts, self._fees)
+        observer = self._observer
+        return (
+            None if self._facts is None or observer is None or observer.fees is None else (self._facts, observer.fees)
+        )
 
     def _is_doubted(self, checkpoint: int) -> bool:
         now = time.monotonic()
@@ -360,27 +386,47 @@ class L1Reader:
 
     def _run(self) -> None:
         while not self._is_closed:
-            with self._changed:
-                self._looks_begun += 1
-            try:
-                self._look()
-            except (UpstreamError, DecodeError, StartError) as error:
-                self._note(str(error))
-            else:
-                self._note(None)
-            with self._changed:
-                self._looks_done = self._looks_begun
-                self._changed.notify_all()
-            self._rest(max(self._options.poll_interval_s, self._client.seconds_until_usable()))
+            self._rest(self.look_once())
+
+    def look_once(self) -> float:
+        """Whatever is new; returns after how many seconds to look again."""
+        with self._changed:
+            self._looks_begun += 1
+        try:
+            self._look()
+        except (UpstreamError, DecodeError, StartError) as error:
+            self._note(str(error))
+        else:
+            self._note(None)
+        with self._changed:
+            self._looks_done = self._looks_begun
+            self._changed.notify_all()
+        pause = self._options.poll_interval_s
+        if self._reason is None:
+            pause = self._schedule.seconds_until_next(self.slot_duration)
+        return max(pause, self._client.seconds_until_usable())
 
     def _look(self) -> None:
         facts = self._learned()
         stored = self._stored
         assert stored is not None
-        if self._inbox is None:
+        if self._observer is None:
             self._compare(facts, stored())
-            self._inbox = Inbox(facts.inbox, facts.deployment_block, _anchor(stored(), facts))
+            self._observer = L1Observer(
+                facts,
+                stored,
+                self.committees,
+                self._schedule,
+                drift_max_s=self._options.drift_max_s,
+                clock=self._clock,
+            )
         self._client.run(self._look_with)
+
+    def _look_with(self, endpoint: L1Endpoint) -> None:
+        observer = self._observer
+        assert observer is not None
+        observer.look(endpoint, self.slot_duration)
+        observer.refresh_committees(endpoint)
 
     def _compare(self, facts: RollupFacts, view: ChainView) -> None:
         """StartError, for good, when L1 is not the one of the stored chain."""
@@ -389,48 +435,6 @@ class L1Reader:
         self._refusal = difference(facts, chain.node_info, constants, "the stored chain")
         if self._refusal is not None:
             raise StartError(self._refusal)
-
-    def _look_with(self, endpoint: L1Endpoint) -> None:
-        facts, inbox, before = self._facts, self._inbox, self._state
-        assert facts is not None
-        assert inbox is not None
-        head = endpoint.block("latest")
-        if head is None:
-            raise UpstreamFault("it has no newest block")
-        self._check_age(head)
-        self._compare_newest(endpoint, facts, head)
-        if before is not None and before.head == head:
-            return
-        state = read_state(endpoint, facts, head, self.slot_duration)
-        inbox.refresh(endpoint, head, state.inbox)
-        self._state = state
-        self._fees = state.fees or self._fees
-        if state.finalized is not None:
-            self._finalized = state.finalized
-        self.committees.refresh(endpoint, facts, head)
-
-    def _compare_newest(self, endpoint: L1Endpoint, facts: RollupFacts, head: L1Block) -> None:
-        """A chain that L1 has given up stays stored as long as the followed node has it; that is worth a word."""
-        assert self._stored is not None
-        view = self._stored()
-        number = view.tips.checkpointed.checkpoint.number
-        stored = view.checkpoint(number)
-        if stored is None or self._compared == (head.hash, stored.header_hash):
-            return
-        ours = orjson.loads(stored.archive_json)["root"]
-        on_l1 = "0x" + archives_of(endpoint, facts, [number])[0].hex()
-        self._compared = (head.hash, stored.header_hash)
-        if on_l1 == ours:
-            self._contradiction = None
-        elif self._contradiction is None:
-            self._contradicted_since = time.monotonic()
-            self._contradiction = f"the stored checkpoint {number} has the archive root {ours}, L1 has {on_l1}"
-
-    def _check_age(self, head: L1Block) -> None:
-        limit = self._options.drift_max_s
-        age = time.time() - head.timestamp
-        if limit and age > limit:
-            raise UpstreamUnavailable(f"its newest block, {head.number}, is {int(age)} seconds old")
 
     def _note(self, reason: str | None) -> None:
         if (reason is None) != (self._reason is None):
@@ -441,14 +445,3 @@ class L1Reader:
             elif not self._is_closed:
                 logger.warning("L1 is not read", extra=fields(reason=reason))
         self._reason = reason
-
-
-def _anchor(view: ChainView, facts: RollupFacts) -> Anchor:
-    """The messages of the final checkpoints are stored already."""
-    final = view.tips.finalized.checkpoint.number
-    before = view.checkpoint(final - INBOX_LEAD)
-    if before is None:
-        return Anchor(facts.deployment_block)
-    messages = [message for number in range(1, final + 1) for message in view.l1_to_l2_messages(number)]
-    block = int(orjson.loads(before.l1_json)["blockNumber"])
-    return Anchor(block, final, rolled(messages), len(messages))

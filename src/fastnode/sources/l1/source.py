@@ -20,7 +20,7 @@ import itertools
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator
 from concurrent.futures import Executor, Future
 from typing import Any, Final
 
@@ -28,27 +28,26 @@ import orjson
 
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.source import CheckpointRecord, Record, TipsRecord, UndoRecord
-from fastnode.errors import BlobsUnavailable, DecodeError, MessagesUnavailable, UpstreamFault, UpstreamUnavailable
+from fastnode.errors import (
+    BlobsUnavailable,
+    DecodeError,
+    MessagesUnavailable,
+    UpstreamError,
+    UpstreamFault,
+    UpstreamUnavailable,
+)
 from fastnode.log import fields
-from fastnode.outgoing.client import RpcCall
-from fastnode.protocol.blob_decoding import checkpoint_of, decode_blocks
-from fastnode.protocol.checkpoint import L1PublishedData, PublishedCheckpoint
-from fastnode.protocol.constants import FIELDS_PER_BLOB
-from fastnode.protocol.fields import FIELD_BYTES, hex_text
-from fastnode.protocol.kzg import BLOB_BYTES, blobs_hash
+from fastnode.protocol.checkpoint import PublishedCheckpoint
+from fastnode.protocol.fields import hex_text
 from fastnode.protocol.messages import in_hash
 from fastnode.protocol.tips import L2Tips, TipId
 from fastnode.records import dataclass
-from fastnode.sources.blobs.base import BlobRequest
 from fastnode.sources.blobs.fetcher import BlobFetcher
-from fastnode.sources.l1 import contracts
-from fastnode.sources.l1.abi import hex_data
-from fastnode.sources.l1.attestation_check import AttestationCheck
-from fastnode.sources.l1.endpoints import L1Block, L1Client, L1Endpoint, block_call, contract_call
-from fastnode.sources.l1.inbox import REORG_BLOCKS
-from fastnode.sources.l1.log_ranges import BLOCKS_FIRST, LogRanges
-from fastnode.sources.l1.proposals import CHECKPOINT_PROPOSED, Proposal, ProposedCheckpoint
-from fastnode.sources.l1.propose_calls import find_in_trace, find_in_transaction
+from fastnode.sources.l1.checkpoint_derivation import CheckpointDerivation, DerivedCheckpoint
+from fastnode.sources.l1.endpoints import L1Block, L1Client
+from fastnode.sources.l1.log_ranges import BLOCKS_FIRST
+from fastnode.sources.l1.proposal_events import PlacedEvent, ProposalEvents
+from fastnode.sources.l1.retries import PassRetries
 from fastnode.sources.l1.rollup import RollupFacts
 from fastnode.sources.l1.service import L1Reader
 from fastnode.sources.l1.state import L1State
@@ -66,11 +65,8 @@ CHECKPOINTS_PER_TIPS: Final = 64
 ROOTS_PER_QUESTION: Final = 32
 #: For how long one block of L1 is asked: providers keep the state of the newest 128 or so.
 PASS_TIME_S: Final = 120.0
-#: Longest pause between two searches for blobs that are nowhere.
-BLOB_PAUSE_MAX_S: Final = 60.0
 _NO_MESSAGES_IN_HASH: Final = in_hash(())
 _GENESIS: Final = 0
-assert BLOB_BYTES == FIELDS_PER_BLOB * FIELD_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,33 +102,10 @@ class DerivationProgress:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """An event with what else L1 says of it."""
-
-    event: ProposedCheckpoint
-    transaction: Any
-    block: L1Block
-
-
-@dataclass(frozen=True, slots=True)
-class _Derived:
-    published: PublishedCheckpoint
-    block: L1Block
-    refusal: str | None
-
-
-@dataclass(slots=True)
-class _BlobWait:
-    """A checkpoint whose blobs are nowhere yet."""
-
-    error: BlobsUnavailable
-    pause_s: float
-    again_at: float
-
-
 class L1Source:
-    """One pass at a time.  ``executor`` fetches and decodes ahead; ``traces``: nodes that trace transactions."""
+    """One pass at a time.  ``executor`` fetches and decodes ahead; ``traces``: nodes that trace transactions;
+    ``first_pause_s``: how long a pass that failed rests at first.
+    """
 
     name = "L1"
 
@@ -145,20 +118,21 @@ class L1Source:
         traces: L1Client | None = None,
         l1_slot_duration: int = 12,
         log_blocks: int = BLOCKS_FIRST,
+        first_pause_s: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._reader = reader
         self._blobs = blobs
         self._executor = executor
-        self._traces = traces
         self._l1_slot_duration = l1_slot_duration
-        self._log_blocks = log_blocks
         self._clock = clock
-        self._logs: LogRanges | None = None
-        self._check: AttestationCheck | None = None
-        self._wait: _BlobWait | None = None
-        #: Everything up to this L1 block was looked at when both chains were the same.
-        self._settled: L1Block | None = None
+        self._events = ProposalEvents(reader, log_blocks)
+        self._derivation = CheckpointDerivation(reader, blobs, traces)
+        self._retries = PassRetries(first_pause_s, clock)
+        #: What the last pass began with.
+        self._situation: Hashable = None
+        #: With which it was seen last that an invalid checkpoint is still the same.
+        self._invalid_situation: Hashable = None
         #: The first checkpoint of the pending chain that is not to be stored.
         self.invalid: InvalidCheckpoint | None = None
         #: Newest checkpoint on L1; None before L1 was looked at.
@@ -170,7 +144,7 @@ class L1Source:
     @property
     def waiting_for(self) -> BlobsUnavailable | None:
         """The checkpoint whose blobs are nowhere yet."""
-        return None if self._wait is None else self._wait.error
+        return self._derivation.waiting_for
 
     def checkpoints_behind(self, view: ChainView) -> int:
         """Checkpoints on L1 that are not stored, as far as L1 was looked at; none that are not to be stored."""
@@ -210,6 +184,20 @@ class L1Source:
         """
         facts, state = self._reader.seen()
         self.newest_checkpoint = state.pending
+        self._situation = _situation(stored(), state)
+        self._retries.check(self._situation)
+        try:
+            yield from self._pass(stored, facts, state)
+        except (UpstreamError, DecodeError, MessagesUnavailable, BlobsUnavailable) as error:
+            self.on_failure(error)
+            raise
+        self._retries.on_success()
+
+    def on_failure(self, error: Exception) -> None:
+        """The pass failed here, or where its records went: it rests."""
+        self._retries.on_failure(error, self._situation)
+
+    def _pass(self, stored: Callable[[], ChainView], facts: RollupFacts, state: L1State) -> Iterator[Record]:
         view = stored()
         limit = state.proven if state.can_prune else state.pending
         common = self._newest_common(view, facts, state, limit)
@@ -218,7 +206,7 @@ class L1Source:
             final = view.tips.finalized.checkpoint.number
             if common < final:
                 raise UpstreamFault(f"L1 has another checkpoint {final} than the final one that is stored")
-            self._settled = None
+            self._events.settled = None
             why = "not proven in time" if state.can_prune and common == limit else "no longer on L1"
             facts_shown = fields(checkpoint=mine, back_to=common, l1_block=state.head.number, reason=why)
             logger.warning("checkpoints are given up", extra=facts_shown)
@@ -229,8 +217,9 @@ class L1Source:
             if limit > common:
                 yield from self._content(stored, facts, state, common, limit)
             elif not state.can_prune:
-                self._settled = state.head
-                self.invalid = self._wait = None
+                self._events.settled = state.head
+                self.invalid = None
+                self._derivation.waiting_for = None
         finally:
             self.progress = None
         yield from self._tips(stored(), state)
@@ -248,34 +237,18 @@ class L1Source:
             numbers = list(range(high, max(_GENESIS, high - ROOTS_PER_QUESTION), -1))
             if high == newest:
                 numbers = numbers[:1]  # mostly nothing has changed but what is new
-            for number, root in zip(numbers, self._archive_roots(facts, state, numbers), strict=True):
+            for number, root in zip(numbers, self._events.archive_roots(facts, state, numbers), strict=True):
                 if root == _archive_root(view, number):
                     return number
             high = numbers[-1] - 1
         return _GENESIS
-
-    def _archive_roots(self, facts: RollupFacts, state: L1State, numbers: Sequence[int]) -> list[bytes]:
-        """At the block that was looked at, which must still be there when the answer comes."""
-        # Fast path. If: only the newest one is wanted.  Then: it is known.
-        if list(numbers) == [state.pending]:
-            return [state.pending_archive]
-        at = state.head.number
-        calls = [contract_call(facts.rollup, contracts.ARCHIVE_AT, number, block=at) for number in numbers]
-
-        def read(endpoint: L1Endpoint) -> list[bytes]:
-            *answers, block = endpoint.results([*calls, block_call(at)])
-            if block is None or L1Block.from_json(block) != state.head:
-                raise UpstreamUnavailable(f"its block {at} has changed while it was asked")
-            return [contracts.ARCHIVE_AT.decode(answer)[0] for answer in answers]
-
-        return self._reader.ask(state.head, read)
 
     def _without_expired(self, view: ChainView, facts: RollupFacts, state: L1State) -> Iterator[UndoRecord]:
         """Proposed blocks whose slot is over will not be published any more."""
         checkpointed = view.tips.checkpointed.block.number
         first = view.block_info(checkpointed + 1)
         if first is not None:
-            slot = facts.slot_at(state.head.timestamp + self._l1_slot_duration)
+            slot = facts.slot_at(self._reader.newest_timestamp + self._l1_slot_duration)
             if first.slot_number < slot and state.pending <= view.tips.checkpointed.checkpoint.number:
                 shown = fields(first_block=first.number, its_slot=first.slot_number, slot=slot)
                 logger.info("proposed blocks are given up: their slot is over", extra=shown)
@@ -320,7 +293,7 @@ class L1Source:
                 yield from self._tips(stored(), state)
         if number < limit and self._clock() < deadline:
             # Logs may come a moment later than the state; everything since the newest checkpoint is read again then.
-            self._settled = None
+            self._events.settled = None
             raise UpstreamUnavailable(f"its logs do not have checkpoint {number + 1} (yet)")
 
     def _record(self, published: PublishedCheckpoint) -> CheckpointRecord:
@@ -352,10 +325,13 @@ class L1Source:
         if invalid is None:
             return False
         if invalid.number == common + 1 <= limit:
-            root = self._archive_roots(facts, state, [invalid.number])[0]
+            if self._invalid_situation == self._situation:
+                return True
+            root = self._events.archive_roots(facts, state, [invalid.number])[0]
             block = self._reader.ask(state.head, lambda endpoint: endpoint.block(invalid.block.number))
             # After a reorg of L1 the same checkpoint may come with other attestations.
             if root == invalid.archive_root and block == invalid.block:
+                self._invalid_situation = self._situation
                 return True
         self.invalid = None
         return False
@@ -370,15 +346,15 @@ class L1Source:
 
     def _derived(
         self, view: ChainView, facts: RollupFacts, state: L1State, common: int, limit: int, deadline: float
-    ) -> Iterator[_Derived]:
+    ) -> Iterator[DerivedCheckpoint]:
         """Fetched and decoded some checkpoints ahead of their use."""
-        pending: deque[Future[_Derived]] = deque()
+        pending: deque[Future[DerivedCheckpoint]] = deque()
         placed = self._placed(view, facts, state, common, limit, deadline)
         near_tip = limit - common <= CHECKPOINTS_AHEAD
         try:
             while True:
                 for item in itertools.islice(placed, CHECKPOINTS_AHEAD - len(pending)):
-                    pending.append(self._executor.submit(self._derive, facts, state.head, item, near_tip))
+                    pending.append(self._executor.submit(self._derivation.derive, facts, state.head, item, near_tip))
                 if not pending:
                     return
                 yield pending.popleft().result()
@@ -388,10 +364,10 @@ class L1Source:
 
     def _placed(
         self, view: ChainView, facts: RollupFacts, state: L1State, common: int, limit: int, deadline: float
-    ) -> Iterator[_Placed]:
+    ) -> Iterator[PlacedEvent]:
         """Events of the chain that L1 has now, in order, with their transactions and blocks."""
         number = common
-        for end, events in self._events(view, facts, state, common):
+        for end, events in self._events.read(view, facts, state, common):
             # The same checkpoint may have been proposed twice: the later event is the one that counts.
             latest = {(event.number, event.archive_root): event for event in events if number < event.number <= limit}
             wanted = sorted(latest.values(), key=lambda event: event.number)
@@ -400,134 +376,17 @@ class L1Source:
                 if self._clock() > deadline:
                     return
                 page = wanted[start : start + CHECKPOINTS_AHEAD]
-                for placed in self._place(facts, state, page):
+                for placed in self._events.place(facts, state, page):
                     number = placed.event.number
                     yield placed
             if number == limit or self._clock() > deadline:
                 return
 
-    def _events(
-        self, view: ChainView, facts: RollupFacts, state: L1State, common: int
-    ) -> Iterator[tuple[int, list[ProposedCheckpoint]]]:
-        """(last L1 block of a piece, its events)."""
-        if self._logs is None:
-            self._logs = LogRanges(facts.rollup, CHECKPOINT_PROPOSED, self._log_blocks)
-        logs, head = self._logs, state.head
-        first = self._first_block(view, facts, common)
-        while first <= head.number:
-            start = first
 
-            def read(endpoint: L1Endpoint, start: int = start) -> tuple[int, list[dict[str, Any]]]:
-                return next(logs.read(endpoint, start, head.number))
-
-            end, found = self._reader.ask(head, read)
-            yield end, [ProposedCheckpoint.from_log(log) for log in found]
-            first = end + 1
-
-    def _first_block(self, view: ChainView, facts: RollupFacts, common: int) -> int:
-        """Where the events of what is new begin."""
-        newest = view.checkpoint(common)
-        if newest is None:
-            return facts.deployment_block
-        first = int(orjson.loads(newest.l1_json)["blockNumber"])
-        settled = self._settled
-        return first if settled is None else max(first, settled.number - REORG_BLOCKS)
-
-    def _place(self, facts: RollupFacts, state: L1State, events: Sequence[ProposedCheckpoint]) -> list[_Placed]:
-        """Those that are on the chain that L1 has now."""
-        roots = self._archive_roots(facts, state, [event.number for event in events])
-        events = [event for event, root in zip(events, roots, strict=True) if event.archive_root == root]
-        if not events:
-            return []
-        calls: list[RpcCall] = [("eth_getTransactionByHash", [event.tx_hash]) for event in events]
-        known = {state.head.hash: state.head} if state.head.beacon_root is not None else {}
-        hashes = [item for item in dict.fromkeys(event.block_hash for event in events) if item not in known]
-        calls += [("eth_getBlockByHash", [hex_data(item), False]) for item in hashes]
-        answers = self._reader.ask(state.head, lambda endpoint: endpoint.results(calls))
-        transactions = answers[: len(events)]
-        found = zip(hashes, answers[len(events) :], strict=True)
-        blocks = known | {item: None if block is None else L1Block.from_json(block) for item, block in found}
-        placed = []
-        for event, transaction in zip(events, transactions, strict=True):
-            block = blocks[event.block_hash]
-            if block is None or transaction is None:
-                raise UpstreamUnavailable(f"it does not have the transaction of checkpoint {event.number} (yet)")
-            placed.append(_Placed(event, transaction, block))
-        return placed
-
-    # ---- one checkpoint, in a thread of the executor ---------------------------------------------
-
-    def _derive(self, facts: RollupFacts, head: L1Block, placed: _Placed, near_tip: bool) -> _Derived:
-        event = placed.event
-        proposal = find_in_transaction(placed.transaction, facts.rollup, event)
-        if proposal is None:
-            proposal = self._trace(facts, event)
-        if blobs_hash(event.versioned_hashes) != proposal.header.blobs_hash:
-            raise UpstreamFault(f"checkpoint {event.number}: the blobs of its event are not those of its header")
-        refusal = self._refusal_of(facts, head, proposal)
-        fields_joined = self._fields_of(placed, near_tip)
-        try:
-            checkpoint = checkpoint_of(
-                event.number,
-                proposal.header,
-                proposal.archive_root,
-                proposal.fee_asset_price_modifier,
-                decode_blocks(fields_joined),
-                chain_id=facts.chain_id,
-                version=facts.version,
-            )
-            attestations = proposal.attestations(facts.target_committee_size)
-        except DecodeError as error:
-            raise UpstreamFault(f"checkpoint {event.number} on L1 makes no sense: {error}") from error
-        block = placed.block
-        l1 = L1PublishedData(block.number, block.timestamp, block.hash)
-        return _Derived(PublishedCheckpoint(checkpoint, l1, attestations), block, refusal)
-
-    def _trace(self, facts: RollupFacts, event: ProposedCheckpoint) -> Proposal:
-        def find(endpoint: L1Endpoint) -> Proposal | str:
-            return find_in_trace(endpoint, facts.rollup, event)
-
-        found = self._reader.run(find) if self._traces is None else self._traces.run(find)
-        if isinstance(found, str):
-            raise UpstreamUnavailable(found)
-        return found
-
-    def _refusal_of(self, facts: RollupFacts, head: L1Block, proposal: Proposal) -> str | None:
-        if self._check is None:
-            self._check = AttestationCheck(facts)
-        check = self._check
-        if facts.target_committee_size == 0:
-            return None
-        return self._reader.ask(head, lambda endpoint: check.refusal_of(endpoint, proposal, head))
-
-    def _fields_of(self, placed: _Placed, near_tip: bool) -> bytes:
-        """The blob fields of a checkpoint, joined; BlobsUnavailable at once while they rest."""
-        event, wait = placed.event, self._wait
-        if wait is not None and wait.error.checkpoint == event.number and self._clock() < wait.again_at:
-            raise wait.error
-        request = BlobRequest(
-            checkpoint=event.number,
-            versioned_hashes=event.versioned_hashes,
-            block_number=placed.block.number,
-            block_hash=placed.block.hash,
-            block_timestamp=placed.block.timestamp,
-            parent_beacon_root=placed.block.beacon_root,
-        )
-        try:
-            blobs = self._blobs.fetch(request, near_tip=near_tip)
-        except BlobsUnavailable as error:
-            pause = 1.0
-            if wait is not None and wait.error.checkpoint == event.number:
-                pause = min(2 * wait.pause_s, BLOB_PAUSE_MAX_S)
-            if wait is None or event.number <= wait.error.checkpoint:
-                self._wait = _BlobWait(error, pause, self._clock() + pause)
-            raise
-        if wait is not None and wait.error.checkpoint == event.number:
-            self._wait = None
-        *whole, last = blobs
-        return b"".join([blob.ljust(BLOB_BYTES, b"\0") for blob in whole]) + last.ljust(
-            -(-len(last) // FIELD_BYTES) * FIELD_BYTES, b"\0"
-        )
+def _situation(view: ChainView, state: L1State) -> Hashable:
+    """What a pass depends on: while it is the same, so is what comes of it."""
+    on_l1 = (state.head.hash, state.pending_archive, state.proven, state.can_prune, state.inbox)
+    return (*on_l1, view.tips.checkpointed.checkpoint)
 
 
 def _last_block(view: ChainView, checkpoint: int) -> int:

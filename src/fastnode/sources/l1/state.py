@@ -5,7 +5,7 @@ Everything is asked at the same block, so that the parts fit each other.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from fastnode.errors import UpstreamFault, UpstreamRejection
 from fastnode.protocol.fees import FEE_ORACLE_LAG, FeeFacts, FeeHeader, L1Fees, ManaPricing
@@ -13,14 +13,13 @@ from fastnode.records import dataclass
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.endpoints import L1Block, L1Endpoint, block_call, contract_call
 from fastnode.sources.l1.inbox import InboxState
+from fastnode.sources.l1.proposals import ProposedCheckpoint
 from fastnode.sources.l1.rollup import RollupFacts
 
-__all__ = ["FeeState", "L1State", "archives_of", "outbox_root", "read_state"]
+__all__ = ["SLOTS_OF_FEES", "FeeState", "L1State", "archives_of", "fee_state_of", "outbox_root", "read_state"]
 
 #: The fees of L1 change at most this many slots from now.
-_SLOTS_OF_FEES: Final = FEE_ORACLE_LAG + 2
-#: Values of ``getCheckpoint`` behind which slot and fee header stand.
-_CHECKPOINT_SLOT: Final = 6
+SLOTS_OF_FEES: Final = FEE_ORACLE_LAG + 2
 _NOTHING_THERE: Final = "0x"
 
 
@@ -37,6 +36,8 @@ class L1State:
     """Checkpoint numbers at block ``head``; ``finalized`` is None where L1 does not say what is final.
 
     ``can_prune``: the next proposal undoes everything that is not proven.  ``endpoint``: who said all this.
+    ``stored``: the newest checkpoint that is stored here, with the archive root that L1 has there, zero for none.
+    ``proposed``: the event of the pending checkpoint, if it is the only one since the block before.
     """
 
     head: L1Block
@@ -45,26 +46,36 @@ class L1State:
     pending_archive: bytes
     proven: int
     proven_archive: bytes
+    stored: int
+    stored_archive: bytes
     can_prune: bool
     finalized: int | None
     inbox: InboxState
     fees: FeeState | None
+    proposed: ProposedCheckpoint | None = None
+
+    def archive_after(self, checkpoint: int) -> bytes | None:
+        """The archive root that L1 has after a checkpoint; None if that was not asked for."""
+        known = {
+            self.stored: self.stored_archive,
+            self.proven: self.proven_archive,
+            self.pending: self.pending_archive,
+        }
+        return known.get(checkpoint)
 
 
-@dataclass(frozen=True, slots=True)
-class _Pricing:
-    target: int
-    limit: int
-    proving_cost: int
+def read_state(
+    endpoint: L1Endpoint, facts: RollupFacts, head: L1Block, *, stored: int, l1_slot_duration: int
+) -> L1State:
+    """``stored``: number of our newest checkpoint.
 
-
-def read_state(endpoint: L1Endpoint, facts: RollupFacts, head: L1Block, l1_slot_duration: int) -> L1State:
-    """UpstreamError or DecodeError; also when ``head`` is not on the endpoint's chain any more."""
+    UpstreamError or DecodeError; also when ``head`` is not on the endpoint's chain any more.
+    """
     rollup, at = facts.rollup, head.number
     functions = (contracts.MANA_TARGET, contracts.MANA_LIMIT, contracts.PROVING_COST_PER_MANA)
     calls = [contract_call(rollup, function, block=at) for function in functions]
     calls += [
-        contract_call(rollup, contracts.STATUS, 0, block=at),
+        contract_call(rollup, contracts.STATUS, stored, block=at),
         contract_call(facts.inbox, contracts.INBOX_STATE, block=at),
         contract_call(rollup, contracts.CAN_PRUNE_AT_TIME, head.timestamp + l1_slot_duration, block=at),
         block_call(at),
@@ -73,20 +84,22 @@ def read_state(endpoint: L1Endpoint, facts: RollupFacts, head: L1Block, l1_slot_
     if L1Block.from_json(block) != head:
         raise UpstreamFault(f"its block {at} has changed while it was asked")
     target, limit, cost = (function.decode(answer) for function, answer in zip(functions, answers, strict=True))
-    proven, proven_archive, pending, pending_archive, *_ = contracts.STATUS.decode(status)
+    proven, proven_archive, pending, pending_archive, stored_archive, _ = contracts.STATUS.decode(status)
     can_prune: bool = contracts.CAN_PRUNE_AT_TIME.decode(prunable)[0]
     parent = proven if can_prune else pending
     return L1State(
-        head,
-        endpoint.name,
-        pending,
-        pending_archive,
-        proven,
-        proven_archive,
-        can_prune,
-        _finalized(endpoint, facts),
-        InboxState(*contracts.INBOX_STATE.decode(inbox)),
-        _fees(endpoint, facts, head, parent, _Pricing(target[0], limit[0], cost[0]), l1_slot_duration),
+        head=head,
+        endpoint=endpoint.name,
+        pending=pending,
+        pending_archive=pending_archive,
+        proven=proven,
+        proven_archive=proven_archive,
+        stored=stored,
+        stored_archive=stored_archive,
+        can_prune=can_prune,
+        finalized=_finalized(endpoint, facts),
+        inbox=InboxState(*contracts.INBOX_STATE.decode(inbox)),
+        fees=_fees(endpoint, facts, head, parent, (target[0], limit[0], cost[0]), l1_slot_duration),
     )
 
 
@@ -106,34 +119,55 @@ def _finalized(endpoint: L1Endpoint, facts: RollupFacts) -> int | None:
 
 
 def _fees(
-    endpoint: L1Endpoint, facts: RollupFacts, head: L1Block, parent: int, pricing: _Pricing, l1_slot_duration: int
+    endpoint: L1Endpoint,
+    facts: RollupFacts,
+    head: L1Block,
+    parent: int,
+    pricing: tuple[int, int, int],
+    l1_slot_duration: int,
 ) -> FeeState | None:
     """None when the contract does not answer for the parent."""
     at = head.number
     try:
         checkpoint = endpoint.read(facts.rollup, contracts.CHECKPOINT, parent, block=at)
-        slot, excess, used, eth_per_fee_asset = checkpoint[_CHECKPOINT_SLOT : _CHECKPOINT_SLOT + 4]
+        slot = checkpoint[contracts.CHECKPOINT_SLOT]
         time = max(facts.start_of_slot(slot + 1), head.timestamp + l1_slot_duration)
         first = facts.slot_at(head.timestamp)
         calls = [
             contract_call(facts.rollup, contracts.L1_FEES_AT, facts.start_of_slot(number), block=at)
-            for number in range(first, first + _SLOTS_OF_FEES)
+            for number in range(first, first + SLOTS_OF_FEES)
         ]
         calls.append(contract_call(facts.rollup, contracts.MANA_MIN_FEE_AT, time, 1, block=at))
         *answers, minimum = endpoint.results(calls)
     except UpstreamRejection:
         return None
-    fees = [L1Fees(*contracts.L1_FEES_AT.decode(answer)) for answer in answers]
+    fees = [contracts.L1_FEES_AT.decode(answer) for answer in answers]
+    return fee_state_of(facts, checkpoint, fees, first, contracts.MANA_MIN_FEE_AT.decode(minimum)[0], pricing)
+
+
+def fee_state_of(
+    facts: RollupFacts,
+    parent: tuple[Any, ...],
+    l1_fees: list[tuple[Any, ...]],
+    first_slot: int,
+    minimum: int,
+    pricing: tuple[int, int, int],
+) -> FeeState:
+    """``parent``: what the contract has of the checkpoint; ``l1_fees``: at ``first_slot`` and those behind it;
+    ``pricing``: mana target, mana limit, cost of proving."""
+    slot, excess, used, eth_per_fee_asset = parent[contracts.CHECKPOINT_SLOT : contracts.CHECKPOINT_SLOT + 4]
+    fees = [L1Fees(*item) for item in l1_fees]
     ahead = next((place for place, item in enumerate(fees) if item != fees[0]), 0)
+    target, limit, cost = pricing
     return FeeState(
-        contracts.MANA_MIN_FEE_AT.decode(minimum)[0],
+        minimum,
         FeeFacts(
             parent=FeeHeader(excess, used, eth_per_fee_asset),
             parent_slot=slot,
-            pricing=ManaPricing(pricing.target, pricing.limit, facts.epoch_duration, pricing.proving_cost),
+            pricing=ManaPricing(target, limit, facts.epoch_duration, cost),
             before=fees[0],
             after=fees[ahead],
-            slot_of_change=first + ahead,
+            slot_of_change=first_slot + ahead,
         ),
     )
 

@@ -1,0 +1,135 @@
+"""One checkpoint from its event: call data, attestations, blobs, blocks.
+
+What is found is proven by hashes: the call data by the two of the event, the blobs by their versioned hashes, these by
+the header.  Whether the blocks are right is for those to say who replay them.
+"""
+
+from __future__ import annotations
+
+from fastnode.errors import BlobsUnavailable, DecodeError, UpstreamFault, UpstreamUnavailable
+from fastnode.protocol.blob_decoding import checkpoint_of, decode_blocks
+from fastnode.protocol.checkpoint import L1PublishedData, PublishedCheckpoint
+from fastnode.protocol.constants import FIELDS_PER_BLOB
+from fastnode.protocol.fields import FIELD_BYTES
+from fastnode.protocol.kzg import BLOB_BYTES, blobs_hash
+from fastnode.records import dataclass
+from fastnode.sources.blobs.base import BlobRequest
+from fastnode.sources.blobs.fetcher import BlobFetcher
+from fastnode.sources.l1.abi import hex_data
+from fastnode.sources.l1.attestation_check import AttestationCheck
+from fastnode.sources.l1.endpoints import L1Block, L1Client, L1Endpoint
+from fastnode.sources.l1.proposal_events import PlacedEvent
+from fastnode.sources.l1.proposals import Proposal, ProposedCheckpoint
+from fastnode.sources.l1.propose_calls import find_in_trace, find_in_transaction
+from fastnode.sources.l1.rollup import RollupFacts
+from fastnode.sources.l1.service import L1Reader
+
+__all__ = ["CheckpointDerivation", "DerivedCheckpoint"]
+
+assert BLOB_BYTES == FIELDS_PER_BLOB * FIELD_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedCheckpoint:
+    """``block``: the L1 block that has it; ``refusal``: why its committee does not stand behind it, None if it does."""
+
+    published: PublishedCheckpoint
+    block: L1Block
+    refusal: str | None
+
+
+class CheckpointDerivation:
+    """Usable from any thread.  ``traces``: nodes that trace transactions; None: those of the reader."""
+
+    def __init__(
+        self,
+        reader: L1Reader,
+        blobs: BlobFetcher,
+        traces: L1Client | None,
+    ) -> None:
+        self._reader = reader
+        self._blobs = blobs
+        self._traces = traces
+        self._check: AttestationCheck | None = None
+        #: The checkpoint whose blobs are nowhere yet.
+        self.waiting_for: BlobsUnavailable | None = None
+
+    def derive(self, facts: RollupFacts, head: L1Block, placed: PlacedEvent, near_tip: bool) -> DerivedCheckpoint:
+        """UpstreamUnavailable; UpstreamFault when L1 contradicts itself; BlobsUnavailable."""
+        event = placed.event
+        proposal = find_in_transaction(placed.transaction, facts.rollup, event)
+        if proposal is None:
+            proposal = self._trace(facts, event)
+        if blobs_hash(event.versioned_hashes) != proposal.header.blobs_hash:
+            raise UpstreamFault(f"checkpoint {event.number}: the blobs of its event are not those of its header")
+        mana, mana_limit = proposal.header.total_mana_used, self._reader.mana_limit(facts)
+        if mana > mana_limit:
+            raise UpstreamFault(f"checkpoint {event.number} uses {mana} mana, the rollup allows {mana_limit}")
+        refusal = self._refusal_of(facts, head, proposal)
+        fields_joined = self._fields_of(placed, near_tip)
+        try:
+            checkpoint = checkpoint_of(
+                event.number,
+                proposal.header,
+                proposal.archive_root,
+                proposal.fee_asset_price_modifier,
+                decode_blocks(fields_joined),
+                chain_id=facts.chain_id,
+                version=facts.version,
+            )
+            attestations = proposal.attestations(facts.target_committee_size)
+        except DecodeError as error:
+            raise UpstreamFault(f"checkpoint {event.number} on L1 makes no sense: {error}") from error
+        block = placed.block
+        l1 = L1PublishedData(block.number, block.timestamp, block.hash)
+        return DerivedCheckpoint(PublishedCheckpoint(checkpoint, l1, attestations), block, refusal)
+
+    def _trace(self, facts: RollupFacts, event: ProposedCheckpoint) -> Proposal:
+        def find(endpoint: L1Endpoint) -> Proposal | str:
+            return find_in_trace(endpoint, facts.rollup, event)
+
+        found = self._reader.run(find) if self._traces is None else self._traces.run(find)
+        if isinstance(found, str):
+            raise UpstreamUnavailable(found)
+        return found
+
+    def _refusal_of(self, facts: RollupFacts, head: L1Block, proposal: Proposal) -> str | None:
+        if self._check is None:
+            self._check = AttestationCheck(facts)
+        check = self._check
+        if facts.target_committee_size == 0:
+            return None
+        return self._reader.ask(head, lambda endpoint: check.refusal_of(endpoint, proposal, head))
+
+    def _fields_of(self, placed: PlacedEvent, near_tip: bool) -> bytes:
+        """The blob fields of a checkpoint, joined."""
+        event, block = placed.event, placed.block
+        request = BlobRequest(
+            checkpoint=event.number,
+            versioned_hashes=event.versioned_hashes,
+            block_number=block.number,
+            block_hash=block.hash,
+            block_timestamp=block.timestamp,
+            read_beacon_root=lambda: self._beacon_root(block),
+        )
+        waiting = self.waiting_for
+        try:
+            blobs = self._blobs.fetch(request, near_tip=near_tip)
+        except BlobsUnavailable as error:
+            if waiting is None or event.number <= waiting.checkpoint:
+                self.waiting_for = error
+            raise
+        if waiting is not None and waiting.checkpoint == event.number:
+            self.waiting_for = None
+        *whole, last = blobs
+        return b"".join([blob.ljust(BLOB_BYTES, b"\0") for blob in whole]) + last.ljust(
+            -(-len(last) // FIELD_BYTES) * FIELD_BYTES, b"\0"
+        )
+
+    def _beacon_root(self, block: L1Block) -> bytes | None:
+        """Asked for where it is needed: a block that is known by its logs alone has none."""
+        if block.beacon_root is not None:
+            return block.beacon_root
+        call = ("eth_getBlockByHash", [hex_data(block.hash), False])
+        answer = self._reader.run(lambda endpoint: endpoint.results([call]))[0]
+        return None if answer is None else L1Block.from_json(answer).beacon_root

@@ -1,0 +1,230 @@
+"""What was seen of L1: read at each new block with as few calls as can be, and kept for everybody else.
+
+    a block without news        1 call    Multicall3: tips, messages, fees, block number, time and parent
+    a block with messages       + 1       their logs
+    a block with a checkpoint   + 1       its event, which tells the block's hash as well
+    where that does not fit     + 1       the block's hash, at which everything further is asked for
+    every 32 blocks             + 1       what is final, while it is behind what is proven
+
+Where L1 has no Multicall3 some 15 calls in three batches take the place of the one.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+import orjson
+
+from fastnode.archiver.queries import ChainView
+from fastnode.errors import DecodeError, UpstreamFault, UpstreamRejection, UpstreamUnavailable
+from fastnode.log import fields
+from fastnode.sources.l1.committees import Committees
+from fastnode.sources.l1.endpoints import L1Block, L1Endpoint
+from fastnode.sources.l1.head_state import HeadState, block_of, read_final_checkpoint, read_head_state
+from fastnode.sources.l1.inbox import Anchor, Inbox, rolled
+from fastnode.sources.l1.log_ranges import LogRanges
+from fastnode.sources.l1.proposals import CHECKPOINT_PROPOSED, ProposedCheckpoint
+from fastnode.sources.l1.rollup import RollupFacts
+from fastnode.sources.l1.schedule import BlockSchedule
+from fastnode.sources.l1.state import FeeState, L1State, read_state
+
+__all__ = ["L1Observer"]
+
+logger = logging.getLogger(__name__)
+
+#: Blocks that may follow without a checkpoint before the hash of the newest one is asked for: providers keep the
+#: state of the newest 128 or so.
+HASHLESS_BLOCKS_MAX: Final = 32
+#: Final blocks come in steps of an epoch of L1.
+FINALITY_BLOCKS: Final = 32
+#: Failures of the one call, one after the other, after which it is not tried again.
+MULTICALL_FAILURES_MAX: Final = 3
+#: Messages come into the Inbox this many checkpoints before their own is proposed, at most.
+INBOX_LEAD: Final = 3
+
+
+class L1Observer:
+    """``look`` from one thread; what it has seen may be read from any.
+
+    ``drift_max_s``: how old the newest block may be, 0: as old as it is; ``clock`` gives seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        facts: RollupFacts,
+        stored: Callable[[], ChainView],
+        committees: Committees,
+        schedule: BlockSchedule,
+        *,
+        drift_max_s: int,
+        clock: Callable[[], float],
+    ) -> None:
+        self._facts = facts
+        self._stored = stored
+        self._committees = committees
+        self._schedule = schedule
+        self._drift_max_s = drift_max_s
+        self._clock = clock
+        self._multicall_failures = 0
+        self._finality_due = 0
+        self.inbox = Inbox(facts.inbox, facts.deployment_block, _anchor(stored(), facts))
+        self.state: L1State | None = None
+        self.fees: FeeState | None = None
+        self.finalized: int | None = None
+        #: Number and time of the newest block that was seen; its hash may not be known.
+        self.newest = (0, 0)
+        #: How the newest stored checkpoint differs from the one on L1, and since when on the clock of
+        #: ``time.monotonic``.
+        self.contradiction: str | None = None
+        self.contradicted_since = 0.0
+
+    def look(self, endpoint: L1Endpoint, l1_slot_duration: int) -> None:
+        """UpstreamError, DecodeError."""
+        before = self.state
+        seen = None if before is None else self._read_head(endpoint, before, l1_slot_duration)
+        if seen is None or before is None:
+            self._look_call_by_call(endpoint, l1_slot_duration)
+            return
+        self._check_age(seen.number, seen.timestamp)
+        state = self._follow(endpoint, before, seen)
+        if state is None:
+            head = block_of(endpoint, seen)
+            if head is None:  # it has changed meanwhile, or Multicall3 tells of another block than the one asked at
+                self._look_call_by_call(endpoint, l1_slot_duration)
+                return
+            self.inbox.refresh(endpoint, head, seen.state.inbox)
+            state = replace(seen.state, head=head)
+        self._look_for_finality(endpoint, seen.number, state.proven)
+        self.state = state
+        self._note(seen.number, seen.timestamp, state, l1_slot_duration)
+
+    def _follow(self, endpoint: L1Endpoint, before: L1State, seen: HeadState) -> L1State | None:
+        """What was seen as what follows on ``before``; None where the block's hash must be asked for."""
+        blocks = seen.number - before.head.number
+        if before.endpoint != endpoint.name or blocks >= HASHLESS_BLOCKS_MAX:
+            return None
+        if seen.has_same_checkpoints(before):
+            state = replace(seen.state, proposed=before.proposed)
+        elif seen.has_one_more(before):
+            event = self._proposed_in(endpoint, seen)
+            if event is None:
+                return None
+            head = L1Block(seen.number, event.block_hash, seen.parent_hash, seen.timestamp)
+            state = replace(seen.state, head=head, proposed=event)
+        else:
+            return None
+        return state if self.inbox.follow(endpoint, seen.number, seen.state.inbox) else None
+
+    def _proposed_in(self, endpoint: L1Endpoint, seen: HeadState) -> ProposedCheckpoint | None:
+        """The event of the pending checkpoint; None if it is not (only) in the block that was seen."""
+        logs = LogRanges(self._facts.rollup, CHECKPOINT_PROPOSED)
+        _, found = next(logs.read(endpoint, seen.number, seen.number))
+        if len(found) != 1:
+            return None
+        event = ProposedCheckpoint.from_log(found[0])
+        is_it = (event.number, event.archive_root) == (seen.state.pending, seen.state.pending_archive)
+        return event if is_it else None
+
+    def _read_head(self, endpoint: L1Endpoint, before: L1State, l1_slot_duration: int) -> HeadState | None:
+        """None where it must be asked call by call."""
+        if self._multicall_failures >= MULTICALL_FAILURES_MAX:
+            return None
+        try:
+            seen = read_head_state(
+                endpoint,
+                self._facts,
+                before,
+                stored=self._stored_number(),
+                timestamp=self._schedule.expected_timestamp(l1_slot_duration),
+                l1_slot_duration=l1_slot_duration,
+            )
+        except (UpstreamRejection, DecodeError) as error:
+            self._on_multicall_failure(str(error), 1)
+            return None
+        if seen is None:
+            self._on_multicall_failure("the chain has no Multicall3", MULTICALL_FAILURES_MAX)
+        else:
+            self._multicall_failures = 0
+        return seen
+
+    def _on_multicall_failure(self, reason: str, weight: int) -> None:
+        self._multicall_failures += weight
+        if self._multicall_failures >= MULTICALL_FAILURES_MAX:
+            logger.warning("L1 is asked call by call, some fifteen a block", extra=fields(reason=reason))
+
+    def _look_call_by_call(self, endpoint: L1Endpoint, l1_slot_duration: int) -> None:
+        """The first time, and where L1 has no contract that takes many calls as one."""
+        before = self.state
+        head = endpoint.block("latest")
+        if head is None:
+            raise UpstreamFault("it has no newest block")
+        self._check_age(head.number, head.timestamp)
+        if before is not None and before.head == head and before.stored == self._stored_number():
+            return
+        stored = self._stored_number()
+        state = read_state(endpoint, self._facts, head, stored=stored, l1_slot_duration=l1_slot_duration)
+        self.inbox.refresh(endpoint, head, state.inbox)
+        self.state = state
+        if state.finalized is not None:
+            self.finalized = state.finalized
+        self._note(head.number, head.timestamp, state, l1_slot_duration)
+
+    def _note(self, number: int, timestamp: int, state: L1State, l1_slot_duration: int) -> None:
+        self._schedule.note(number, timestamp, l1_slot_duration)
+        self.newest = (number, timestamp)
+        self.fees = state.fees or self.fees
+        self._compare(state)
+
+    def refresh_committees(self, endpoint: L1Endpoint) -> None:
+        """Some of those that are missing.  UpstreamError, DecodeError."""
+        has_multicall = self._multicall_failures < MULTICALL_FAILURES_MAX
+        self._committees.refresh(endpoint, self._facts, self.newest[1], has_multicall=has_multicall)
+
+    # ---- parts ---------------------------------------------------------------------------------
+
+    def _look_for_finality(self, endpoint: L1Endpoint, number: int, proven: int) -> None:
+        """Final blocks come in steps: asked for again when the next step is due, and only if it can tell more."""
+        if number < self._finality_due or self.finalized == proven:
+            return
+        final = read_final_checkpoint(endpoint, self._facts)
+        self._finality_due = number + FINALITY_BLOCKS
+        if final is None:
+            return
+        block, self.finalized = final
+        if number - block < FINALITY_BLOCKS:  # of no mainnet: what is proven will be final soon
+            self._finality_due = number + 1
+
+    def _stored_number(self) -> int:
+        return self._stored().tips.checkpointed.checkpoint.number
+
+    def _compare(self, state: L1State) -> None:
+        """A chain that L1 has given up stays stored as long as the followed node has it; that is worth a word."""
+        stored = self._stored().checkpoint(state.stored)
+        if stored is None:
+            return
+        ours, on_l1 = orjson.loads(stored.archive_json)["root"], "0x" + state.stored_archive.hex()
+        if on_l1 == ours:
+            self.contradiction = None
+        elif self.contradiction is None:
+            self.contradicted_since = time.monotonic()
+            self.contradiction = f"the stored checkpoint {state.stored} has the archive root {ours}, L1 has {on_l1}"
+
+    def _check_age(self, number: int, timestamp: int) -> None:
+        age = self._clock() - timestamp
+        if self._drift_max_s and age > self._drift_max_s:
+            raise UpstreamUnavailable(f"its newest block, {number}, is {int(age)} seconds old")
+
+
+def _anchor(view: ChainView, facts: RollupFacts) -> Anchor:
+    """The messages of the final checkpoints are stored already."""
+    final = view.tips.finalized.checkpoint.number
+    before = view.checkpoint(final - INBOX_LEAD)
+    if before is None:
+        return Anchor(facts.deployment_block)
+    messages = [message for number in range(1, final + 1) for message in view.l1_to_l2_messages(number)]
+    block = int(orjson.loads(before.l1_json)["blockNumber"])
+    return Anchor(block, final, rolled(messages), len(messages))

@@ -1,0 +1,49 @@
+"""When to try again what L1 did not allow.
+
+A pass that failed would fail again, and ask the provider again each time: blobs that are nowhere, logs that come late,
+a checkpoint that makes no sense.  So it is repeated when L1 or the stored chain has moved, else ever more rarely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Final
+
+from fastnode.records import dataclass
+
+__all__ = ["PassRetries"]
+
+PAUSE_MAX_S: Final = 60.0
+
+
+@dataclass(slots=True)
+class _Failure:
+    error: Exception
+    situation: Hashable
+    pause_s: float
+    again_at: float
+
+
+class PassRetries:
+    """``first_s``: the first pause in seconds, doubled each time; ``clock``: any that goes on."""
+
+    def __init__(self, first_s: float, clock: Callable[[], float]) -> None:
+        self._first_s = first_s
+        self._clock = clock
+        self._failure: _Failure | None = None
+
+    def check(self, situation: Hashable) -> None:
+        """Raises what went wrong the last time while it is not to be tried again."""
+        failure = self._failure
+        if failure is not None and failure.situation == situation and self._clock() < failure.again_at:
+            raise failure.error
+
+    def on_failure(self, error: Exception, situation: Hashable) -> None:
+        before = self._failure
+        pause = self._first_s
+        if before is not None and before.situation == situation:
+            pause = min(2 * before.pause_s, PAUSE_MAX_S)
+        self._failure = _Failure(error, situation, pause, self._clock() + pause)
+
+    def on_success(self) -> None:
+        self._failure = None

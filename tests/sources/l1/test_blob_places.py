@@ -1,0 +1,259 @@
+"""Places of blobs beside consensus clients: object stores and a blob archive, each as the only one, on real sockets."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from tests.snapshots.fake_gcs import FakeGcs, fake_gcs
+from tests.sources.l1.publishing import PublishingL1, publish, served
+from tests.sources.l1.test_source import Deriving, has
+from tests.sources.made_chain import MadeChain, made_chain
+
+from fastnode.errors import BlobsUnavailable
+from fastnode.protocol.kzg import BLOB_BYTES
+from fastnode.sources.blobs.archive_api import BlobArchive
+from fastnode.sources.blobs.base import BlobSourceError
+from fastnode.sources.blobs.beacon import BeaconNode
+from fastnode.sources.blobs.fetcher import BlobSources
+from fastnode.sources.blobs.file_store import FileStore, folder_of
+from fastnode.sources.blobs.http_get import HttpGet
+from fastnode.sources.l1.abi import hex_data
+
+Json = dict[str, Any]
+BUCKET = "bucket"
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> Iterator[MadeChain]:
+    directory = tmp_path / "made"
+    directory.mkdir()
+    with made_chain(directory) as chain:
+        for blocks in (1, 2, 1):
+            chain.checkpoint(blocks)
+        yield chain
+
+
+@pytest.fixture
+def l1(chain: MadeChain) -> Iterator[PublishingL1]:
+    with served(PublishingL1(chain.chain_record["nodeInfo"], chain.chain_record["l1Constants"])) as l1:
+        for unit in chain.units:
+            publish(l1, unit)
+        yield l1
+
+
+@contextmanager
+def deriving(
+    tmp_path: Path, chain: MadeChain, l1: PublishingL1, sources: Callable[[HttpGet], BlobSources]
+) -> Iterator[Deriving]:
+    with ExitStack() as stack:
+        yield Deriving(tmp_path / "node", chain.chain_record, chain.genesis, l1, stack, sources)
+
+
+# ---- object stores ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeGcs]:
+    """It speaks as much of S3 and of Google's interface as a blob store needs; credentials are from the environment."""
+    with fake_gcs(BUCKET) as server:
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.setenv(name, "none")
+        monkeypatch.setenv("AWS_REGION", "us-east-1")
+        key = {"gcs_base_url": server.url, "disable_oauth": True}
+        nothing = dict.fromkeys(("client_email", "private_key", "private_key_id"), "")
+        monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT_KEY", json.dumps(key | nothing))
+        yield server
+
+
+def url_of(kind: str, server: FakeGcs) -> str:
+    return {
+        "s3": f"s3://{BUCKET}/blobs?endpoint={server.url}",
+        "gs": f"gs://{BUCKET}/blobs",
+        "http": f"{server.url}/{BUCKET}/blobs",
+    }[kind]
+
+
+def fill(server: FakeGcs, kind: str, chain: MadeChain, l1: PublishingL1) -> str:
+    """Upload all blobs as another node does; gives the folder of the rollup."""
+    info = chain.chain_record["nodeInfo"]
+    folder = folder_of(int(info["l1ChainId"]), int(info["rollupVersion"]), l1.rollup)
+    writer = FileStore(url_of("s3" if kind == "http" else kind, server), folder, "upload", is_written=True)
+    writer.sign_as_healthy()
+    for unit in chain.units:
+        sheet = l1.sheet(unit.published or {})
+        for blob, commitment, item in zip(sheet.blobs, sheet.commitments, sheet.hashes, strict=True):
+            assert writer.upload(item, blob, commitment)
+            assert not writer.upload(item, blob, commitment)
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["s3", "gs", "http"])
+def test_an_object_store_alone_is_enough(
+    tmp_path: Path, chain: MadeChain, l1: PublishingL1, server: FakeGcs, kind: str
+) -> None:
+    folder = fill(server, kind, chain, l1)
+    store = FileStore(url_of(kind, server), folder, "blob store 1")
+    store.check()
+    with deriving(tmp_path, chain, l1, lambda _: BlobSources(stores=(store,))) as node:
+        node.pass_()
+        assert has(node, chain)
+    assert l1.beacon.requests == []
+
+
+@pytest.mark.parametrize("kind", ["s3", "gs", "http"])
+def test_an_object_store_without_a_health_file_is_named(
+    chain: MadeChain, l1: PublishingL1, server: FakeGcs, kind: str
+) -> None:
+    folder = fill(server, kind, chain, l1)
+    del server.buckets[BUCKET][f"blobs/{folder}/.healthcheck"]
+    with pytest.raises(BlobSourceError, match=rf"it has no file {folder}/\.healthcheck"):
+        FileStore(url_of(kind, server), folder, "blob store 1").check()
+
+
+@pytest.mark.parametrize("kind", ["s3", "gs", "http"])
+def test_a_lying_object_store_gives_nothing(
+    tmp_path: Path, chain: MadeChain, l1: PublishingL1, server: FakeGcs, kind: str
+) -> None:
+    """Each file is that of another blob; its claimed commitment is not looked at."""
+    folder = fill(server, kind, chain, l1)
+    objects = server.buckets[BUCKET]
+    names = [name for name in objects if name.endswith(".data")]
+    objects |= dict(zip(names, [objects[name] for name in names[1:] + names[:1]], strict=True))
+    store = FileStore(url_of(kind, server), folder, "blob store 1")
+    with deriving(tmp_path, chain, l1, lambda _: BlobSources(stores=(store,))) as node:
+        with pytest.raises(BlobsUnavailable, match=r"blob store 1: it gave . blobs, none of which has a hash"):
+            node.pass_()
+        assert node.checkpoint == 0
+
+
+# ---- archive ----------------------------------------------------------------------------------
+
+
+class ScriptedArchive:
+    """The interface of Blobscan over the blobs of a scripted L1."""
+
+    def __init__(self, l1: PublishingL1) -> None:
+        self._l1 = l1
+        self.requests: list[str] = []
+        self.lies = False
+        self.status = 200
+        archive = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                archive.requests.append(self.path)
+                status, answer = archive.answer(self.path)
+                body = json.dumps(answer).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *arguments: Any) -> None:
+                """Nothing on standard error."""
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+        self.url = f"http://127.0.0.1:{self._server.server_port}/api"
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def answer(self, target: str) -> tuple[int, Json]:
+        parts = urlsplit(target)
+        query = parse_qs(parts.query)
+        if self.status != 200:
+            return self.status, {}
+        if parts.path == "/api/blocks":
+            return 200, {"blocks": [{"hash": hex_data(self._l1.head.hash)}]}
+        assert query == {"type": ["canonical"], "expand": ["blob,blob_data"]}
+        wanted = parts.path.rpartition("/")[2]
+        block = next((block for block in self._l1.blocks if hex_data(block.hash) == wanted), None)
+        if block is None:
+            return 404, {}
+        blobs = [
+            {"versionedHash": hex_data(item), "data": hex_data(self._shown(blob).ljust(BLOB_BYTES, b"\0"))}
+            for item, blob in self._l1.beacon.blobs.get(block.number, [])
+        ]
+        # Blobs of another rollup in the same block.
+        other = {"versionedHash": "0x01" + "22" * 31, "data": hex_data(bytes(BLOB_BYTES))}
+        return 200, {"transactions": [{"blobs": [other]}, {"blobs": blobs}]}
+
+    def _shown(self, blob: bytes) -> bytes:
+        return blob[:31] + b"\2" + blob[32:] if self.lies else blob
+
+
+@pytest.fixture
+def archive(l1: PublishingL1) -> Iterator[ScriptedArchive]:
+    archive = ScriptedArchive(l1)
+    yield archive
+    archive.stop()
+
+
+def test_a_blob_archive_alone_is_enough(
+    tmp_path: Path, chain: MadeChain, l1: PublishingL1, archive: ScriptedArchive
+) -> None:
+    def sources(http: HttpGet) -> BlobSources:
+        found = BlobArchive(archive.url, http, "blob archive")
+        found.check()
+        return BlobSources(archive=found)
+
+    with deriving(tmp_path, chain, l1, sources) as node:
+        node.pass_()
+        assert has(node, chain)
+    assert l1.beacon.requests == []
+
+
+def test_a_blob_archive_is_asked_last(
+    tmp_path: Path, chain: MadeChain, l1: PublishingL1, archive: ScriptedArchive
+) -> None:
+    l1.beacon.hidden = set(l1.sheet(chain.units[1].published or {}).hashes)
+
+    def sources(http: HttpGet) -> BlobSources:
+        beacon = BeaconNode(l1.beacon.url, http, "beacon 1")
+        return BlobSources(consensus=(beacon,), archive=BlobArchive(archive.url, http, "blob archive"))
+
+    with deriving(tmp_path, chain, l1, sources) as node:
+        node.pass_()
+        assert has(node, chain)
+        assert len(archive.requests) == 1, "only for the checkpoint whose blobs the consensus client does not have"
+
+
+def test_a_lying_blob_archive_gives_nothing(
+    tmp_path: Path, chain: MadeChain, l1: PublishingL1, archive: ScriptedArchive
+) -> None:
+    archive.lies = True
+    with deriving(
+        tmp_path, chain, l1, lambda http: BlobSources(archive=BlobArchive(archive.url, http, "blob archive"))
+    ) as node:
+        with pytest.raises(BlobsUnavailable, match="blob archive: it gave 1 blobs, none of which has a hash"):
+            node.pass_()
+        assert node.checkpoint == 0
+
+
+@pytest.mark.parametrize(("status", "reason"), [(404, "it does not have them"), (503, "HTTP status 503")])
+def test_a_blob_archive_that_has_nothing_is_named(
+    tmp_path: Path, chain: MadeChain, l1: PublishingL1, archive: ScriptedArchive, status: int, reason: str
+) -> None:
+    archive.status = status
+    with (
+        deriving(
+            tmp_path, chain, l1, lambda http: BlobSources(archive=BlobArchive(archive.url, http, "blob archive"))
+        ) as node,
+        pytest.raises(BlobsUnavailable, match=f"blob archive: {reason}"),
+    ):
+        node.pass_()
