@@ -275,7 +275,7 @@ class Follower:
             self._set_trouble(str(error))
             return _Outcome.BLOCKED
         except (BlockRejected, DecodeError, UpstreamError) as error:
-            source.on_failure(error)
+            source.on_failure(error, self._ingestor.view)
             self._set_trouble(f"L1: {error}")
             return _Outcome.REFUSED
         finally:

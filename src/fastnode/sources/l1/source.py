@@ -130,6 +130,7 @@ class L1Source:
         self._derivation = CheckpointDerivation(reader, blobs, traces)
         self._retries = PassRetries(first_pause_s, clock)
         #: What the last pass began with.
+        self._state: L1State | None = None
         self._situation: Hashable = None
         #: With which it was seen last that an invalid checkpoint is still the same.
         self._invalid_situation: Hashable = None
@@ -184,18 +185,19 @@ class L1Source:
         """
         facts, state = self._reader.seen()
         self.newest_checkpoint = state.pending
-        self._situation = _situation(stored(), state)
+        self._state, self._situation = state, _situation(stored(), state)
         self._retries.check(self._situation)
         try:
             yield from self._pass(stored, facts, state)
         except (UpstreamError, DecodeError, MessagesUnavailable, BlobsUnavailable) as error:
-            self.on_failure(error)
+            self.on_failure(error, stored())
             raise
         self._retries.on_success()
 
-    def on_failure(self, error: Exception) -> None:
-        """The pass failed here, or where its records went: it rests."""
-        self._retries.on_failure(error, self._situation)
+    def on_failure(self, error: Exception, view: ChainView) -> None:
+        """The pass failed here, or where its records went, with so much stored: it rests."""
+        if self._state is not None:
+            self._retries.on_failure(error, _situation(view, self._state))
 
     def _pass(self, stored: Callable[[], ChainView], facts: RollupFacts, state: L1State) -> Iterator[Record]:
         view = stored()
