@@ -26,6 +26,7 @@ SCRIPTS = [
         "test",
         "bench",
         "compare-nodes",
+        "fuzz",
         "make-chain",
         "make-constraints",
         "make-docs",

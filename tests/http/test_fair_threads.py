@@ -10,6 +10,7 @@ from tests.conftest import PATIENCE_S
 
 from fastnode.http.allowance import Party
 from fastnode.http.fair_threads import FairThreads
+from fastnode.kernels import loop_time
 
 
 class Gate:
@@ -74,3 +75,22 @@ def test_what_waits_can_be_cancelled_at_the_end() -> None:
     gate.open()
     gate.done.result(PATIENCE_S)
     assert waiting.cancelled()
+
+
+def test_what_was_used_of_other_threads_does_not_count() -> None:
+    busy, waiting = FairThreads(1, name="busy"), FairThreads(1, name="waiting")
+    old, new = Party(), Party()
+    gate, order = threading.Event(), []
+    old.thread_shares[busy] = loop_time.Share()
+    old.thread_shares[busy].used_ns = 10**12
+    busy.submit_for(old, int).result(60)
+    held = waiting.submit_for(old, gate.wait, 60)
+    behind = waiting.submit_for(old, order.append, "old")
+    busy.submit_for(new, int).result(60)
+    first = waiting.submit_for(new, order.append, "new")
+    gate.set()
+    for work in (held, behind, first):
+        work.result(60)
+    assert order == ["new", "old"]
+    busy.shutdown()
+    waiting.shutdown()

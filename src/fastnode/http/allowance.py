@@ -25,14 +25,15 @@ WAITING_BYTES: Final = 4096
 class Party:
     """One connection; by default one that is alone.  ``network`` is what its address counts as; None if it has none."""
 
-    __slots__ = ("_at_end", "budget", "is_gone", "network", "share", "thread_share", "turns")
+    __slots__ = ("_at_end", "budget", "is_gone", "network", "share", "thread_shares", "turns")
 
     def __init__(self, turns: Turns | None = None, budget: MemoryBudget | None = None) -> None:
         self.turns = turns or Turns(slice_ns=ENDLESS_NS, round_ns=ENDLESS_NS)
         self.budget = budget or MemoryBudget()
         self.network: bytes | None = None
         self.share = loop_time.Share()
-        self.thread_share = loop_time.Share()
+        #: Of the threads of each executor, which have clocks of their own (http/fair_threads.py).
+        self.thread_shares: dict[object, loop_time.Share] = {}
         #: Nobody waits for its answers any more; may be read by any thread.
         self.is_gone = False
         self._at_end: set[Callable[[], None]] = set()

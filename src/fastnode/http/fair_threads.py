@@ -61,11 +61,15 @@ class FairThreads(Executor):
         return self._submit(_Work(party, Future(), function, arguments, {}))
 
     def _submit(self, work: _Work) -> Future[Any]:
-        share = self._others if work.party is None else work.party.thread_share
         with self._lock:
+            share = self._others if work.party is None else self._share_of(work.party)
             self._waiting.push(share, work, EXPECTED_NS)
         self._pool.submit(self._run_next)
         return work.future
+
+    def _share_of(self, party: Party) -> loop_time.Share:
+        """What it has used of these threads: use of others is on another clock, and would put it behind all."""
+        return party.thread_shares.setdefault(self, loop_time.Share())
 
     def _run_next(self) -> None:
         with self._lock:

@@ -1,0 +1,479 @@
+"""Calls of every kernel with random and spoiled inputs, in the same process: `scripts/fuzz` runs them under sanitizers.
+
+    python -m tests._ext.fuzz CALLS [SEED]
+
+A *subject* makes some calls of one kernel.  Where the twin is fast enough it gets the same, and must say the same: a
+result, or an exception of the same type.  A crash ends the process with what the sanitizer found; the line before names
+the subject and its seed.
+"""
+
+from __future__ import annotations
+
+import base64
+import random
+import string
+import sys
+import time
+import zlib
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+import orjson
+from tests._ext.avm_programs import random_case
+from tests._ext.test_append_tree import HEIGHT, ZEROS, random_leaves
+from tests._ext.test_append_tree import Tree as AppendTree
+from tests._ext.test_avm_fuzz import run_case
+from tests._ext.test_fast_connection import KERNELS, Connection
+from tests._ext.test_indexed_tree import Tree as IndexedTree
+from tests._ext.test_indexed_tree import random_block
+from tests._ext.test_kept_results import VIEW, Handlers
+from tests._ext.test_kept_results import make as make_results
+from tests._ext.test_simple_request import everything_read, make_reader
+from tests._ext.test_witness_text import Iterator as Entries
+from tests.serving.two_paths import random_pieces
+
+from fastnode import kernels
+from fastnode._twins import (
+    append_tree,
+    block_text,
+    encode,
+    field_runs,
+    indexed_tree,
+    json_shape,
+    leveldb_table,
+    packed,
+    poseidon2,
+    tag_log,
+    usual_params,
+    witness_text,
+)
+from fastnode.archiver.layout import block_key, effect_key
+from fastnode.archiver.records import BlockInfo, StoredBlock
+from fastnode.protocol.fields import MODULUS
+from fastnode.world_state.layout import LeafRecord, LeafState, inverted, u48
+
+Random = random.Random
+
+#: How a call may refuse.
+EXPECTED: Final = (ValueError, TypeError, OverflowError, LookupError, RuntimeError, MemoryError)
+Subject = Callable[[Random, "Calls"], None]
+
+HEX: Final = string.hexdigits.encode()
+#: One poseidon2 of the twin takes milliseconds.
+TWIN_HASHES: Final = 200
+
+
+class Calls:
+    """How many calls of each kernel were made; compares them with those of the twin."""
+
+    def __init__(self) -> None:
+        self.made: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+
+    def alone(self, subject: str, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+        """The result, or the type of the exception."""
+        self.made[subject] += 1
+        outcome = _outcome(function, arguments, keywords)
+        self.refused[subject] += isinstance(outcome, type)
+        return outcome
+
+    def alike(self, subject: str, ours: Any, twin: Any, name: str, *arguments: Any, **keywords: Any) -> Any:
+        """As :meth:`alone`, and the same of the twin."""
+        outcome = self.alone(subject, getattr(ours, name), *arguments, **keywords)
+        expected = _outcome(getattr(twin, name), arguments, keywords)
+        assert outcome == expected, f"{subject}.{name}{arguments!r} {keywords!r}: {outcome!r}, the twin: {expected!r}"
+        return outcome
+
+
+def _outcome(function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    try:
+        return function(*arguments, **keywords)
+    except EXPECTED as error:
+        return type(error)
+
+
+# ---- inputs ------------------------------------------------------------------------------------------
+
+
+def spoiled(dice: Random, data: bytes) -> bytes:
+    """As it is in one of four cases; else with bits flipped, pieces cut out, doubled, exchanged or put in."""
+    for _ in range(dice.choice((0, 1, 1, 3))):
+        place = dice.randrange(len(data) + 1)
+        end = min(len(data), place + dice.choice((1, 1, 4, 32, 200)))
+        kind = dice.randrange(5)
+        if kind == 0 and place < len(data):
+            data = data[:place] + bytes([data[place] ^ 1 << dice.randrange(8)]) + data[place + 1 :]
+        elif kind == 1:
+            data = data[:place] + data[end:]
+        elif kind == 2:
+            data = data[:end] + data[place:]
+        elif kind == 3:
+            data = data[:place] + dice.randbytes(dice.choice((1, 2, 8, 32))) + data[place:]
+        else:
+            data = data[:place]
+    return data
+
+
+def run_of_fields(dice: Random, most: int = 20) -> bytes:
+    fields = b"".join(field(dice) for _ in range(dice.randrange(most + 1)))
+    return fields if dice.random() < 0.9 else spoiled(dice, fields)
+
+
+def field(dice: Random) -> bytes:
+    value = dice.choice((0, 1, MODULUS - 1, dice.randrange(MODULUS), dice.randrange(MODULUS), dice.randrange(1 << 64)))
+    if dice.random() < 0.02:
+        value = dice.choice((MODULUS, MODULUS + 1, (1 << 256) - 1))
+    return value.to_bytes(32, "big")
+
+
+def text_of_field(dice: Random) -> bytes:
+    value = field(dice)
+    made = dice.choice(
+        (
+            b"0x" + value.hex().encode(),
+            b"0x%x" % int.from_bytes(value, "big"),
+            b"%d" % int.from_bytes(value, "big"),
+            b"0x" + bytes(dice.choice(HEX) for _ in range(dice.randrange(70))),
+        )
+    )
+    return spoiled(dice, made)
+
+
+def json_value(dice: Random, depth: int = 0) -> Any:
+    kind = dice.randrange(9 if depth < 6 else 6)
+    if kind == 6:
+        return [json_value(dice, depth + 1) for _ in range(dice.choice((0, 1, 3, 12)))]
+    if kind > 6:
+        names = ("id", "method", "params", "i\u0064", 'q"\\', "x" * dice.randrange(40))
+        return {dice.choice(names): json_value(dice, depth + 1) for _ in range(dice.randrange(5))}
+    return dice.choice(
+        (None, True, dice.randrange(-9, 1 << 53), dice.random(), 'a\\"]}{[,:\u20ac', text_of_field(dice).hex())
+    )
+
+
+# ---- subjects ----------------------------------------------------------------------------------------
+
+
+def encode_calls(dice: Random, calls: Calls) -> None:
+    ours = kernels.encode
+    data = dice.randbytes(dice.randrange(100))
+    for name in ("to_hex", "quoted_fields", "to_base64", "field_to_decimal"):
+        calls.alike("encode", ours, encode, name, dice.choice((data, field(dice), field(dice) * 3)))
+    text = text_of_field(dice)
+    for name in ("from_hex", "field_from_text"):
+        calls.alike("encode", ours, encode, name, dice.choice((text, text.decode("latin-1"))))
+    calls.alike("encode", ours, encode, "from_base64", spoiled(dice, base64.b64encode(data)))
+    calls.alike("encode", ours, encode, "field_from_int", dice.choice((-1, 0, MODULUS, dice.randrange(1 << 256))))
+
+
+def json_shape_calls(dice: Random, calls: Calls) -> None:
+    text = orjson.dumps(json_value(dice))
+    limits = {name: dice.choice((1, 4, 1000)) for name in ("depth_max", "containers_max", "values_max")}
+    calls.alike("json_shape", kernels.json_shape, json_shape, "measure", spoiled(dice, text), **limits)
+    calls.alike("json_shape", kernels.json_shape, json_shape, "find_ids", text)
+
+
+def usual_params_calls(dice: Random, calls: Calls) -> None:
+    letters = [bytes(dice.choice(b"bfhnt") for _ in range(dice.randrange(least, 4))) for least in (1, 0)]
+    shape = b"|".join(letters) if letters[1] else letters[0]  # the first parameter is never optional
+    values = []
+    for _ in range(dice.randrange(5)):
+        quoted = b'"' + text_of_field(dice) + b'"'
+        values.append(dice.choice((b"%d" % dice.randrange(10**10), quoted, b'"latest"', b"[" + quoted + b"]", b"[]")))
+    text = spoiled(dice, b"[" + b",".join(values) + b"]")
+    items_max = dice.choice((0, 1, 5))
+    for _ in range(20):  # the twin compiles an expression for each shape
+        calls.alone("usual_params", kernels.usual_params.read, shape, spoiled(dice, text), 106, items_max)
+    calls.alike("usual_params", kernels.usual_params, usual_params, "read", shape, text, 106, items_max)
+
+
+def packed_calls(dice: Random, calls: Calls) -> None:
+    text = dice.randbytes(dice.randrange(300))
+    before, behind = (dice.randbytes(dice.choice((0, 1, 200, 65_535, 65_536))) for _ in range(2))
+    deflate = zlib.compressobj(wbits=-15)
+    blocks = deflate.compress(text) + deflate.flush(zlib.Z_FULL_FLUSH)
+    ours, twin = kernels.packed.Packed(text, blocks), packed.Packed(text, blocks)
+    calls.alike("packed", ours, twin, "join", before, behind)
+
+
+def field_runs_calls(dice: Random, calls: Calls) -> None:
+    record = run_of_fields(dice)
+    calls.alike("field_runs", kernels.field_runs, field_runs, "first_non_canonical", record)
+    cuts = [tuple(dice.choice((0, 1, 32, 33, 700, -1, 1 << 25)) for _ in range(3)) for _ in range(dice.randrange(4))]
+    ours, twin = calls.alone("field_runs", kernels.field_runs.Cuts, cuts), _outcome(field_runs.Cuts, (cuts,), {})
+    if isinstance(ours, type) or isinstance(twin, type):
+        assert ours == twin, f"Cuts({cuts!r}): {ours!r}, the twin: {twin!r}"
+        return
+    calls.alike("field_runs", ours, twin, "join", record, dice.randbytes(dice.randrange(9)))
+
+
+def poseidon2_calls(dice: Random, calls: Calls) -> None:
+    ours = kernels.poseidon2
+    fields = run_of_fields(dice, 40)
+    arity = dice.choice((0, 1, 2, 3, 5, 16, 1 << 20, (1 << 20) + 1))
+    names = ("permute", "hash_fields", "hash_pairs", "hash_leaves_3", "hash_leaves_4")
+    made: list[tuple[str, tuple[Any, ...]]] = [(name, (fields,)) for name in names]
+    made += [("hash_pair", (fields[:32], fields[32:64])), ("hash_runs", (fields, arity))]
+    made += [("sponge_absorb", (fields[:128], fields[128:]))]
+    for name, arguments in made:
+        if dice.randrange(TWIN_HASHES):
+            calls.alone("poseidon2", getattr(ours, name), *arguments)
+        else:
+            calls.alike("poseidon2", ours, poseidon2, name, *arguments)
+
+
+def hash_threads_calls(dice: Random, calls: Calls) -> None:
+    fields = run_of_fields(dice, 30)
+    pending = calls.alone("hash_threads", kernels.hash_threads.start_hash, fields)
+    if not isinstance(pending, type) and dice.random() < 0.8:
+        assert calls.alone("hash_threads", pending.result) == _outcome(kernels.poseidon2.hash_fields, (fields,), {})
+
+
+def _table(dice: Random) -> bytes:
+    """The content of a LevelDB table of one block, as its twin describes it."""
+    block = dice.randbytes(dice.randrange(200)) + bytes(4) + (1).to_bytes(4, "little")
+    out = bytearray()
+    handles = []
+    for content in (block, bytes(4) + (1).to_bytes(4, "little")):
+        checksum = leveldb_table.crc32c(content + b"\0")
+        masked = (((checksum >> 15) | (checksum << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+        handles.append((len(out), len(content)))
+        out += content + b"\0" + masked.to_bytes(4, "little")
+    footer = b"".join(_varint(number) for handle in (handles[1], handles[1]) for number in handle)
+    return bytes(out) + footer.ljust(40, b"\0") + (0xDB4775248B80FB57).to_bytes(8, "little")
+
+
+def _varint(number: int) -> bytes:
+    out = b""
+    while number > 0x7F:
+        out += bytes([number & 0x7F | 0x80])
+        number >>= 7
+    return out + bytes([number])
+
+
+def leveldb_table_calls(dice: Random, calls: Calls) -> None:
+    table = spoiled(dice, _table(dice))
+    calls.alike("leveldb_table", kernels.leveldb_table, leveldb_table, "fault_of", table)
+    for name in ("crc32c", "crc32c_portable"):
+        calls.alike("leveldb_table", kernels.leveldb_table, leveldb_table, name, table[: dice.randrange(300)])
+
+
+def tag_log_calls(dice: Random, calls: Calls) -> None:
+    size = dice.choice((1, 64, 640, 5000))
+    filters = [module.TagFilter(size) for module in (kernels.tag_log, tag_log)]
+    tags = [field(dice) for _ in range(dice.randrange(1, 12))]
+    owner = dice.choice((b"", field(dice), b"x"))
+    for tag in tags[::2]:
+        key = spoiled(dice, owner + tag)
+        calls.alike("tag_log", *filters, "add", key)
+        calls.alike("tag_log", *filters, "may_contain", key)
+    other = dice.randbytes(dice.choice((0, 64, 640, 63)))
+    calls.alike("tag_log", *filters, "merge", other)
+    calls.alike("tag_log", *filters, "dump")
+    page, joined = dice.choice((0, 1, -1, 1 << 32)), spoiled(dice, b"".join(tags))
+    found = {b"p" + owner + tag + (0).to_bytes(4, "big"): b"[1,2]" * dice.randrange(1, 300) for tag in tags[::3]}
+    for module, tag_filter in ((kernels.tag_log, filters[0]), (tag_log, filters[1])):
+        given = tag_filter if page else None
+        outcome = calls.alone("tag_log", module.answer, given, b"p", owner, joined, page, found.get, 5)
+        counted = calls.alone("tag_log", module.count_known, tag_filter, owner, joined)
+        if module is kernels.tag_log:
+            expected = outcome, counted
+    assert (outcome, counted) == expected
+    texts = [dice.choice((text_of_field(dice).decode("latin-1"), None, 7)) for _ in range(4)]
+    strict = lambda value, index: field(Random(index))  # noqa: E731
+    calls.alike("tag_log", kernels.tag_log, tag_log, "read_fields", texts, strict)
+
+
+def append_tree_calls(dice: Random, calls: Calls) -> None:
+    tree = AppendTree(kernels.append_tree, first_level=dice.choice((5, 6, 8)))
+    for _ in range(dice.randrange(1, 5)):
+        calls.made["append_tree"] += 3
+        if len(tree.leaves) < 700:
+            tree.append(random_leaves(dice, dice.choice((1, 5, 31, 33, 90))))
+        if tree.leaves:
+            tree.path(dice.randrange(len(tree.leaves)), len(tree.leaves), use_memory=dice.random() < 0.5)
+        size = dice.choice((0, 1, len(tree.leaves), (1 << HEIGHT) - 1, 1 << 50, -1))
+        tile, leaves = spoiled(dice, tree.tiles.get(0, b"")), run_of_fields(dice, 6)
+        frontier = spoiled(dice, tree.frontier())
+        calls.alone("append_tree", tree.nodes.append, size, frontier, tile, leaves)
+        calls.alone("append_tree", tree.nodes.path, dice.randrange(-1, 1000), size, tile, spoiled(dice, tile), [])
+        calls.alone("append_tree", tree.nodes.node, dice.randrange(-1, 70), dice.randrange(-1, 1 << 50))
+        key = spoiled(dice, bytes([dice.randrange(12)]) + u48(dice.randrange(64)))
+        calls.alone("append_tree", tree.nodes.load, [(key, spoiled(dice, field(dice)))])
+        calls.alike("append_tree", kernels.append_tree, append_tree, "unpack_tile", tile)
+    calls.alone("append_tree", tree.nodes.resize, dice.choice((0, 7, 1 << 60, -1)))
+    calls.alone("append_tree", kernels.append_tree.AppendNodes, HEIGHT, spoiled(dice, b"".join(ZEROS)), first_level=5)
+
+
+def indexed_tree_calls(dice: Random, calls: Calls) -> None:
+    tree = IndexedTree(kernels.indexed_tree, history_bytes=dice.choice((0, 700, 100_000)))
+    for _ in range(dice.randrange(1, 6)):
+        calls.made["indexed_tree"] += 3
+        if len(tree.states) > 1 and dice.random() < 0.25:
+            tree.undo()
+        else:
+            tree.update(*random_block(dice, len(tree.leaves)))
+        block = dice.randrange(len(tree.states))
+        tree.path(dice.randrange(len(tree.states[block][0])), block, use_memory=dice.random() < 0.5)
+        numbers = [dice.choice((0, 1, 31, 4000, 1 << 33, -1)) for _ in range(4)]
+        tile = spoiled(dice, tree.tiles.get(0, b""))
+        calls.alone("indexed_tree", tree.nodes.path, *numbers[:3], tile, [])
+        hashes = run_of_fields(dice, 4)
+        indexes = sorted(dice.randrange(-1, 5000) for _ in range(len(hashes) // 32))
+        get = lambda key, tile=tile: tile[:36]  # noqa: E731
+        calls.alone("indexed_tree", tree.nodes.update, *numbers[:3], indexes, hashes, {0: tile}, get)
+        key = spoiled(dice, bytes([dice.randrange(12)]) + u48(dice.randrange(64)))
+        calls.alone("indexed_tree", tree.nodes.push_history, key, spoiled(dice, dice.randbytes(36)), 1 << 31)
+        calls.alike("indexed_tree", kernels.indexed_tree, indexed_tree, "unpack_tile", tile)
+        if dice.random() < 0.3:  # what is loaded now need not fit
+            calls.alone("indexed_tree", tree.nodes.load, [(key, spoiled(dice, dice.randbytes(36)))])
+            return
+
+
+def block_text_calls(dice: Random, calls: Calls) -> None:
+    effects = [dice.randbytes(dice.randrange(90)) for _ in range(dice.randrange(5))]
+    numbers = [dice.randrange(1 << 32) for _ in range(4)]
+    info = BlockInfo(numbers[0], field(dice), field(dice), *numbers[1:], dice.randrange(1 << 64), len(effects))
+    record = spoiled(dice, StoredBlock(info, dice.randbytes(90), dice.randbytes(30)).encode())
+    values = {effect_key(numbers[0], index): effect for index, effect in enumerate(effects)}
+    values[block_key(numbers[0])] = record
+    calls.alike("block_text", kernels.block_text, block_text, "header", record)
+    form = dice.randrange(-1, 6)
+    calls.alike("block_text", kernels.block_text, block_text, "block", form, numbers[0], values.get)
+
+
+def witness_text_calls(dice: Random, calls: Calls) -> None:
+    calls.alike(
+        "witness_text",
+        kernels.witness_text,
+        witness_text,
+        "membership",
+        dice.randrange(1 << 64),
+        run_of_fields(dice, 70),
+    )
+    index, block = dice.randrange(1 << 40), dice.randrange(1 << 32)
+    state = LeafState(dice.randrange(1 << 32), dice.randrange(1 << 48), field(dice), dice.choice((b"", field(dice))))
+    whole = LeafRecord(field(dice), state, index, dice.randrange(1 << 32), field(dice)).pack()
+    tile = indexed_tree.pack_tile({3: dice.randbytes(36)})
+    record, tiles = spoiled(dice, whole), {b"t" + u48(index >> 5): spoiled(dice, tile)}
+    arguments = (field(dice), record, block, dice.choice((index + 1, 0)), b"t", tiles.get)
+    outcomes = []
+    for module, tree in ((kernels.witness_text, kernels.indexed_tree), (witness_text, indexed_tree)):
+        nodes = tree.IndexedNodes(42, bytes(43 * 32), history_bytes=0)
+        outcomes.append(calls.alone("witness_text", module.unchanged, nodes, *arguments))
+    if record == whole and tile in tiles.values():  # of numbers that no record has they may say different things
+        assert outcomes[0] == outcomes[1]
+    entries = {b"p" + inverted(field(dice)): field(dice) for _ in range(dice.randrange(4))}
+    wanted = field(dice)
+    for module in (kernels.witness_text, witness_text):
+        calls.alone("witness_text", module.low_entry, deque(), lambda: Entries(entries), b"p", wanted)
+
+
+def call_meter_calls(dice: Random, calls: Calls) -> None:
+    meter = calls.alone("call_meter", kernels.call_meter.CallMeter, ["a", "b"], [1000, 10**6])
+    for _ in range(8):
+        name = dice.choice(("a", "b", "c", None, 7, "x" * 1000))
+        calls.alone(
+            "call_meter", meter.finish, name, dice.choice((0, -1, 1 << 62)), dice.choice((None, -32601, 1 << 40))
+        )
+        calls.alone("call_meter", meter.reject, name, dice.randrange(-40_000, 40_000))
+        calls.alone("call_meter", meter.histogram, name)
+        calls.alone("call_meter", meter.errors, name)
+        calls.alone("call_meter", meter.add_alias, dice.choice("cdef"), dice.choice("ab"))
+
+
+def kept_results_calls(dice: Random, calls: Calls) -> None:
+    results = make_results(kernels.kept_results, Handlers(), bytes_max=dice.choice((0, 2000, 1 << 20)))
+    for _ in range(12):
+        name = dice.choice(("node_double", "node_redouble", "node_fill", "node_bare", "node_given", "node_none"))
+        params = dice.choice(
+            (None, b"[%d]" % dice.randrange(6000), spoiled(dice, b'["latest"]'), b"[" + text_of_field(dice))
+        )
+        calls.alone("kept_results", results.result, name, params, dice.choice((VIEW, None)))
+        calls.alone("kept_results", results.keep, name, params, dice.randbytes(dice.randrange(3000)))
+    calls.alone("kept_results", results.forget, dice.randrange(1000))
+
+
+def simple_request_calls(dice: Random, calls: Calls) -> None:
+    data = spoiled(dice, b"".join(random_pieces(dice)))
+    start = dice.choice((0, 0, 0, 7, len(data), len(data) + 1, -1))
+    reader = make_reader(kernels.simple_request)
+    calls.alone("simple_request", everything_read, reader, data, start, dice.choice((0, 10, 5000)))
+    connection = Connection(KERNELS[0])
+    for piece in random_pieces(dice):
+        calls.alone("fast_connection", connection.receiver.receive, spoiled(dice, piece))
+        connection.receiver.is_resting = True
+
+
+def loop_time_calls(dice: Random, calls: Calls) -> None:
+    made = calls.alone("loop_time", kernels.loop_time.LoopTime, dice.randrange(-1, 9), dice.randrange(9))
+    if not isinstance(made, type):
+        calls.alone("loop_time", made.charge, kernels.loop_time.Share(), dice.choice((0, 5, 1 << 62)))
+
+
+def avm_calls(dice: Random, calls: Calls) -> None:
+    case = random_case(dice.randrange(1 << 32))
+    if dice.random() < 0.5:
+        case = replace(case, programs=tuple(spoiled(dice, program) for program in case.programs))
+    calls.made["avm"] += 1
+    run_case(kernels.avm, case)
+
+
+SUBJECTS: Final = (
+    encode_calls,
+    json_shape_calls,
+    usual_params_calls,
+    packed_calls,
+    field_runs_calls,
+    poseidon2_calls,
+    hash_threads_calls,
+    leveldb_table_calls,
+    tag_log_calls,
+    append_tree_calls,
+    indexed_tree_calls,
+    block_text_calls,
+    witness_text_calls,
+    call_meter_calls,
+    kept_results_calls,
+    simple_request_calls,
+    loop_time_calls,
+    avm_calls,
+)
+
+#: Of the time, beside 1 of the others.
+SHARES: Final = {avm_calls: 4, simple_request_calls: 3, call_meter_calls: 0.05, loop_time_calls: 0.05}
+
+
+def fuzz(count: int, seed: int, calls: Calls | None = None) -> Calls:
+    """At least ``count`` calls.  Each subject has its share of the time: the quick ones make more calls."""
+    calls = calls or Calls()
+    spent = dict.fromkeys(SUBJECTS, 0.0)
+    turn = 0
+    while calls.made.total() < count:
+        subject = min(spent, key=spent.__getitem__)
+        turn += 1
+        started = time.perf_counter()
+        try:
+            subject(Random(f"{seed} {turn}"), calls)
+        except BaseException:
+            print(f"{subject.__name__}, seed {seed}, turn {turn}", file=sys.stderr, flush=True)
+            raise
+        spent[subject] += (time.perf_counter() - started) / SHARES.get(subject, 1)
+    return calls
+
+
+def main(count: int, seed: int) -> None:
+    started = time.monotonic()
+    calls = Calls()
+    while calls.made.total() < count:
+        fuzz(min(count, calls.made.total() + 50_000), seed, calls)
+        seed += 1
+        print(f"{calls.made.total()} calls, {time.monotonic() - started:.0f} s, next seed {seed}", flush=True)
+    for subject, made in sorted(calls.made.items()):
+        print(f"    {subject:<16} {made:>9} calls, {calls.refused[subject]:>9} refused")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else int(time.time()))
