@@ -480,8 +480,8 @@ def test_a_node_that_follows_nothing_is_not_said_to_stand() -> None:
     assert rule_of("FastnodeNotReady")["expr"] == "fastnode_sync_ready == 0"
 
 
-#: What three nodes say for half an hour, and what is to be heard of it: one whose chain stands though it is ready, one
-#: that follows nothing, and one that is not ready.
+#: What four nodes say for half an hour, and what is to be heard of it: one whose chain stands though it is ready, one
+#: that follows nothing, one that is not ready, and one whose disk is full and whose last snapshot failed.
 ALERT_SCENARIO: dict[str, Any] = {
     "rule_files": ["alerts.yaml"],
     "evaluation_interval": "1m",
@@ -500,6 +500,22 @@ ALERT_SCENARIO: dict[str, Any] = {
                 },
                 {"series": 'fastnode_chain_tip_block{tip="proposed",job="fastnode",instance="late"}', "values": "9x40"},
                 {"series": 'fastnode_sync_ready{job="fastnode",instance="late"}', "values": "0x40"},
+                {"series": 'fastnode_disk_free_bytes{job="fastnode",instance="full"}', "values": "1000x40"},
+                {"series": 'fastnode_disk_free_bytes{job="fastnode",instance="alone"}', "values": "9000x40"},
+                {"series": 'fastnode_disk_required_bytes{job="fastnode",instance="full"}', "values": "1001x40"},
+                {"series": 'fastnode_disk_required_bytes{job="fastnode",instance="alone"}', "values": "1001x40"},
+                {
+                    "series": 'fastnode_component_failing{component="pool",job="fastnode",instance="full"}',
+                    "values": "1x40",
+                },
+                {
+                    "series": 'fastnode_component_failing{component="snapshots",job="fastnode",instance="full"}',
+                    "values": "1x40",
+                },
+                {
+                    "series": 'fastnode_component_failing{component="pool",job="fastnode",instance="alone"}',
+                    "values": "0x40",
+                },
             ],
             "promql_expr_test": [
                 {
@@ -507,7 +523,14 @@ ALERT_SCENARIO: dict[str, Any] = {
                     "eval_time": "30m",
                     "exp_samples": [{"labels": f'{{instance="{instance}"}}', "value": 1}],
                 }
-                for alert, instance in (("FastnodeChainStands", "stands"), ("FastnodeNotReady", "late"))
+                for alert, instance in (
+                    ("FastnodeChainStands", "stands"),
+                    ("FastnodeNotReady", "late"),
+                    ("FastnodeDiskAlmostFull", "full"),
+                    ("FastnodeDiskFull", "full"),
+                    ("FastnodeCannotUseDatabase", "full"),
+                    ("FastnodeBackgroundWorkFails", "full"),
+                )
             ],
         }
     ],

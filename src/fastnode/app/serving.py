@@ -303,6 +303,7 @@ async def _open_metrics_port(joined: Joined, public: RpcServer, admin: RpcServer
         known_tags=data.indexes.known_tags,
         mempool=joined.mempool,
         uploads=joined.uploads,
+        health=joined.condition.health,
         sync_status=joined.condition.sync_status,
     )
     host, port = settings.metrics_host, settings.metrics_port

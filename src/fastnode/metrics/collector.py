@@ -21,6 +21,7 @@ from prometheus_client.utils import floatToGoString
 
 from fastnode import __version__, kernels
 from fastnode.archiver.progress import IngestionProgress
+from fastnode.http.health import Health
 from fastnode.http.meters import BATCH_BOUNDS, DURATION_BOUNDS_NS, OTHER
 from fastnode.log_index.known_tags import KnownTags
 from fastnode.mempool.service import Mempool
@@ -29,6 +30,7 @@ from fastnode.proofs.judge import ProofJudge
 from fastnode.proofs.verdict import Judgement
 from fastnode.records import dataclass
 from fastnode.serving.server import RpcServer
+from fastnode.storage.database import ROOM_BYTES, free_bytes
 from fastnode.view import View, tip_numbers
 
 if TYPE_CHECKING:
@@ -56,6 +58,8 @@ class Sources:
     known_tags: KnownTags
     mempool: Mempool | None = None
     uploads: SnapshotUploads | None = None
+    #: What is wrong with which part.
+    health: Callable[[], Health] = Health
     #: How the chain is followed; None when it is not.
     sync_status: Callable[[], dict[str, Any] | None] = lambda: None
 
@@ -98,6 +102,7 @@ class NodeCollector(Collector):
         yield from _pool(sources.mempool)
         yield from _tags(sources.known_tags)
         yield from _databases(sources.data_directory)
+        yield from _health(sources.health())
         yield from _snapshots(sources.uploads)
 
 
@@ -337,6 +342,16 @@ def _databases(directory: Path) -> Iterator[Metric]:
     for name, folder in DATABASES.items():
         sizes.add_metric((name,), _bytes_below(directory / folder))
     yield sizes
+    yield _gauge("disk_free_bytes", "Room on the disk of the data directory.", free_bytes(directory))
+    yield _gauge("disk_required_bytes", "With less room than this nothing is written.", ROOM_BYTES)
+
+
+def _health(health: Health) -> Iterator[Metric]:
+    yield _gauge("ready", "What GET /readyz says: 1 when requests should be sent here.", health.not_ready is None)
+    parts = GaugeMetricFamily("fastnode_component_failing", "1 for what /status finds wrong.", labels=("component",))
+    for name, reason in health.components.items():
+        parts.add_metric((name,), reason is not None)
+    yield parts
 
 
 def _snapshots(uploads: SnapshotUploads | None) -> Iterator[Metric]:
