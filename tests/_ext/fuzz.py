@@ -40,6 +40,7 @@ from fastnode._twins import (
     block_text,
     encode,
     field_runs,
+    grumpkin,
     indexed_tree,
     json_shape,
     leveldb_table,
@@ -52,6 +53,7 @@ from fastnode._twins import (
 from fastnode.archiver.layout import block_key, effect_key
 from fastnode.archiver.records import BlockInfo, StoredBlock
 from fastnode.protocol.fields import MODULUS
+from fastnode.protocol.grumpkin import GENERATOR
 from fastnode.world_state.layout import LeafRecord, LeafState, inverted, u48
 
 Random = random.Random
@@ -61,6 +63,8 @@ EXPECTED: Final = (ValueError, TypeError, OverflowError, LookupError, RuntimeErr
 Subject = Callable[[Random, "Calls"], None]
 
 HEX: Final = string.hexdigits.encode()
+
+
 #: One poseidon2 of the twin takes milliseconds.
 TWIN_HASHES: Final = 200
 
@@ -407,6 +411,16 @@ def simple_request_calls(dice: Random, calls: Calls) -> None:
         connection.receiver.is_resting = True
 
 
+def grumpkin_calls(dice: Random, calls: Calls) -> None:
+    generator = b"".join(coordinate.to_bytes(32, "big") for coordinate in GENERATOR)
+    points = [dice.choice((generator, spoiled(dice, generator), field(dice) + field(dice))) for _ in range(2)]
+    scalar = dice.choice((dice.randbytes(32), bytes(32), field(dice), spoiled(dice, bytes(32))))
+    if dice.randrange(20) or points != [generator] * 2:
+        calls.alone("grumpkin", kernels.grumpkin.multiply_and_add, scalar, *points)
+    else:
+        calls.alike("grumpkin", kernels.grumpkin, grumpkin, "multiply_and_add", scalar, *points)
+
+
 def loop_time_calls(dice: Random, calls: Calls) -> None:
     made = calls.alone("loop_time", kernels.loop_time.LoopTime, dice.randrange(-1, 9), dice.randrange(9))
     if not isinstance(made, type):
@@ -439,6 +453,7 @@ SUBJECTS: Final = (
     kept_results_calls,
     simple_request_calls,
     loop_time_calls,
+    grumpkin_calls,
     avm_calls,
 )
 
