@@ -96,7 +96,6 @@ def _follow(url: str, directory: Path, tip: int) -> None:
         settings = Settings(upstream_url=(url,), upstream_timeout_s=60.0)
         following = Following(settings, lambda: data.store.chain if data.store.has_chain else None)
         stack.callback(following.close)
-        following.start()
         data.store.adopt_chain(*following.learn_chain())
         control = SyncControl()
         arrived = threading.Event()
@@ -185,7 +184,6 @@ def test_a_new_block_is_served(benchmark: BenchmarkFixture, tmp_path: Path, shor
         settings = Settings(upstream_url=(upstream.url,), upstream_polling_min_ms=shortest_ms)
         following = Following(settings, lambda: data.store.chain if data.store.has_chain else None)
         stack.callback(following.close)
-        following.start()
         data.store.adopt_chain(*following.learn_chain())
         control, served = SyncControl(), threading.Condition()
         tips = [0]

@@ -238,7 +238,7 @@ def test_a_node_that_does_not_run_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     line = failure("getBlock", "1", "--url", f"http://127.0.0.1:{port}")
-    expected = f"no answer from http://127.0.0.1:{port}: Connection refused; is the node running?"
+    expected = f"no answer from http://127.0.0.1:{port}: cannot connect: Connection refused; is the node running?"
     assert line == f"fastnode: error: {expected}\n"
 
 

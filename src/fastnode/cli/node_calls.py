@@ -1,12 +1,13 @@
-"""Asking a running node, for commands that ask once and end: the standard library starts faster than an HTTP client."""
+"""Asking a running node, for commands that ask once and end."""
 
 from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import Any, Final
 
-from fastnode.errors import StartError
+from fastnode.errors import StartError, UpstreamFault, UpstreamUnavailable
+from fastnode.values.urls import is_http_url
 
 __all__ = [
     "ADMIN_KEY_ENVIRONMENT",
@@ -31,7 +32,8 @@ ADMIN_URL_ENVIRONMENT = "FASTNODE_ADMIN_URL"
 KEY_ENVIRONMENT = "FASTNODE_API_KEY"
 ADMIN_KEY_ENVIRONMENT = "FASTNODE_ADMIN_API_KEY"
 
-_THIS_MACHINE = ("127.0.0.1", "localhost")
+#: More than any node answers with its default limits.
+_ANSWER_BYTES_MAX: Final = 1 << 30
 
 
 def url_of(given: str | None, *, admin: bool = False) -> str:
@@ -68,27 +70,19 @@ def _parsed(content: bytes) -> Any:
 
 def _request(url: str, body: bytes | None, headers: dict[str, str], timeout: float) -> tuple[bytes, int]:
     """Content and status of what is answered to GET, or to POST if there is a body."""
-    import http.client
-    from urllib.error import HTTPError, URLError
-    from urllib.request import ProxyHandler, Request, build_opener
+    from fastnode.outgoing.network import ClientLimits, Network
 
+    if not is_http_url(url):
+        raise StartError(f"{url} is not an http or https address")
+    limits = ClientLimits(request_time_s=timeout, connect_time_s=timeout, response_bytes_max=_ANSWER_BYTES_MAX)
     try:
-        request = Request(url, data=body, headers=headers)
-        if request.type not in ("http", "https"):
-            raise StartError(f"{url} is not an http or https address")
-        # This machine is called directly: a proxy set up for the outside world does not know it.
-        proxies = ProxyHandler({} if request.host.partition(":")[0] in _THIS_MACHINE else None)
-        with build_opener(proxies).open(request, timeout=timeout) as response:
-            return response.read(), response.status
-    except HTTPError as error:
-        with error:
-            return error.read(), error.code
-    except URLError as error:
-        raise StartError(f"no answer from {url}: {reason_of(error.reason)}; is the node running?") from error
-    except (OSError, http.client.HTTPException) as error:
-        raise StartError(f"no answer from {url}: {reason_of(error)}") from error
-    except ValueError as error:
-        raise StartError(f"{url} is not an address: {error}") from error
+        with Network() as network:
+            answer = network.get(url, limits, headers) if body is None else network.post(url, body, limits, headers)
+    except UpstreamUnavailable as error:
+        raise StartError(f"no answer from {url}: {error}; is the node running?") from error
+    except UpstreamFault as error:
+        raise StartError(f"no answer from {url}: {error}") from error
+    return answer.body, answer.status
 
 
 def reason_of(error: object) -> str:
