@@ -9,8 +9,8 @@ import orjson
 from tests.status_page.conftest import KEY, LAST_BLOCK
 
 from fastnode.log import fields
+from fastnode.recent_blocks import RECENT_BLOCKS
 from fastnode.status_page.log_tail import LINES_MAX, LogTail
-from fastnode.status_page.overview import RECENT_BLOCKS
 
 
 def overview(site: Any, after: int = 0) -> dict[str, Any]:

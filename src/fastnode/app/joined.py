@@ -32,6 +32,7 @@ from fastnode.mempool.store import POOL_DIRECTORY
 from fastnode.proofs.options import judge_of
 from fastnode.public_execution.service import Simulation
 from fastnode.public_execution.simulation import ADMITTED_MAX, RUNNING_MAX
+from fastnode.recent_blocks import RecentBlocks
 from fastnode.records import dataclass
 from fastnode.snapshots.service import SnapshotUploads
 from fastnode.sources.chain_import import adopt_chain_file
@@ -56,6 +57,7 @@ class Joined:
     chain_file: Path | None
     ingestor: Ingestor
     views: Views
+    recent: RecentBlocks
     #: None: no node is followed.
     follower: Follower | None
     #: The network that this node is all of; None: it is not.
@@ -100,6 +102,8 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
     fees = _open_fees(opened, local)
     mempool = _open_mempool(opened, views, local, fees)
     stack.callback(mempool.close)
+    recent = RecentBlocks()
+    views.subscribe(recent.on_committed)
     views.subscribe(mempool.on_committed)
     if local is not None:
         local.attach(mempool)
@@ -129,6 +133,7 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
         chain_file=chain_file,
         ingestor=ingestor,
         views=views,
+        recent=recent,
         follower=follower,
         local_network=local,
         operator=operator,

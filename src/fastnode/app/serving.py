@@ -273,6 +273,7 @@ def _status_page(joined: Joined, public: RpcServer, admin: RpcServer, guard: Api
         health=joined.condition.health,
         progress=joined.ingestor.progress,
         log=joined.opened.log_tail,
+        recent=joined.recent,
         mempool=joined.mempool,
         sync_status=joined.condition.sync_status,
     )
@@ -301,6 +302,7 @@ async def _open_metrics_port(joined: Joined, public: RpcServer, admin: RpcServer
         progress=joined.ingestor.progress,
         data_directory=data.directory.path,
         known_tags=data.indexes.known_tags,
+        recent=joined.recent,
         mempool=joined.mempool,
         uploads=joined.uploads,
         health=joined.condition.health,

@@ -62,6 +62,7 @@ ROOMS: Final = (
     Room("world_state", "the five trees: apply, undo, prune, witnesses"),
     Room("log_index", "indexes of logs and contracts, beside the chain in its database"),
     Room("view", "what one request sees: the chain and the state at one tip", is_module=True),
+    Room("recent_blocks", "the newest blocks, kept from the commits that brought them", is_module=True),
     Room("chain_data", "the databases of a data directory, opened and closed together", is_module=True),
     Room(
         "sources", "where blocks come from: chain files, other nodes, what L1 says; the loop that follows a live chain"

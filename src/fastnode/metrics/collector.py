@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +29,7 @@ from fastnode.mempool.service import Mempool
 from fastnode.metrics.l1 import l1_metrics
 from fastnode.proofs.judge import ProofJudge
 from fastnode.proofs.verdict import Judgement
+from fastnode.recent_blocks import RecentBlocks
 from fastnode.records import dataclass
 from fastnode.serving.server import RpcServer
 from fastnode.storage.database import ROOM_BYTES, free_bytes
@@ -56,6 +58,7 @@ class Sources:
     progress: IngestionProgress
     data_directory: Path
     known_tags: KnownTags
+    recent: RecentBlocks = field(default_factory=RecentBlocks)
     mempool: Mempool | None = None
     uploads: SnapshotUploads | None = None
     #: What is wrong with which part.
@@ -97,7 +100,7 @@ class NodeCollector(Collector):
         yield from _http(sources.servers)
         yield from _kept_results(sources.servers)
         yield from _budgets(sources.servers)
-        yield from _chain(sources.view(), sources.sync_status())
+        yield from _chain(sources.view(), sources.recent, sources.sync_status())
         yield from _ingestion(sources.progress)
         yield from _pool(sources.mempool)
         yield from _tags(sources.known_tags)
@@ -253,14 +256,13 @@ def _budgets(servers: Mapping[str, RpcServer]) -> Iterator[Metric]:
 # ---- chain -------------------------------------------------------------------------------------------
 
 
-def _chain(view: View | None, sync: dict[str, Any] | None) -> Iterator[Metric]:
+def _chain(view: View | None, recent: RecentBlocks, sync: dict[str, Any] | None) -> Iterator[Metric]:
     if view is not None:
         tips = GaugeMetricFamily("fastnode_chain_tip_block", "Block number of each tip.", labels=("tip",))
         for tip, number in tip_numbers(view).items():
             tips.add_metric((tip,), number)
         yield tips
-        newest = view.chain.block_info(view.chain.tip_number)
-        if newest is not None:
+        for newest in recent.newest(view, 1):
             text = "When the newest block was made, in seconds since 1970."
             yield _gauge("chain_tip_timestamp_seconds", text, newest.timestamp)
         if view.state is not None:

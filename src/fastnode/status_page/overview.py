@@ -9,24 +9,24 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from dataclasses import field
+from typing import Any
 
 import orjson
 
 from fastnode import __version__, kernels
 from fastnode.archiver.progress import IngestionProgress
+from fastnode.archiver.records import BlockInfo
 from fastnode.http.health import Health
 from fastnode.http.meters import DURATION_BOUNDS_NS, OTHER
 from fastnode.mempool.service import Mempool
+from fastnode.recent_blocks import RecentBlocks
 from fastnode.records import dataclass
 from fastnode.serving.server import RpcServer
 from fastnode.status_page.log_tail import LogTail
 from fastnode.view import TIPS, View, tip_numbers
 
-__all__ = ["RECENT_BLOCKS", "NodeSources", "Overview"]
-
-#: Newest blocks that are listed.
-RECENT_BLOCKS: Final = 20
+__all__ = ["NodeSources", "Overview"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +38,7 @@ class NodeSources:
     health: Callable[[], Health]
     progress: IngestionProgress
     log: LogTail
+    recent: RecentBlocks = field(default_factory=RecentBlocks)
     mempool: Mempool | None = None
     #: How the chain is followed; None when it is not.
     sync_status: Callable[[], dict[str, Any] | None] = lambda: None
@@ -58,7 +59,7 @@ class Overview:
                 "startedAt": self._started_at,
                 "software": _software(),
                 "health": _health(sources.health()),
-                "chain": None if view is None else _chain(view),
+                "chain": None if view is None else _chain(view, sources.recent),
                 "sync": sources.sync_status(),
                 "ingestion": _ingestion(sources.progress),
                 "pool": None if sources.mempool is None else _pool(sources.mempool),
@@ -85,16 +86,15 @@ def _health(health: Health) -> dict[str, Any]:
 # ---- chain -------------------------------------------------------------------------------------------
 
 
-def _chain(view: View) -> dict[str, Any]:
+def _chain(view: View, recent: RecentBlocks) -> dict[str, Any]:
     chain = view.chain
-    first = max(0, chain.tip_number - RECENT_BLOCKS + 1)
     return {
         "l1ChainId": chain.chain.l1_chain_id,
         "rollupVersion": chain.chain.rollup_version,
         "networkVersion": chain.chain.node_version,
         "tips": _tips(view),
         "stateTip": None if view.state is None else view.state.tip.number,
-        "blocks": [_block(view, number) for number in range(chain.tip_number, first - 1, -1)],
+        "blocks": [_block(view, info) for info in recent.newest(view)],
     }
 
 
@@ -109,17 +109,15 @@ def _tips(view: View) -> dict[str, dict[str, Any]]:
     }
 
 
-def _block(view: View, number: int) -> dict[str, Any]:
-    info = view.chain.block_info(number)
-    assert info is not None  # not above the tip of the same view
+def _block(view: View, info: BlockInfo) -> dict[str, Any]:
     return {
-        "number": number,
+        "number": info.number,
         "hash": _hex(info.hash),
         "timestamp": info.timestamp,
         "slot": info.slot_number,
         "checkpoint": info.checkpoint_number,
         "txs": info.tx_count,
-        "status": view.chain.block_status(number).decode(),
+        "status": view.chain.block_status(info.number).decode(),
     }
 
 
