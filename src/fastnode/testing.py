@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 from fastnode.errors import RpcError, StartError
 from fastnode.records import dataclass
 
-__all__ = ["LocalAccount", "RunningNetwork", "local_network"]
+__all__ = ["LocalAccount", "RunningNetwork", "call_url", "local_network"]
 
 #: How long a start and a stop may take on a busy machine.
 PATIENCE_S: Final = 60.0
@@ -49,6 +49,8 @@ class RunningNetwork:
     def __init__(self, ready: dict[str, Any]) -> None:
         self.url: str = ready["url"]
         self.admin_url: str = ready["adminUrl"]
+        #: Answers as an L1 without an EVM, with ``--l1-clock-port=0``; None: not asked for.
+        self.l1_clock_url: str | None = ready.get("l1ClockUrl")
         #: Of the process that it runs in.
         self.pid: int = ready["pid"]
         self.accounts = tuple(LocalAccount(**account) for account in ready.get("accounts", ()))
@@ -57,11 +59,11 @@ class RunningNetwork:
 
     def call(self, method: str, *parameters: Any) -> Any:
         """The result of one call of the public port; None when there is none."""
-        return _call(self.url, method, parameters)
+        return call_url(self.url, method, parameters)
 
     def call_admin(self, method: str, *parameters: Any) -> Any:
         """The same for the admin port."""
-        return _call(self.admin_url, method, parameters)
+        return call_url(self.admin_url, method, parameters)
 
     @property
     def block_number(self) -> int:
@@ -99,7 +101,8 @@ class RunningNetwork:
             self.revert(snapshot)
 
 
-def _call(url: str, method: str, parameters: Sequence[Any]) -> Any:
+def call_url(url: str, method: str, parameters: Sequence[Any]) -> Any:
+    """The result of one call to any JSON-RPC server; None when there is none.  RpcError."""
     parts = urlsplit(url)
     assert parts.hostname is not None
     connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=PATIENCE_S)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from tests.local_network.local_chain import LocalChain, for_chain
 from tests.mempool.made import hash_of, made_txs
 
 from fastnode.archiver.check import check_database
+from fastnode.errors import RpcError, StartError
 from fastnode.testing import RunningNetwork, local_network
 
 FLAGS = ("--local-network", "--disable-admin-api-key")
@@ -169,3 +173,102 @@ def test_nothing_that_was_answered_is_lost_by_kill_9(tmp_path: Path, start_node:
     assert again.stop() == 0
     with LocalChain(tmp_path / "data") as chain:
         assert check_database(chain.data.store).problems == []
+
+
+# ---- beginning anew ---------------------------------------------------------------------------------
+
+
+def test_a_reset_is_another_chain_on_the_same_port(tmp_path: Path) -> None:
+    flags = (*FLAGS[1:], f"--data-directory={tmp_path}", "--seed=again")
+    with local_network(*flags) as running:
+        before = running.call("node_getNodeInfo")
+        running.mine(3)
+        assert running.call("fastnode_reset") is True
+        after = wait_for_other_version(running, before["rollupVersion"])
+        assert running.block_number == 5
+        assert after["l1ContractAddresses"]["rollupAddress"] != before["l1ContractAddresses"]["rollupAddress"]
+        assert running.call("anvil_reset", {}) is True
+        third = wait_for_other_version(running, after["rollupVersion"])
+        assert third["rollupVersion"] not in (before["rollupVersion"], after["rollupVersion"])
+
+
+def test_a_reset_can_go_on_with_a_copy_of_another_chain(network: RunningNetwork, tmp_path: Path) -> None:
+    network.mine(4)
+    version = network.call("node_getNodeInfo")["rollupVersion"]
+    with local_network() as running:
+        before = running.call("node_getNodeInfo")["rollupVersion"]
+        assert running.call("fastnode_reset", {"fork": {"source": network.url, "blockNumber": "0x7"}}) is True
+        assert wait_for_other_version(running, before)["rollupVersion"] == version
+        # The last is the block that gives the test accounts their fee juice.
+        assert running.block_number == 8
+
+
+def test_a_network_inside_another_program_cannot_be_reset(network: RunningNetwork) -> None:
+    with pytest.raises(RpcError, match="goes back by fastnode_revert only"):
+        network.call("fastnode_reset")
+    with pytest.raises(RpcError, match=r"options\.fork\.source"):
+        network.call("fastnode_reset", {"fork": {"blockNumber": 1}})
+
+
+def wait_for_other_version(network: RunningNetwork, version: int) -> dict[str, Any]:
+    """What the node says of itself once it is another network; nothing answers in between."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            info: dict[str, Any] = network.call("node_getNodeInfo")
+        except (OSError, HTTPException, RpcError):
+            continue
+        if info["rollupVersion"] != version:
+            return info
+    raise AssertionError("no other network came")
+
+
+def test_a_copy_of_a_snapshot_goes_on(tmp_path: Path) -> None:
+    uploads = tmp_path / "uploads"
+    uploads.mkdir()
+    with local_network("--seed=source", f"--snapshot-upload-locations=file://{uploads}") as source:
+        source.mine(3)
+        hashes = [source.call("node_getBlockHeader", number) for number in range(1, 9)]
+        source.call_admin("nodeAdmin_startSnapshotUpload", f"file://{uploads}")
+        version = source.call("node_getVersion")
+        wait_for_snapshot(uploads)
+    with local_network(f"--fork-from=file://{uploads}", "--no-test-accounts") as copy:
+        assert copy.call("node_getVersion") == version
+        assert [copy.call("node_getBlockHeader", number) for number in range(1, 9)] == hashes
+        assert copy.mine() == 9
+
+
+def wait_for_snapshot(uploads: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not list(uploads.rglob("index.json")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_place_without_a_snapshot_is_named(tmp_path: Path) -> None:
+    with (
+        pytest.raises(StartError, match="there is no snapshot that can be used"),
+        local_network(f"--fork-from=file://{tmp_path}", in_process=True),
+    ):
+        pass
+
+
+# ---- small ones -------------------------------------------------------------------------------------
+
+
+def test_the_log_can_be_quiet_and_loud_again(network: RunningNetwork) -> None:
+    logger = logging.getLogger("fastnode")
+    before = logger.level
+    try:
+        network.call("fastnode_setLoggingEnabled", False)
+        assert not logger.isEnabledFor(logging.INFO)
+        assert logger.isEnabledFor(logging.WARNING)
+        network.call("anvil_setLoggingEnabled", True)
+        assert logger.level == logging.NOTSET
+    finally:
+        logger.setLevel(before)
+
+
+def test_the_witness_of_a_message_has_a_name_of_its_own(network: RunningNetwork) -> None:
+    unknown = "0x" + "11" * 31 + "22"
+    assert network.call("fastnode_getL2ToL1Witness", "0x" + unknown[4:].rjust(64, "0"), "0x01") is None

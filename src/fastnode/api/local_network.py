@@ -6,6 +6,7 @@ exist.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,17 +17,20 @@ from fastnode.api.local_network_parameters import (
     BLOCK_TIME,
     DEPTH,
     ETH_ADDRESS,
+    FORK_OPTIONS,
     MESSAGE,
     NUMBER,
     SECONDS,
     TIME_TEXT,
     WORD,
 )
+from fastnode.api.outbox_witness import witness_method
 from fastnode.errors import InvalidParams
 from fastnode.jsonrpc.methods import Call, Handler, Method, Parameter, common
 from fastnode.kernels import encode
 from fastnode.local_network.changes import DEPOSIT
 from fastnode.local_network.kept import OpenMessage
+from fastnode.local_network.options import Fork
 from fastnode.local_network.state_files import dump_chain, load_chain
 from fastnode.records import dataclass
 from fastnode.values.arrays import ArrayOf
@@ -256,6 +260,21 @@ def _claim_json(bridged: BridgedFeeJuice) -> bytes:
     )
 
 
+class _Process:
+    """What is about the whole process."""
+
+    def __init__(self, network: LocalNetwork) -> None:
+        self._network = network
+
+    def set_logging(self, _call: Call, wanted: bool) -> None:
+        """Warnings stay: nobody wants to miss them."""
+        logging.getLogger("fastnode").setLevel(logging.NOTSET if wanted else logging.WARNING)
+
+    def reset(self, _call: Call, fork: Fork | None) -> bytes:
+        self._network.request_reset(fork or Fork(None, None))
+        return _TRUE
+
+
 class _About:
     def __init__(self, network: LocalNetwork, names: FunctionNames) -> None:
         self._network = network
@@ -329,6 +348,7 @@ def methods(network: LocalNetwork, changes: Changes, names: FunctionNames) -> li
         *_pool_rows(_Pool(network, changes)),
         *_state_rows(_State(network, changes)),
         *_l1_rows(_L1(network, changes)),
+        *_process_rows(_Process(network)),
         *_about_rows(_About(network, names)),
     ]
     return [method for row in rows for method in row.methods()]
@@ -429,6 +449,8 @@ def _state_rows(handlers: _State) -> list[_Row]:
 
 
 def _l1_rows(handlers: _L1) -> list[_Row]:
+    witness = witness_method(None)
+    assert witness.development is not None
     up_to = _optional("checkpoint", NUMBER)
     fee = Parameter("fee", AMOUNT)
     return [
@@ -441,6 +463,9 @@ def _l1_rows(handlers: _L1) -> list[_Row]:
               _optional("secretHash", FIELD))),
         _Row("fastnode_consumeL2ToL1Message", "Mark a message to L1 as consumed. False: it was before.",
              handlers.consume, "boolean", (Parameter("epoch", NUMBER), Parameter("leafId", AMOUNT))),
+        _Row("fastnode_getL2ToL1Witness", "What L1 needs to consume a message of a transaction, as "
+             "node_getL2ToL1MembershipWitness gives it.", witness.handler, witness.development.result,
+             witness.development.parameters, may_be_absent=True),
         _Row("fastnode_prove", "Let checkpoints be proven, up to this one if it is given; the newest that is.",
              handlers.prove, "number", (up_to,), also=("aztecDebug_prove",)),
         _Row("fastnode_finalize", "Let proven blocks be final, up to this one if it is given; the newest that is.",
@@ -453,6 +478,16 @@ def _l1_rows(handlers: _L1) -> list[_Row]:
              (Parameter("baseFee", AMOUNT), Parameter("blobFee", AMOUNT))),
         _Row("fastnode_setCoinbase", "L1 address that gets the reward of later blocks.", handlers.set_coinbase, "void",
              (Parameter("address", ETH_ADDRESS),), also=("anvil_setCoinbase", "hardhat_setCoinbase")),
+    ]  # fmt: skip
+
+
+def _process_rows(handlers: _Process) -> list[_Row]:
+    return [
+        _Row("fastnode_reset", "Begin anew with a new chain, as this process began, or with a copy of another one; the "
+             "node is away for a moment.", handlers.reset, "boolean", (_optional("options", FORK_OPTIONS),),
+             also=("anvil_reset", "hardhat_reset")),
+        _Row("fastnode_setLoggingEnabled", "Whether the log has more than warnings.", handlers.set_logging, "void",
+             (Parameter("enabled", BOOLEAN),), also=("anvil_setLoggingEnabled", "hardhat_setLoggingEnabled")),
     ]  # fmt: skip
 
 

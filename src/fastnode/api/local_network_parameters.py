@@ -6,13 +6,26 @@ from collections.abc import Mapping
 from typing import Final
 
 from fastnode.local_network.kept import OpenMessage
+from fastnode.local_network.options import Fork
 from fastnode.values.field_elements import ADDRESS, FIELD, Field
 from fastnode.values.numbers import Integer
+from fastnode.values.refusal import Reject, describe
 from fastnode.values.schemas import Schema, object_of
 from fastnode.values.texts import HexText
 from fastnode.values.value_type import ValueType, definitions_of, read_member
 
-__all__ = ["AMOUNT", "BLOCK_TIME", "DEPTH", "ETH_ADDRESS", "MESSAGE", "NUMBER", "SECONDS", "TIME_TEXT", "WORD"]
+__all__ = [
+    "AMOUNT",
+    "BLOCK_TIME",
+    "DEPTH",
+    "ETH_ADDRESS",
+    "FORK_OPTIONS",
+    "MESSAGE",
+    "NUMBER",
+    "SECONDS",
+    "TIME_TEXT",
+    "WORD",
+]
 
 NUMBER: Final = Integer(name="number", minimum=0, accepts_text=True)
 SECONDS: Final = Integer(name="seconds", minimum=0, maximum=1 << 40, accepts_text=True)
@@ -134,8 +147,34 @@ class Word(Field):
         return {"anyOf": [{"type": "integer", "minimum": 0}, Field.schema(self)]}
 
 
+class ForkOptions(ValueType):
+    """``{fork: {source, blockNumber}}``; anvil's ``{forking: {jsonRpcUrl, blockNumber}}`` means the same."""
+
+    __slots__ = ()
+
+    name = "{fork?: {source: string, blockNumber?: number}}"
+    expects = "an object with fork, itself an object with source and blockNumber"
+
+    def from_json(self, value: object) -> Fork:
+        if not isinstance(value, dict):
+            raise self.refuse(value)
+        fork = value.get("fork") or value.get("forking")
+        if fork is None:
+            return Fork(None, None)
+        if not isinstance(fork, dict):
+            raise Reject(f"must be an object, got {describe(fork)}", ".fork")
+        source, number = fork.get("source") or fork.get("jsonRpcUrl"), fork.get("blockNumber")
+        if not isinstance(source, str) or not source or source.startswith("-"):
+            raise Reject(f"must be a chain file, a data directory or a URL, got {describe(source)}", ".fork.source")
+        return Fork(source, None if number is None else read_member(NUMBER, number, "fork.blockNumber"))
+
+    def schema(self) -> Schema:
+        return object_of({"fork": object_of({"source": {"type": "string"}, "blockNumber": NUMBER.schema()})})
+
+
 TIME_TEXT: Final = TimeText()
 MESSAGE: Final = Message()
 BLOCK_TIME: Final = BlockTime()
 DEPTH: Final = Depth()
 WORD: Final = Word(expects="a field element (a number, or text)")
+FORK_OPTIONS: Final = ForkOptions()

@@ -9,8 +9,10 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from fastnode.app.condition import Condition
@@ -22,6 +24,7 @@ from fastnode.app.views import Views
 from fastnode.app.watching import Watching
 from fastnode.archiver.ingest import Ingestor
 from fastnode.config.configuration import NodeConfiguration
+from fastnode.errors import StartError
 from fastnode.fees.sources import ChainFees, FeeSource
 from fastnode.http.limited_threads import LimitedThreads
 from fastnode.keystore.validators import Validators
@@ -41,6 +44,7 @@ from fastnode.sources.rollback import SyncOperator
 
 if TYPE_CHECKING:
     from fastnode.app.following import Following
+    from fastnode.config.settings import Settings
     from fastnode.local_network.network import LocalNetwork
     from fastnode.local_network.opening import BeginningChain
     from fastnode.sources.follower import Follower
@@ -189,7 +193,28 @@ def _begin_local_network(opened: Opened, stack: AsyncExitStack) -> BeginningChai
 
     resources = ExitStack()
     stack.callback(resources.close)
-    return BeginningChain(opened.settings, opened.data.store, opened.data.directory.path, resources)
+    settings = _with_snapshot(opened, resources)
+    return BeginningChain(settings, opened.data.store, opened.data.directory.path, resources)
+
+
+#: What --fork-from calls a snapshot, and the locations that can be nothing else.
+_SNAPSHOT = "snapshot:"
+_SNAPSHOT_LOCATIONS = ("file://", "s3://", "gs://")
+
+
+def _with_snapshot(opened: Opened, stack: ExitStack) -> Settings:
+    """The settings; a snapshot to fork from is restored into a directory of its own first."""
+    settings = opened.settings
+    source = settings.fork_from or ""
+    if opened.data.store.has_chain or not source.startswith((_SNAPSHOT, *_SNAPSHOT_LOCATIONS)):
+        return settings
+    from fastnode.snapshots.startup import start_from_snapshot
+
+    location = source.removeprefix(_SNAPSHOT)
+    directory = Path(stack.enter_context(TemporaryDirectory(prefix="fastnode-fork-"))) / "snapshot"
+    if not start_from_snapshot("snapshot", [location], directory, learn_network=lambda: None):
+        raise StartError(f"--fork-from {source}: there is no snapshot that can be used; the log says why")
+    return replace(settings, fork_from=str(directory))
 
 
 def _open_local_network(opened: Opened, ingestor: Ingestor, beginning: BeginningChain | None) -> LocalNetwork | None:

@@ -87,5 +87,9 @@ class Node:
         return self.serving.admin
 
     @property
+    def l1_clock(self) -> RpcServer | None:
+        return self.serving.l1_clock
+
+    @property
     def metrics(self) -> HttpServer | None:
         return self.serving.metrics

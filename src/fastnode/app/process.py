@@ -17,6 +17,7 @@ from fastnode import __version__, kernels
 from fastnode.app.heap import bound_heap, trim_after_bursts
 from fastnode.app.node import Node
 from fastnode.app.ready_line import announce
+from fastnode.app.reset import ResetRequest
 from fastnode.app.service_manager import READY, STOPPING, notify
 from fastnode.config.settings import Settings
 from fastnode.log import fields
@@ -78,12 +79,25 @@ async def _serve(node: Node, stopping: asyncio.Future[Any]) -> None:
     notify(READY)
     announce(node)
     trimming = asyncio.ensure_future(trim_after_bursts(node.opened.budget))
+    reset = ResetRequest.of(node)
     try:
-        await _first_of(asyncio.ensure_future(node.wait_for_failure()), stopping)
+        await _first_of(asyncio.ensure_future(_first_end(node, reset)), stopping)
     finally:
         trimming.cancel()
-        notify(STOPPING)
+        if reset is None or not reset.is_made:
+            notify(STOPPING)
         await node.stop()
+    if reset is not None and reset.is_made:
+        reset.begin_anew()
+
+
+async def _first_end(node: Node, reset: ResetRequest | None) -> None:
+    """Until a local network is to begin anew; raises what ended ingestion."""
+    failure = asyncio.ensure_future(node.wait_for_failure())
+    if reset is None:
+        await failure
+    else:
+        await _first_of(failure, asyncio.ensure_future(reset.wait()))
 
 
 def _has_terminal() -> bool:

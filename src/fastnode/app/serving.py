@@ -14,6 +14,7 @@ from fastnode.app.ingestion import IngestionThread
 from fastnode.app.joined import Joined
 from fastnode.app.method_tables import Services, admin_methods, public_methods
 from fastnode.app.node_settings import admin_key_of, limits_of
+from fastnode.app.opened import listen
 from fastnode.app.sample import SampleMarks
 from fastnode.archiver.commit import ChainCommit
 from fastnode.errors import SettingError
@@ -46,6 +47,8 @@ class Serving:
     admin: RpcServer
     #: None: there is no port for metrics.
     metrics: HttpServer | None
+    #: A local network's clock as an L1; None: it has no port.
+    l1_clock: RpcServer | None = None
     #: Has the exception that ends the node.
     failure: asyncio.Future[None]
 
@@ -68,11 +71,14 @@ async def serve(joined: Joined, stack: AsyncExitStack) -> Serving:
     metrics = await _open_metrics_port(joined, public, admin)
     if metrics is not None:
         stack.push_async_callback(metrics.stop, grace_seconds=grace_s)
+    l1_clock = await _open_l1_clock(joined)
+    if l1_clock is not None:
+        stack.push_async_callback(l1_clock.stop, grace_seconds=grace_s)
     stack.push_async_callback(_announce_stop, joined)
     if joined.chain_file is None:
         logger.info("serving the stored chain", extra=fields(tip=joined.ingestor.view.tip_number))
     ingestion.start()
-    return Serving(public=public, admin=admin, metrics=metrics, failure=failure)
+    return Serving(public=public, admin=admin, metrics=metrics, failure=failure, l1_clock=l1_clock)
 
 
 async def _announce_stop(joined: Joined) -> None:
@@ -284,6 +290,23 @@ def _status_page(joined: Joined, public: RpcServer, admin: RpcServer, guard: Api
         knows_key=(lambda headers: True) if guard is None else guard.knows_key,
         executor=joined.opened.threads,
     )
+
+
+async def _open_l1_clock(joined: Joined) -> RpcServer | None:
+    """StartError when the port cannot be had."""
+    network, settings = joined.local_network, joined.opened.settings
+    if network is None or settings.l1_clock_port is None:
+        return None
+    from fastnode.api.l1_clock import clock_methods
+    from fastnode.api.local_network import methods
+    from fastnode.local_network.changes import Changes
+
+    changes = Changes(network)
+    table = clock_methods(network, changes, methods(network, changes, joined.function_names))
+    server = _server(joined, table, settings.host, settings.l1_clock_port, [], None)
+    await listen(server, settings.l1_clock_port, "l1-clock-")
+    logger.info("clock of L1", extra=fields(url=server.url))
+    return server
 
 
 async def _open_metrics_port(joined: Joined, public: RpcServer, admin: RpcServer) -> HttpServer | None:

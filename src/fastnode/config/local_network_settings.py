@@ -101,14 +101,21 @@ class LocalNetworkSettings:
         None,
         Text(metavar="SOURCE"),
         LOCAL_NETWORK,
-        "Begin with a copy of another chain, every block verified: a chain file, a data directory, or the URL of a "
-        "node (another fastnode).",
+        "Begin with a copy of another chain, every block verified: a chain file, a data directory, the URL of a "
+        "node (another fastnode), or a snapshot (snapshot:LOCATION, file://, s3:// or gs://).",
     )
     fork_block_number: int | None = setting(
         None,
         Integer(1, 1 << 32),
         LOCAL_NETWORK,
         "End the copy with the last checkpoint up to this block; with the newest one if not set.",
+    )
+    l1_clock_port: int | None = setting(
+        None,
+        Integer(0, 65_535),
+        LOCAL_NETWORK,
+        "Also answer as an L1 without an EVM on this port, with the clock, tips and messages of the network: for test "
+        "suites that move time on a test chain of L1. 0: any free port.",
     )
     ready_fd: int | None = setting(
         None,

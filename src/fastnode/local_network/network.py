@@ -41,7 +41,7 @@ from fastnode.local_network.jobs import JobQueue
 from fastnode.local_network.kept import StateFile
 from fastnode.local_network.messages import messages_of_checkpoint
 from fastnode.local_network.mining import Mined, Miner
-from fastnode.local_network.options import LocalNetworkOptions, options_of
+from fastnode.local_network.options import Fork, LocalNetworkOptions, options_of
 from fastnode.local_network.synthetic import balances_effect
 from fastnode.local_network.transactions import TransactionNotes
 from fastnode.log import fields
@@ -107,6 +107,8 @@ class LocalNetwork:
             self.miner.published_at = lambda variables: l1.published_at(variables.timestamp)
         self.fees = LocalFees(chain.epoch_duration, options.limits.mana_limit, lambda: self._mana)
         self.notes = TransactionNotes()
+        #: Begins anew with another chain; None: this process cannot.
+        self.on_reset: Callable[[Fork], None] | None = None
         self._mempool: Mempool | None = None
         self._jobs = JobQueue()
         self._lock = threading.Lock()
@@ -195,6 +197,13 @@ class LocalNetwork:
         self.options = options_of(settings, self._ingestor.view.chain)
         self._apply_kept()
         self.wake()
+
+    def request_reset(self, fork: Fork) -> None:
+        """Have the process begin anew.  ServerError where it cannot."""
+        if self.on_reset is None:
+            raise ServerError("This network runs inside another program: it goes back by fastnode_revert only")
+        self.options = replace(self.options, dump_file=None)
+        self.on_reset(fork)
 
     def wake(self) -> None:
         """Look again at what there is to do: a transaction has come, or the node is stopping."""

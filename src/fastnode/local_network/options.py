@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fastnode.building.budget import BuildingLimits
 from fastnode.kernels import encode
@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainInfo
     from fastnode.config.settings import Settings
 
-__all__ = ["LocalNetworkOptions", "options_of"]
+__all__ = ["Fork", "LocalNetworkOptions", "options_of"]
+
+
+class Fork(NamedTuple):
+    """What a network begins anew with; None in both: what its process began with."""
+
+    source: str | None
+    block_number: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
