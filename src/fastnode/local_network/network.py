@@ -199,9 +199,9 @@ class LocalNetwork:
         self.wake()
 
     def request_reset(self, fork: Fork) -> None:
-        """Have the process begin anew.  ServerError where it cannot."""
+        """Have the process begin anew.  Refused where it cannot."""
         if self.on_reset is None:
-            raise ServerError("This network runs inside another program: it goes back by fastnode_revert only")
+            raise Refused("This network runs inside another program: it goes back by fastnode_revert only")
         self.options = replace(self.options, dump_file=None)
         self.on_reset(fork)
 
