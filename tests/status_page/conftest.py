@@ -111,15 +111,15 @@ def start_site(runner: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory)
             node = runner.run(Node.start(Settings(data_directory=directory, **(common | settings))))
             stack.callback(lambda: runner.run(node.stop()))
             site = Site(runner, node)
-            site.run(_until_loaded(node))
+            site.run(_until_loaded(node, 1 if settings.get("local_network") else LAST_BLOCK))
             return site
 
         yield start
 
 
-async def _until_loaded(node: Node) -> None:
+async def _until_loaded(node: Node, tip: int) -> None:
     deadline = asyncio.get_running_loop().time() + PATIENCE_S
-    while node.view is None or node.view.chain.tip_number < LAST_BLOCK or node.view.state is None:
+    while node.view is None or node.view.chain.tip_number < tip or node.view.state is None:
         assert asyncio.get_running_loop().time() < deadline, "the chain is not loaded"
         await asyncio.sleep(0.02)
 

@@ -49,7 +49,7 @@ def test_both_schemes_name_the_same_colours() -> None:
 
 def test_every_field_has_a_label_and_every_table_its_heads() -> None:
     fields = re.findall(r'<input id="(\w+)"', PAGE)
-    assert fields == ["key", "query"]
+    assert fields == ["key", "query", "seconds"]
     for name in fields:
         assert f'<label for="{name}">' in PAGE
     assert PAGE.count("<th ") == PAGE.count('<th scope="col"')

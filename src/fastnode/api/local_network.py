@@ -303,7 +303,24 @@ class _About:
         )
 
     def failure(self, _call: Call, tx_hash: bytes) -> bytes | None:
-        return self._network.notes.failure_json(tx_hash)
+        stored = self._network.notes.failure_json(tx_hash)
+        if stored is None:
+            return None
+        failure = orjson.loads(stored)
+        return orjson.dumps(failure | {"functionErrorStack": self._named(failure["functionErrorStack"])})
+
+    def calls(self, _call: Call, tx_hash: bytes) -> bytes | None:
+        stored = self._network.notes.calls_json(tx_hash)
+        return None if stored is None else orjson.dumps(self._named(orjson.loads(stored)))
+
+    def _named(self, frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """With the names of the functions that wallets have registered."""
+        for frame in frames:
+            selector = frame.get("functionSelector")
+            name = None if selector is None else self._names.name_of(encode.from_hex(selector))
+            if name is not None:
+                frame["functionName"] = name
+        return frames
 
     def register(self, _call: Call, signatures: Sequence[str]) -> None:
         for signature in signatures:
@@ -497,6 +514,8 @@ def _about_rows(handlers: _About) -> list[_Row]:
              also=("fastnode_metadata", "anvil_nodeInfo", "anvil_metadata"), in_thread=False),
         _Row("fastnode_getTxFailure", "Why a transaction of a block reverted, with the stack of its calls.",
              handlers.failure, "any", (Parameter("txHash", TX_HASH),), may_be_absent=True, in_thread=False),
+        _Row("fastnode_getTxCalls", "The public calls of a transaction of a block, in their order.", handlers.calls,
+             "any", (Parameter("txHash", TX_HASH),), may_be_absent=True, in_thread=False),
         _Row("aztecDebug_registerContractFunctionSignatures", "Names for the functions in error stacks.",
              handlers.register, "void", (Parameter("signatures", _SIGNATURES),)),
     ]  # fmt: skip

@@ -7,7 +7,7 @@ import logging
 from contextlib import AsyncExitStack, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, Any, cast
 
 from fastnode.api.discovery import DISCOVER, discovery
 from fastnode.app.ingestion import IngestionThread
@@ -35,6 +35,11 @@ from fastnode.status_page.explorer import Explorer
 from fastnode.status_page.overview import NodeSources, Overview
 from fastnode.status_page.pages import StatusPage, open_paths
 from fastnode.values.namespaces import Namespaces
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fastnode.view import View
 
 __all__ = ["Serving", "serve"]
 
@@ -161,6 +166,10 @@ def _open_servers(joined: Joined) -> tuple[RpcServer, RpcServer]:
     operator_methods = admin_methods(
         joined.configuration, joined.validators, joined.operator, joined.uploads, joined.watching.slashing
     )
+    if joined.local_network is not None:
+        from fastnode.status_page.local_network import BUTTON_METHODS
+
+        operator_methods += [method for method in methods if method.name in BUTTON_METHODS]
     admin = _server(joined, operator_methods, settings.admin_host, settings.admin_port, headers, hold_off)
     key = admin_key_of(settings)
     guard = ApiKeyGuard.of(key, open_paths(settings.api_prefix))
@@ -282,6 +291,7 @@ def _status_page(joined: Joined, public: RpcServer, admin: RpcServer, guard: Api
         recent=joined.recent,
         mempool=joined.mempool,
         sync_status=joined.condition.sync_status,
+        local_network=_local_network_panel(joined),
     )
     return StatusPage(
         Overview(sources),
@@ -290,6 +300,15 @@ def _status_page(joined: Joined, public: RpcServer, admin: RpcServer, guard: Api
         knows_key=(lambda headers: True) if guard is None else guard.knows_key,
         executor=joined.opened.threads,
     )
+
+
+def _local_network_panel(joined: Joined) -> Callable[[View], dict[str, Any]] | None:
+    if joined.local_network is None:
+        return None
+    from fastnode.local_network.opening import funds_of
+    from fastnode.status_page.local_network import LocalNetworkPanel
+
+    return LocalNetworkPanel(joined.local_network, funds_of(joined.opened.settings)).describe
 
 
 async def _open_l1_clock(joined: Joined) -> RpcServer | None:

@@ -347,7 +347,7 @@ class LocalNetwork:
         if mined is None:
             return None
         for tx, executed in outcome.included:
-            self.notes.on_executed(executed)
+            self.notes.on_executed(tx, executed)
             self._decoded.pop(tx.hash, None)
         self._on_block(outcome.total_mana_used)
         milliseconds = round((time.perf_counter() - started) * 1000, 1)

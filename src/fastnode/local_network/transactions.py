@@ -1,4 +1,5 @@
-"""What a local network can tell of a transaction beside its effect: debug logs, why it failed, why it was dropped.
+"""What a local network can tell of a transaction beside its effect: its public calls, debug logs, why it failed, why it
+was dropped.
 
 Kept in memory, for the newest transactions.
 """
@@ -6,12 +7,18 @@ Kept in memory, for the newest transactions.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Final, Generic, TypeVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import orjson
 
+from fastnode.protocol.fields import FIELD_BYTES, field_texts, hex_text
 from fastnode.public_execution.answers import debug_log_json, revert_reason_json
+from fastnode.public_execution.call_tree import selector_of
 from fastnode.public_execution.results import ExecutedTx
+
+if TYPE_CHECKING:
+    from fastnode.protocol.tx import Tx
 
 __all__ = ["TransactionNotes"]
 
@@ -19,6 +26,8 @@ _T = TypeVar("_T")
 
 #: Transactions that something is remembered of, of each kind.
 KEPT_MAX: Final = 10_000
+#: Arguments of a call that are remembered.
+ARGUMENTS_MAX: Final = 32
 
 
 class _Newest(Generic[_T]):
@@ -39,18 +48,39 @@ class _Newest(Generic[_T]):
         self._values.pop(tx_hash, None)
 
 
+def _public_calls(tx: Tx) -> Iterator[dict[str, Any]]:
+    calldata = {entry.hash: entry.values for entry in tx.calldata}
+    data = tx.data
+    teardown = () if data.teardown_call is None else (data.teardown_call,)
+    for phase, calls in (("setup", data.setup_calls), ("app", data.app_calls), ("teardown", teardown)):
+        for call in calls:
+            values = calldata.get(call.calldata_hash, b"")
+            selector = selector_of(values)
+            yield {
+                "phase": phase,
+                "contractAddress": hex_text(call.contract_address),
+                "functionSelector": None if selector is None else hex_text(selector),
+                "msgSender": hex_text(call.msg_sender),
+                "isStaticCall": bool(call.is_static_call),
+                "args": field_texts(values[FIELD_BYTES : (1 + ARGUMENTS_MAX) * FIELD_BYTES]),
+            }
+
+
 class TransactionNotes:
     """Written by the thread that builds blocks, read by any."""
 
     def __init__(self) -> None:
         self._debug_logs: _Newest[bytes] = _Newest()
         self._failures: _Newest[bytes] = _Newest()
+        self._calls: _Newest[bytes] = _Newest()
         self._drops: _Newest[str] = _Newest()
 
-    def on_executed(self, executed: ExecutedTx) -> None:
+    def on_executed(self, tx: Tx, executed: ExecutedTx) -> None:
         """It is in a block."""
         tx_hash = executed.effect.tx_hash
         self._drops.forget(tx_hash)
+        if tx.data.is_public:
+            self._calls.put(tx_hash, orjson.dumps(list(_public_calls(tx))))
         if executed.debug_logs:
             logs = [debug_log_json(entry) for entry in executed.debug_logs]
             self._debug_logs.put(tx_hash, orjson.dumps(logs))
@@ -67,6 +97,11 @@ class TransactionNotes:
     def failure_json(self, tx_hash: bytes) -> bytes | None:
         """SimulationError, with the stack of calls, of one that reverted."""
         return self._failures.get(tx_hash)
+
+    def calls_json(self, tx_hash: bytes) -> bytes | None:
+        """Its public calls in the order in which they ran: phase, contract, selector, sender, arguments; None if it has
+        none."""
+        return self._calls.get(tx_hash)
 
     def dropped_reason(self, tx_hash: bytes) -> str | None:
         """Why no block took it."""

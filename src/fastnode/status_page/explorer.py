@@ -183,7 +183,13 @@ class _Search:
             Fact("Index in block", str(location.index_in_block)),
         ]
         documents = self._ask("node_getTxReceipt", text) + self._ask("node_getTxEffect", text)
-        return Finding("transaction", "Transaction", facts, documents)
+        # Methods of a local network; elsewhere there are none.
+        calls, failure = self._ask("fastnode_getTxCalls", text), self._ask("fastnode_getTxFailure", text)
+        for document in calls:
+            facts += _facts_of_calls(orjson.loads(document.json or "[]"))
+        for document in failure:
+            facts += _facts_of_failure(orjson.loads(document.json or "{}"))
+        return Finding("transaction", "Transaction", facts, documents + calls + failure)
 
     def _contract(self, address: bytes) -> Finding | None:
         text = _hex(address)
@@ -255,6 +261,23 @@ class _Search:
             return []
         text = result.decode() if len(result) <= DOCUMENT_MAX else None
         return [Document(name, list(params), text, len(result))]
+
+
+def _facts_of_calls(calls: list[dict[str, Any]]) -> Iterator[Fact]:
+    for index, call in enumerate(calls):
+        yield Fact(f"Public call {index}, {call['phase']}", _call_text(call), call["contractAddress"])
+
+
+def _facts_of_failure(failure: dict[str, Any]) -> Iterator[Fact]:
+    yield Fact("Reverted", str(failure.get("originalMessage", "")))
+    for depth, frame in enumerate(failure.get("functionErrorStack", ())):
+        yield Fact(f"Revert stack {depth}", _call_text(frame), frame["contractAddress"])
+
+
+def _call_text(frame: dict[str, Any]) -> str:
+    """A function and its contract, with as much of the name as is known."""
+    name = frame.get("functionName") or frame.get("functionSelector") or "no function"
+    return f"{name} of {frame['contractAddress']}"
 
 
 def _field(text: str) -> bytes:

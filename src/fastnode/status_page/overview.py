@@ -42,6 +42,8 @@ class NodeSources:
     mempool: Mempool | None = None
     #: How the chain is followed; None when it is not.
     sync_status: Callable[[], dict[str, Any] | None] = lambda: None
+    #: A local network, as of a view; None when the node is none.
+    local_network: Callable[[View], dict[str, Any]] | None = None
 
 
 class Overview:
@@ -61,6 +63,7 @@ class Overview:
                 "health": _health(sources.health()),
                 "chain": None if view is None else _chain(view, sources.recent),
                 "sync": sources.sync_status(),
+                "localNetwork": _local_network(sources, view),
                 "ingestion": _ingestion(sources.progress),
                 "pool": None if sources.mempool is None else _pool(sources.mempool),
                 "ports": {name: _port(server) for name, server in sources.servers.items()},
@@ -68,6 +71,10 @@ class Overview:
                 "log": [line._asdict() for line in sources.log.lines_after(after)],
             }
         )
+
+
+def _local_network(sources: NodeSources, view: View | None) -> dict[str, Any] | None:
+    return None if view is None or sources.local_network is None else sources.local_network(view)
 
 
 def _software() -> dict[str, str]:

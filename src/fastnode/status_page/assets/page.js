@@ -3,8 +3,11 @@
 import { CallHistory, draw } from "./charts.js";
 import { ago, bytes, byId, duration, fillList, findLink, latency, make, rate, short, whole } from "./elements.js";
 import { closeResult, showBlock, showFound } from "./explorer.js";
+import { connectButtons, showLocalNetwork } from "./local-network.js";
 
 const INTERVAL_MS = 2000;
+// Of a local network: its blocks come while somebody looks on.
+const LOCAL_INTERVAL_MS = 500;
 const LOG_LINES = 200;
 const TIPS = ["proposed", "checkpointed", "proven", "finalized"];
 
@@ -12,6 +15,7 @@ let key = null; // here and nowhere else: neither cookie nor storage
 let startedAt = null;
 let lastLine = 0;
 let timer = null;
+let intervalMs = INTERVAL_MS;
 let history = new CallHistory();
 
 class Refused extends Error {}
@@ -28,6 +32,21 @@ async function ask(path, { isOptional = false } = {}) {
   if (response.status === 413) throw new Error(JSON.parse(await response.text()).message);
   if (!response.ok) throw new Error(`the node answered ${response.status}`);
   return response.text();
+}
+
+/** The result of a method of the admin port. */
+async function call(method, params) {
+  const response = await fetch("./", {
+    method: "POST",
+    headers: { "content-type": "application/json", ...(key === null ? {} : { "x-api-key": key }) },
+    body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }),
+    credentials: "omit",
+    cache: "no-store",
+  });
+  if (response.status === 401) throw new Refused("The key is not accepted any more.");
+  const answer = JSON.parse(await response.text());
+  if (answer.error) throw new Error(answer.error.message);
+  return answer.result;
 }
 
 // ---- the key ------------------------------------------------------------------------------------
@@ -73,7 +92,7 @@ async function open() {
 
 async function refresh() {
   clearTimeout(timer);
-  timer = setTimeout(tick, INTERVAL_MS);
+  timer = setTimeout(tick, intervalMs);
   try {
     const text = await ask(`overview?after=${lastLine}`);
     show(JSON.parse(text));
@@ -116,7 +135,9 @@ function show(overview) {
     startedAt = overview.startedAt;
     lastLine = 0;
   }
+  intervalMs = overview.localNetwork ? LOCAL_INTERVAL_MS : INTERVAL_MS;
   showSoftware(overview);
+  showLocalNetwork(overview.localNetwork);
   showTips(overview);
   showBlocks(overview);
   showSync(overview);
@@ -324,6 +345,8 @@ byId("close-result").addEventListener("click", () => {
   window.history.replaceState(null, "", location.pathname);
   closeResult();
 });
+
+connectButtons(call, refresh);
 
 if (document.documentElement.dataset.signIn === "yes") askForKey();
 else open();

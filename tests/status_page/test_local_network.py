@@ -1,0 +1,118 @@
+"""The status page of a local network: its blocks as they come, its accounts, its buttons."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pytest
+from tests.local_network.local_chain import for_chain
+from tests.mempool.made import hash_of, made_txs
+from tests.status_page.chromium import Chromium, Page
+from tests.status_page.conftest import KEY, Site
+
+IS_SHOWN = "!document.querySelector('#page').hidden"
+
+
+@pytest.fixture(scope="module")
+def local_site(start_site: Callable[..., Site]) -> Site:
+    """A local network that asks for KEY."""
+    return start_site(None, local_network=True, admin_api_key_hash=hashlib.sha256(KEY.encode()).hexdigest())
+
+
+async def ask(site: Site, method: str, *params: object) -> Any:
+    return await site.ask(method, *params)
+
+
+def test_the_overview_has_accounts_with_their_balances(local_site: Site) -> None:
+    network = local_site.json("status-page/overview")["localNetwork"]
+    assert network["automine"] is True
+    balances = {account["name"]: int(account["balance"]) for account in network["accounts"]}
+    assert set(balances) == {"account 0", "account 1", "account 2", "banana FPC", "sponsored FPC"}
+    assert balances["sponsored FPC"] == 10**22
+    assert 0 < balances["account 0"] < 10**22
+
+
+def test_a_node_that_is_none_says_so(open_site: Site) -> None:
+    assert open_site.json("status-page/overview")["localNetwork"] is None
+
+
+def test_the_buttons_need_the_key(local_site: Site) -> None:
+    status, _, _ = local_site.get("", key=None, method="POST")
+    assert status == 401
+
+
+def test_a_transaction_has_its_public_calls_and_its_revert_stack(
+    local_site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contract = "0x" + "0a".rjust(64, "0")
+    frame = {"contractAddress": contract, "functionSelector": "0x8c9e5472", "functionName": "transfer_in_public"}
+    notes = local_site.node.joined.local_network.notes  # type: ignore[union-attr]
+    failure = {"originalMessage": "Assertion failed: too little", "functionErrorStack": [dict(frame)]}
+    monkeypatch.setattr(notes, "calls_json", lambda _: orjson.dumps([{**frame, "phase": "app", "args": ["0x1"]}]))
+    monkeypatch.setattr(notes, "failure_json", lambda _: orjson.dumps(failure))
+    tx_hash = local_site.run(mined_tx(local_site))
+    (found,) = local_site.find(tx_hash)["found"]
+    facts = {fact["name"]: fact["value"] for fact in found["facts"]}
+    assert facts["Public call 0, app"] == f"transfer_in_public of {contract}"
+    assert facts["Reverted"] == "Assertion failed: too little"
+    assert facts["Revert stack 0"] == f"transfer_in_public of {contract}"
+
+
+async def mined_tx(site: Site) -> str:
+    """Hash of a transaction that has its block."""
+    header, version = await ask(site, "node_getBlockHeader", "latest"), await ask(site, "node_getVersion")
+    (tx,) = made_txs(1)
+    made = for_chain(tx, header, version)
+    await ask(site, "node_sendTx", made)
+    return hash_of(made)
+
+
+def test_blocks_appear_and_the_buttons_do_what_they_say(
+    local_site: Site, browser: Chromium, runner: asyncio.Runner
+) -> None:
+    async def scenario() -> None:
+        async with browser.page() as page:
+            await page.resize(1200, 1000)
+            await page.open(local_site.url)
+            await page.wait("document.activeElement.id === 'key'")
+            page.errors.clear()
+            await page.type(KEY)
+            await page.press("Enter")
+            await page.wait(IS_SHOWN)
+            assert "account 0" in await page.text("#accounts")
+            assert "10,000" in await page.text("#accounts")
+            await use(page)
+            assert page.errors == []
+
+    async def newest() -> int:
+        number: int = await ask(local_site, "node_getBlockNumber")
+        return number
+
+    async def use(page: Page) -> None:
+        before = await newest()
+        await ask(local_site, "fastnode_mine", 2)
+        await page.wait(f"document.querySelector('#blocks tr td a').textContent === '{before + 2}'")
+
+        await page.click("#mine")
+        await page.wait(f"document.querySelector('#done').textContent === 'Block {before + 3} is built.'")
+        await page.click("#snapshot")
+        await page.wait("document.querySelector('#snapshots').value !== ''")
+        time = int((await ask(local_site, "node_getBlockHeader", "latest"))["globalVariables"]["timestamp"])
+        await page.click("#warp")
+        await page.wait("document.querySelector('#done').textContent.startsWith('It is 20')")
+        header = await ask(local_site, "node_getBlockHeader", "latest")
+        assert int(header["globalVariables"]["timestamp"]) >= time + 3600
+        await page.click("#revert")
+        await page.wait("document.querySelector('#done').textContent.startsWith('The chain is as at snapshot')")
+        assert await newest() == before + 3
+        await page.wait(f"document.querySelector('#blocks tr td a').textContent === '{before + 3}'")
+        await page.wait("document.querySelector('#revert').disabled")
+        await page.evaluate("document.querySelector('#seconds').value = '0'")
+        await page.click("#warp")
+        assert await newest() == before + 3
+
+    runner.run(scenario())
