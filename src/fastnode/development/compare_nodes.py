@@ -11,7 +11,6 @@ import json
 import random
 import sys
 import time
-import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
@@ -20,6 +19,9 @@ from typing import Any, Final, TypeAlias
 import click
 
 from fastnode.cli.output import say
+from fastnode.errors import UpstreamRejection
+from fastnode.outgoing.client import ClientLimits, RpcClient
+from fastnode.outgoing.network import Network
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.fields import field_from_int, hex_text
 from fastnode.records import dataclass
@@ -37,6 +39,8 @@ TRIES: Final = 4
 PAUSE_S: Final = 1.0
 ADDRESSES_OF_PROTOCOL: Final = 6
 SHOWN: Final = 300
+#: Both nodes may be busy.
+ANSWER_TIME_S: Final = 60.0
 #: Private members of records that some answers of the reference node carry.
 IGNORED_KEYS: Final = frozenset({"_cachedHash"})
 
@@ -295,18 +299,12 @@ def _short(value: Any) -> str:
 
 
 def asking(url: str) -> Ask:
+    limits = ClientLimits(request_time_s=ANSWER_TIME_S)
+
     def ask(asked: Sequence[Question]) -> list[Any]:
-        calls = [
-            {"jsonrpc": "2.0", "id": place, "method": method, "params": parameters}
-            for place, (method, parameters) in enumerate(asked)
-        ]
-        request = urllib.request.Request(url, json.dumps(calls).encode(), {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=60) as response:
-            answers = {answer["id"]: answer for answer in json.load(response)}
-        return [
-            Failure(str(answer["error"].get("message"))) if "error" in answer else answer.get("result")
-            for answer in (answers[place] for place in range(len(calls)))
-        ]
+        with Network() as network:
+            answers = RpcClient(url, network, limits).ask(asked).answers
+        return [Failure(answer.message) if isinstance(answer, UpstreamRejection) else answer for answer in answers]
 
     return ask
 
