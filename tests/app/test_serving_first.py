@@ -69,7 +69,7 @@ def headers_of(node: NodeProcess, port: int) -> dict[str, str]:
 def test_an_upstream_that_says_nothing_keeps_nobody_waiting(directory: Path, start_node: Start) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        node = start_node("--upstream-url", url, "--data-directory", directory)
+        node = start_node("--upstream-url", url, "--upstream-timeout-s=300", "--data-directory", directory)
         silent.settimeout(PATIENCE_S)
         connection, _ = silent.accept()  # it is asked, and does not answer
         with connection:
