@@ -3,7 +3,7 @@
 Each ``src/fastnode/_ext/<subject>/<name>.pyx`` becomes ``fastnode._ext.<subject>.<name>``.  Environment switches:
 
 ``FASTNODE_DEBUG_BUILD=1``    no optimisation, bounds and overflow checks on, C assertions on
-``FASTNODE_SANITIZE=address`` adds ``-fsanitize=`` with that value
+``FASTNODE_SANITIZE=address`` adds ``-fsanitize=`` with that value, and optimises less: some files take very long
 ``FASTNODE_ANNOTATE=1``       writes the annotated HTML beside each ``.pyx``
 ``FASTNODE_SYMBOLS=1``        keeps symbols and debug information, for profilers
 
@@ -62,7 +62,7 @@ compile_args = [
     "-Werror=incompatible-pointer-types",
 ]
 link_args: list[str] = []
-compile_args += ["-O0", "-g", "-UNDEBUG"] if DEBUG else ["-O3", "-DNDEBUG"]
+compile_args += ["-O0", "-g", "-UNDEBUG"] if DEBUG else ["-O1" if SANITIZE else "-O3", "-DNDEBUG"]
 if DEBUG:
     # Where overflows are checked, Cython subtracts pointers as numbers.
     compile_args.append("-Wno-int-conversion")

@@ -201,6 +201,10 @@ class DatabaseFull(DatabaseError):
     """There is no room for a write; nothing was changed, and the same write may do later."""
 
 
+class DatabaseUnwritable(DatabaseError):
+    """The disk refused a write; LevelDB writes nothing more until it is opened anew."""
+
+
 class DatabaseUnreadable(DatabaseError):
     """A read met a damaged block or a disk that fails.  The operator is told by the database itself, once."""
 

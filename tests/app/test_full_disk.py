@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import resource
+import shutil
+import signal
+import subprocess
 import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
+from tests.conftest import PATIENCE_S, NodeProcess
+from tests.mempool.made import hash_of, made_txs
 
 from fastnode.app.node import Node
 from fastnode.config.settings import Settings
@@ -15,6 +26,8 @@ from fastnode.storage import database
 
 TIP = 16  # of the fixture short_chain
 WRITES_WITH_ROOM = 12
+#: Of the sample chain.
+SAMPLE_TIP = 106
 
 
 async def number_of_newest(node: Node) -> int:
@@ -69,3 +82,94 @@ async def fill_and_free(settings: Settings, is_full: threading.Event, has_room: 
         assert condition.health().failing == {}
     finally:
         await node.stop()
+
+
+# ---- the pool ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pool_node(start_node: Callable[..., NodeProcess], tmp_path: Path, sample_chain: Path) -> NodeProcess:
+    chain = tmp_path / "chain.jsonl.gz"
+    shutil.copy(sample_chain, chain)
+    arguments = ("--data-directory", tmp_path / "data", "--chain-file", chain, "--no-verify", "--disable-admin-api-key")
+    node = start_node(*arguments).wait_until_serving()
+    node.wait_for_line("chain file loaded")
+    return node
+
+
+def outcome_of(node: NodeProcess, tx: dict[str, Any]) -> str:
+    answer = node.call("node_sendTx", tx)
+    return str(answer["error"]["data"]["code"]) if "error" in answer else "accepted"
+
+
+def readiness(node: NodeProcess) -> str:
+    try:
+        with urllib.request.urlopen(f"{node.url}/readyz", timeout=PATIENCE_S) as response:
+            return str(response.read().decode())
+    except urllib.error.HTTPError as error:
+        with error:
+            return str(error.read().decode())
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def limit_files(node: NodeProcess, limit: int) -> None:
+    """The size above which the system lets no file grow: a write beyond fails as on a disk that is full."""
+    resource.prlimit(node.process.pid, resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="the limits of another process cannot be set here")
+def test_the_pool_goes_on_after_writes_that_the_disk_refused(
+    pool_node: NodeProcess, start_node: Callable[..., NodeProcess], tmp_path: Path
+) -> None:
+    txs = list(made_txs(4))
+    assert outcome_of(pool_node, txs[0]) == "accepted"
+    log = max((tmp_path / "data" / "p2p").glob("*.log"))
+    limit_files(pool_node, log.stat().st_size + 5000)  # in the middle of the next transaction
+    assert [outcome_of(pool_node, tx) for tx in txs[1:3]] == ["DISK_FAILS"] * 2
+    not_ready = readiness(pool_node)
+    assert not_ready.startswith(f"cannot write the database {tmp_path / 'data' / 'p2p'}: ")
+    assert not_ready.endswith("; it is opened anew every few seconds, and the node goes on by itself")
+    assert pool_node.call("node_getBlockNumber")["result"] == SAMPLE_TIP
+    assert pool_node.call("node_getTxByHash", hash_of(txs[0]))["result"] is not None
+    limit_files(pool_node, resource.RLIM_INFINITY)
+    wait_until(lambda: readiness(pool_node) == "OK")
+    assert [outcome_of(pool_node, tx) for tx in txs[1:]] == ["accepted"] * 3
+    assert pool_node.call("node_getPendingTxCount")["result"] == 4
+    pool_node.stop(signal.SIGKILL)
+    again = start_node("--data-directory", tmp_path / "data").wait_until_serving()
+    wait_until(lambda: again.call("node_getPendingTxCount").get("result") == 4)
+    for tx in txs:
+        assert again.call("node_getTxByHash", hash_of(tx))["result"] is not None
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own with little more room than a node asks for; skips where it cannot be made."""
+    disk = tmp_path / "data"
+    disk.mkdir()
+    size = database.ROOM_BYTES + (64 << 20)
+    mounting = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", disk], capture_output=True)
+    if mounting.returncode != 0:
+        pytest.skip("no file system can be made here: only root can")
+    yield disk
+    subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+def test_the_pool_waits_for_room_and_goes_on(small_disk: Path, pool_node: NodeProcess) -> None:
+    txs = list(made_txs(2))
+    assert outcome_of(pool_node, txs[0]) == "accepted"
+    filling = small_disk / "filling"
+    filling.write_bytes(bytes(database.free_bytes(small_disk) - database.ROOM_BYTES + 1))
+    assert outcome_of(pool_node, txs[1]) == "DISK_FULL"
+    assert "is full: " in readiness(pool_node)
+    assert pool_node.call("node_getBlockNumber")["result"] == SAMPLE_TIP
+    assert pool_node.call("node_getPendingTxCount")["result"] == 1
+    filling.unlink()
+    wait_until(lambda: readiness(pool_node) == "OK")
+    assert outcome_of(pool_node, txs[1]) == "accepted"

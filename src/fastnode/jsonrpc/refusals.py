@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastnode.errors import (
     DatabaseFull,
     DatabaseUnreadable,
+    DatabaseUnwritable,
     FastnodeError,
     InvalidParams,
     Refused,
@@ -32,6 +33,8 @@ def answer_to(error: BaseException | None) -> RpcError | None:
     if isinstance(error, DatabaseFull):  # /readyz says it too
         text = "The disk of this node is full: nothing was kept, try again later"
         return ServerError(text, data={"code": "DISK_FULL"})
+    if isinstance(error, DatabaseUnwritable):
+        return ServerError("The disk of this node refuses writes: try again later", data={"code": "DISK_FAILS"})
     if isinstance(error, DatabaseUnreadable):  # logged once, by the database
         return ServerError("This node cannot read its database; ask another one", data={"code": "DATABASE_DAMAGED"})
     return None

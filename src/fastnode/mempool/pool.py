@@ -24,7 +24,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Final, Self
 
-from fastnode.errors import DatabaseFull, Refused
+from fastnode.errors import DatabaseFull, DatabaseUnwritable, Refused
 from fastnode.log import fields
 from fastnode.mempool.clock import SlotClock
 from fastnode.mempool.entries import PoolEntry, TxState
@@ -474,9 +474,9 @@ class TxPool:
                 ticket = self._stage()
         try:
             self._store.commit(ticket)
-        except DatabaseFull as error:
-            # Nobody was promised anything: it is written with what comes next, once there is room.
-            logger.warning("changes of the pool wait for room on the disk", extra=fields(reason=str(error)))
+        except (DatabaseFull, DatabaseUnwritable) as error:
+            # Nobody was promised anything: it is written with what comes next, once that can be done.
+            logger.warning("changes of the pool wait for the disk", extra=fields(reason=str(error)))
 
     @property
     def _ledger(self) -> Ledger:

@@ -13,12 +13,15 @@ transactions costs one disk flush, not one each.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Final, Self, TypeAlias
 
-from fastnode.errors import DatabaseError
+from fastnode.errors import DatabaseError, DatabaseUnwritable, DataDirectoryError
+from fastnode.log import fields
 from fastnode.mempool.entries import PoolEntry
 from fastnode.storage.database import SharedDatabase
 from fastnode.storage.migration import Batch
@@ -26,7 +29,11 @@ from fastnode.storage.side_database import open_side_database
 
 __all__ = ["MIGRATIONS", "POOL_DIRECTORY", "PoolStore", "entry_key", "json_key"]
 
+logger = logging.getLogger("fastnode.mempool")
+
 POOL_DIRECTORY: Final = "p2p"
+#: How often it is tried to open the database anew after a write that the disk refused.
+RECOVERY_INTERVAL_S: Final = 2.0
 
 _ENTRY: Final = b"\x01"
 _JSON: Final = b"\x02"
@@ -66,6 +73,11 @@ class PoolStore:
         self._overlay: dict[bytes, bytes | None] = {}
         self._staged_count = 0
         self._written_count = 0
+        #: Held while the database is read, and while it is opened anew.
+        self._reading = threading.RLock()
+        self._recovery: threading.Thread | None = None
+        self._is_closing = threading.Event()
+        database.after_failure = "it is opened anew every few seconds, and the node goes on by itself"
 
     @classmethod
     def open(cls, path: Path, genesis_hash: bytes) -> Self:
@@ -76,8 +88,15 @@ class PoolStore:
         """Write what is staged and close; more than once is allowed."""
         if self._database.closed:
             return
-        self.commit(self._staged_count)
-        self._database.release()
+        self._is_closing.set()
+        if self._recovery is not None:
+            self._recovery.join()
+        try:
+            self.commit(self._staged_count)
+        except DatabaseError as error:  # what was promised is on disk
+            logger.error("the newest changes of the pool are lost", extra=fields(reason=str(error)))
+        finally:
+            self._database.release()
 
     @property
     def fault(self) -> str | None:
@@ -88,30 +107,33 @@ class PoolStore:
 
     def entries(self) -> Iterator[PoolEntry]:
         """All records, by hash."""
-        snapshot = self._database.snapshot()
-        try:
-            with snapshot.iterator(prefix=_ENTRY) as pairs:
-                for key, record in pairs:
-                    yield PoolEntry.decode(key[len(_ENTRY) :], record)
-        finally:
-            snapshot.close()
+        with (
+            self._reading,
+            closing(self._database.snapshot()) as snapshot,
+            snapshot.iterator(prefix=_ENTRY) as pairs,
+        ):
+            for key, record in pairs:
+                yield PoolEntry.decode(key[len(_ENTRY) :], record)
 
     def stored_hashes(self) -> Iterator[bytes]:
         """Hashes of the transactions whose content is on disk."""
-        snapshot = self._database.snapshot()
-        try:
-            with snapshot.iterator(prefix=_JSON, include_value=False) as keys:
-                for key in keys:
-                    yield key[len(_JSON) :]
-        finally:
-            snapshot.close()
+        with (
+            self._reading,
+            closing(self._database.snapshot()) as snapshot,
+            snapshot.iterator(prefix=_JSON, include_value=False) as keys,
+        ):
+            for key in keys:
+                yield key[len(_JSON) :]
 
     def tx_json(self, tx_hash: bytes) -> bytes | None:
         """The JSON of a transaction, also of one that is only staged yet."""
         key = json_key(tx_hash)
         missing = b""
         staged = self._overlay.get(key, missing)
-        return self._database.get(key) if staged is missing else staged
+        if staged is not missing:
+            return staged
+        with self._reading:
+            return self._database.get(key)
 
     def require_room(self, count: int) -> None:
         """DatabaseFull unless ``count`` bytes can be written now."""
@@ -140,13 +162,35 @@ class PoolStore:
                 target = self._staged_count
             try:
                 self._database.write(changes)
-            except DatabaseError:
+            except DatabaseError as error:
                 with self._stage_lock:  # for when there is room again
                     self._staged = changes + self._staged
+                if isinstance(error, DatabaseUnwritable):
+                    self._recover_later()
                 raise
             with self._stage_lock:
                 self._written_count = target
                 self._forget(changes)
+
+    def _recover_later(self) -> None:
+        """Open the database anew as soon as that can be done.  Holding the lock of writes."""
+        if self._is_closing.is_set() or (self._recovery is not None and self._recovery.is_alive()):
+            return
+        logger.error("the pool cannot be written", extra=fields(reason=str(self.fault)))
+        self._recovery = threading.Thread(target=self._recover, name="fastnode-pool-recovery", daemon=True)
+        self._recovery.start()
+
+    def _recover(self) -> None:
+        while not self._is_closing.wait(RECOVERY_INTERVAL_S):
+            try:
+                with self._write_lock, self._reading:
+                    self._database.reopen()
+                self.commit(self._staged_count)
+            except (DatabaseError, DataDirectoryError) as error:
+                logger.debug("the pool still cannot be written: %s", error)
+            else:
+                logger.warning("the pool is written again")
+                return
 
     def _forget(self, changes: list[Change]) -> None:
         """Drop what is on disk from the overlay, but for keys that were staged again meanwhile."""

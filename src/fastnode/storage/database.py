@@ -24,7 +24,7 @@ from typing import Any, Final, Self
 
 import plyvel
 
-from fastnode.errors import DatabaseError, DatabaseFull, DatabaseUnreadable, DataDirectoryError
+from fastnode.errors import DatabaseError, DatabaseFull, DatabaseUnreadable, DatabaseUnwritable, DataDirectoryError
 from fastnode.kernels import checked_reads
 from fastnode.storage.damage import Damage
 from fastnode.storage.database_files import fault_of_files, is_database
@@ -52,6 +52,7 @@ BLOCK_BYTES: Final = 1 << 10
 ROOM_BYTES: Final = 256 << 20
 #: No key is longer.
 KEY_BYTES_MAX: Final = 128
+RESTART: Final = "start the node again when the disk can be written"
 #: What an operator does about a damaged database, unless its owner knows better.
 RESTORE_OR_IMPORT: Final = "restore it, or remove it and import again"
 
@@ -127,6 +128,8 @@ class SharedDatabase:
         # Reentrant: a garbage collection inside release() may run another view's finalizer.
         self._lock = threading.RLock()
         self._failure: str | None = None
+        #: What helps after a write that failed.
+        self.after_failure = RESTART
         self._shortage: str | None = None
         self._damage = Damage(path, remedy)
         self.path = path
@@ -188,6 +191,8 @@ class SharedDatabase:
             value: bytes | None = self._database.get(key, verify_checksums=True)
         except plyvel.Error as error:
             raise self.unreadable(error) from error
+        except RuntimeError as error:  # it was closed by a reopen() that failed
+            raise DatabaseUnreadable(self._failure or str(error)) from error
         return value
 
     def is_empty(self) -> bool:
@@ -215,10 +220,8 @@ class SharedDatabase:
 
     def write(self, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Apply all changes (``None`` deletes) in one synced batch: all of them survive a crash, or none."""
-        # After one failed write LevelDB may hold half a record in its log; nothing may follow it.
-        if self._failure is not None:
-            raise DatabaseError(self._failure)
         changes = list(changes)
+        # After one failed write LevelDB may hold half a record in its log; nothing may follow it.
         self._require_room(changes)
         try:
             batch = self._database.write_batch(sync=True)
@@ -229,11 +232,28 @@ class SharedDatabase:
                     batch.put(key, value)
             batch.write()
         except (plyvel.Error, OSError) as error:
-            self._failure = f"cannot write the database {self.path}: {reason_of(error)}"
-            raise DatabaseError(self._failure) from error
+            self._failure = f"cannot write the database {self.path}: {reason_of(error)}; {self.after_failure}"
+            raise DatabaseUnwritable(self._failure) from error
+
+    def reopen(self) -> None:
+        """Open it anew after a failed write: LevelDB goes on only then.  DatabaseError, and still failed, if it cannot.
+
+        For an only owner, and while nothing is read.
+        """
+        if self._failure is None:
+            return
+        assert self._owners == 1, "others may be reading"
+        self._database.close()
+        self._database = open_leveldb(self.path, create=False, remedy=self._remedy)
+        self._failure = None
 
     def require_room(self, count: int = 0) -> None:
-        """DatabaseFull unless ``count`` bytes can be written, and what LevelDB does of its own accord after that."""
+        """DatabaseFull unless ``count`` bytes can be written, and what LevelDB does of its own accord after that.
+
+        DatabaseUnwritable after a write that failed.
+        """
+        if self._failure is not None:
+            raise DatabaseUnwritable(self._failure)
         missing = self._missing_bytes(count)
         if missing <= 0:
             self._shortage = None
