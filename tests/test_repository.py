@@ -186,20 +186,14 @@ def test_the_page_of_settings_is_current() -> None:
     assert (PROJECT / "docs" / "settings.md").read_text() == settings_documentation.render(), "run scripts/make-docs"
 
 
-def test_the_method_table_of_the_readme_is_that_of_the_tables() -> None:
-    readme = (PROJECT / "README.md").read_text()
-    assert readme == method_documentation.render_readme(readme), "run scripts/make-docs"
-    listed = set(re.findall(r"^\| `((?:node|nodeAdmin|fastnode)_\w+|rpc\.discover)` \|", readme, re.MULTILINE))
+def test_the_page_of_methods_lists_every_method() -> None:
+    page = (PROJECT / "docs" / "methods.md").read_text()
+    listed = set(re.findall(r"^\| `((?:node|nodeAdmin|fastnode)_\w+|rpc\.discover)` \|", page, re.MULTILINE))
     assert listed == {method.name for method in method_documentation.all_methods()}
 
 
 def test_states_are_those_of_methods_that_exist() -> None:
     assert set(method_documentation.STATES) <= {method.name for method in method_documentation.all_methods()}
-
-
-def test_a_page_of_methods_without_marks_is_refused() -> None:
-    with pytest.raises(ValueError, match="lacks the marks"):
-        method_documentation.render_readme("# fastnode\n")
 
 
 # ---- links and commands of the pages ------------------------------------------------------------------------
@@ -243,6 +237,8 @@ def test_the_table_of_rooms_in_the_architecture_is_the_one_that_the_test_of_impo
     page = (PROJECT / "docs" / "architecture.md").read_text()
     assert page == rooms.render_page(page), "run scripts/make-docs"
 
+
+README_LINES_MAX = 70
 
 #: What a distribution is imported as, where that is another name.
 IMPORTED_AS = {"pycryptodome": "Crypto", "prometheus-client": "prometheus_client"}
@@ -296,14 +292,17 @@ def test_the_pinned_releases_are_in_the_ranges_of_the_package(
     assert all("--hash=sha256:" in entry for entry in entries)
 
 
-def test_the_dependencies_of_the_readme_are_those_of_the_package() -> None:
+def test_the_page_of_dependencies_lists_those_of_the_package() -> None:
     import tomllib
 
     metadata = tomllib.loads((PROJECT / "pyproject.toml").read_text())
     wanted = {re.split(r"[\[<>=]", text)[0] for text in metadata["project"]["dependencies"]} | set(EXTRAS)
-    readme = (PROJECT / "README.md").read_text()
-    section = readme.split("## Dependencies")[1].split("\n## ")[0]
-    assert set(re.findall(r"^\| \[([\w-]+)\]\(", section, re.MULTILINE)) == wanted
+    page = (PROJECT / "docs" / "dependencies.md").read_text()
+    assert set(re.findall(r"^\| \[([\w-]+)\]\(", page, re.MULTILINE)) == wanted
+
+
+def test_the_readme_is_one_screen() -> None:
+    assert len((PROJECT / "README.md").read_text().splitlines()) <= README_LINES_MAX
 
 
 def test_numbers_in_the_enums_of_extensions_are_written_out() -> None:

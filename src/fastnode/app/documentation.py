@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from fastnode.api.record_schemas import RECORDS
+from fastnode.app.method_documentation import all_methods, overview
 from fastnode.jsonrpc.methods import Method, Parameter, Signature
 
 __all__ = ["render"]
@@ -27,6 +28,12 @@ are served together and the form of the development set, which takes everything 
 Methods that begin with `nodeAdmin_` are on the admin port, all others on the public one.
 
 A wrong parameter is answered with the error -32602, which names the parameter, its position and what is allowed.
+"""
+
+_OVERVIEW: Final = """
+`release` and `development` are two generations of the same interface; `--method-set` narrows what is served. A method
+whose state is empty is complete: it is answered from what this node has verified itself.
+
 """
 
 _TYPES: Final = """\
@@ -68,7 +75,7 @@ WITHOUT_EXAMPLE: Final = {
 
 def render(methods: Sequence[Method]) -> str:
     """The whole page."""
-    parts = [_INTRODUCTION]
+    parts = [_INTRODUCTION, _OVERVIEW, overview(methods)]
     for method in sorted(methods, key=lambda method: method.name):
         parts.append(f"\n### {method.name}\n\n{method.summary}\n\n")
         parts.extend(f"- {line}\n" for line in _signature_lines(method))
@@ -135,9 +142,6 @@ def _type_rows(methods: Iterable[Method]) -> list[tuple[str, str]]:
 
 
 def _main() -> None:
-    # The tables stand on this module's package; only the script looks back at them.
-    from fastnode.app.method_documentation import all_methods
-
     sys.stdout.write(render(all_methods()))
 
 
