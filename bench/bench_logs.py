@@ -112,7 +112,7 @@ def fill(store: ArchiverStore) -> dict[str, Any]:
 
 def index(store: ArchiverStore, indexes: ChainIndexes, blocks: list[L2Block]) -> None:
     """Everything that the indexes write for these blocks, in one synced batch."""
-    transaction = store.transaction()
+    transaction = store.write_batch()
     for block in blocks:
         for writer in indexes.writers:
             writer.write(transaction, block)
@@ -123,7 +123,7 @@ def write_tip(store: ArchiverStore, block: L2Block) -> None:
     """What a view needs of the newest block."""
     number = block.number
     info = BlockInfo(number, block.hash(), block.archive.root, number, 0, number, 36 * number, 1)
-    transaction = store.transaction()
+    transaction = store.write_batch()
     transaction.put(archiver_layout.block_key(number), StoredBlock(info, b"{}", b"{}").encode())
     transaction.put(archiver_layout.BLOCK_BY_HASH + info.hash, archiver_layout.encode_number(number))
     transaction.put(archiver_layout.KEY_TIPS, StoredTips(number, 0, 0, 0).encode())
@@ -304,7 +304,7 @@ def test_a_block_written_and_undone(bench: Bench, benchmark: Callable[..., Any])
     seconds = []
     for block in reversed(blocks):
         started = time.perf_counter()
-        transaction = bench.store.transaction()
+        transaction = bench.store.write_batch()
         for writer in reversed(indexes.writers):
             writer.undo(transaction, block)
         transaction.commit()

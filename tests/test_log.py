@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fastnode.log import configure, fields, one_line, printable
+from fastnode.log import configure, log_facts, one_line, printable
 
 logger = logging.getLogger("fastnode.tests.logs")
 
@@ -24,7 +24,7 @@ def _logging_as_it_was() -> Iterator[None]:
 
 def test_a_line_has_time_level_logger_message_and_fields(capsys: pytest.CaptureFixture[str]) -> None:
     configure(level="info", as_json=False)
-    logger.info("block applied", extra=fields(number=7, hash=b"\xab\xcd", source="a file"))
+    logger.info("block applied", extra=log_facts(number=7, hash=b"\xab\xcd", source="a file"))
     line = capsys.readouterr().err
     date, time, rest = line.split(" ", 2)
     assert len(date) == len("2026-11-21")
@@ -34,7 +34,7 @@ def test_a_line_has_time_level_logger_message_and_fields(capsys: pytest.CaptureF
 
 def test_a_json_line_carries_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     configure(level="info", as_json=True)
-    logger.warning("block applied", extra=fields(number=7, hash=b"\xab\xcd", large=1 << 80, none=None))
+    logger.warning("block applied", extra=log_facts(number=7, hash=b"\xab\xcd", large=1 << 80, none=None))
     entry = json.loads(capsys.readouterr().err)
     assert entry.pop("time").endswith("Z")
     assert entry == {
@@ -58,7 +58,7 @@ def test_the_level_is_a_threshold(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("as_json", [False, True])
 def test_an_event_is_one_line_whatever_a_field_holds(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
     configure(level="info", as_json=as_json)
-    logger.info("open", extra=fields(path="a\nb\udcff", text="x" * 10_000))
+    logger.info("open", extra=log_facts(path="a\nb\udcff", text="x" * 10_000))
     text = capsys.readouterr().err
     assert text.count("\n") == 1
     assert len(text) < 1000
@@ -79,7 +79,7 @@ def test_an_exception_comes_with_its_traceback(as_json: bool, capsys: pytest.Cap
 
 def test_a_field_cannot_take_the_place_of_the_message(capsys: pytest.CaptureFixture[str]) -> None:
     configure(level="info", as_json=True)
-    logger.info("true", extra=fields(message="false", level="error"))
+    logger.info("true", extra=log_facts(message="false", level="error"))
     entry = json.loads(capsys.readouterr().err)
     assert (entry["message"], entry["level"]) == ("true", "info")
 

@@ -19,7 +19,7 @@ from fastnode.archiver.ingest import Ingestor, Verification
 from fastnode.archiver.store import ArchiverStore
 from fastnode.config.settings import Settings
 from fastnode.errors import DataDirectoryError
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.log_index import TAG_FILTER_FILE, ChainIndexes
 from fastnode.records import dataclass
 from fastnode.storage.data_directory import DataDirectory
@@ -85,7 +85,7 @@ class ChainData:
         directory = DataDirectory.temporary()
         logger.warning(
             "no --data-directory: the chain is kept in a temporary one and removed at exit",
-            extra=fields(path=directory.path),
+            extra=log_facts(path=directory.path),
         )
         return cls(directory, create=True, options=options)
 

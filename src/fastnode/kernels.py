@@ -19,6 +19,7 @@ __all__ = [
     "append_tree",
     "avm",
     "block_text",
+    "cached_responses",
     "call_meter",
     "checked_reads",
     "encode",
@@ -28,7 +29,6 @@ __all__ = [
     "hash_threads",
     "indexed_tree",
     "json_shape",
-    "kept_results",
     "leveldb_table",
     "loop_time",
     "packed",
@@ -60,11 +60,11 @@ if TYPE_CHECKING:
     from fastnode._ext.trees import append_tree, indexed_tree
     from fastnode._ext.wire import (
         block_text,
+        cached_responses,
         call_meter,
         encode,
         fast_connection,
         json_shape,
-        kept_results,
         loop_time,
         packed,
         simple_request,
@@ -84,7 +84,7 @@ else:
     hash_threads = _load("hash", "hash_threads")
     indexed_tree = _load("trees", "indexed_tree")
     json_shape = _load("wire", "json_shape")
-    kept_results = _load("wire", "kept_results")
+    cached_responses = _load("wire", "cached_responses")
     leveldb_table = _load("storage", "leveldb_table")
     loop_time = _load("wire", "loop_time")
     packed = _load("wire", "packed")

@@ -2,7 +2,7 @@
 
 Facts travel as fields beside a fixed message::
 
-    logger.info("block applied", extra=fields(number=7, txs=3))
+    logger.info("block applied", extra=log_facts(number=7, txs=3))
 
     2026-11-21 07:16:00.123  info     fastnode.app.node  block applied  number=7 txs=3
     {"number":7,"txs":3,"time":"2026-11-21T07:16:00.123Z","level":"info","logger":"fastnode.app.node","message":...}
@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import orjson
 
-__all__ = ["configure", "fields", "one_line", "printable"]
+__all__ = ["configure", "log_facts", "one_line", "printable"]
 
 #: The logger every module's logger is below.
 _ROOT = "fastnode"
@@ -35,7 +35,7 @@ _JSON_INTEGER_BITS = 63
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
-def fields(**facts: Any) -> dict[str, Any]:
+def log_facts(**facts: Any) -> dict[str, Any]:
     """The ``extra`` of a log call that carries facts."""
     return {"facts": facts}
 

@@ -25,11 +25,11 @@ from tests._ext.avm_programs import random_case
 from tests._ext.test_append_tree import HEIGHT, ZEROS, random_leaves
 from tests._ext.test_append_tree import Tree as AppendTree
 from tests._ext.test_avm_fuzz import run_case
+from tests._ext.test_cached_responses import VIEW, Handlers
+from tests._ext.test_cached_responses import make as make_results
 from tests._ext.test_fast_connection import KERNELS, Connection
 from tests._ext.test_indexed_tree import Tree as IndexedTree
 from tests._ext.test_indexed_tree import random_block
-from tests._ext.test_kept_results import VIEW, Handlers
-from tests._ext.test_kept_results import make as make_results
 from tests._ext.test_simple_request import everything_read, make_reader
 from tests._ext.test_witness_text import Iterator as Entries
 from tests.serving.two_paths import random_pieces
@@ -388,16 +388,16 @@ def call_meter_calls(dice: Random, calls: Calls) -> None:
         calls.alone("call_meter", meter.add_alias, dice.choice("cdef"), dice.choice("ab"))
 
 
-def kept_results_calls(dice: Random, calls: Calls) -> None:
-    results = make_results(kernels.kept_results, Handlers(), bytes_max=dice.choice((0, 2000, 1 << 20)))
+def cached_responses_calls(dice: Random, calls: Calls) -> None:
+    results = make_results(kernels.cached_responses, Handlers(), bytes_max=dice.choice((0, 2000, 1 << 20)))
     for _ in range(12):
         name = dice.choice(("node_double", "node_redouble", "node_fill", "node_bare", "node_given", "node_none"))
         params = dice.choice(
             (None, b"[%d]" % dice.randrange(6000), spoiled(dice, b'["latest"]'), b"[" + text_of_field(dice))
         )
-        calls.alone("kept_results", results.result, name, params, dice.choice((VIEW, None)))
-        calls.alone("kept_results", results.keep, name, params, dice.randbytes(dice.randrange(3000)))
-    calls.alone("kept_results", results.forget, dice.randrange(1000))
+        calls.alone("cached_responses", results.result, name, params, dice.choice((VIEW, None)))
+        calls.alone("cached_responses", results.keep, name, params, dice.randbytes(dice.randrange(3000)))
+    calls.alone("cached_responses", results.forget, dice.randrange(1000))
 
 
 def simple_request_calls(dice: Random, calls: Calls) -> None:
@@ -450,7 +450,7 @@ SUBJECTS: Final = (
     block_text_calls,
     witness_text_calls,
     call_meter_calls,
-    kept_results_calls,
+    cached_responses_calls,
     simple_request_calls,
     loop_time_calls,
     grumpkin_calls,

@@ -10,12 +10,12 @@ import pytest
 from tests.serving.sockets import post
 from tests.serving.two_paths import HTTP_ODDITIES, JSON_ODDITIES, random_pieces
 
+from fastnode._twins import cached_responses as twin_results
 from fastnode._twins import call_meter as twin_meter
-from fastnode._twins import kept_results as twin_results
 from fastnode._twins import simple_request as twin
-from fastnode.http.coded_answers import CodedAnswers
+from fastnode.http.compressed_responses import CompressedResponses
+from fastnode.kernels import cached_responses as kernel_results
 from fastnode.kernels import call_meter as kernel_meter
-from fastnode.kernels import kept_results as kernel_results
 from fastnode.kernels import simple_request as kernel
 
 MODULES = [kernel, twin]
@@ -49,11 +49,11 @@ def make_reader(module: Any, **options: Any) -> Any:
 
 
 def results_of(module: Any) -> Any:
-    return (kernel_results if module is kernel else twin_results).KeptResults(
+    return (kernel_results if module is kernel else twin_results).CachedResponses(
         bytes_max=16_000,
         result_bytes_max=4000,
         find_block=lambda view, block_hash: BLOCKS.get(block_hash),
-        blocks_of=CodedAnswers().blocks_of,
+        blocks_of=CompressedResponses().blocks_of,
     )
 
 
@@ -78,7 +78,7 @@ def test_requests_are_answered_up_to_the_first_without_a_result(module: Any) -> 
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_a_kept_result_is_sent_packed_to_who_accepts_gzip(module: Any) -> None:
+def test_a_cached_response_is_sent_packed_to_who_accepts_gzip(module: Any) -> None:
     reader = make_reader(module)
     body = b'{"jsonrpc":"2.0","id":"a","result":"%b"}' % (b"i" * 1200)
     asked = post(b'{"id":"a","method":"node_getNodeInfo"}', "Accept-Encoding: gzip")

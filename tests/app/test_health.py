@@ -64,8 +64,8 @@ def test_a_part_that_cannot_do_its_work_makes_the_node_not_ready() -> None:
 
 
 def test_what_is_wrong_with_a_part_that_serving_does_not_need_is_said_and_no_more() -> None:
-    troubles = {"snapshots": "the last snapshot was not uploaded", "relay": None}
+    troubles = {"snapshots": "the last snapshot was not uploaded", "forwarding": None}
     health = health_of(COMPLETE, None, is_ready=True, is_stopping=False, troubles=troubles)
     assert health.not_ready is None
     assert health.failing == {"snapshots": "the last snapshot was not uploaded"}
-    assert health.components["relay"] is None
+    assert health.components["forwarding"] is None

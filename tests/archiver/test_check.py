@@ -23,7 +23,7 @@ NOT_COMPARABLE = (layout.KEY_CHAIN, layout.KEY_GENESIS)
 
 
 def change(store: ArchiverStore, key: bytes, value: bytes | None) -> None:
-    transaction = store.transaction()
+    transaction = store.write_batch()
     if value is None:
         transaction.delete(key)
     else:

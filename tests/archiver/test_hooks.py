@@ -12,7 +12,7 @@ from fastnode.archiver.ingest import Ingestor, Verification
 from fastnode.archiver.store import ArchiverStore
 from fastnode.errors import BlockRejected, DatabaseError
 from fastnode.protocol.block import L2Block
-from fastnode.storage.database import Transaction
+from fastnode.storage.database import WriteBatch
 
 if TYPE_CHECKING:
     from tests.archiver.conftest import SampleChain
@@ -86,20 +86,20 @@ class Index:
     def __init__(self) -> None:
         self.fail_at: int | None = None
 
-    def write(self, transaction: Transaction, block: L2Block) -> None:
-        total = self._total(transaction)
-        transaction.put(b"\x81" + block.number.to_bytes(4, "big"), b"%d" % total)
-        transaction.put(b"\x80", b"%d" % (total + nullifiers_of(block)))
+    def write(self, batch: WriteBatch, block: L2Block) -> None:
+        total = self._total(batch)
+        batch.put(b"\x81" + block.number.to_bytes(4, "big"), b"%d" % total)
+        batch.put(b"\x80", b"%d" % (total + nullifiers_of(block)))
         if block.number == self.fail_at:
             raise CrashError
 
-    def undo(self, transaction: Transaction, block: L2Block) -> None:
-        transaction.delete(b"\x81" + block.number.to_bytes(4, "big"))
-        transaction.put(b"\x80", b"%d" % (self._total(transaction) - nullifiers_of(block)))
+    def undo(self, batch: WriteBatch, block: L2Block) -> None:
+        batch.delete(b"\x81" + block.number.to_bytes(4, "big"))
+        batch.put(b"\x80", b"%d" % (self._total(batch) - nullifiers_of(block)))
 
     @staticmethod
-    def _total(transaction: Transaction) -> int:
-        return int(transaction.get(b"\x80") or b"0")
+    def _total(batch: WriteBatch) -> int:
+        return int(batch.get(b"\x80") or b"0")
 
 
 def nullifiers_of(block: L2Block) -> int:
@@ -142,11 +142,11 @@ def test_trees_that_committed_a_block_which_the_chain_has_not_stored_go_back(
 ) -> None:
     add_checkpoints(with_trees, sample, 1, 3)
 
-    def refuse(transaction: Transaction) -> None:
+    def refuse(batch: WriteBatch) -> None:
         raise DatabaseError("the disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Transaction, "commit", refuse)
+        patch.setattr(WriteBatch, "commit", refuse)
         with pytest.raises(DatabaseError, match="the disk is full"):
             with_trees.apply(sample.checkpoint(4))
     assert (with_trees.view.tip_number, trees.block_number) == (3, 4)

@@ -14,7 +14,7 @@ from fastnode.archiver.store import ArchiverStore
 from fastnode.errors import BlockRejected
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.tips import BlockId, CheckpointId, L2Tips
-from fastnode.storage.database import Transaction
+from fastnode.storage.database import WriteBatch
 
 if TYPE_CHECKING:
     from tests.archiver.conftest import SampleChain
@@ -760,10 +760,10 @@ class CrashAt:
     def __init__(self, block_number: int) -> None:
         self._block_number = block_number
 
-    def write(self, transaction: Transaction, block: L2Block) -> None:
+    def write(self, batch: WriteBatch, block: L2Block) -> None:
         pass
 
-    def undo(self, transaction: Transaction, block: L2Block) -> None:
+    def undo(self, batch: WriteBatch, block: L2Block) -> None:
         if block.number == self._block_number:
             raise RuntimeError("crash")
 

@@ -14,7 +14,7 @@ from fastnode.archiver.source import BlockRecord, CheckpointRecord, UndoRecord
 from fastnode.archiver.store import ArchiverStore
 from fastnode.protocol.block import L2Block
 from fastnode.sources.chain_import import adopt_chain_file
-from fastnode.storage.database import Transaction
+from fastnode.storage.database import WriteBatch
 
 if TYPE_CHECKING:
     from tests.archiver.conftest import SampleChain
@@ -102,22 +102,22 @@ class Nullifiers:
 
     prefixes = (b"\x80",)
 
-    def write(self, transaction: Transaction, block: L2Block) -> None:
-        self._add(transaction, block, 1)
+    def write(self, batch: WriteBatch, block: L2Block) -> None:
+        self._add(batch, block, 1)
 
-    def undo(self, transaction: Transaction, block: L2Block) -> None:
-        self._add(transaction, block, -1)
+    def undo(self, batch: WriteBatch, block: L2Block) -> None:
+        self._add(batch, block, -1)
 
     @staticmethod
-    def _add(transaction: Transaction, block: L2Block, sign: int) -> None:
+    def _add(batch: WriteBatch, block: L2Block, sign: int) -> None:
         for effect in block.body.tx_effects:
             for nullifier in effect.nullifiers:
                 key = b"\x80" + nullifier
-                count = int(transaction.get(key) or b"0") + sign
+                count = int(batch.get(key) or b"0") + sign
                 if count:
-                    transaction.put(key, b"%d" % count)
+                    batch.put(key, b"%d" % count)
                 else:
-                    transaction.delete(key)
+                    batch.delete(key)
 
 
 class Walk:

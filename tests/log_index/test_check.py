@@ -36,7 +36,7 @@ def full(chain: Chain) -> Chain:
 
 
 def change(chain: Chain, key: bytes, value: bytes | None) -> None:
-    transaction = chain.store.transaction()
+    transaction = chain.store.write_batch()
     transaction.put(key, value) if value is not None else transaction.delete(key)
     transaction.commit()
 

@@ -8,9 +8,9 @@ import pytest
 from tests.log_index.chain import Chain, hashed, private_log, public_log, raw_keys
 
 from fastnode.log_index import indexes, layout
-from fastnode.storage.database import Transaction
+from fastnode.storage.database import WriteBatch
 
-_COMMIT = Transaction.commit
+_COMMIT = WriteBatch.commit
 
 PREFIXES = (*layout.LOG_PREFIXES, *layout.CONTRACT_PREFIXES)
 
@@ -71,10 +71,10 @@ def test_an_index_of_blocks_that_are_gone_is_built_anew(
         chain.reopen()
         assert "the index of logs does not fit the chain; building it anew" in caplog.text
         built = raw_keys(chain.view, PREFIXES)
-        transaction = chain.store.transaction()
+        batch = chain.store.write_batch()
         for key in built:
-            transaction.delete(key)
-        transaction.commit()
+            batch.delete(key)
+        batch.commit()
         chain.reopen()
         assert raw_keys(chain.view, PREFIXES) == built
 
@@ -107,17 +107,17 @@ def test_a_rebuild_that_was_cut_short_is_taken_up_again(
         # As if the process died at one of the batches of removing and building anew.
         commits = 0
 
-        def commit(transaction: object, *, at: int = failing_batch, do: Callable[..., None] = _COMMIT) -> None:
+        def commit(batch: object, *, at: int = failing_batch, do: Callable[..., None] = _COMMIT) -> None:
             nonlocal commits
             commits += 1
             if commits > at:
                 raise KeyboardInterrupt
-            do(transaction)
+            do(batch)
 
         with monkeypatch.context() as patch:
             patch.setattr("fastnode.log_index.head.LAYOUT_VERSION", 10 + failing_batch)
             patch.setattr(layout, "LAYOUT_VERSION", 10 + failing_batch)
-            patch.setattr("fastnode.storage.database.Transaction.commit", commit)
+            patch.setattr("fastnode.storage.database.WriteBatch.commit", commit)
             with pytest.raises(KeyboardInterrupt):
                 chain.reopen()
         chain.reopen()

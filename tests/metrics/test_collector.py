@@ -146,9 +146,9 @@ def test_what_is_kept_and_what_the_filter_knows_can_be_read(loaded: tuple[Any, i
     deadline = time.monotonic() + 60
     while (samples := Samples(read(port))).get("fastnode_tag_filter_ready") == 0:
         assert time.monotonic() < deadline
-    assert samples.get("fastnode_kept_result_lookups_total", port="public", outcome="hit") >= 4
-    assert samples.get("fastnode_kept_result_lookups_total", port="public", outcome="miss") >= 1
-    assert samples.get("fastnode_kept_result_bytes", port="public") > 1000
+    assert samples.get("fastnode_cached_response_lookups_total", port="public", outcome="hit") >= 4
+    assert samples.get("fastnode_cached_response_lookups_total", port="public", outcome="miss") >= 1
+    assert samples.get("fastnode_cached_response_bytes", port="public") > 1000
     before = samples.get("fastnode_tag_filter_lookups_total", outcome="unknown")
     node.call("node_getPrivateLogsByTags", [f"0x{number:064x}" for number in range(2000, 2010)])
     after = Samples(read(port)).get("fastnode_tag_filter_lookups_total", outcome="unknown")

@@ -19,7 +19,7 @@ from fastnode.view import View
 
 IS_LONG = os.environ.get("FASTNODE_LONG") == "1"
 RANDOM_INPUTS = 1_000_000 if IS_LONG else 20_000
-#: Inputs that share the meters and the kept results of one pair of servers.
+#: Inputs that share the meters and the cached responses of one pair of servers.
 INPUTS_PER_PAIR = 500
 
 
@@ -176,7 +176,7 @@ def test_a_usual_request_does_not_reach_the_strict_path(
     assert expected.count(b"HTTP/1.1 ") == 3
 
 
-def test_a_batch_of_kept_results_does_not_reach_the_engine(
+def test_a_batch_of_cached_responses_does_not_reach_the_engine(
     view: View, loop_runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = TwoPaths(view)
@@ -194,7 +194,7 @@ def test_a_batch_of_kept_results_does_not_reach_the_engine(
     assert paths.fast.wire.sent == answers[-len(paths.fast.wire.sent) :]
 
 
-def test_a_kept_result_is_made_once_for_each_view(view: View, loop_runner: asyncio.Runner) -> None:
+def test_a_cached_response_is_made_once_for_each_view(view: View, loop_runner: asyncio.Runner) -> None:
     numbers = iter(range(10))
     paths = TwoPaths(view)
     fast = paths.fast.table.get("node_getBlockNumber")

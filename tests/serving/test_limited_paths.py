@@ -14,11 +14,11 @@ from tests.serving.two_paths import METHODS, Side, random_pieces
 
 from fastnode.http.connection import HttpConnection
 from fastnode.http.messages import ResponseWriter
-from fastnode.jsonrpc import provider_limits
+from fastnode.jsonrpc import rate_limits
 from fastnode.jsonrpc.methods import MethodTable
-from fastnode.jsonrpc.provider_limits import Client, ProviderLimits
-from fastnode.jsonrpc.provider_rules import ProviderRules, read_provider_rules
-from fastnode.serving.provider_gate import LimitedConnection, ProviderGate
+from fastnode.jsonrpc.rate_limit_rules import RateLimitRules, read_rate_limit_rules
+from fastnode.jsonrpc.rate_limits import Client, RateLimits
+from fastnode.serving.rate_limit_gate import LimitedConnection, RateLimitGate
 from fastnode.view import View
 
 RANDOM_INPUTS = 6_000
@@ -58,10 +58,10 @@ SENDERS = [
 class LimitedSide(Side):
     """A server without a socket whose clients have budgets; ``prepays`` False: the strict path for everything."""
 
-    def __init__(self, view: View | None, rules: ProviderRules, *, prepays: bool) -> None:
+    def __init__(self, view: View | None, rules: RateLimitRules, *, prepays: bool) -> None:
         super().__init__(view, ResponseWriter(65.0), MethodTable(METHODS), is_fast=True)
-        self.clients = ProviderLimits(rules, clock=self.clock.time)
-        self.gate = ProviderGate(self.application, self.clients)
+        self.clients = RateLimits(rules, clock=self.clock.time)
+        self.gate = RateLimitGate(self.application, self.clients)
         self.answered_fast = 0
         if prepays:
             self._prepay = self.gate.prepay
@@ -103,7 +103,7 @@ class LimitedSide(Side):
 
 
 class LimitedPaths:
-    def __init__(self, view: View | None, rules: ProviderRules) -> None:
+    def __init__(self, view: View | None, rules: RateLimitRules) -> None:
         while True:  # until both have the same Date
             self.fast, self.strict = (LimitedSide(view, rules, prepays=prepays) for prepays in (True, False))
             if self.fast.writer.keeping == self.strict.writer.keeping:
@@ -130,10 +130,10 @@ class LimitedPaths:
 
 
 @pytest.fixture
-def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProviderRules:
-    monkeypatch.setattr(provider_limits, "REFUSAL_DELAY_S", 0)
+def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RateLimitRules:
+    monkeypatch.setattr(rate_limits, "REFUSAL_DELAY_S", 0)
     (tmp_path / "limits.toml").write_text(RULES)
-    return read_provider_rules(tmp_path / "limits.toml", [method.name for method in METHODS])
+    return read_rate_limit_rules(tmp_path / "limits.toml", [method.name for method in METHODS])
 
 
 def with_senders(rng: random.Random, pieces: list[bytes]) -> list[bytes]:
@@ -143,7 +143,7 @@ def with_senders(rng: random.Random, pieces: list[bytes]) -> list[bytes]:
 
 
 def test_both_paths_charge_the_same_for_random_streams(
-    view: View, rules: ProviderRules, loop_runner: asyncio.Runner
+    view: View, rules: RateLimitRules, loop_runner: asyncio.Runner
 ) -> None:
     answered_fast = 0
 
@@ -182,7 +182,7 @@ CHEAP = b'{"method":"node_getBlockNumber","params":[],"id":1}'
     ],
 )
 def test_both_paths_charge_the_same_for(
-    view: View, rules: ProviderRules, loop_runner: asyncio.Runner, stream: list[bytes]
+    view: View, rules: RateLimitRules, loop_runner: asyncio.Runner, stream: list[bytes]
 ) -> None:
     paths = LimitedPaths(view, rules)
     for _ in range(25):  # into the refusals

@@ -18,8 +18,8 @@ from tests.serving.sockets import QUICK, RIGHT, SMALL, Connection, RunningServer
 
 from fastnode.app import method_documentation
 from fastnode.http.limits import Limits
-from fastnode.jsonrpc.provider_limits import REFUSAL_DELAY_S, ProviderLimits
-from fastnode.jsonrpc.provider_rules import DEFAULT_COSTS, read_provider_rules
+from fastnode.jsonrpc.rate_limit_rules import DEFAULT_COSTS, read_rate_limit_rules
+from fastnode.jsonrpc.rate_limits import REFUSAL_DELAY_S, RateLimits
 
 METHODS = ("test_double", "test_doubleInThread", "test_wait", "test_fill")
 RULES = """
@@ -46,7 +46,7 @@ def limited(serve: Callable[..., RunningServer], clock: Clock, tmp_path: Path) -
         file = tmp_path / "limits.toml"
         file.write_text(text.format(partner=hashlib.sha256(b"partner").hexdigest()))
         running = serve(limits)
-        running.server.set_provider_limits(ProviderLimits(read_provider_rules(file, METHODS), clock=clock))
+        running.server.set_rate_limits(RateLimits(read_rate_limit_rules(file, METHODS), clock=clock))
         return running
 
     return start
@@ -191,7 +191,7 @@ def test_new_rules_hold_on_open_connections(connection: Connection, running: Run
     for _ in range(4):
         connection.ask(post(call()))
     (tmp_path / "none.toml").write_text("")
-    running.server.set_provider_limits(ProviderLimits(read_provider_rules(tmp_path / "none.toml", METHODS)))
+    running.server.set_rate_limits(RateLimits(read_rate_limit_rules(tmp_path / "none.toml", METHODS)))
     assert connection.ask(post(call())).json == RIGHT
     assert connection.ask(post(call("test_fill", 0))).status == 200
 

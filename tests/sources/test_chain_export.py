@@ -175,7 +175,7 @@ def test_a_damaged_value_is_not_exported_and_the_older_file_stays(
 ) -> None:
     older = tmp_path / "chain.jsonl"
     older.write_bytes(b"an older one")
-    transaction = full_store.transaction()
+    transaction = full_store.write_batch()
     transaction.put(layout.effect_key(42, 0), b"\xff" * 100)
     transaction.commit()
     with (

@@ -14,7 +14,7 @@ from tests.sources.made_chain import MadeChain
 from tests.sources.scripted_upstream import RejectionError, ScriptedUpstream
 
 from fastnode.errors import Refused
-from fastnode.mempool.forwarding import Relay, UpstreamTxSink
+from fastnode.mempool.forwarding import UpstreamQuestions, UpstreamTxSink
 from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import Network
 from fastnode.sources.upstreams import Upstream, Upstreams
@@ -61,15 +61,15 @@ def test_without_an_upstream_that_answers_nothing_is_taken(upstream: ScriptedUps
 def test_an_answer_is_kept_for_a_moment(upstream: ScriptedUpstream, upstreams: Upstreams) -> None:
     upstream.answers["node_getValidatorsStats"] = lambda _: {"stats": {}, "slotWindow": 7}
     assert upstreams.choose() is not None
-    relay = Relay(upstreams)
+    questions = UpstreamQuestions(upstreams)
     for _ in range(3):
-        assert relay.ask_cached("node_getValidatorsStats", [], 60)["slotWindow"] == 7
+        assert questions.ask_cached("node_getValidatorsStats", [], 60)["slotWindow"] == 7
     assert upstream.requests.count("node_getValidatorsStats") == 1
 
 
 def test_a_question_nobody_answers_says_so(upstream: ScriptedUpstream, upstreams: Upstreams) -> None:
     with pytest.raises(Refused, match="No upstream answers"):
-        Relay(upstreams).ask("node_getValidatorsStats", [])
+        UpstreamQuestions(upstreams).ask("node_getValidatorsStats", [])
 
 
 # ---- through a whole node -------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def test_a_node_relays_fees_statistics_and_waits_for_blocks(
             port=0,
             admin_port=0,
             archiver_polling_interval_ms=10,
-            rpc_holdoff_ms=20_000,
+            rpc_block_wait_ms=20_000,
             disable_admin_api_key=True,
         )
         node = await Node.start(settings)

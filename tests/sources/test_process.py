@@ -185,7 +185,7 @@ def walk_and_compare(
     # Nobody waits for blocks that do not exist: the questions about unknown hashes would take seconds each.
     assert walk.node.stop() == 0
     walk.node = start_node(
-        "--data-directory", tmp_path / "follower", "--upstream-url", upstream.url, "--rpc-holdoff-ms=0"
+        "--data-directory", tmp_path / "follower", "--upstream-url", upstream.url, "--rpc-block-wait-ms=0"
     ).wait_until_serving()
     walk.wait_for_the_chain()
     walk.node.wait_for_line("upstream healthy")

@@ -20,7 +20,7 @@ def write_long_chain(store: ArchiverStore, chain_file: Path, blocks: int) -> Non
     """``blocks`` blocks on the genesis of ``chain_file``, a multiple of four of them; all but four are finalized."""
     adopt_chain_file(store, chain_file)
     header = b'{"filler":"%b"}' % (b"0" * 1500)  # about what a header takes
-    transaction = store.transaction()
+    transaction = store.write_batch()
     for number in range(1, blocks + 1):
         place = number - 1
         info = BlockInfo(

@@ -14,7 +14,7 @@ import pytest
 from tests.status_page.chromium import Chromium, Page
 from tests.status_page.conftest import KEY, LAST_BLOCK, LONG_CHAIN_BLOCKS
 
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.status_page import overview
 
 PHONE = (360, 740)
@@ -359,7 +359,7 @@ def test_markup_from_outside_is_text(open_site: Any, visit: Any, monkeypatch: py
         return {**counted, "methods": {**counted["methods"], HOSTILE: row}}
 
     monkeypatch.setattr(overview, "_calls", with_a_hostile_name)
-    logging.getLogger("fastnode.test").warning("%s", HOSTILE, extra=fields(name_of=HOSTILE))
+    logging.getLogger("fastnode.test").warning("%s", HOSTILE, extra=log_facts(name_of=HOSTILE))
 
     async def scenario(page: Page) -> None:
         await page.open(open_site.url)

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from tests.status_page.conftest import KEY, LAST_BLOCK
 
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.recent_blocks import RECENT_BLOCKS
 from fastnode.status_page.log_tail import LINES_MAX, LogTail
 
@@ -85,7 +85,7 @@ def test_the_log_comes_once_and_without_the_key(site: Any) -> None:
     log = overview(site)["log"]
     assert any(line["text"] == "a line to be seen" for line in log)
     last = log[-1]["number"]
-    logging.getLogger("fastnode.test").warning("something happened", extra=fields(number=7))
+    logging.getLogger("fastnode.test").warning("something happened", extra=log_facts(number=7))
     fresh = overview(site, after=last)["log"]
     ours = [(line["level"], line["text"]) for line in fresh if line["text"].startswith("something")]
     assert ours == [("warning", "something happened  number=7")]

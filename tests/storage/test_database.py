@@ -15,7 +15,7 @@ from fastnode.storage.database import (
     LOG_LEFT_BYTES_MAX,
     ROOM_BYTES,
     SharedDatabase,
-    Transaction,
+    WriteBatch,
     log_bytes,
     open_leveldb,
 )
@@ -32,22 +32,22 @@ def database(tmp_path: Path) -> Iterator[SharedDatabase]:
 
 def test_a_transaction_sees_its_own_changes_and_nobody_else_does(database: SharedDatabase) -> None:
     database.write([(b"kept", b"1"), (b"dropped", b"2")])
-    transaction = Transaction(database)
-    transaction.put(b"new", b"3")
-    transaction.delete(b"dropped")
-    assert [transaction.get(key) for key in (b"kept", b"dropped", b"new")] == [b"1", None, b"3"]
+    batch = WriteBatch(database)
+    batch.put(b"new", b"3")
+    batch.delete(b"dropped")
+    assert [batch.get(key) for key in (b"kept", b"dropped", b"new")] == [b"1", None, b"3"]
     assert [database.get(key) for key in (b"kept", b"dropped", b"new")] == [b"1", b"2", None]
-    transaction.commit()
+    batch.commit()
     assert [database.get(key) for key in (b"kept", b"dropped", b"new")] == [b"1", None, b"3"]
 
 
 def test_the_last_change_of_a_key_wins(database: SharedDatabase) -> None:
-    transaction = Transaction(database)
-    transaction.put(b"a", b"1")
-    transaction.delete(b"a")
-    transaction.delete(b"b")
-    transaction.put(b"b", b"2")
-    transaction.commit()
+    batch = WriteBatch(database)
+    batch.put(b"a", b"1")
+    batch.delete(b"a")
+    batch.delete(b"b")
+    batch.put(b"b", b"2")
+    batch.commit()
     assert (database.get(b"a"), database.get(b"b")) == (None, b"2")
 
 

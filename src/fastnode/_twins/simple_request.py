@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
+    from fastnode._twins.cached_responses import CachedResponses
     from fastnode._twins.call_meter import CallMeter
-    from fastnode._twins.kept_results import KeptResults
 
 __all__ = ["Published", "SimpleRequests"]
 
@@ -89,7 +89,7 @@ class SimpleRequests:
         batch_calls_max: int,
         response_bytes_max: int,
         coded_bytes_min: int,
-        results: KeptResults,
+        results: CachedResponses,
         source: Callable[[], Any],
         renew: Callable[..., None],
         choose_coding: Callable[[bytes], str | None],
@@ -213,7 +213,7 @@ class SimpleRequests:
 
     def _is_packable(self, id_text: bytes, result: bytes) -> bool:
         """Of the result that was had last."""
-        return self._results.is_kept and len(id_text) <= _PACKED_ID_BYTES_MAX and 0 < len(result) <= _PACKED_BYTES_MAX
+        return self._results.is_cached and len(id_text) <= _PACKED_ID_BYTES_MAX and 0 < len(result) <= _PACKED_BYTES_MAX
 
     def _packed(self, result: bytes, before: bytes, behind: bytes) -> list[bytes]:
         packed = self._results.pack(result).join(before, behind)

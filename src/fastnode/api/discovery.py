@@ -12,7 +12,7 @@ from typing import Final
 import orjson
 
 from fastnode.jsonrpc.methods import Call, Method, MethodSet, common
-from fastnode.jsonrpc.provider_limits import Client
+from fastnode.jsonrpc.rate_limits import Client
 
 __all__ = ["DISCOVER", "DOCUMENT_PATH", "discovery"]
 

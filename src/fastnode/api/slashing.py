@@ -11,7 +11,7 @@ import orjson
 
 from fastnode.errors import Refused, ServerError
 from fastnode.jsonrpc.methods import Call, Method, Parameter, Signature, common
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.records import dataclass
 from fastnode.sentinel.offenses import ALL, CURRENT, Offense, RoundSize
 from fastnode.values.numbers import Integer
@@ -78,7 +78,7 @@ class _SlashMethods:
         try:
             others = self._of_other(call.view, wanted)
         except (Refused, ServerError) as error:
-            logger.warning("only the own offenses are shown", extra=fields(reason=error.message))
+            logger.warning("only the own offenses are shown", extra=log_facts(reason=error.message))
             return _json(own)
         known = {offense.key for offense in own}
         return _json([*own, *(offense for offense in others if offense.key not in known)])

@@ -80,7 +80,7 @@ class ReadHandlers(TypedDict):
 
     handler: Handler
     usual: Usual
-    is_kept: bool
+    is_cached: bool
 
 
 def _reads(read: StateRead, shape: bytes) -> ReadHandlers:
@@ -92,7 +92,7 @@ def _reads(read: StateRead, shape: bytes) -> ReadHandlers:
     def handle_usual(view: View, block: int, *values: Any) -> bytes | None:
         return read(_state(view), block, *values)
 
-    return {"handler": handle, "usual": Usual(shape, handle_usual), "is_kept": True}
+    return {"handler": handle, "usual": Usual(shape, handle_usual), "is_cached": True}
 
 
 # ---- leaves and storage ---------------------------------------------------------------------
@@ -212,7 +212,7 @@ METHODS: Final[list[Method]] = [
         name="node_findLeavesIndexes",
         summary="Index of each leaf in a tree, and the block that inserted it; null for one that is not there.",
         handler=find_leaves_indexes,
-        is_kept=True,
+        is_cached=True,
         in_thread=lambda arguments: len(arguments[2]) > LEAVES_ON_LOOP_MAX,
         usual=Usual(b"bnt", _find_joined_leaves, items_max=LEAVES_MAX),
         **common(
@@ -232,7 +232,7 @@ METHODS: Final[list[Method]] = [
         name="node_getLowNullifierMembershipWitness",
         summary="Proof that a nullifier is not in the nullifier tree: the leaf below it points past it.",
         handler=get_low_nullifier_witness,
-        is_kept=True,
+        is_cached=True,
         usual=Usual(
             b"bf",
             {
@@ -277,7 +277,7 @@ METHODS: Final[list[Method]] = [
         name="node_getWorldStateSyncStatus",
         summary="Newest block in the state trees, the oldest that can be asked about, and the finalized one.",
         handler=get_world_state_sync_status,
-        is_kept=True,
+        is_cached=True,
         **common("WorldStateSyncStatus"),
     ),
 ]

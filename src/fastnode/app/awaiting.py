@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Final, TypeVar
 
 from fastnode.app.service_manager import notify
-from fastnode.log import fields
+from fastnode.log import log_facts
 
 __all__ = ["Awaiting", "Interruption"]
 
@@ -85,5 +85,5 @@ class Awaiting:
         while True:
             await asyncio.sleep(LINE_INTERVAL_S)
             what, seconds = self.reason(), round(time.monotonic() - self._since)
-            logger.info("still starting", extra=fields(waiting_for=what, seconds=seconds))
+            logger.info("still starting", extra=log_facts(waiting_for=what, seconds=seconds))
             notify(f"{_MORE_TIME}\nSTATUS=waiting for {what}".encode("ascii", "replace").decode())

@@ -10,7 +10,7 @@ from typing import Final
 from fastnode.archiver.queries import ChainView
 from fastnode.config.settings import Settings
 from fastnode.errors import DecodeError, SettingError, StartError, UpstreamError, UpstreamRejection
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.outgoing.client import RpcCall
 from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import ClientLimits, Network
@@ -115,7 +115,7 @@ class Derivation:
     def _check_blobs(self, fetcher: BlobFetcher) -> None:
         reasons = fetcher.check()
         for name, reason in reasons.items():
-            logger.warning("a place of blobs cannot be reached", extra=fields(source=name, reason=reason))
+            logger.warning("a place of blobs cannot be reached", extra=log_facts(source=name, reason=reason))
         if len(reasons) == len(fetcher.sources.all) and not self._settings.blob_allow_empty_sources:
             shown = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
             raise StartError(
@@ -161,7 +161,7 @@ class Derivation:
             if reason is not None:
                 reasons[endpoint.name] = reason
             for what in filter(None, (reason, state_reason)):
-                logger.warning("an L1 node prunes too early", extra=fields(l1=endpoint.name, reason=what))
+                logger.warning("an L1 node prunes too early", extra=log_facts(l1=endpoint.name, reason=what))
         if len(reasons) == len(endpoints):
             shown = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
             raise StartError(f"no L1 node of --l1-rpc-urls has what the chain is derived from: {shown}")

@@ -25,12 +25,12 @@ from fastnode.config.settings import Settings
 from fastnode.errors import DecodeError, SnapshotError, StartError, UpstreamError, UpstreamFault, UpstreamUnavailable
 from fastnode.fees.l1 import L1FeeSource
 from fastnode.fees.sources import FeeSource, LatestFees
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.mempool.forwarding import (
     FeeRefresher,
     HandoverPass,
-    Relay,
     UpstreamPublicSimulator,
+    UpstreamQuestions,
     UpstreamTxSink,
 )
 from fastnode.mempool.handover import TxSink
@@ -125,7 +125,7 @@ class Following:
             else None
         )
         self._executor = ThreadPoolExecutor(FETCHERS, thread_name_prefix="fastnode-fetch")
-        self.relay = Relay(self.upstreams)
+        self.questions = UpstreamQuestions(self.upstreams)
         self._after_passes: list[Callable[[Upstream], None]] = []
         self._on_network: Callable[[NetworkValues], None] = lambda values: None
         self._fee_refresher: FeeRefresher | None = None
@@ -277,7 +277,7 @@ class Following:
             raise SnapshotError(f"L1 does not say whether it is true: {error}") from error
         if what is not None:
             raise SnapshotError(what)
-        shown = fields(checkpoint=claim.number, l1_block=claim.l1_block_number)
+        shown = log_facts(checkpoint=claim.number, l1_block=claim.l1_block_number)
         logger.info("the newest checkpoint of the snapshot is the one on L1", extra=shown)
 
     def _open_source(self, view: ChainView) -> L1Source | None:
@@ -356,7 +356,7 @@ class Following:
 
     @property
     def simulator(self) -> PublicSimulator:
-        return UpstreamPublicSimulator(self.relay)
+        return UpstreamPublicSimulator(self.questions)
 
     def network_values(self) -> NetworkValues | None:
         """What L1, or an upstream that has answered, says of the network; None while neither has."""

@@ -16,7 +16,7 @@ from typing import Protocol
 from fastnode.archiver.ingest import Ingestor
 from fastnode.chain_data import ChainData
 from fastnode.errors import DatabaseFull, DatabaseUnreadable
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.sources.chain_import import ImportProgress, import_chain_file
 from fastnode.sources.sync_control import StopRequested, SyncControl
 
@@ -85,10 +85,10 @@ class IngestionThread:
             while not self._is_done_before_the_disk_is_full():
                 self._control.sleep(_ROOM_INTERVAL_S)
         except StopRequested:
-            logger.info("ingestion stopped", extra=fields(tip=self._ingestor.view.tip_number))
+            logger.info("ingestion stopped", extra=log_facts(tip=self._ingestor.view.tip_number))
         except DatabaseUnreadable as error:
             # Reads of whatever else is stored go on; /readyz says what the database says.
-            logger.error("ingestion has ended", extra=fields(reason=str(error)))
+            logger.error("ingestion has ended", extra=log_facts(reason=str(error)))
         except BaseException as error:  # noqa: BLE001 - handed to the node, which ends with it
             self._on_failure(error)
         finally:
@@ -99,7 +99,7 @@ class IngestionThread:
         try:
             self._work()
         except DatabaseFull as error:
-            logger.error("ingestion waits for room on the disk", extra=fields(reason=str(error)))
+            logger.error("ingestion waits for room on the disk", extra=log_facts(reason=str(error)))
             return False
         return True
 
@@ -118,8 +118,8 @@ class IngestionThread:
         started = time.monotonic()
         summary = import_chain_file(self._ingestor, file, progress=self._on_import)
         seconds = round(time.monotonic() - started, 3)
-        facts = fields(blocks=summary.blocks, new=summary.new_blocks, tip=summary.tip, seconds=seconds)
-        logger.info("chain file loaded", extra=facts)
+        extra = log_facts(blocks=summary.blocks, new=summary.new_blocks, tip=summary.tip, seconds=seconds)
+        logger.info("chain file loaded", extra=extra)
         self._on_done()
 
     # ---- between blocks ------------------------------------------------------------------------
@@ -137,4 +137,4 @@ class IngestionThread:
         now = time.monotonic()
         if now >= self._next_line_at:
             self._next_line_at = now + _PROGRESS_INTERVAL_S
-            logger.info(message, extra=fields(**facts))
+            logger.info(message, extra=log_facts(**facts))

@@ -28,7 +28,7 @@ from fastnode.errors import StartError
 from fastnode.fees.sources import ChainFees, FeeSource
 from fastnode.http.limited_threads import LimitedThreads
 from fastnode.keystore.validators import Validators
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.log_index.function_names import FunctionNames
 from fastnode.mempool.service import Mempool, MempoolOptions
 from fastnode.mempool.store import POOL_DIRECTORY
@@ -276,7 +276,7 @@ def _open_mempool(opened: Opened, views: Views, local: LocalNetwork | None, fees
             "--chain-file FILE"
         )
     elif mempool.limitation is not None:
-        logger.warning("transactions that are sent here are refused", extra=fields(reason=mempool.limitation))
+        logger.warning("transactions that are sent here are refused", extra=log_facts(reason=mempool.limitation))
     return mempool
 
 

@@ -10,7 +10,7 @@ from fastnode.config.settings import Settings
 from fastnode.errors import SettingError, StartError
 from fastnode.http.limits import Limits
 from fastnode.http.memory_budget import default_budget
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.serving.api_key import AdminKey, choose_admin_key
 
 __all__ = [
@@ -55,7 +55,7 @@ def log_block_budget(settings: Settings, chain: ChainInfo) -> None:
         mana_limit=int(constants["rollupManaLimit"]),
     )
     logger.info(
-        "budget of a block", extra=fields(l2_gas=budget.l2_gas, da_gas=budget.da_gas, blocks_max=budget.blocks_max)
+        "budget of a block", extra=log_facts(l2_gas=budget.l2_gas, da_gas=budget.da_gas, blocks_max=budget.blocks_max)
     )
 
 

@@ -19,7 +19,7 @@ from fastnode.http.fair_threads import FairThreads
 from fastnode.http.limits import Limits
 from fastnode.http.memory_budget import MemoryBudget
 from fastnode.http.turns import Turns
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.records import dataclass
 from fastnode.serving.server import HttpServer, describe_bind_error
 from fastnode.serving.starting import StartingApplication
@@ -124,8 +124,8 @@ async def _open_ports(settings: Settings, awaiting: Awaiting, stack: AsyncExitSt
     stack.push_async_callback(ports.public.stop, grace_seconds=0.0)
     await listen(ports.admin, settings.admin_port, "admin-")
     stack.push_async_callback(ports.admin.stop, grace_seconds=0.0)
-    facts = fields(host=settings.host, port=ports.public.port, admin_port=ports.admin.port)
-    logger.info("listening", extra=facts)
+    extra = log_facts(host=settings.host, port=ports.public.port, admin_port=ports.admin.port)
+    logger.info("listening", extra=extra)
     return ports
 
 
@@ -143,7 +143,7 @@ async def listen(server: HttpServer, port: int, prefix: str = "") -> None:
 def _open_data(settings: Settings, stack: AsyncExitStack) -> ChainData:
     """In a thread: LevelDB may have to read its log again."""
     data = stack.enter_context(ChainData.open(settings.data_directory, options=ChainOptions.of(settings)))
-    logger.info("data directory", extra=fields(path=data.directory.path))
+    logger.info("data directory", extra=log_facts(path=data.directory.path))
     return data
 
 

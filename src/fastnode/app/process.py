@@ -20,7 +20,7 @@ from fastnode.app.ready_line import announce
 from fastnode.app.reset import ResetRequest
 from fastnode.app.service_manager import READY, STOPPING, notify
 from fastnode.config.settings import Settings
-from fastnode.log import fields
+from fastnode.log import log_facts
 
 __all__ = ["run"]
 
@@ -35,7 +35,7 @@ OTHER_FILES: Final = 2_048
 
 def run(settings: Settings) -> None:
     """Run a node until it is told to stop; raises what keeps it from starting or what ended it."""
-    logger.info("fastnode", extra=fields(version=__version__, kernel=kernels.poseidon2.kernel_name()))
+    logger.info("fastnode", extra=log_facts(version=__version__, kernel=kernels.poseidon2.kernel_name()))
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     bound_heap()
     _allow_open_files(settings.rpc_max_connections + OTHER_FILES)
@@ -52,7 +52,8 @@ def _allow_open_files(wanted: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (granted, hard))
     if granted < wanted:
         logger.warning(
-            "fewer open files are allowed than the connections may need", extra=fields(allowed=granted, wanted=wanted)
+            "fewer open files allowed than connections may need",
+            extra=log_facts(allowed=granted, wanted=wanted),
         )
 
 
@@ -129,7 +130,7 @@ def _stop_requested_by_signal() -> asyncio.Event:
     stop_requested = asyncio.Event()
 
     def on_signal(number: signal.Signals) -> None:
-        logger.info("stopping", extra=fields(signal=number.name))
+        logger.info("stopping", extra=log_facts(signal=number.name))
         stop_requested.set()
         # A second signal ends the process at once.
         loop.remove_signal_handler(number)

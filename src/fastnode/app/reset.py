@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.storage.data_directory import LOCK_FILE
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class ResetRequest:
     def begin_anew(self) -> None:
         """Does not return."""
         fork = self._is_made.result()
-        logger.info("begins anew", extra=fields(fork_from=fork.source))
+        logger.info("begins anew", extra=log_facts(fork_from=fork.source))
         if self._directory is not None:
             empty_directory(self._directory)
         arguments = arguments_for(sys.argv[1:], self._ports, self._seed, fork)

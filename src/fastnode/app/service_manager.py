@@ -7,7 +7,7 @@ import os
 import socket
 from typing import Final
 
-from fastnode.log import fields
+from fastnode.log import log_facts
 
 __all__ = ["READY", "STOPPING", "notify"]
 
@@ -28,4 +28,4 @@ def notify(state: str) -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
             sender.sendto(state.encode("ascii"), address)
     except OSError as error:
-        logger.warning("the service manager is not told", extra=fields(state=state, reason=error.strerror))
+        logger.warning("the service manager is not told", extra=log_facts(state=state, reason=error.strerror))

@@ -19,12 +19,12 @@ from fastnode.app.sample import SampleMarks
 from fastnode.archiver.commit import ChainCommit
 from fastnode.errors import SettingError
 from fastnode.http.meters import CallMeters
+from fastnode.jsonrpc.block_wait import BlockWait
 from fastnode.jsonrpc.engine import Engine
-from fastnode.jsonrpc.hold_off import HoldOff
 from fastnode.jsonrpc.methods import Method, MethodSet, MethodTable
-from fastnode.jsonrpc.provider_limits import ProviderLimits
-from fastnode.jsonrpc.provider_rules import read_provider_rules
-from fastnode.log import fields
+from fastnode.jsonrpc.rate_limit_rules import read_rate_limit_rules
+from fastnode.jsonrpc.rate_limits import RateLimits
+from fastnode.log import log_facts
 from fastnode.mempool.network import NetworkIdentity
 from fastnode.records import dataclass
 from fastnode.serving.api_key import ApiKeyGuard, introduce
@@ -72,7 +72,7 @@ async def serve(joined: Joined, stack: AsyncExitStack) -> Serving:
     admin.take_over(ports.admin)
     stack.push_async_callback(admin.stop, grace_seconds=grace_s)
     urls = {"url": public.url, "admin_url": admin.url}
-    logger.info("serving", extra=fields(**urls, port=public.port, admin_port=admin.port))
+    logger.info("serving", extra=log_facts(**urls, port=public.port, admin_port=admin.port))
     metrics = await _open_metrics_port(joined, public, admin)
     if metrics is not None:
         stack.push_async_callback(metrics.stop, grace_seconds=grace_s)
@@ -81,7 +81,7 @@ async def serve(joined: Joined, stack: AsyncExitStack) -> Serving:
         stack.push_async_callback(l1_clock.stop, grace_seconds=grace_s)
     stack.push_async_callback(_announce_stop, joined)
     if joined.chain_file is None:
-        logger.info("serving the stored chain", extra=fields(tip=joined.ingestor.view.tip_number))
+        logger.info("serving the stored chain", extra=log_facts(tip=joined.ingestor.view.tip_number))
     ingestion.start()
     return Serving(public=public, admin=admin, metrics=metrics, failure=failure, l1_clock=l1_clock)
 
@@ -144,7 +144,7 @@ def _save_filter(joined: Joined) -> None:
     try:
         data.indexes.save_filter(view.chain, data.tag_filter_file)
     except OSError as error:
-        logger.warning("the tag filter is not saved", extra=fields(reason=error.strerror))
+        logger.warning("the tag filter is not saved", extra=log_facts(reason=error.strerror))
 
 
 # ---- ports -----------------------------------------------------------------------------------------
@@ -155,12 +155,12 @@ def _open_servers(joined: Joined) -> tuple[RpcServer, RpcServer]:
     opened = joined.opened
     settings = opened.settings
     headers = _headers(joined, joined.mempool.network)
-    hold_off = None
-    if opened.following is not None and settings.rpc_holdoff_ms:
-        hold_off = HoldOff(settings.rpc_holdoff_ms / 1000)
-        joined.views.subscribe(hold_off.on_committed)
+    block_wait = None
+    if opened.following is not None and settings.rpc_block_wait_ms:
+        block_wait = BlockWait(settings.rpc_block_wait_ms / 1000)
+        joined.views.subscribe(block_wait.on_committed)
     methods = _public_methods(joined)
-    public = _server(joined, methods, settings.host, settings.port, headers, hold_off)
+    public = _server(joined, methods, settings.host, settings.port, headers, block_wait)
     if settings.rpc_limits is not None:
         limit_clients(public, settings.rpc_limits)
     operator_methods = admin_methods(
@@ -170,7 +170,7 @@ def _open_servers(joined: Joined) -> tuple[RpcServer, RpcServer]:
         from fastnode.status_page.local_network import BUTTON_METHODS
 
         operator_methods += [method for method in methods if method.name in BUTTON_METHODS]
-    admin = _server(joined, operator_methods, settings.admin_host, settings.admin_port, headers, hold_off)
+    admin = _server(joined, operator_methods, settings.admin_host, settings.admin_port, headers, block_wait)
     key = admin_key_of(settings)
     guard = ApiKeyGuard.of(key, open_paths(settings.api_prefix))
     admin.set_guard(guard or SameOriginGuard(settings.admin_names or ()))
@@ -218,7 +218,7 @@ def _public_methods(joined: Joined) -> list[Method]:
             is_ready=lambda: condition.no_transactions_because() is None,
             sync_status=condition.sync_status,
             is_paused=lambda: condition.is_paused,
-            questions=None if opened.following is None else opened.following.relay,
+            questions=None if opened.following is None else opened.following.questions,
             sentinel=joined.watching.sentinel,
             outbox_root=None if opened.l1 is None else opened.l1.outbox_root,
             local_network=joined.local_network,
@@ -232,7 +232,7 @@ def _server(
     host: str,
     port: int,
     headers: list[tuple[str, str]],
-    hold_off: HoldOff | None,
+    block_wait: BlockWait | None,
 ) -> RpcServer:
     settings = joined.opened.settings
     table = MethodTable(
@@ -247,7 +247,7 @@ def _server(
         limits=limits_of(settings),
         executor=joined.opened.threads,
         busy_executor=joined.opened.busy_threads,
-        hold_off=hold_off,
+        block_wait=block_wait,
         meters=CallMeters((method.name for method in table), aliases) if settings.metrics_port else None,
     )
     return RpcServer(
@@ -266,9 +266,9 @@ def _server(
 def limit_clients(public: RpcServer, file: Path) -> None:
     """Take over the rate limits in ``file``; SettingError, and nothing changed, when they make no sense."""
     names = frozenset(method.name for method in public.engine.table) | {DISCOVER}
-    rules = read_provider_rules(file, names)
-    public.set_provider_limits(ProviderLimits(rules))
-    logger.info("limits of clients", extra=fields(file=file, keys=len(rules.keys)))
+    rules = read_rate_limit_rules(file, names)
+    public.set_rate_limits(RateLimits(rules))
+    logger.info("limits of clients", extra=log_facts(file=file, keys=len(rules.keys)))
 
 
 def reload_limits(serving: Serving, file: Path | None) -> None:
@@ -278,7 +278,7 @@ def reload_limits(serving: Serving, file: Path | None) -> None:
     try:
         limit_clients(serving.public, file)
     except SettingError as error:
-        logger.error("the limits of clients stay as they were", extra=fields(reason=error))
+        logger.error("the limits of clients stay as they were", extra=log_facts(reason=error))
 
 
 def _status_page(joined: Joined, public: RpcServer, admin: RpcServer, guard: ApiKeyGuard | None) -> StatusPage:
@@ -324,7 +324,7 @@ async def _open_l1_clock(joined: Joined) -> RpcServer | None:
     table = clock_methods(network, changes, methods(network, changes, joined.function_names))
     server = _server(joined, table, settings.host, settings.l1_clock_port, [], None)
     await listen(server, settings.l1_clock_port, "l1-clock-")
-    logger.info("clock of L1", extra=fields(url=server.url))
+    logger.info("clock of L1", extra=log_facts(url=server.url))
     return server
 
 
@@ -362,6 +362,6 @@ async def _open_metrics_port(joined: Joined, public: RpcServer, admin: RpcServer
         await server.start()
     except OSError as error:
         # The chain is served without; a port that happens to be taken is no reason not to.
-        logger.warning("no metrics", extra=fields(reason=describe_bind_error(error, host, port, "metrics-")))
+        logger.warning("no metrics", extra=log_facts(reason=describe_bind_error(error, host, port, "metrics-")))
         return None
     return server

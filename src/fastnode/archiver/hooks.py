@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from fastnode.protocol.block import L2Block
-from fastnode.storage.database import Transaction
+from fastnode.storage.database import WriteBatch
 
 __all__ = ["IndexWriter", "StateApplier"]
 
@@ -65,10 +65,10 @@ class IndexWriter(Protocol):
     @property
     def prefixes(self) -> Sequence[bytes]: ...
 
-    def write(self, transaction: Transaction, block: L2Block) -> None:
+    def write(self, batch: WriteBatch, block: L2Block) -> None:
         """Add the block's entries."""
         ...
 
-    def undo(self, transaction: Transaction, block: L2Block) -> None:
+    def undo(self, batch: WriteBatch, block: L2Block) -> None:
         """Take back exactly what ``write`` did for this block; called from the newest block down."""
         ...

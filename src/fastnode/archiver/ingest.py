@@ -46,7 +46,7 @@ from fastnode.protocol.checkpoint import PublishedCheckpoint
 from fastnode.protocol.messages import first_message_index
 from fastnode.protocol.tips import BlockId, L2Tips, TipId
 from fastnode.records import dataclass
-from fastnode.storage.database import Transaction
+from fastnode.storage.database import WriteBatch
 
 __all__ = ["Ingestor", "Verification"]
 
@@ -340,15 +340,15 @@ class Ingestor:
             entries = block_entries(block, info.hash, epoch_duration=self.view.chain.epoch_duration)
             entries |= message_entries(info.checkpoint_number, messages)
             entries |= record or {}
-            transaction = self._transaction_of(entries)
+            batch = self._batch_of(entries)
             for writer in self._index_writers:
-                writer.write(transaction, block)
+                writer.write(batch, block)
             tips = self.view.stored_tips()._replace(proposed_block=info.number)
             if checkpointed is not None:
                 tips = tips._replace(checkpointed=checkpointed)
-            transaction.put(layout.KEY_TIPS, tips.encode())
+            batch.put(layout.KEY_TIPS, tips.encode())
         # Both wait for the disk, so they wait together.
-        writing = self._writer.submit(transaction.commit)
+        writing = self._writer.submit(batch.commit)
         try:
             if self._state is not None:
                 with phase("write_state"):
@@ -470,24 +470,24 @@ class Ingestor:
         self._open_checkpoint = None
         while self.view.tip_number > target:
             step = max(target, self.view.tip_number - UNDO_BLOCKS_PER_BATCH)
-            transaction = self._store.transaction()
+            batch = self._store.write_batch()
             for number in range(self.view.tip_number, step, -1):
-                self._remove_block(transaction, number)
-            transaction.put(layout.KEY_TIPS, self._tips_after_undo(step).encode())
+                self._remove_block(batch, number)
+            batch.put(layout.KEY_TIPS, self._tips_after_undo(step).encode())
             if step > target:
-                transaction.put(layout.KEY_UNDO, layout.encode_number(target))
+                batch.put(layout.KEY_UNDO, layout.encode_number(target))
             else:
-                transaction.delete(layout.KEY_UNDO)
-            transaction.commit()
+                batch.delete(layout.KEY_UNDO)
+            batch.commit()
             self.view = self._store.open_view()
 
-    def _remove_block(self, transaction: Transaction, number: int) -> None:
+    def _remove_block(self, batch: WriteBatch, number: int) -> None:
         view = self.view
         info = self._info(number)
         if self._index_writers:
             block = self._load_block(number)
             for writer in reversed(self._index_writers):
-                writer.undo(transaction, block)
+                writer.undo(batch, block)
         keys = block_keys(info, view.tx_hashes(number) or [])
         checkpoint = view.checkpoint(info.checkpoint_number)
         if checkpoint is not None:
@@ -495,7 +495,7 @@ class Ingestor:
         if info.index_within_checkpoint == 0:
             keys += message_keys(info.checkpoint_number, view.l1_to_l2_messages(info.checkpoint_number))
         for key in keys:
-            transaction.delete(key)
+            batch.delete(key)
 
     def _tips_after_undo(self, block_number: int) -> StoredTips:
         tips = self.view.stored_tips()
@@ -586,17 +586,17 @@ class Ingestor:
 
     # ---- writing -------------------------------------------------------------------------
 
-    def _transaction_of(self, entries: Entries) -> Transaction:
-        transaction = self._store.transaction()
+    def _batch_of(self, entries: Entries) -> WriteBatch:
+        batch = self._store.write_batch()
         for key, value in entries.items():
-            transaction.put(key, value)
-        return transaction
+            batch.put(key, value)
+        return batch
 
     def _commit(self, entries: Entries, **tips: int) -> None:
         """One batch without a block: a checkpoint's record, or moved tips."""
-        transaction = self._transaction_of(entries)
-        transaction.put(layout.KEY_TIPS, self.view.stored_tips()._replace(**tips).encode())
-        transaction.commit()
+        batch = self._batch_of(entries)
+        batch.put(layout.KEY_TIPS, self.view.stored_tips()._replace(**tips).encode())
+        batch.commit()
         self._publish()
 
     def _publish(self, blocks: tuple[L2Block, ...] = ()) -> None:

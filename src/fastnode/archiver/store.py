@@ -20,7 +20,7 @@ from fastnode.archiver.rendering import render
 from fastnode.archiver.source import ChainRecord, GenesisRecord
 from fastnode.errors import BlockRejected, DatabaseError, DataDirectoryError
 from fastnode.protocol.header import AppendOnlyTreeSnapshot
-from fastnode.storage.database import SharedDatabase, Transaction
+from fastnode.storage.database import SharedDatabase, WriteBatch
 from fastnode.storage.migration import bring_up_to_date
 
 __all__ = ["ARCHIVER_DIRECTORY", "UNREADABLE", "ArchiverStore", "check_genesis_hash", "genesis_entries"]
@@ -92,11 +92,11 @@ class ArchiverStore:
             self._refuse_other_chain(chain, genesis)
             return False
         check_genesis_hash(genesis)
-        transaction = self.transaction()
+        batch = self.write_batch()
         for key, value in genesis_entries(chain, genesis).items():
-            transaction.put(key, value)
-        transaction.put(layout.KEY_TIPS, StoredTips(0, 0, 0, 0).encode())
-        transaction.commit()
+            batch.put(key, value)
+        batch.put(layout.KEY_TIPS, StoredTips(0, 0, 0, 0).encode())
+        batch.commit()
         return True
 
     def _load_chain(self) -> ChainInfo:
@@ -148,9 +148,9 @@ class ArchiverStore:
             raise DatabaseError(f"the database {self.path} is closed")
         return ChainView(self._database, self.chain)
 
-    def transaction(self) -> Transaction:
-        """An empty write transaction."""
-        return Transaction(self._database)
+    def write_batch(self) -> WriteBatch:
+        """An empty batch."""
+        return WriteBatch(self._database)
 
     @property
     def open_views(self) -> int:

@@ -41,7 +41,7 @@ def start(resolved: Resolved[Settings], node: bool) -> None:
     given = [name for name, origin in resolved.origins.items() if origin.layer in _GIVEN]
     for need, names in without_effect(settings, given).items():
         logging.getLogger(__name__).warning(
-            "settings without effect here", extra=logs.fields(names=" ".join(names), need=need)
+            "settings without effect here", extra=logs.log_facts(names=" ".join(names), need=need)
         )
     run(settings)
 

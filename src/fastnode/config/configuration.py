@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from fastnode.config.settings import Setting, Settings, rows
 from fastnode.errors import ValueRefused
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.records import dataclass
 from fastnode.values.arrays import ArrayOf
 from fastnode.values.choices import BOOLEAN
@@ -258,7 +258,7 @@ class NodeConfiguration:
         if limit is None or value is None or value <= limit:
             return value
         logger.warning(
-            "a value is capped at the limit of a checkpoint", extra=fields(key=name, value=value, limit=limit)
+            "a value is capped at the limit of a checkpoint", extra=log_facts(key=name, value=value, limit=limit)
         )
         return limit
 
@@ -284,10 +284,10 @@ class NodeConfiguration:
                 apply(self, names & changed)
                 kept -= names
         if changed - kept:
-            logger.info("configuration changed", extra=fields(keys=" ".join(sorted(changed - kept))))
+            logger.info("configuration changed", extra=log_facts(keys=" ".join(sorted(changed - kept))))
         if kept:
             logger.warning(
-                "configuration kept for parts that do not run here", extra=fields(keys=" ".join(sorted(kept)))
+                "configuration kept for parts that do not run here", extra=log_facts(keys=" ".join(sorted(kept)))
             )
 
 

@@ -36,6 +36,7 @@ RENAMED: tuple[Renamed, ...] = (
     _replaced("SEQ_MAX_L1_TX_INCLUSION_TIME_INTO_SLOT", None, "SEQ_L1_PUBLISHING_TIME_ALLOWANCE_IN_SLOT"),
     _replaced("SEQ_MAX_TX_PER_BLOCK", None, "SEQ_MAX_TX_PER_CHECKPOINT"),
     Renamed("SEQ_MAX_BLOCK_SIZE_IN_BYTES", "--maxBlockSizeInBytes", _BLOCK_SIZE_ADVICE, _BLOCK_SIZE_ADVICE),
+    _replaced("SVC_RPC_HOLDOFF_MS", "--rpc-holdoff-ms", "SVC_RPC_BLOCK_WAIT_MS", "--rpc-block-wait-ms"),
     Renamed(
         None,
         "--txPublicSetupAllowList",

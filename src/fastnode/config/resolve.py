@@ -147,6 +147,7 @@ def _environment_name(setting: Setting, environment: Mapping[str, str]) -> str |
 
 def _refuse_unknown_environment(settings: Iterable[Setting], environment: Mapping[str, str]) -> None:
     known = {name for setting in settings for name in setting.environment} | {CONFIG_ENVIRONMENT}
+    known |= {row.environment for row in RENAMED if row.environment is not None}
     for name in sorted(environment):
         if name.startswith(ENVIRONMENT_PREFIX) and name not in known:
             raise SettingError(

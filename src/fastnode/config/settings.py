@@ -210,7 +210,7 @@ class Settings(
         FOLLOWING,
         "How many blocks the node may be behind the followed one and still call itself ready.",
     )
-    rpc_holdoff_ms: int = setting(
+    rpc_block_wait_ms: int = setting(
         3000,
         Integer(0, 60_000),
         FOLLOWING,

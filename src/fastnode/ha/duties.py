@@ -39,7 +39,7 @@ from fastnode.errors import (
 )
 from fastnode.ha.connection import Connection, one_line
 from fastnode.ha.pool import ConnectionPool, PoolLimits
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.records import dataclass
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ class DutyLocks:
         """Free a duty that was not signed, so that another node may sign it."""
         parameters = (*lock.duty.key, lock.token)
         self._ask(lambda connection: connection.execute(_FAIL, parameters).rowcount)
-        logger.warning("a duty was not signed", extra=fields(duty=str(lock.duty), reason=reason))
+        logger.warning("a duty was not signed", extra=log_facts(duty=str(lock.duty), reason=reason))
 
     # ---- clean-up --------------------------------------------------------------------------------
 
@@ -277,7 +277,7 @@ class DutyLocks:
     def _clean_up(self, message: str, statement: str, parameters: tuple[Any, ...]) -> int:
         count = self._ask(lambda connection: connection.execute(statement.encode(), parameters).rowcount)
         if count:
-            logger.info(message, extra=fields(count=count))
+            logger.info(message, extra=log_facts(count=count))
         return count
 
     # ---- database --------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ class DutyLocks:
                 except psycopg.Error as error:
                     if attempt == _ATTEMPTS_MAX or not connection.broken:
                         raise HaDatabaseError(f"the database of duties refuses: {one_line(error)}") from error
-                    logger.warning("the database of duties is asked again", extra=fields(reason=one_line(error)))
+                    logger.warning("the database of duties is asked again", extra=log_facts(reason=one_line(error)))
             self._pool.drop_idle()
         raise AssertionError("unreachable")
 

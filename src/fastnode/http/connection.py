@@ -30,12 +30,12 @@ from http import HTTPStatus
 from typing import Any, Final, Protocol, cast
 
 from fastnode.http.allowance import Allowance, Party
+from fastnode.http.client_connections import network_of
 from fastnode.http.guard import RequestGuard
 from fastnode.http.limits import Limits
 from fastnode.http.memory_budget import MemoryBudget
 from fastnode.http.messages import CONTINUE, PROCESSING, Refusal, Request, Response, ResponseWriter
 from fastnode.http.meters import Traffic
-from fastnode.http.peers import network_of
 from fastnode.http.reader import ReadState, RequestReader
 from fastnode.http.turns import Turns
 

@@ -41,10 +41,10 @@ from fastnode.http.fair_threads import run_off_loop
 from fastnode.http.limits import Limits
 from fastnode.http.meters import CallMeters, Traffic
 from fastnode.jsonrpc import json_text
-from fastnode.jsonrpc.hold_off import HoldOff
+from fastnode.jsonrpc.block_wait import BlockWait
 from fastnode.jsonrpc.json_text import IdTexts
 from fastnode.jsonrpc.methods import BoundMethod, Call, MethodTable
-from fastnode.jsonrpc.provider_limits import Client
+from fastnode.jsonrpc.rate_limits import Client
 from fastnode.jsonrpc.refusals import answer_to
 from fastnode.kernels import call_meter
 from fastnode.values.refusal import describe
@@ -95,7 +95,7 @@ class Engine:
 
     ``view_source`` is asked once per body; None means that there is no chain to read yet.
     ``executor`` runs the methods that wait for something, and ``busy_executor`` those that keep a processor busy: of
-    these few at a time, as they keep the interpreter from the loop (default of both: the event loop's).  ``hold_off``
+    these few at a time, as they keep the interpreter from the loop (default of both: the event loop's).  ``block_wait``
     lets calls wait for a block that is not there yet.  ``meters`` counts and times every call; None: nobody asks.
     """
 
@@ -107,7 +107,7 @@ class Engine:
         limits: Limits | None = None,
         executor: Executor | None = None,
         busy_executor: Executor | None = None,
-        hold_off: HoldOff | None = None,
+        block_wait: BlockWait | None = None,
         meters: CallMeters | None = None,
     ) -> None:
         self.table = table
@@ -115,7 +115,7 @@ class Engine:
         self.on_change: Callable[[], None] = _do_nothing
         self._meters = meters
         self.traffic = Traffic()
-        self._hold_off = hold_off
+        self._block_wait = block_wait
         self.limits = limits or Limits()
         #: What a request that comes now is answered from.
         self.view_source = view_source
@@ -302,8 +302,8 @@ class Engine:
         except Exception as error:  # noqa: BLE001 - a fault is logged and counted there
             return _error_reply(self._answer_to(error, name), id_text)
         outcome = self._run(method, arguments, call)
-        if isinstance(outcome, UnknownBlock) and self._hold_off is not None:
-            return self._answer_when_known(self._hold_off, method, arguments, id_text, call, outcome)
+        if isinstance(outcome, UnknownBlock) and self._block_wait is not None:
+            return self._answer_when_known(self._block_wait, method, arguments, id_text, call, outcome)
         return self._reply(outcome, id_text, call)
 
     async def _answer_from_thread(self, method: BoundMethod, arguments: list[Any], id_text: bytes, call: Call) -> Reply:
@@ -324,7 +324,7 @@ class Engine:
 
     async def _answer_when_known(
         self,
-        hold_off: HoldOff,
+        block_wait: BlockWait,
         method: BoundMethod,
         arguments: list[Any],
         id_text: bytes,
@@ -339,8 +339,8 @@ class Engine:
             return busy_reply(error)
         now = asyncio.get_running_loop().time()
         if call.wait_until is None:
-            call.wait_until = now + hold_off.time_s
-        if not await hold_off.wait(unknown.block_hash, call.wait_until - now):
+            call.wait_until = now + block_wait.time_s
+        if not await block_wait.wait(unknown.block_hash, call.wait_until - now):
             return _error_reply(unknown, id_text)
         call.renew(self.view_source())
         return self._reply(self._run(method, arguments, call), id_text, call)

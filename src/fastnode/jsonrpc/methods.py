@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 from fastnode.errors import InvalidParams, ResponseTooLarge, ServerError
 from fastnode.http.allowance import Allowance, Party
-from fastnode.jsonrpc.provider_limits import Client
+from fastnode.jsonrpc.rate_limits import Client
 from fastnode.records import dataclass
 from fastnode.values.namespaces import Namespaces, wire_names
 from fastnode.values.refusal import Reject
@@ -167,7 +167,7 @@ class Method:
     #: Threads of its own, for what may keep them busy for long; else those of the server.
     threads: Executor | None = None
     #: True if the answers follow from the view alone: they are kept until the next one.
-    is_kept: bool = False
+    is_cached: bool = False
     #: How the fast path calls the method when its parameters have the usual form.
     usual: Usual | None = None
 
@@ -205,8 +205,8 @@ class BoundMethod:
     """A method as one server serves it."""
 
     __slots__ = (
-        "_in_thread", "_required_count", "handler", "is_kept", "name", "parameters", "prepare", "signature", "summary",
-        "threads", "usual", "waits",
+        "_in_thread", "_required_count", "handler", "is_cached", "name", "parameters", "prepare", "signature",
+        "summary", "threads", "usual", "waits",
     )  # fmt: skip
 
     def __init__(self, method: Method, signature: Signature) -> None:
@@ -219,7 +219,7 @@ class BoundMethod:
         self.threads = method.threads
         self.waits = method.waits
         self.prepare = method.prepare
-        self.is_kept = method.is_kept
+        self.is_cached = method.is_cached
         self.usual = method.usual
         required = [index for index, parameter in enumerate(self.parameters, 1) if not parameter.optional]
         self._required_count = max(required, default=0)

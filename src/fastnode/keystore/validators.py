@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from fastnode.config.configuration import NodeConfiguration
 from fastnode.errors import KeystoreError, Refused
-from fastnode.log import fields
+from fastnode.log import log_facts
 
 if TYPE_CHECKING:
     from fastnode.keystore.keystore import Keystore, ValidatorKeys
@@ -83,7 +83,7 @@ class Validators:
             #: Addresses of the L1 publishers of this process.
             self._publishers = keystore.publishers
             self._take_over(keystore)
-            logger.info("keystore", extra=fields(path=path, validators=len(keystore.validators)))
+            logger.info("keystore", extra=log_facts(path=path, validators=len(keystore.validators)))
             self._probe_later(keystore)
 
     def close(self) -> None:
@@ -105,7 +105,7 @@ class Validators:
             except KeystoreError as error:
                 if not self._stop.is_set():
                     self._signer_trouble = f"a remote signer is of no use: {error}"
-                    logger.warning("a remote signer is of no use", extra=fields(reason=str(error)))
+                    logger.warning("a remote signer is of no use", extra=log_facts(reason=str(error)))
 
         if keystore.remote_signers:
             self._probing = threading.Thread(target=probe, name="fastnode-signers")
@@ -145,7 +145,7 @@ class Validators:
         after = set(keystore.addresses)
         logger.info(
             "keystore reloaded",
-            extra=fields(validators=len(after), added=len(after - before), removed=len(before - after)),
+            extra=log_facts(validators=len(after), added=len(after - before), removed=len(before - after)),
         )
 
     def _require_known_publishers(self, validator: ValidatorKeys) -> None:

@@ -22,7 +22,7 @@ import orjson
 from fastnode.errors import DecodeError, Refused, StartError, UpstreamError, UpstreamRejection
 from fastnode.kernels import encode
 from fastnode.local_network.kept import OpenMessage
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.outgoing.client import ClientLimits, RpcCall
 from fastnode.outgoing.network import Network
 from fastnode.protocol.checkpoint import L1PublishedData
@@ -143,7 +143,7 @@ class AttachedL1:
 
     def _set_fault(self, fault: str | None) -> None:
         if fault is not None and self.fault is None:
-            logger.warning("L1", extra=fields(reason=fault))
+            logger.warning("L1", extra=log_facts(reason=fault))
         self.fault = fault
 
     @property

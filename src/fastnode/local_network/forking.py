@@ -20,7 +20,7 @@ from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.source import ChainRecord, CheckpointRecord, GenesisRecord, Record
 from fastnode.archiver.store import ArchiverStore
 from fastnode.errors import StartError, UpstreamError
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.records import dataclass
 from fastnode.sources.chain_export import stored_records
 from fastnode.sources.chain_file import ChainFileSource
@@ -62,7 +62,7 @@ class ForkedChain:
         tip = ingestor.view.tip_number
         if newest is not None and tip < newest and not self._source.has_block(newest):
             raise StartError(f"--fork-block-number {newest}: the newest block there is {tip}")
-        logger.info("forked", extra=fields(tip=tip, rollup_version=self.chain.node_info["rollupVersion"]))
+        logger.info("forked", extra=log_facts(tip=tip, rollup_version=self.chain.node_info["rollupVersion"]))
         return tip
 
 

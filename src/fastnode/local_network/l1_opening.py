@@ -12,7 +12,7 @@ from fastnode.kernels import encode
 from fastnode.local_network.attached_l1 import AttachedL1, connect_l1
 from fastnode.local_network.genesis import L1Side
 from fastnode.local_network.l1_contracts import NewContracts
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.outgoing.network import Network
 from fastnode.sources.l1.abi import from_quantity
 from fastnode.sources.l1.chain import read_addresses
@@ -70,7 +70,7 @@ class L1Opening:
             if self._endpoint.call("eth_getCode", addresses["rollupAddress"], "latest") == _NO_CODE:
                 self._put_contracts(chain)
         first_block = min(int(chain.l1_constants.get("l1StartBlock", 0)), newest.number)
-        logger.info("L1 attached", extra=fields(chain_id=self.chain_id, rollup=addresses["rollupAddress"]))
+        logger.info("L1 attached", extra=log_facts(chain_id=self.chain_id, rollup=addresses["rollupAddress"]))
         return AttachedL1(self._endpoint, addresses, first_block, chain.epoch_duration)
 
     def _put_contracts(self, chain: ChainInfo) -> None:
@@ -86,7 +86,7 @@ class L1Opening:
             genesis_archive_root=encode.from_hex(chain.l1_constants["genesisArchiveRoot"]),
         )
         self._endpoint.results([*contracts.calls(), ("evm_mine", [])])
-        logger.info("the contracts of the network are on L1", extra=fields(registry=addresses["registryAddress"]))
+        logger.info("the contracts of the network are on L1", extra=log_facts(registry=addresses["registryAddress"]))
 
     def _newest(self) -> L1Block:
         block = self._endpoint.block("latest")

@@ -44,7 +44,7 @@ from fastnode.local_network.mining import Mined, Miner
 from fastnode.local_network.options import Fork, LocalNetworkOptions, options_of
 from fastnode.local_network.synthetic import balances_effect
 from fastnode.local_network.transactions import TransactionNotes
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.protocol.constants import L1_TO_L2_MESSAGES_PER_CHECKPOINT
 from fastnode.protocol.effects import TxEffect
 from fastnode.protocol.fees import excess_mana
@@ -157,7 +157,7 @@ class LocalNetwork:
         """Take back what is behind the last complete checkpoint of a chain that was built elsewhere."""
         checkpointed = self._ingestor.view.tips.checkpointed.block.number
         if self._ingestor.view.tip_number > checkpointed:
-            logger.info("the blocks of an unfinished checkpoint are left out", extra=fields(tip=checkpointed))
+            logger.info("the blocks of an unfinished checkpoint are left out", extra=log_facts(tip=checkpointed))
             self._ingestor.undo_above(checkpointed)
         self._count_mana()
 
@@ -188,9 +188,9 @@ class LocalNetwork:
         try:
             export_chain_file(self._ingestor.view, file)
         except FastnodeError as error:
-            logger.error("the chain is not written", extra=fields(file=file, reason=error))
+            logger.error("the chain is not written", extra=log_facts(file=file, reason=error))
         else:
-            logger.info("the chain is written", extra=fields(file=file, tip=self._ingestor.view.tip_number))
+            logger.info("the chain is written", extra=log_facts(file=file, tip=self._ingestor.view.tip_number))
 
     def reconfigure(self, settings: Settings) -> None:
         """Build by other settings from the next block on; from any thread."""
@@ -313,7 +313,7 @@ class LocalNetwork:
 
     def _keep_alive(self) -> None:
         if self._is_too_old():
-            logger.info("an empty block keeps the chain alive", extra=fields(after=self._ingestor.view.tip_number))
+            logger.info("an empty block keeps the chain alive", extra=log_facts(after=self._ingestor.view.tip_number))
             self.mine_one(may_be_empty=True)
 
     def _is_too_old(self) -> bool:
@@ -350,9 +350,9 @@ class LocalNetwork:
             self.notes.on_executed(tx, executed)
             self._decoded.pop(tx.hash, None)
         self._on_block(outcome.total_mana_used)
-        milliseconds = round((time.perf_counter() - started) * 1000, 1)
-        facts = fields(number=mined.number, txs=len(outcome.included), left_out=len(outcome.left_out), ms=milliseconds)
-        logger.info("mined", extra=facts)
+        took_ms = round((time.perf_counter() - started) * 1000, 1)
+        extra = log_facts(number=mined.number, txs=len(outcome.included), left_out=len(outcome.left_out), ms=took_ms)
+        logger.info("mined", extra=extra)
         return mined
 
     def store_effect(self, effect: TxEffect) -> int:

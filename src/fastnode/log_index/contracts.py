@@ -22,7 +22,7 @@ from fastnode.protocol.block import L2Block
 from fastnode.protocol.contracts import ContractInstanceUpdate, contract_events
 from fastnode.protocol.fields import hex_text
 from fastnode.records import dataclass
-from fastnode.storage.database import Transaction
+from fastnode.storage.database import WriteBatch
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
@@ -52,26 +52,26 @@ class ContractIndexWriter:
     def __init__(self) -> None:
         self.head: Final = IndexHead("contracts", layout.CONTRACT_HEAD)
 
-    def write(self, transaction: Transaction, block: L2Block) -> None:
-        self.head.advance(transaction, block)
+    def write(self, batch: WriteBatch, block: L2Block) -> None:
+        self.head.advance(batch, block)
         entries = contract_entries(block)
         for reason in entries.rejected:
             log.warning("block %d, %s; left out", block.number, reason)
         for key, value in entries.published:
             # What is published again keeps the block that published it first.
-            if transaction.get(key) is None:
-                transaction.put(key, value)
+            if batch.get(key) is None:
+                batch.put(key, value)
         for key, value in entries.updates:
-            transaction.put(key, value)
+            batch.put(key, value)
 
-    def undo(self, transaction: Transaction, block: L2Block) -> None:
-        self.head.retreat(transaction, block)
+    def undo(self, batch: WriteBatch, block: L2Block) -> None:
+        self.head.retreat(batch, block)
         entries = contract_entries(block)
         for key, value in entries.published:
-            if transaction.get(key) == value:
-                transaction.delete(key)
+            if batch.get(key) == value:
+                batch.delete(key)
         for key, _ in entries.updates:
-            transaction.delete(key)
+            batch.delete(key)
 
 
 @dataclass(slots=True)

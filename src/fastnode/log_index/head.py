@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from fastnode.errors import DatabaseError
 from fastnode.log_index.layout import LAYOUT_VERSION
 from fastnode.protocol.block import L2Block
-from fastnode.storage.database import Transaction
+from fastnode.storage.database import WriteBatch
 
 __all__ = ["IndexHead", "StoredHead"]
 
@@ -40,21 +40,21 @@ class IndexHead:
         value = get(self.key)
         return None if value is None else StoredHead(*_HEAD.unpack(value))
 
-    def advance(self, transaction: Transaction, block: L2Block) -> None:
+    def advance(self, batch: WriteBatch, block: L2Block) -> None:
         """Move to ``block``; DatabaseError unless the index ends just before it."""
-        self._require(transaction, block.number - 1)
-        self._put(transaction, block.number, block.archive.root)
+        self._require(batch, block.number - 1)
+        self._put(batch, block.number, block.archive.root)
 
-    def retreat(self, transaction: Transaction, block: L2Block) -> None:
+    def retreat(self, batch: WriteBatch, block: L2Block) -> None:
         """Move to before ``block``; DatabaseError unless the index ends with it."""
-        self._require(transaction, block.number)
-        self._put(transaction, block.number - 1, block.header.last_archive.root)
+        self._require(batch, block.number)
+        self._put(batch, block.number - 1, block.header.last_archive.root)
 
-    def _require(self, transaction: Transaction, expected: int) -> None:
-        stored = self.read(transaction.get)
+    def _require(self, batch: WriteBatch, expected: int) -> None:
+        stored = self.read(batch.get)
         number = 0 if stored is None else stored.block_number
         if number != expected:
             raise DatabaseError(f"the index of {self.name} ends at block {number}, the chain at block {expected}")
 
-    def _put(self, transaction: Transaction, number: int, archive_root: bytes) -> None:
-        transaction.put(self.key, _HEAD.pack(LAYOUT_VERSION, number, archive_root))
+    def _put(self, batch: WriteBatch, number: int, archive_root: bytes) -> None:
+        batch.put(self.key, _HEAD.pack(LAYOUT_VERSION, number, archive_root))

@@ -20,7 +20,7 @@ from fastnode.protocol.block import L2Block
 from fastnode.protocol.effects import TxEffect
 from fastnode.protocol.fields import ZERO_FIELD
 from fastnode.records import dataclass
-from fastnode.storage.database import Transaction
+from fastnode.storage.database import WriteBatch
 
 __all__ = ["LogEntries", "LogIndexWriter", "log_entries"]
 
@@ -34,63 +34,63 @@ class LogIndexWriter:
         self.head: Final = IndexHead("logs", layout.LOG_HEAD)
         self._known_tags = known_tags
 
-    def write(self, transaction: Transaction, block: L2Block) -> None:
-        self.head.advance(transaction, block)
+    def write(self, batch: WriteBatch, block: L2Block) -> None:
+        self.head.advance(batch, block)
         entries = log_entries(block)
         for tag_key, logs in entries.tagged.items():
-            self._append(transaction, tag_key, logs)
+            self._append(batch, tag_key, logs)
         for key, value in entries.logs:
-            transaction.put(key, value)
+            batch.put(key, value)
         for key, places in entries.places.items():
-            transaction.put(key, layout.encode_places(places))
+            batch.put(key, layout.encode_places(places))
 
-    def undo(self, transaction: Transaction, block: L2Block) -> None:
-        self.head.retreat(transaction, block)
+    def undo(self, batch: WriteBatch, block: L2Block) -> None:
+        self.head.retreat(batch, block)
         keys = _keys_of(block)
         for tag_key, count in keys.tagged.items():
-            _cut(transaction, tag_key, count)
+            _cut(batch, tag_key, count)
         for key in keys.logs:
-            transaction.delete(key)
+            batch.delete(key)
         for key in keys.places:
-            transaction.delete(key)
+            batch.delete(key)
 
-    def _append(self, transaction: Transaction, tag_key: bytes, logs: list[bytes]) -> None:
+    def _append(self, batch: WriteBatch, tag_key: bytes, logs: list[bytes]) -> None:
         count_key = layout.count_key(tag_key)
-        stored = None if self._known_tags.is_unknown(tag_key) else transaction.get(count_key)
+        stored = None if self._known_tags.is_unknown(tag_key) else batch.get(count_key)
         count = 0 if stored is None else layout.decode_number(stored)
         self._known_tags.add(tag_key)
-        transaction.put(count_key, layout.encode_number(count + len(logs)))
+        batch.put(count_key, layout.encode_number(count + len(logs)))
         written = 0
         while written < len(logs):
             page, used = divmod(count + written, LOGS_PER_PAGE)
             added = logs[written : written + LOGS_PER_PAGE - used]
             key = layout.page_key(tag_key, page)
-            transaction.put(key, join_pages(_page(transaction, key) if used else b"", added))
+            batch.put(key, join_pages(_page(batch, key) if used else b"", added))
             written += len(added)
 
 
-def _cut(transaction: Transaction, tag_key: bytes, count: int) -> None:
+def _cut(batch: WriteBatch, tag_key: bytes, count: int) -> None:
     """Take the newest ``count`` logs of a tag away."""
     count_key = layout.count_key(tag_key)
-    before = layout.decode_number(transaction.get(count_key) or b"")
+    before = layout.decode_number(batch.get(count_key) or b"")
     left = before - count
     if left < 0:
         raise DatabaseError(f"log tag {tag_key.hex()} has {before} logs, {count} were to be undone")
     kept_pages, used = divmod(left, LOGS_PER_PAGE)
     if left:
-        transaction.put(count_key, layout.encode_number(left))
+        batch.put(count_key, layout.encode_number(left))
     else:
-        transaction.delete(count_key)
+        batch.delete(count_key)
     if used:
         key = layout.page_key(tag_key, kept_pages)
-        transaction.put(key, first_logs(_page(transaction, key), used))
+        batch.put(key, first_logs(_page(batch, key), used))
         kept_pages += 1
     for page in range(kept_pages, -(-before // LOGS_PER_PAGE)):
-        transaction.delete(layout.page_key(tag_key, page))
+        batch.delete(layout.page_key(tag_key, page))
 
 
-def _page(transaction: Transaction, key: bytes) -> bytes:
-    page = transaction.get(key)
+def _page(batch: WriteBatch, key: bytes) -> bytes:
+    page = batch.get(key)
     if page is None:
         raise DatabaseError(f"the chain database lacks the log page {key.hex()}")
     return page

@@ -71,17 +71,17 @@ class ChainIndexes:
         return 0
 
     def _index(self, store: ArchiverStore, view: ChainView, numbers: range, starts: list[int]) -> None:
-        transaction = store.transaction()
+        batch = store.write_batch()
         for number in numbers:
             block = view.load_block(number)
             if block is None:
                 raise DatabaseError(f"block {number} is missing from the chain database; run `fastnode db check`")
             for writer, start in zip(self.writers, starts, strict=True):
                 if number > start:
-                    writer.write(transaction, block)
+                    writer.write(batch, block)
             if number % BLOCKS_PER_PROGRESS_LINE == 0:
                 log.info("indexed up to block %d of %d", number, view.tip_number)
-        transaction.commit()
+        batch.commit()
 
     def load_filter(self, view: ChainView, path: Path | None = None) -> None:
         """Fill the filter of known tags from the file at ``path`` or from the database.
@@ -103,16 +103,16 @@ class ChainIndexes:
 
 def _remove_all(store: ArchiverStore, view: ChainView, writer: _Writer) -> None:
     """Remove every key of an index, its head first: an index cut down halfway is never taken for a whole one."""
-    transaction = store.transaction()
-    transaction.delete(writer.head.key)
+    batch = store.write_batch()
+    batch.delete(writer.head.key)
     count = 1
     for prefix in writer.prefixes:
         for key, _ in view.scan(prefix, layout.after_prefix(prefix)):
-            transaction.delete(key)
+            batch.delete(key)
             count += 1
             if count % KEYS_PER_BATCH == 0:
-                transaction.commit()
-    transaction.commit()
+                batch.commit()
+    batch.commit()
 
 
 def _batches(numbers: range, size: int) -> Iterator[range]:

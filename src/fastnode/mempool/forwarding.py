@@ -18,14 +18,14 @@ import orjson
 
 from fastnode.errors import DecodeError, Refused, UpstreamError, UpstreamRejection, UpstreamUnavailable, UpstreamVerdict
 from fastnode.fees.sources import LatestFees
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.mempool.handover import NO_UPSTREAM, Handover
 from fastnode.protocol.fees import ManaUsage
 from fastnode.protocol.header import GasFees
 from fastnode.protocol.tx import Tx
 from fastnode.sources.upstreams import Upstream, Upstreams
 
-__all__ = ["FeeRefresher", "HandoverPass", "Relay", "UpstreamPublicSimulator", "UpstreamTxSink"]
+__all__ = ["FeeRefresher", "HandoverPass", "UpstreamPublicSimulator", "UpstreamQuestions", "UpstreamTxSink"]
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ def as_rpc_error(rejection: UpstreamRejection) -> Refused:
     return Refused(rejection.message, data=data)
 
 
-class Relay:
+class UpstreamQuestions:
     """Asks on behalf of clients.  Usable from worker threads."""
 
     def __init__(self, upstreams: Upstreams) -> None:
@@ -70,7 +70,9 @@ class Relay:
             except UpstreamRejection as rejection:
                 raise as_rpc_error(rejection) from rejection
             except UpstreamError as error:
-                logger.info("not relayed", extra=fields(method=method, upstream=upstream.name, reason=str(error)))
+                logger.info(
+                    "question not answered", extra=log_facts(method=method, upstream=upstream.name, reason=str(error))
+                )
         raise Refused(NO_UPSTREAM, data={"code": "NO_UPSTREAM"})
 
     def ask_cached(self, method: str, parameters: Sequence[Any], max_age_s: float) -> Any:
@@ -92,11 +94,11 @@ class Relay:
 class UpstreamPublicSimulator:
     """Runs the public part of transactions on the upstream.  A ``PublicSimulator``."""
 
-    def __init__(self, relay: Relay) -> None:
-        self._relay = relay
+    def __init__(self, questions: UpstreamQuestions) -> None:
+        self._questions = questions
 
     def simulate(self, tx: Tx, *, skip_fee_enforcement: bool) -> bytes:
-        answer = self._relay.ask(
+        answer = self._questions.ask(
             "node_simulatePublicCalls", [orjson.Fragment(tx.to_json_bytes()), skip_fee_enforcement]
         )
         return orjson.dumps(answer)
@@ -116,7 +118,7 @@ class UpstreamTxSink:
             except UpstreamRejection as rejection:
                 raise UpstreamVerdict(rejection.message, data=rejection.data, code=rejection.code) from rejection
             except UpstreamError as error:
-                logger.warning("transaction not handed on", extra=fields(upstream=upstream.name, reason=str(error)))
+                logger.warning("transaction not handed on", extra=log_facts(upstream=upstream.name, reason=str(error)))
             else:
                 return True
         return False
@@ -171,4 +173,4 @@ class FeeRefresher:
             return
         except (UpstreamError, DecodeError) as error:
             self.trouble = f"the fees that {upstream.name} names are not understood: {error}"
-            logger.warning("fees not understood", extra=fields(upstream=upstream.name, reason=str(error)))
+            logger.warning("fees not understood", extra=log_facts(upstream=upstream.name, reason=str(error)))

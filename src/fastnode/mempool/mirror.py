@@ -10,7 +10,7 @@ from concurrent.futures import Executor
 from typing import Any, Final
 
 from fastnode.errors import DecodeError, Refused, UpstreamError
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.mempool.service import Mempool
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.tx import Tx
@@ -54,7 +54,7 @@ class PendingTxMirror:
         try:
             self._copy(upstream)
         except (UpstreamError, DecodeError) as error:
-            logger.info("pending transactions not mirrored", extra=fields(upstream=upstream.name, reason=str(error)))
+            logger.info("pending transactions not mirrored", extra=log_facts(upstream=upstream.name, reason=str(error)))
         finally:
             self._is_running.release()
 
@@ -85,7 +85,7 @@ class PendingTxMirror:
         try:
             self._mempool.receive(tx, view)
         except Refused as error:
-            logger.debug("pending transaction refused", extra=fields(tx=text, reason=error.message))
+            logger.debug("pending transaction refused", extra=log_facts(tx=text, reason=error.message))
             if len(self._refused) >= REFUSED_MAX:
                 self._refused.clear()
             self._refused.add(text)

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from fastnode.errors import DatabaseFull, DatabaseUnwritable, Refused
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.mempool.clock import SlotClock
 from fastnode.mempool.entries import PoolEntry, TxState
 from fastnode.mempool.ledger import Ledger, balance_slot
@@ -476,7 +476,7 @@ class TxPool:
             self._store.commit(ticket)
         except (DatabaseFull, DatabaseUnwritable) as error:
             # Nobody was promised anything: it is written with what comes next, once that can be done.
-            logger.warning("changes of the pool wait for the disk", extra=fields(reason=str(error)))
+            logger.warning("changes of the pool wait for the disk", extra=log_facts(reason=str(error)))
 
     @property
     def _ledger(self) -> Ledger:

@@ -213,7 +213,7 @@ class Mempool:
 
     def troubles(self) -> dict[str, str | None]:
         """What is wrong while the pool works all the same, None for nothing."""
-        return {} if self.handover is None else {"relay": self.handover.trouble}
+        return {} if self.handover is None else {"forwarding": self.handover.trouble}
 
     def close(self) -> None:
         self.judge.close()

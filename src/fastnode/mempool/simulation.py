@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 import orjson
 
 from fastnode.errors import Refused, UpstreamFault, UpstreamRejection, UpstreamUnavailable
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.protocol.tx import Tx
 
 __all__ = ["NO_SIMULATOR", "PublicSimulator", "UpstreamSimulator"]
@@ -65,7 +65,7 @@ class UpstreamSimulator:
             # Their reason under our code: their own codes are not standard ones.
             raise Refused(rejection.message, data=rejection.data) from rejection
         except UpstreamUnavailable as error:
-            logger.warning("the public simulator does not answer", extra=fields(reason=str(error)))
+            logger.warning("the public simulator does not answer", extra=log_facts(reason=str(error)))
             raise Refused("The public simulator cannot be reached") from error
         except UpstreamFault as error:
             raise Refused(f"The public simulator gave no usable answer: {error}") from error

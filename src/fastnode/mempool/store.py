@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final, Self, TypeAlias
 
 from fastnode.errors import DatabaseError, DatabaseUnwritable, DataDirectoryError
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.mempool.entries import PoolEntry
 from fastnode.storage.database import SharedDatabase
 from fastnode.storage.migration import Batch
@@ -94,7 +94,7 @@ class PoolStore:
         try:
             self.commit(self._staged_count)
         except DatabaseError as error:  # what was promised is on disk
-            logger.error("the newest changes of the pool are lost", extra=fields(reason=str(error)))
+            logger.error("the newest changes of the pool are lost", extra=log_facts(reason=str(error)))
         finally:
             self._database.release()
 
@@ -176,7 +176,7 @@ class PoolStore:
         """Open the database anew as soon as that can be done.  Holding the lock of writes."""
         if self._is_closing.is_set() or (self._recovery is not None and self._recovery.is_alive()):
             return
-        logger.error("the pool cannot be written", extra=fields(reason=str(self.fault)))
+        logger.error("the pool cannot be written", extra=log_facts(reason=str(self.fault)))
         self._recovery = threading.Thread(target=self._recover, name="fastnode-pool-recovery", daemon=True)
         self._recovery.start()
 

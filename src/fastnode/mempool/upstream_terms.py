@@ -15,7 +15,7 @@ from typing import Final
 
 from fastnode.config.allow_list import ALLOW_LIST, AllowedElement
 from fastnode.errors import UpstreamError, UpstreamRejection
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.mempool.network import NetworkValues
 from fastnode.mempool.service import Mempool
 from fastnode.sources.upstreams import Upstream
@@ -70,9 +70,9 @@ class UpstreamTerms:
                 self._mempool.join_allow_list(_allow_list_of(upstream))
         except UpstreamRejection as rejection:
             # It does not know the method, or offers it to others only: the own list stands alone.
-            logger.debug("no allow list", extra=fields(upstream=upstream.name, reason=rejection.message))
+            logger.debug("no allow list", extra=log_facts(upstream=upstream.name, reason=rejection.message))
         except (UpstreamError, Reject) as error:
-            logger.info("allow list not understood", extra=fields(upstream=upstream.name, reason=str(error)))
+            logger.info("allow list not understood", extra=log_facts(upstream=upstream.name, reason=str(error)))
         finally:
             self._is_running.release()
 

@@ -98,7 +98,7 @@ class NodeCollector(Collector):
         yield _build_info()
         yield from _rpc(sources.servers)
         yield from _http(sources.servers)
-        yield from _kept_results(sources.servers)
+        yield from _cached_responses(sources.servers)
         yield from _budgets(sources.servers)
         yield from _chain(sources.view(), sources.recent, sources.sync_status())
         yield from _ingestion(sources.progress)
@@ -226,12 +226,12 @@ def _http(servers: Mapping[str, RpcServer]) -> Iterator[Metric]:
     yield from (received, sent, is_open, accepted, rejected)
 
 
-def _kept_results(servers: Mapping[str, RpcServer]) -> Iterator[Metric]:
+def _cached_responses(servers: Mapping[str, RpcServer]) -> Iterator[Metric]:
     text = "Calls of methods whose results are kept while the chain does not change."
-    lookups = CounterMetricFamily("fastnode_kept_result_lookups", text, labels=("port", "outcome"))
-    sizes = GaugeMetricFamily("fastnode_kept_result_bytes", "Memory of results kept by params.", labels=("port",))
+    lookups = CounterMetricFamily("fastnode_cached_response_lookups", text, labels=("port", "outcome"))
+    sizes = GaugeMetricFamily("fastnode_cached_response_bytes", "Memory of results kept by params.", labels=("port",))
     for port, server in servers.items():
-        kept = server.kept_results
+        kept = server.cached_responses
         lookups.add_metric((port, "hit"), kept.hit_count)
         lookups.add_metric((port, "miss"), kept.miss_count)
         sizes.add_metric((port,), kept.kept_bytes)
@@ -239,7 +239,7 @@ def _kept_results(servers: Mapping[str, RpcServer]) -> Iterator[Metric]:
 
 
 def _budgets(servers: Mapping[str, RpcServer]) -> Iterator[Metric]:
-    limits = next((server.provider_limits for server in servers.values() if server.provider_limits), None)
+    limits = next((server.rate_limits for server in servers.values() if server.rate_limits), None)
     if limits is None:
         return
     calls = CounterMetricFamily("fastnode_client_calls", "Calls by API key.", labels=("key",))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from fastnode.errors import Refused, SettingError, UpstreamError, UpstreamRejection
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.outgoing.client import ClientLimits, RpcClient
 from fastnode.outgoing.network import Network
 from fastnode.values.urls import check_url
@@ -42,7 +42,7 @@ class AdminQuestions:
         except UpstreamRejection as rejection:
             raise Refused(rejection.message, data={"code": "UPSTREAM_REJECTED"}) from rejection
         except UpstreamError as error:
-            logger.info("the other admin port does not answer", extra=fields(method=method, reason=str(error)))
+            logger.info("the other admin port does not answer", extra=log_facts(method=method, reason=str(error)))
             raise Refused(
                 "The other node's admin port does not answer; try again later", data={"code": "NO_UPSTREAM"}
             ) from error

@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 from typing import Any, ClassVar, Generic, TypeVar
 
 from fastnode.errors import DecodeError, UpstreamError, UpstreamUnavailable
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.outgoing.client import ClientLimits, Reply, RpcCall, RpcClient
 from fastnode.outgoing.health import EndpointHealth, EndpointState, Patience
 from fastnode.outgoing.network import Network
@@ -75,7 +75,7 @@ class Endpoint:
         """Identify it, and use it from now on; UpstreamError or DecodeError."""
         self.identify()
         if self.health.on_identified():
-            logger.info(f"{self.kind} healthy", extra=fields(**self._log_facts()))
+            logger.info(f"{self.kind} healthy", extra=log_facts(**self._log_facts()))
 
     def on_error(self, error: UpstreamError | DecodeError) -> None:
         """It gave no answer, or a wrong one."""
@@ -83,7 +83,7 @@ class Endpoint:
             return
         is_news = self.health.on_error(error)
         if is_news and self.health.state is EndpointState.UNAVAILABLE:
-            logger.warning(f"{self.kind} unavailable", extra=fields(**self._log_facts(), reason=str(error)))
+            logger.warning(f"{self.kind} unavailable", extra=log_facts(**self._log_facts(), reason=str(error)))
         elif is_news:
             self._log_put_aside()
 
@@ -105,8 +105,8 @@ class Endpoint:
     def _log_put_aside(self) -> None:
         health = self.health
         seconds = round(max(0.0, health.usable_at - time.monotonic()), 1)
-        facts = fields(**self._log_facts(), reason=health.reason, seconds=seconds)
-        logger.error(f"{self.kind} put aside", extra=facts)
+        extra = log_facts(**self._log_facts(), reason=health.reason, seconds=seconds)
+        logger.error(f"{self.kind} put aside", extra=extra)
 
     def _log_facts(self) -> dict[str, Any]:
         return {"endpoint": self.name, "url": self._url_shown}

@@ -22,7 +22,7 @@ from fastnode.errors import (
     TxExecutionError,
     ValueRefused,
 )
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.log_index.function_names import FunctionNames
 from fastnode.protocol.fields import ZERO_FIELD, hex_text
 from fastnode.protocol.header import GasFees, GlobalVariables
@@ -117,7 +117,7 @@ class LocalSimulator:
             except TxExecutionError as error:
                 raise Refused(str(error), data={"code": "SIMULATION_FAILED"}) from None
             except ExecutionLimitExceeded as error:
-                logger.info("simulation given up", extra=fields(tx=hex_text(tx.hash), reason=error.message))
+                logger.info("simulation given up", extra=log_facts(tx=hex_text(tx.hash), reason=error.message))
                 raise
             return simulation_json(executed, block, self._names.name_of)
 

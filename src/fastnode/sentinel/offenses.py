@@ -11,7 +11,7 @@ import enum
 import logging
 from typing import Any, Final
 
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.records import dataclass
 
 __all__ = ["ALL", "CURRENT", "Offense", "OffenseType", "RoundSize"]
@@ -93,8 +93,8 @@ class RoundSize:
 
     def learn(self, epochs: int, offset_rounds: int) -> None:
         if (epochs, offset_rounds) != (self.epochs, self.offset_rounds):
-            facts = fields(epochs=epochs, offset_rounds=offset_rounds)
-            logger.info("the slasher on L1 counts rounds in another way than the settings", extra=facts)
+            extra = log_facts(epochs=epochs, offset_rounds=offset_rounds)
+            logger.info("the slasher on L1 counts rounds in another way than the settings", extra=extra)
             self.epochs, self.offset_rounds = epochs, offset_rounds
 
     def round_of(self, offense: Offense, epoch_duration: int) -> int:

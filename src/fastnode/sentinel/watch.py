@@ -26,7 +26,7 @@ from typing import Any, Final, Protocol
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.records import StoredCheckpoint
 from fastnode.errors import FastnodeError
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.sentinel.attestations import Attestations
 from fastnode.sentinel.offense_store import OffenseStore, SeenCheckpoint
 from fastnode.sentinel.offenses import ALL, CURRENT, Offense, OffenseType, RoundSize
@@ -105,7 +105,7 @@ class OffenseWatch:
             self._store.forget(expired, look.oldest_slot)
         if new:
             kinds = Counter(item.type.name.lower() for item in new)
-            logger.warning("offenses found", extra=fields(**dict(sorted(kinds.items()))))
+            logger.warning("offenses found", extra=log_facts(**dict(sorted(kinds.items()))))
 
     def _oldest_round(self, view: ChainView) -> int:
         """The first that has not expired; 0 rounds of patience: none ever does."""
@@ -281,7 +281,7 @@ class OffenseThread:
                 self._watch.look(view)
             except FastnodeError as error:
                 self.fault = f"offenses are not looked for: {error}"
-                logger.warning("offenses are not looked for", extra=fields(reason=str(error)))
+                logger.warning("offenses are not looked for", extra=log_facts(reason=str(error)))
             except Exception as error:  # the next view may do; until then the probes tell it
                 self.fault = f"offenses are not looked for: {type(error).__name__}"
                 logger.exception("offenses are not looked for")

@@ -28,7 +28,7 @@ from typing import Final, Self
 from fastnode.errors import DataDirectoryError, SettingError
 from fastnode.http.health import PROBE_PATHS
 from fastnode.http.messages import Response, header_fields
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.records import dataclass
 
 __all__ = ["HASH_FILE", "AdminKey", "ApiKeyGuard", "choose_admin_key", "introduce"]
@@ -95,7 +95,7 @@ def _read_digest(file: Path) -> bytes | None:
     except FileNotFoundError:
         return None
     if _HASH_TEXT.fullmatch(text) is None:
-        logger.warning("the stored hash of the admin API key is damaged: a new key is made", extra=fields(path=file))
+        logger.warning("the stored hash of the admin API key is damaged: a new key is made", extra=log_facts(path=file))
         return None
     return bytes.fromhex(text)
 

@@ -28,7 +28,7 @@ import orjson
 from fastnode.api.discovery import DISCOVER, DOCUMENT_PATH
 from fastnode.errors import InvalidRequest, NodeBusy, ParseError, RateLimited
 from fastnode.http.allowance import Allowance
-from fastnode.http.coded_answers import CodedAnswers
+from fastnode.http.compressed_responses import CompressedResponses
 from fastnode.http.content_coding import BodyTooLarge, Coding, Inflation, choose_coding, is_known_coding
 from fastnode.http.fair_threads import run_off_loop
 from fastnode.http.guard import RequestGuard
@@ -37,7 +37,7 @@ from fastnode.http.messages import Response, header_fields, length_of
 from fastnode.http.meters import LIMITS_BY_STATUS
 from fastnode.jsonrpc.engine import Engine, Reply
 from fastnode.jsonrpc.methods import Call
-from fastnode.jsonrpc.provider_limits import Client, refusal_delay
+from fastnode.jsonrpc.rate_limits import Client, refusal_delay
 
 __all__ = ["Pages", "RpcApplication", "path_of"]
 
@@ -104,7 +104,7 @@ class RpcApplication:
         self._path_prefix = path_prefix.encode("ascii")
         self._engine = engine
         #: Compresses answers, and keeps what it has compressed.
-        self.coded = CodedAnswers()
+        self.coded = CompressedResponses()
         self._health = health
         self._executor = executor
         self._error_status = HTTPStatus(error_status)

@@ -32,7 +32,7 @@ from fastnode.http.messages import Request, Response, ResponseWriter
 from fastnode.http.reader import ReadState
 from fastnode.jsonrpc import json_text
 from fastnode.jsonrpc.engine import READ_ON_LOOP_BYTES_MAX, RESULT_HEAD, RESULT_NAME, Engine, Reply, busy_reply
-from fastnode.kernels import fast_connection, kept_results, simple_request
+from fastnode.kernels import cached_responses, fast_connection, simple_request
 from fastnode.serving.application import COMPRESSED_BYTES_MIN, RpcApplication
 from fastnode.view import View
 
@@ -55,7 +55,7 @@ class FastPath:
 
     def __init__(self, engine: Engine, application: RpcApplication, writer: ResponseWriter) -> None:
         limits = engine.limits
-        self.results = kept_results.KeptResults(
+        self.results = cached_responses.CachedResponses(
             bytes_max=KEPT_BYTES_MAX,
             result_bytes_max=limits.response_bytes_max,
             find_block=_find_block,
@@ -77,13 +77,13 @@ class FastPath:
         self._engine = engine
         self.application = application
         self.writer = writer
-        #: Stands for the view that the kept results are of.  Not the view: whoever holds it keeps its database open.
+        #: Stands for the view that the cached responses are of: a reference to the view would keep its database open.
         self._view_key: object = self  # of no view
         for name, method in engine.table.by_wire_name().items():
             usual = method.usual
             self.results.add_method(
                 name,
-                keeps=method.is_kept,
+                keeps=method.is_cached,
                 shape=None if usual is None else usual.shape,
                 handler=None if usual is None else usual.handler_for(engine.table.method_set),
                 items_max=0 if usual is None else usual.items_max,

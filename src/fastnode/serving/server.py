@@ -12,6 +12,7 @@ from concurrent.futures import Executor
 from http import HTTPStatus
 from typing import Any, Final
 
+from fastnode.http.client_connections import ConnectionCounts
 from fastnode.http.connection import Application, HttpConnection
 from fastnode.http.guard import RequestGuard
 from fastnode.http.health import Health
@@ -19,14 +20,13 @@ from fastnode.http.limits import Limits
 from fastnode.http.memory_budget import MemoryBudget
 from fastnode.http.messages import ResponseWriter
 from fastnode.http.meters import Traffic
-from fastnode.http.peers import PeerCounts
 from fastnode.http.turns import Turns
 from fastnode.jsonrpc.engine import Engine
-from fastnode.jsonrpc.provider_limits import ProviderLimits
-from fastnode.kernels import kept_results
+from fastnode.jsonrpc.rate_limits import RateLimits
+from fastnode.kernels import cached_responses
 from fastnode.serving.application import Pages, RpcApplication
 from fastnode.serving.fast_path import FastConnection, FastPath
-from fastnode.serving.provider_gate import LimitedConnection, ProviderGate
+from fastnode.serving.rate_limit_gate import LimitedConnection, RateLimitGate
 
 __all__ = ["HttpServer", "RpcServer", "describe_bind_error"]
 
@@ -78,7 +78,7 @@ class HttpServer:
         self._door: _Door | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._connections: set[HttpConnection] = set()
-        self._peers = PeerCounts(limits.connections_per_address_max)
+        self._connection_counts = ConnectionCounts(limits.connections_per_address_max)
         #: Those that leave answers unread, from the one that has done so longest on.
         self._behind: dict[HttpConnection, None] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -196,14 +196,14 @@ class HttpServer:
             return "the server stops"
         if len(self._connections) >= self.limits.connections_max:
             return f"too many connections; the limit is {self.limits.connections_max}"
-        if not self._peers.enter(connection.network):
+        if not self._connection_counts.enter(connection.network):
             return f"too many connections from one address; the limit is {self.limits.connections_per_address_max}"
         return None
 
     def forget(self, connection: HttpConnection) -> None:
         if connection in self._connections:
             self._connections.remove(connection)
-            self._peers.leave(connection.network)
+            self._connection_counts.leave(connection.network)
             self._behind.pop(connection, None)
         if not self._connections and self._all_gone is not None:
             self._all_gone.set()
@@ -272,7 +272,7 @@ class RpcServer(HttpServer):
             budget=budget,
         )
         self._fast_path = FastPath(engine, self._rpc, self.writer)
-        self._gate: ProviderGate | None = None
+        self._gate: RateLimitGate | None = None
 
     def make_connection(self, loop: asyncio.AbstractEventLoop) -> HttpConnection:
         if self._gate is not None:  # it has to know who asks
@@ -282,22 +282,22 @@ class RpcServer(HttpServer):
         return FastConnection(self, loop, self._fast_path)
 
     @property
-    def kept_results(self) -> kept_results.KeptResults:
+    def cached_responses(self) -> cached_responses.CachedResponses:
         """The results that are kept, and how often they were of use."""
         return self._fast_path.results
 
     def set_headers(self, headers: Sequence[tuple[str, str]]) -> None:
         self._rpc.set_headers(headers)
 
-    def set_provider_limits(self, limits: ProviderLimits) -> None:
+    def set_rate_limits(self, limits: RateLimits) -> None:
         """Budgets of clients: from the next connection on, or if there were some before, from the next request on."""
         if self._gate is None:
-            self._gate = ProviderGate(self._rpc, limits)
+            self._gate = RateLimitGate(self._rpc, limits)
         else:
             self._gate.limits = limits
 
     @property
-    def provider_limits(self) -> ProviderLimits | None:
+    def rate_limits(self) -> RateLimits | None:
         """The budgets of clients; None: there are none."""
         return None if self._gate is None else self._gate.limits
 

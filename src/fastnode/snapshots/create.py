@@ -15,7 +15,7 @@ from typing import Final
 
 from fastnode.archiver.store import ARCHIVER_DIRECTORY
 from fastnode.errors import SnapshotError
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.snapshots.archive import ArchiveFacts, ArchiveWriter, archive_size
 from fastnode.snapshots.contents import Contents, read_contents
 from fastnode.snapshots.index import ARCHIVER_KEY, OUR_SCHEMAS, WORLD_STATE_KEY, Index, Snapshot
@@ -70,7 +70,7 @@ def _copied(directory: Path, pause: AbstractContextManager[object]) -> Iterator[
             for name in DIRECTORIES.values():
                 copy_leveldb(directory / name, copy / name)
             seconds = time.monotonic() - begun
-        logger.info("databases copied", extra=fields(paused_ms=round(1000 * seconds, 1)))
+        logger.info("databases copied", extra=log_facts(paused_ms=round(1000 * seconds, 1)))
         yield copy
     finally:
         shutil.rmtree(copy, ignore_errors=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from fastnode.errors import SnapshotError
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.snapshots.archive import read_archive
 from fastnode.snapshots.contents import Contents, read_contents
 from fastnode.snapshots.create import DIRECTORIES
@@ -85,8 +85,8 @@ def restore_snapshot(
         shutil.rmtree(part, ignore_errors=True)
         raise
     replace_databases(directory, tuple(DIRECTORIES.values()))
-    facts = fields(block=snapshot.l2_block_number, hash=snapshot.l2_block_hash, made=snapshot.time.isoformat())
-    logger.info("snapshot restored", extra=facts)
+    extra = log_facts(block=snapshot.l2_block_number, hash=snapshot.l2_block_hash, made=snapshot.time.isoformat())
+    logger.info("snapshot restored", extra=extra)
 
 
 def download(

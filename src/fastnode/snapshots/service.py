@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fastnode.errors import FastnodeError, Refused
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.snapshots.allowed import require_allowed
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class SnapshotUploads:
     def _run(self, location: Location) -> None:
         from fastnode.snapshots.create import create_snapshot
 
-        logger.info("snapshot begun", extra=fields(location=location.text))
+        logger.info("snapshot begun", extra=log_facts(location=location.text))
         begun = time.monotonic()
         try:
             made = create_snapshot(self._directory, location, self._rest(), on_progress=_Progress(self._stop))
@@ -112,18 +112,18 @@ class SnapshotUploads:
             self.outcomes["failed"] += 1
             self.failure = f"the last snapshot was not uploaded to {location.text}: {error}"
             expected = isinstance(error, FastnodeError | OSError)
-            logger.error("snapshot failed", exc_info=not expected, extra=fields(reason=str(error)))
+            logger.error("snapshot failed", exc_info=not expected, extra=log_facts(reason=str(error)))
             return
         self.outcomes["uploaded"] += 1
         self.failure = None
         self.last_block, self.last_time = made.l2_block_number, time.time()
-        facts = fields(
+        extra = log_facts(
             location=location.text,
             block=made.l2_block_number,
             bytes=made.bytes,
             seconds=round(time.monotonic() - begun, 1),
         )
-        logger.info("snapshot uploaded", extra=facts)
+        logger.info("snapshot uploaded", extra=extra)
 
 
 class _Progress:
@@ -139,4 +139,6 @@ class _Progress:
         now = time.monotonic()
         if now >= self._next_line_at:
             self._next_line_at = now + _PROGRESS_INTERVAL_S
-            logger.info("uploading snapshot", extra=fields(bytes=done, of=total, percent=100 * done // max(1, total)))
+            logger.info(
+                "uploading snapshot", extra=log_facts(bytes=done, of=total, percent=100 * done // max(1, total))
+            )

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from fastnode.errors import SnapshotError
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.snapshots.index import Network, Snapshot
 from fastnode.snapshots.location import Location
 from fastnode.snapshots.patience import Check
@@ -102,7 +102,7 @@ def _candidates(urls: Sequence[str], wanted: Network | None, check: Check) -> li
             network = wanted or choose_network(location)
             offered = find_snapshots(location, network)[:_TRIED_PER_LOCATION]
         except SnapshotError as error:
-            logger.warning("a location of snapshots cannot be used", extra=fields(reason=str(error)))
+            logger.warning("a location of snapshots cannot be used", extra=log_facts(reason=str(error)))
             continue
         found += [(location, network, snapshot) for snapshot in offered]
     return sorted(found, key=lambda item: item[2].l1_block_number, reverse=True)
@@ -116,13 +116,13 @@ def _restored(
     confirm: Confirm | None,
     is_stopped: Callable[[], bool],
 ) -> bool:
-    facts = fields(location=location.text, block=snapshot.l2_block_number, bytes=snapshot.bytes)
-    logger.info("starting from a snapshot", extra=facts)
+    extra = log_facts(location=location.text, block=snapshot.l2_block_number, bytes=snapshot.bytes)
+    logger.info("starting from a snapshot", extra=extra)
     try:
         known = {} if confirm is None else {"confirm": confirm}
         restore_snapshot(directory, location, network, snapshot, on_progress=_Progress(is_stopped), **known)
     except SnapshotError as error:
-        logger.warning("a snapshot cannot be used", extra=fields(reason=str(error)))
+        logger.warning("a snapshot cannot be used", extra=log_facts(reason=str(error)))
         return False
     return True
 
@@ -140,4 +140,4 @@ class _Progress:
         now = time.monotonic()
         if now >= self._next_line_at:
             self._next_line_at = now + _PROGRESS_INTERVAL_S
-            logger.info(f"{what} a snapshot", extra=fields(done=done, of=total, percent=100 * done // max(1, total)))
+            logger.info(f"{what} a snapshot", extra=log_facts(done=done, of=total, percent=100 * done // max(1, total)))

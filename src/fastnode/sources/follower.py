@@ -28,7 +28,7 @@ from fastnode.errors import (
     UpstreamError,
     UpstreamUnavailable,
 )
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.tips import BlockId
@@ -290,7 +290,7 @@ class Follower:
         self._end_trouble()
         if not self.has_caught_up and source.checkpoints_behind(self._ingestor.view) == 0:
             self.has_caught_up = True
-            logger.info("caught up", extra=fields(tip=self._ingestor.view.tip_number, source=source.name))
+            logger.info("caught up", extra=log_facts(tip=self._ingestor.view.tip_number, source=source.name))
         return _Outcome.COMPLETE
 
     def _l1_pass(self, source: L1Source) -> None:
@@ -303,7 +303,9 @@ class Follower:
                     self._ingestor.block_log_level = level_of_blocks(behind * _BLOCKS_PER_CHECKPOINT)
                 if isinstance(record, UndoRecord):
                     self.reorg_count += 1
-                    shown = fields(source=source.name, tip=self._ingestor.view.tip_number, back_to=record.block_number)
+                    shown = log_facts(
+                        source=source.name, tip=self._ingestor.view.tip_number, back_to=record.block_number
+                    )
                     logger.warning("reorg", extra=shown)
                 self._ingestor.apply(record)
                 source.note(self._ingestor.view)
@@ -338,9 +340,9 @@ class Follower:
             self._pace.on_look(time.monotonic() - begun, has_blocks=new_blocks > 0)
             if not self.has_caught_up and new_blocks <= self._options.ready_max_lag_blocks:
                 self.has_caught_up = True
-                logger.info("caught up", extra=fields(tip=self._ingestor.view.tip_number, upstream=upstream.name))
+                logger.info("caught up", extra=log_facts(tip=self._ingestor.view.tip_number, upstream=upstream.name))
             elif self.has_caught_up and new_blocks > TOLD_BLOCKS_MAX:
-                shown = fields(tip=self._ingestor.view.tip_number, upstream=upstream.name, blocks=new_blocks)
+                shown = log_facts(tip=self._ingestor.view.tip_number, upstream=upstream.name, blocks=new_blocks)
                 logger.info("caught up", extra=shown)
         self._on_pass(upstream)
         return _Outcome.COMPLETE
@@ -356,7 +358,7 @@ class Follower:
             self._bad_passes[upstream] = 0
             upstream.put_aside(reason)
         else:
-            logger.warning("answer refused", extra=fields(upstream=upstream.name, reason=reason))
+            logger.warning("answer refused", extra=log_facts(upstream=upstream.name, reason=reason))
 
     def _on_early(self, reason: str) -> None:
         """The upstream's L1 node may be a moment ahead of ours."""
@@ -368,12 +370,12 @@ class Follower:
 
     def _set_trouble(self, reason: str) -> None:
         if reason != self.trouble:
-            logger.warning("the chain does not advance", extra=fields(reason=reason))
+            logger.warning("the chain does not advance", extra=log_facts(reason=reason))
         self.trouble = reason
 
     def _end_trouble(self) -> None:
         if self.trouble is not None and self.has_caught_up:
-            logger.info("the chain advances again", extra=fields(tip=self._ingestor.view.tip_number))
+            logger.info("the chain advances again", extra=log_facts(tip=self._ingestor.view.tip_number))
         self.trouble = None
 
     # ---- one pass --------------------------------------------------------------------------------
@@ -412,8 +414,8 @@ class Follower:
     def _begin_reorg(self, record: UndoRecord, source: UpstreamSource) -> _Reorg:
         view = self._ingestor.view
         self.reorg_count += 1
-        facts = fields(upstream=source.name, tip=view.tip_number, back_to=record.block_number)
-        logger.warning("reorg", extra=facts)
+        extra = log_facts(upstream=source.name, tip=view.tip_number, back_to=record.block_number)
+        logger.warning("reorg", extra=extra)
         self._publication.hold()
         return _Reorg(view, record.block_number)
 
@@ -422,7 +424,7 @@ class Follower:
         self._ingestor.undo_above(reorg.target)
         for record in stored_records(reorg.before, reorg.target + 1):
             self._ingestor.apply(record)
-        logger.warning("the blocks before the reorg are back", extra=fields(tip=self._ingestor.view.tip_number))
+        logger.warning("the blocks before the reorg are back", extra=log_facts(tip=self._ingestor.view.tip_number))
 
     # ---- what others say -------------------------------------------------------------------------
 

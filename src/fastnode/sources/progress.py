@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Final, TextIO
 
-from fastnode.log import fields
+from fastnode.log import log_facts
 
 __all__ = ["TOLD_BLOCKS_MAX", "CatchUpProgress", "level_of_blocks"]
 
@@ -66,7 +66,7 @@ class CatchUpProgress:
         eta_s = round(lag / rate) if rate > 0 else None
         if self._terminal is None:
             speed = {f"{self._unit}s_per_s": round(rate, 1)}
-            logger.info("catching up", extra=fields(tip=tip, of=source_tip, lag=lag, **speed, eta_s=eta_s))
+            logger.info("catching up", extra=log_facts(tip=tip, of=source_tip, lag=lag, **speed, eta_s=eta_s))
             return
         eta = "" if eta_s is None else f", {eta_s // 60}:{eta_s % 60:02} left"
         text = f"{self._unit} {tip} of {source_tip}, {rate:.0f}/s{eta}"

@@ -17,7 +17,7 @@ from typing import Final
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.queries import ChainView
 from fastnode.errors import DatabaseError, Refused
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.sources.sync_control import SyncControl, SyncState
 
 __all__ = ["COPYING", "ROLLING_BACK", "SyncOperator"]
@@ -57,11 +57,11 @@ class SyncOperator:
                 f"Ingestion did not come to rest within {PAUSE_TIME_S:g} s; it pauses as soon as it can",
                 data={"code": "STILL_PAUSING"},
             )
-        logger.info("sync paused", extra=fields(tip=self._ingestor.view.tip_number))
+        logger.info("sync paused", extra=log_facts(tip=self._ingestor.view.tip_number))
 
     def resume(self) -> None:
         if self._control.resume():
-            logger.info("sync resumed", extra=fields(tip=self._ingestor.view.tip_number))
+            logger.info("sync resumed", extra=log_facts(tip=self._ingestor.view.tip_number))
         else:
             logger.warning("resumeSync: the sync is running already")
 
@@ -99,21 +99,21 @@ class SyncOperator:
 
     def _clear_and_rebuild(self, target: int) -> None:
         before = self._ingestor.view.tip_number
-        logger.warning("forced rollback: the world state and the pool are cleared", extra=fields(target=target))
+        logger.warning("forced rollback: the world state and the pool are cleared", extra=log_facts(target=target))
         self._next_line_at = time.monotonic() + PROGRESS_INTERVAL_S
         try:
             self._ingestor.rebuild_above(target, self._on_rebuilt)
         except DatabaseError as error:
             raise Refused(str(error), data={"code": "ROLLBACK_IMPOSSIBLE"}) from error
         self._clear_pool()
-        logger.warning("rolled back", extra=fields(before=before, tip=target))
+        logger.warning("rolled back", extra=log_facts(before=before, tip=target))
 
     def _on_rebuilt(self, done: int, total: int) -> None:
         if self._control.state is SyncState.STOPPING:
             raise Refused("The node is stopping; its next start builds the rest of the state")
         if time.monotonic() >= self._next_line_at:
             self._next_line_at = time.monotonic() + PROGRESS_INTERVAL_S
-            logger.info("building the state anew", extra=fields(blocks=done, of=total))
+            logger.info("building the state anew", extra=log_facts(blocks=done, of=total))
 
     def _undo(self, target: int) -> None:
         before = self._ingestor.view.tip_number
@@ -121,7 +121,7 @@ class SyncOperator:
             self._ingestor.undo_above(target)
         except DatabaseError as error:
             raise Refused(str(error), data={"code": "ROLLBACK_IMPOSSIBLE"}) from error
-        logger.warning("rolled back", extra=fields(before=before, tip=target))
+        logger.warning("rolled back", extra=log_facts(before=before, tip=target))
 
 
 def _require_nothing_running(running: str | None) -> None:

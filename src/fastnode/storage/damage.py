@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.storage.table_files import damaged_tables
 
 __all__ = ["Damage"]
@@ -57,5 +57,5 @@ class Damage:
             more = f" and {len(found) - _TABLES_NAMED_MAX} more" if len(found) > _TABLES_NAMED_MAX else ""
             what = f"is damaged in the table {named}{more}"
             self.fault = f"the database {self._path} {what}; {self._remedy}"
-        facts = fields(tables=len(found), remedy=self._remedy)
-        logger.error(f"the database {self._path} {what}", extra=facts)
+        extra = log_facts(tables=len(found), remedy=self._remedy)
+        logger.error(f"the database {self._path} {what}", extra=extra)

@@ -30,7 +30,7 @@ from fastnode.storage.damage import Damage
 from fastnode.storage.database_files import fault_of_files, is_database
 from fastnode.storage.seal import break_seal, broken_by, write_seal
 
-__all__ = ["SharedDatabase", "Transaction", "open_leveldb"]
+__all__ = ["SharedDatabase", "WriteBatch", "open_leveldb"]
 
 # A write buffer of this size halves what merging writes, compared with a quarter of it, and the log that the
 # next start replays after a crash still takes less than a second.
@@ -281,7 +281,7 @@ class SharedDatabase:
         self._database.compact_range(start=b"\0", stop=b"\xff" * KEY_BYTES_MAX)
 
 
-class Transaction:
+class WriteBatch:
     """Changes gathered for one batch.  Reads see them, so that several writers can build on each other."""
 
     def __init__(self, database: SharedDatabase) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from fastnode.errors import DataDirectoryError
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.storage.database import SharedDatabase
 
 __all__ = ["Batch", "Migration", "bring_up_to_date", "version_after"]
@@ -55,4 +55,4 @@ def bring_up_to_date(
                 database.write(pending)
             pending = batch
         database.write([*pending, record(version + 1)])
-        logger.info("database migrated", extra=fields(database=database.path, schema=version + 1))
+        logger.info("database migrated", extra=log_facts(database=database.path, schema=version + 1))

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from fastnode.log import fields
+from fastnode.log import log_facts
 
 __all__ = ["COPY_PREFIX", "PART_FOLDER", "finish_replacement", "replace_databases", "sync_tree"]
 
@@ -52,7 +52,7 @@ def replace_databases(directory: Path, names: tuple[str, ...]) -> None:
 def finish_replacement(directory: Path) -> None:
     """Finish or forget what a crash left of restoring and copying.  The data directory must be locked."""
     if (directory / _READY_FOLDER).is_dir():
-        logger.warning("finishing to restore a snapshot", extra=fields(path=directory))
+        logger.warning("finishing to restore a snapshot", extra=log_facts(path=directory))
         _move_in(directory)
     for entry in list(directory.iterdir()):
         if entry.name == PART_FOLDER or (entry.name.startswith(COPY_PREFIX) and entry.is_dir()):

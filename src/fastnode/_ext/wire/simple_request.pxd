@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t
 
 from fastnode._ext.wire.call_meter cimport CallMeter
-from fastnode._ext.wire.kept_results cimport KeptResults, Method
+from fastnode._ext.wire.cached_responses cimport CachedResponses, Method
 from fastnode._ext.wire.packed cimport Packed
 
 
@@ -39,7 +39,7 @@ cdef class SimpleRequests:
         object _renew
         object _choose_coding
         int64_t _seen               # version that was renewed for
-        KeptResults _results
+        CachedResponses _results
         dict _codings               # by Accept-Encoding
         # the last head that was read: most clients send the same one again
         bytes _known_head

@@ -16,8 +16,8 @@ JSON.
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from fastnode._ext.wire.cached_responses import CachedResponses
 from fastnode._ext.wire.call_meter import CallMeter
-from fastnode._ext.wire.kept_results import KeptResults
 
 _T = TypeVar("_T")
 
@@ -56,7 +56,7 @@ class SimpleRequests:
         batch_calls_max: int,
         response_bytes_max: int,
         coded_bytes_min: int,
-        results: KeptResults,
+        results: CachedResponses,
         source: Callable[[], object],
         renew: Callable[..., None],
         choose_coding: Callable[[bytes], str | None],
@@ -88,8 +88,8 @@ class SimpleRequests:
 
         A list of pieces if a result is large; None if the first one has to be at once.  Stops too when the answers are
         above ``bytes_max``, and between two calls when it is later than ``until_ns`` of the monotonic clock (0: never).
-        A batch at ``start`` is gone on with behind its ``unfinished`` results.  Without a view only kept results are
-        given.  ValueError for a start outside of the data.  Afterwards:
+        A batch at ``start`` is gone on with behind its ``unfinished`` results.  Without a view only cached responses
+        are given.  ValueError for a start outside of the data.  Afterwards:
         """
 
     #: The first byte of ``data`` that is not answered, the requests before it that are, and the bytes of their answers.

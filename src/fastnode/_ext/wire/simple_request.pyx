@@ -11,7 +11,7 @@ from libc.string cimport memchr, memcmp, memcpy
 
 from fastnode._ext.wire.call_meter cimport CallMeter
 from fastnode._ext.wire.encode cimport TEXT_NUMBER_DIGITS_MAX, text_put_number
-from fastnode._ext.wire.kept_results cimport KeptResults, Method
+from fastnode._ext.wire.cached_responses cimport CachedResponses, Method
 from fastnode._ext.wire.packed cimport Packed
 from fastnode._ext.wire.usual_params cimport skip_blanks
 
@@ -100,7 +100,7 @@ cdef class SimpleRequests:
         Py_ssize_t batch_calls_max,
         Py_ssize_t response_bytes_max,
         Py_ssize_t coded_bytes_min,
-        KeptResults results not None,
+        CachedResponses results not None,
         source,
         renew,
         choose_coding,
@@ -289,7 +289,7 @@ cdef class SimpleRequests:
     cdef bint _is_packable(self, Call *call, bytes result) noexcept:
         """Of the result that was had last."""
         return (
-            self._results.is_kept
+            self._results.is_cached
             and call.id_length <= PACKED_ID_BYTES_MAX
             and 0 < PyBytes_GET_SIZE(result) <= PACKED_BYTES_MAX
         )

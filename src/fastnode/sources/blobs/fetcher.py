@@ -22,7 +22,7 @@ from dataclasses import field
 from typing import Any, Final
 
 from fastnode.errors import BlobsUnavailable
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.protocol.kzg import blob_commitment, versioned_hash
 from fastnode.records import dataclass
 from fastnode.sources.blobs.base import BlobRequest, BlobSource, BlobSourceError
@@ -226,9 +226,9 @@ class BlobFetcher:
         health = self._health[source.name]
         if reason != health.reason:
             if reason is None:
-                logger.info("blobs are given again", extra=fields(source=source.name))
+                logger.info("blobs are given again", extra=log_facts(source=source.name))
             else:
-                logger.warning("no blobs from a source", extra=fields(source=source.name, reason=reason))
+                logger.warning("no blobs from a source", extra=log_facts(source=source.name, reason=reason))
         health.reason = reason
 
     # ---- handing on ------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ class BlobFetcher:
             for item, blob in blobs.items():
                 self.upload_count += store.upload(item, blob, blob_commitment(blob))
         except BlobSourceError as error:
-            logger.warning("blobs are not uploaded", extra=fields(store=store.name, reason=str(error)))
+            logger.warning("blobs are not uploaded", extra=log_facts(store=store.name, reason=str(error)))
 
 
 def _sleep(seconds: float) -> bool:

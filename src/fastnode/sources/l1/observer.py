@@ -21,7 +21,7 @@ import orjson
 
 from fastnode.archiver.queries import ChainView
 from fastnode.errors import DecodeError, UpstreamFault, UpstreamRejection, UpstreamUnavailable
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.sources.l1.committees import Committees
 from fastnode.sources.l1.endpoints import L1Block, L1Endpoint
 from fastnode.sources.l1.head_state import HeadState, block_of, read_final_checkpoint, read_head_state
@@ -154,7 +154,7 @@ class L1Observer:
     def _on_multicall_failure(self, reason: str, weight: int) -> None:
         self._multicall_failures += weight
         if self._multicall_failures >= MULTICALL_FAILURES_MAX:
-            logger.warning("L1 is asked call by call, some fifteen a block", extra=fields(reason=reason))
+            logger.warning("L1 is asked call by call, some fifteen a block", extra=log_facts(reason=reason))
 
     def _look_call_by_call(self, endpoint: L1Endpoint, l1_slot_duration: int) -> None:
         """The first time, and where L1 has no contract that takes many calls as one."""

@@ -23,7 +23,7 @@ from typing import Any, Final, TypeVar
 
 from fastnode.archiver.queries import ChainView
 from fastnode.errors import DecodeError, StartError, UpstreamError, UpstreamUnavailable
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.outgoing.client import ClientLimits
 from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import Network
@@ -441,7 +441,7 @@ class L1Reader:
             self._reason_since = time.monotonic()
             if reason is None:
                 head = None if self._state is None else self._state.head.number
-                logger.info("L1 is read", extra=fields(block=head))
+                logger.info("L1 is read", extra=log_facts(block=head))
             elif not self._is_closed:
-                logger.warning("L1 is not read", extra=fields(reason=reason))
+                logger.warning("L1 is not read", extra=log_facts(reason=reason))
         self._reason = reason

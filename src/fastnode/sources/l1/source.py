@@ -36,7 +36,7 @@ from fastnode.errors import (
     UpstreamFault,
     UpstreamUnavailable,
 )
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.protocol.checkpoint import PublishedCheckpoint
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.messages import in_hash
@@ -210,7 +210,7 @@ class L1Source:
                 raise UpstreamFault(f"L1 has another checkpoint {final} than the final one that is stored")
             self._events.settled = None
             why = "not proven in time" if state.can_prune and common == limit else "no longer on L1"
-            facts_shown = fields(checkpoint=mine, back_to=common, l1_block=state.head.number, reason=why)
+            facts_shown = log_facts(checkpoint=mine, back_to=common, l1_block=state.head.number, reason=why)
             logger.warning("checkpoints are given up", extra=facts_shown)
             yield UndoRecord(_last_block(view, common))
         yield from self._without_expired(stored(), facts, state)
@@ -252,7 +252,7 @@ class L1Source:
         if first is not None:
             slot = facts.slot_at(self._reader.newest_timestamp + self._l1_slot_duration)
             if first.slot_number < slot and state.pending <= view.tips.checkpointed.checkpoint.number:
-                shown = fields(first_block=first.number, its_slot=first.slot_number, slot=slot)
+                shown = log_facts(first_block=first.number, its_slot=first.slot_number, slot=slot)
                 logger.info("proposed blocks are given up: their slot is over", extra=shown)
                 yield UndoRecord(checkpointed)
 
@@ -340,7 +340,7 @@ class L1Source:
 
     def _on_invalid(self, invalid: InvalidCheckpoint) -> None:
         if invalid != self.invalid:
-            shown = fields(checkpoint=invalid.number, archive=invalid.archive_root, reason=invalid.reason)
+            shown = log_facts(checkpoint=invalid.number, archive=invalid.archive_root, reason=invalid.reason)
             logger.error("a checkpoint on L1 is not valid and is not stored", extra=shown)
         self.invalid = invalid
 

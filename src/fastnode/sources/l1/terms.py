@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from fastnode.errors import DecodeError, UpstreamRejection
 from fastnode.kernels import encode
-from fastnode.log import fields
+from fastnode.log import log_facts
 from fastnode.outgoing.client import RpcCall
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import hex_data, quantity
@@ -74,6 +74,6 @@ def read_slashing_rounds(endpoint: L1Endpoint, rollup: bytes) -> SlashingRounds 
         size = endpoint.read(proposer, contracts.ROUND_SIZE_IN_EPOCHS)[0]
         offset = endpoint.read(proposer, contracts.SLASH_OFFSET_IN_ROUNDS)[0]
     except (UpstreamRejection, DecodeError) as error:
-        logger.info("the slasher's rounds cannot be read from L1", extra=fields(l1=endpoint.name, reason=str(error)))
+        logger.info("the slasher's rounds cannot be read from L1", extra=log_facts(l1=endpoint.name, reason=str(error)))
         return None
     return SlashingRounds(size, offset) if size > 0 else None

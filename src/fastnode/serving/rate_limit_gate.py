@@ -7,7 +7,7 @@ path all the same, it gets its money back there and is charged like every other.
 ways, and every list of origins, means the strict path.
 
 A request without a key that is asked for is refused with 401.  Probes and preflights are nobody's.  Refusals come a
-moment late (refusal_delay), see jsonrpc/provider_limits.py.
+moment late (refusal_delay), see jsonrpc/rate_limits.py.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from fastnode.http.allowance import Allowance
 from fastnode.http.connection import ConnectionOwner, HttpConnection
 from fastnode.http.messages import Refusal, Request, Response, header_fields
 from fastnode.http.reader import ReadState
-from fastnode.jsonrpc.provider_limits import Client, ProviderLimits, refusal_delay
+from fastnode.jsonrpc.rate_limits import Client, RateLimits, refusal_delay
 from fastnode.serving.application import ANY_ORIGIN, RpcApplication, path_of
 from fastnode.serving.fast_path import FastConnection, FastPath
 
-__all__ = ["LimitedConnection", "ProviderGate"]
+__all__ = ["LimitedConnection", "RateLimitGate"]
 
 _UNAUTHORIZED: Final = (
     b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Unauthorized: invalid or missing API key"}}'
@@ -44,10 +44,10 @@ _TELLING: Final = (b"\nx-api-key", b"\nauthorization", b"\nx-forwarded-for")
 _TELLING_LINE: Final = re.compile(rb"\n(x-api-key|authorization|x-forwarded-for):[ \t]*([^\r]*)\r", re.IGNORECASE)
 
 
-class ProviderGate:
+class RateLimitGate:
     """What the connections of a port share.  ``limits`` may be replaced at any time."""
 
-    def __init__(self, application: RpcApplication, limits: ProviderLimits) -> None:
+    def __init__(self, application: RpcApplication, limits: RateLimits) -> None:
         self.application = application
         self.limits = limits
 
@@ -124,7 +124,7 @@ class LimitedConnection(FastConnection):
     __slots__ = ("_gate", "_peer", "_prepaid")
 
     def __init__(
-        self, owner: ConnectionOwner, loop: asyncio.AbstractEventLoop, fast: FastPath, gate: ProviderGate
+        self, owner: ConnectionOwner, loop: asyncio.AbstractEventLoop, fast: FastPath, gate: RateLimitGate
     ) -> None:
         super().__init__(owner, loop, fast)
         self._gate = gate

@@ -1,12 +1,12 @@
 """Results of calls: kept until the chain changes, or made at once by a direct handler.
 
-The readable form of everything here is ``fastnode/_twins/kept_results.py``.
+The readable form of everything here is ``fastnode/_twins/cached_responses.py``.
 """
 
 from collections.abc import Callable
 from typing import Any
 
-class KeptResults:
+class CachedResponses:
     """The methods of a server by name.
 
     Results are kept until :meth:`forget`: those without parameters for good, the others by the text of their
@@ -47,12 +47,12 @@ class KeptResults:
     def result(self, name: str, params: bytes | None, view: Any) -> bytes | None:
         """The result of a call, empty if nothing was found; None if it has to be made elsewhere.
 
-        Without a view only kept results are given.  What a handler raises is for elsewhere to meet again.
+        Without a view only cached responses are given.  What a handler raises is for elsewhere to meet again.
         """
 
     #: The result that was had last is kept.
     @property
-    def is_kept(self) -> bool: ...
+    def is_cached(self) -> bool: ...
     #: Calls of methods whose results are kept: those whose result was there, and the others.
     @property
     def hit_count(self) -> int: ...

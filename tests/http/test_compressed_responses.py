@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastnode.http import coded_answers
-from fastnode.http.coded_answers import CodedAnswers
+from fastnode.http import compressed_responses
+from fastnode.http.compressed_responses import CompressedResponses
 from fastnode.http.content_coding import Coding
 
 UNPACK = {"gzip": gzip.decompress, "deflate": zlib.decompress}
@@ -43,7 +43,7 @@ IDENTIFIERS = st.integers(-(1 << 63), (1 << 63) - 1) | st.text(max_size=5) | st.
 def test_any_answer_is_itself_again(calls: list[tuple[object, bytes]], is_batch: bool, coding: Coding) -> None:
     answers = [answer(*each) for each in calls]
     body = b"[" + b",".join(answers) + b"]" if is_batch else answers[0]
-    coder = CodedAnswers()
+    coder = CompressedResponses()
     for _ in range(2):  # compressed, then kept
         assert UNPACK[coding](coder.encode(body, coding)) == body
 
@@ -54,16 +54,16 @@ PIECES = [b'"result":', b'},{"jsonrpc":"2.0","id":', b"[", b"]", b"}", b"x" * 25
 @given(pieces=st.lists(st.sampled_from(PIECES) | st.binary(max_size=20), max_size=12))
 def test_whatever_is_encoded_is_itself_again(pieces: list[bytes]) -> None:
     body = b"".join(pieces)
-    coder = CodedAnswers(10_000)
+    coder = CompressedResponses(10_000)
     for coding in ("gzip", "deflate"):
         assert UNPACK[coding](coder.encode(body, coding)) == body  # type: ignore[arg-type]
 
 
 def test_a_result_is_compressed_once_for_all_ids_codings_and_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     deflated: list[bytes] = []
-    deflate = coded_answers._deflated
-    monkeypatch.setattr(coded_answers, "_deflated", lambda data: deflated.append(data) or deflate(data))
-    coder = CodedAnswers()
+    deflate = compressed_responses._deflated
+    monkeypatch.setattr(compressed_responses, "_deflated", lambda data: deflated.append(data) or deflate(data))
+    coder = CompressedResponses()
     for number in range(50):
         coder.encode(answer(number, RESULT), "gzip" if number % 2 else "deflate")
     coder.encode(b"[" + b",".join([answer(number, RESULT) for number in range(5)]) + b"]", "gzip")
@@ -72,9 +72,9 @@ def test_a_result_is_compressed_once_for_all_ids_codings_and_batches(monkeypatch
 
 def test_what_is_kept_stays_within_its_bound_and_the_oldest_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     deflated: list[bytes] = []
-    deflate = coded_answers._deflated
-    monkeypatch.setattr(coded_answers, "_deflated", lambda data: deflated.append(data) or deflate(data))
-    coder = CodedAnswers(20_000)
+    deflate = compressed_responses._deflated
+    monkeypatch.setattr(compressed_responses, "_deflated", lambda data: deflated.append(data) or deflate(data))
+    coder = CompressedResponses(20_000)
     results = [orjson.dumps([f"{number:x}{'.' * 400}"] * 3) for number in range(500)]
     for number, result in enumerate(results):
         coder.encode(answer(number, result), "gzip")
@@ -88,12 +88,12 @@ def test_what_is_kept_stays_within_its_bound_and_the_oldest_goes(monkeypatch: py
 
 
 def test_large_results_are_found_by_comparing_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    coder = CodedAnswers()
+    coder = CompressedResponses()
     assert coder.encode_kept(answer(1, LARGE), "gzip") is None
     coder.encode(answer(1, LARGE), "gzip")
     coder.encode(b"[" + answer(1, LONGER) + b"]", "gzip")
-    monkeypatch.setattr(coded_answers, "_deflated", None)
-    monkeypatch.setattr(coded_answers, "sha256", None)
+    monkeypatch.setattr(compressed_responses, "_deflated", None)
+    monkeypatch.setattr(compressed_responses, "sha256", None)
     for result in (LARGE, LONGER):
         for body in (
             answer(7, result),
@@ -117,7 +117,7 @@ def trailer(content: bytes) -> bytes:
 
 
 def test_of_large_results_with_one_beginning_the_newest_are_kept() -> None:
-    coder = CodedAnswers(8 << 20)
+    coder = CompressedResponses(8 << 20)
     results = [LARGE[:-1] + b",%d]" % number for number in range(7)]
     for result in results:
         coder.encode(answer(1, result), "gzip")
@@ -126,25 +126,25 @@ def test_of_large_results_with_one_beginning_the_newest_are_kept() -> None:
     assert coder.kept_bytes == memory_of(coder)
 
 
-def memory_of(coder: CodedAnswers) -> int:
-    return sum(map(coded_answers._memory_of, coder._kept.values()))
+def memory_of(coder: CompressedResponses) -> int:
+    return sum(map(compressed_responses._memory_of, coder._kept.values()))
 
 
 @given(first=st.binary(max_size=300), second=st.binary(max_size=300))
 def test_the_crc_of_two_parts_follows_from_those_of_each(first: bytes, second: bytes) -> None:
-    joint = coded_answers.joint_crc(zlib.crc32(first), zlib.crc32(second), len(second))
+    joint = compressed_responses.joint_crc(zlib.crc32(first), zlib.crc32(second), len(second))
     assert joint == zlib.crc32(first + second)
 
 
 def test_the_crc_of_long_parts_follows_too() -> None:
     for length in (1 << 16, 1_000_003):
         second = bytes(range(256)) * (length // 256) + b"end"
-        joint = coded_answers.joint_crc(zlib.crc32(b"first"), zlib.crc32(second), len(second))
+        joint = compressed_responses.joint_crc(zlib.crc32(b"first"), zlib.crc32(second), len(second))
         assert joint == zlib.crc32(b"first" + second)
 
 
 def test_one_large_result_does_not_push_out_all_others() -> None:
-    coder = CodedAnswers(20_000)
+    coder = CompressedResponses(20_000)
     coder.encode(answer(1, RESULT), "gzip")
     large = orjson.dumps([digits.hex() for digits in (zlib.crc32(b"%d" % n).to_bytes(8, "big") for n in range(3000))])
     assert gzip.decompress(coder.encode(answer(1, large), "gzip")) == answer(1, large)
@@ -152,7 +152,7 @@ def test_one_large_result_does_not_push_out_all_others() -> None:
 
 
 def test_threads_may_share_it() -> None:
-    coder = CodedAnswers(30_000)
+    coder = CompressedResponses(30_000)
     failures: list[int] = []
 
     def encode(first: int) -> None:
@@ -172,7 +172,7 @@ def test_threads_may_share_it() -> None:
 
 @pytest.mark.skipif(which("gzip") is None, reason="no gzip program")
 def test_another_program_reads_it_and_finds_nothing_behind() -> None:
-    coder = CodedAnswers()
+    coder = CompressedResponses()
     body = answer(1, RESULT)
     for _ in range(2):
         packed = coder.encode(body, "gzip")

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.serving.clock import Clock
 
 from fastnode.errors import MethodNotFound, RateLimited
-from fastnode.jsonrpc.provider_limits import BYTES_PER_COST, Bucket, Client, ProviderLimits
-from fastnode.jsonrpc.provider_rules import Rate, read_provider_rules
+from fastnode.jsonrpc.rate_limit_rules import Rate, read_rate_limit_rules
+from fastnode.jsonrpc.rate_limits import BYTES_PER_COST, Bucket, Client, RateLimits
 
 METHODS = ("cheap", "dear", "secret")
 RULES = """
@@ -35,19 +35,19 @@ trusted = ["10.0.0.0/8"]
 """
 
 
-def limits_of(tmp_path: Path, clock: Clock, text: str = RULES) -> ProviderLimits:
+def limits_of(tmp_path: Path, clock: Clock, text: str = RULES) -> RateLimits:
     file = tmp_path / "limits.toml"
     digests = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("partner", "unlimited")}
     file.write_text(text.format(**digests))
-    return ProviderLimits(read_provider_rules(file, METHODS), clock=clock)
+    return RateLimits(read_rate_limit_rules(file, METHODS), clock=clock)
 
 
 @pytest.fixture
-def limits(tmp_path: Path, clock: Clock) -> ProviderLimits:
+def limits(tmp_path: Path, clock: Clock) -> RateLimits:
     return limits_of(tmp_path, clock)
 
 
-def client_at(limits: ProviderLimits, peer: str, **headers: str) -> Client:
+def client_at(limits: RateLimits, peer: str, **headers: str) -> Client:
     fields = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
     client = limits.client_of(peer, fields)
     assert client is not None
@@ -57,7 +57,7 @@ def client_at(limits: ProviderLimits, peer: str, **headers: str) -> Client:
 # ---- budgets -----------------------------------------------------------------------------------
 
 
-def test_a_budget_is_spent_by_cost_and_refilled_with_time(limits: ProviderLimits, clock: Clock) -> None:
+def test_a_budget_is_spent_by_cost_and_refilled_with_time(limits: RateLimits, clock: Clock) -> None:
     client = client_at(limits, "1.2.3.4")
     assert [client.refusal_of("dear") for _ in range(4)] == [None] * 4
     refusal = client.refusal_of("dear")
@@ -69,7 +69,7 @@ def test_a_budget_is_spent_by_cost_and_refilled_with_time(limits: ProviderLimits
     assert client.refusal_of("cheap") is not None
 
 
-def test_over_ten_seconds_a_client_gets_its_rate_and_one_burst(limits: ProviderLimits, clock: Clock) -> None:
+def test_over_ten_seconds_a_client_gets_its_rate_and_one_burst(limits: RateLimits, clock: Clock) -> None:
     client = client_at(limits, "1.2.3.4")
     rng = random.Random(7)
     end, answered = clock.now + 10, 0
@@ -106,14 +106,14 @@ def _copy(bucket: Bucket, rate: float, burst: float, now: float) -> Bucket:
     return copy
 
 
-def test_what_is_no_call_is_charged_too(limits: ProviderLimits) -> None:
+def test_what_is_no_call_is_charged_too(limits: RateLimits) -> None:
     client = client_at(limits, "1.2.3.4")
     for name in [None, "unknown", "secret"] * 7:
         client.refusal_of(name)
     assert isinstance(client.refusal_of("cheap"), RateLimited)
 
 
-def test_a_large_body_is_not_read_for_an_empty_bucket(limits: ProviderLimits, clock: Clock) -> None:
+def test_a_large_body_is_not_read_for_an_empty_bucket(limits: RateLimits, clock: Clock) -> None:
     client = client_at(limits, "1.2.3.4")
     assert client.refusal_of_body(100_000) is None
     for _ in range(20):
@@ -126,7 +126,7 @@ def test_a_large_body_is_not_read_for_an_empty_bucket(limits: ProviderLimits, cl
     assert client.refusal_of_body(100_000) is None
 
 
-def test_reading_a_long_body_costs_and_leaves_enough_for_any_call(limits: ProviderLimits, clock: Clock) -> None:
+def test_reading_a_long_body_costs_and_leaves_enough_for_any_call(limits: RateLimits, clock: Clock) -> None:
     client = client_at(limits, "1.2.3.4")
     assert client.refusal_of_body(10 * BYTES_PER_COST) is None
     assert client.usage.cost == 10
@@ -139,7 +139,7 @@ def test_reading_a_long_body_costs_and_leaves_enough_for_any_call(limits: Provid
 # ---- who asks ----------------------------------------------------------------------------------
 
 
-def test_addresses_have_a_budget_each(limits: ProviderLimits) -> None:
+def test_addresses_have_a_budget_each(limits: RateLimits) -> None:
     first, second = client_at(limits, "1.2.3.4"), client_at(limits, "1.2.3.5")
     for _ in range(21):
         first.refusal_of("cheap")
@@ -147,13 +147,13 @@ def test_addresses_have_a_budget_each(limits: ProviderLimits) -> None:
     assert client_at(limits, "1.2.3.4") is first
 
 
-def test_a_network_of_ipv6_is_one_client(limits: ProviderLimits) -> None:
+def test_a_network_of_ipv6_is_one_client(limits: RateLimits) -> None:
     assert client_at(limits, "2001:db8::1") is client_at(limits, "2001:db8::ffff:2")
     assert client_at(limits, "2001:db8::1") is not client_at(limits, "2001:db8:0:1::1")
     assert client_at(limits, "::ffff:1.2.3.4") is client_at(limits, "1.2.3.4")
 
 
-def test_only_so_many_addresses_are_remembered(limits: ProviderLimits) -> None:
+def test_only_so_many_addresses_are_remembered(limits: RateLimits) -> None:
     first = client_at(limits, "1.1.1.1")
     for number in range(2, 4):
         client_at(limits, f"1.1.1.{number}")
@@ -177,7 +177,7 @@ def test_only_so_many_addresses_are_remembered(limits: ProviderLimits) -> None:
         {"x_api_key": " ", "authorization": "Bearer partner"},
     ],
 )
-def test_a_key_has_its_own_budget_from_any_address(limits: ProviderLimits, headers: dict[str, str]) -> None:
+def test_a_key_has_its_own_budget_from_any_address(limits: RateLimits, headers: dict[str, str]) -> None:
     client = client_at(limits, "1.2.3.4", **headers)
     assert client.name == "partner"
     assert client_at(limits, "9.9.9.9", **headers) is client
@@ -186,12 +186,12 @@ def test_a_key_has_its_own_budget_from_any_address(limits: ProviderLimits, heade
     assert client.refusal_of("cheap") is not None
 
 
-def test_a_key_without_a_rate_has_no_end(limits: ProviderLimits) -> None:
+def test_a_key_without_a_rate_has_no_end(limits: RateLimits) -> None:
     client = client_at(limits, "1.2.3.4", x_api_key="unlimited")
     assert all(client.refusal_of("dear") is None for _ in range(10_000))
 
 
-def test_a_wrong_key_is_nobody(limits: ProviderLimits) -> None:
+def test_a_wrong_key_is_nobody(limits: RateLimits) -> None:
     assert limits.client_of("1.2.3.4", {b"x-api-key": b"wrong"}) is None
     assert limits.client_of("1.2.3.4", {b"x-api-key": b"wrong", b"authorization": b"Bearer partner"}) is None
     assert limits.client_of("1.2.3.4", {b"authorization": b"Basic cGFydG5lcg=="}) is not None  # no key at all
@@ -217,16 +217,14 @@ def test_where_keys_are_required_an_address_is_nobody(tmp_path: Path, clock: Clo
         ("10.0.0.1", "2001:db8::1", "2001:db8::/64"),
     ],
 )
-def test_the_address_behind_a_trusted_proxy_counts(
-    limits: ProviderLimits, peer: str, forwarded: str, address: str
-) -> None:
+def test_the_address_behind_a_trusted_proxy_counts(limits: RateLimits, peer: str, forwarded: str, address: str) -> None:
     assert client_at(limits, peer, x_forwarded_for=forwarded).name == address
 
 
 # ---- methods and origins --------------------------------------------------------------------------
 
 
-def test_a_denied_method_is_not_available_and_an_unknown_one_is_left_to_the_table(limits: ProviderLimits) -> None:
+def test_a_denied_method_is_not_available_and_an_unknown_one_is_left_to_the_table(limits: RateLimits) -> None:
     client = client_at(limits, "1.2.3.4")
     refusal = client.refusal_of("secret")
     assert isinstance(refusal, MethodNotFound)
@@ -234,7 +232,7 @@ def test_a_denied_method_is_not_available_and_an_unknown_one_is_left_to_the_tabl
     assert client.refusal_of("unknown") is None
 
 
-def test_origins_are_any_or_those_of_the_list(limits: ProviderLimits, tmp_path: Path, clock: Clock) -> None:
+def test_origins_are_any_or_those_of_the_list(limits: RateLimits, tmp_path: Path, clock: Clock) -> None:
     assert limits.allowed_origin({b"origin": b"https://a.example"}) == "*"
     listed = limits_of(tmp_path, clock, '[cors]\norigins = ["https://a.example"]')
     assert listed.allowed_origin({b"origin": b"https://a.example"}) == "https://a.example"

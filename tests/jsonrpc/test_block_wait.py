@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from fastnode.errors import ServerError, UnknownBlock
+from fastnode.jsonrpc.block_wait import BlockWait
 from fastnode.jsonrpc.engine import Engine, Reply
-from fastnode.jsonrpc.hold_off import HoldOff
 from fastnode.jsonrpc.methods import Method, MethodTable, common
 from fastnode.view import Committed
 
@@ -47,8 +47,8 @@ class Rig:
     def __init__(self, time_s: float, **options: Any) -> None:
         self.chain = Chain()
         self.view: Any = SimpleNamespace(chain=self.chain)
-        self.hold_off = HoldOff(time_s, **options)
-        self.engine = Engine(MethodTable(METHODS), lambda: self.view, hold_off=self.hold_off)
+        self.block_wait = BlockWait(time_s, **options)
+        self.engine = Engine(MethodTable(METHODS), lambda: self.view, block_wait=self.block_wait)
 
     async def call(self, *methods: str) -> Any:
         calls = [{"jsonrpc": "2.0", "id": index, "method": name} for index, name in enumerate(methods)]
@@ -59,7 +59,7 @@ class Rig:
 
     def publish(self) -> None:
         self.chain.is_there = True
-        self.hold_off.on_committed(Committed(self.view))
+        self.block_wait.on_committed(Committed(self.view))
 
 
 def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -71,10 +71,10 @@ def test_the_answer_comes_with_the_block() -> None:
         rig = Rig(20.0)
         waiting = asyncio.ensure_future(rig.call("test_ask"))
         await asyncio.sleep(0.02)
-        assert rig.hold_off.waiting_count == 1
+        assert rig.block_wait.waiting_count == 1
         await asyncio.to_thread(rig.publish)
         assert (await waiting)["result"] == "here"
-        assert rig.hold_off.waiting_count == 0
+        assert rig.block_wait.waiting_count == 0
 
     run(test)
 
@@ -105,7 +105,7 @@ def test_a_question_for_tags_never_waits() -> None:
     async def test() -> None:
         rig = Rig(20.0)
         assert "error" in await asyncio.wait_for(rig.call("test_tags"), 1)
-        assert rig.hold_off.waiting_count == 0
+        assert rig.block_wait.waiting_count == 0
 
     run(test)
 
@@ -127,7 +127,7 @@ def test_a_view_without_the_block_wakes_nobody() -> None:
         rig = Rig(0.2)
         waiting = asyncio.ensure_future(rig.call("test_ask"))
         await asyncio.sleep(0.02)
-        rig.hold_off.on_committed(Committed(rig.view))
+        rig.block_wait.on_committed(Committed(rig.view))
         await asyncio.sleep(0.02)
         assert not waiting.done()
         assert "error" in await waiting

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from fastnode.http.content_coding import COMPRESSION_LEVEL, Coding
 
-__all__ = ["CodedAnswers"]
+__all__ = ["CompressedResponses"]
 
 #: Results that are kept need at most so much memory.
 KEPT_BYTES_MAX: Final = 48 << 20
@@ -63,7 +63,7 @@ class _Large(NamedTuple):
     crc: int
 
 
-class CodedAnswers:
+class CompressedResponses:
     """Encodes answers; keeps the compressed form of results, those asked for last.  May be used by several threads."""
 
     def __init__(self, kept_bytes_max: int = KEPT_BYTES_MAX) -> None:

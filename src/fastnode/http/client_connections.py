@@ -9,7 +9,7 @@ import socket
 from collections import Counter
 from typing import Any, Final
 
-__all__ = ["PeerCounts", "network_of"]
+__all__ = ["ConnectionCounts", "network_of"]
 
 #: The part of an IPv6 address that names a network: 64 bits.
 IPV6_NETWORK_BYTES: Final = 8
@@ -36,7 +36,7 @@ def network_of(peer_name: Any) -> bytes | None:
     return address[:IPV6_NETWORK_BYTES]
 
 
-class PeerCounts:
+class ConnectionCounts:
     """Connections by network, up to ``connections_max`` each; 0: any number, and nothing is counted."""
 
     def __init__(self, connections_max: int) -> None:

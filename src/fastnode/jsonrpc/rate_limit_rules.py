@@ -49,7 +49,7 @@ from typing import Any, Final, TypeAlias
 from fastnode.errors import SettingError
 from fastnode.records import dataclass
 
-__all__ = ["DEFAULT_COSTS", "PRESETS", "KeyRule", "ProviderRules", "Rate", "read_provider_rules"]
+__all__ = ["DEFAULT_COSTS", "PRESETS", "KeyRule", "Rate", "RateLimitRules", "read_rate_limit_rules"]
 
 Network: TypeAlias = IPv4Network | IPv6Network
 
@@ -99,7 +99,7 @@ class KeyRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderRules:
+class RateLimitRules:
     """What the file says.  ``prices`` are those of clients without a key; None as origins: every one."""
 
     requires_key: bool = False
@@ -128,7 +128,7 @@ PRESETS: Final[Mapping[str, str]] = {
 }
 
 
-def read_provider_rules(path: Path, methods: Collection[str]) -> ProviderRules:
+def read_rate_limit_rules(path: Path, methods: Collection[str]) -> RateLimitRules:
     """The rules of a file, or of one of PRESETS, for a port that serves ``methods``."""
     preset = PRESETS.get(str(path))
     if preset is not None:
@@ -161,7 +161,7 @@ class _Reader:
 
     # ---- tables ------------------------------------------------------------------------------
 
-    def rules(self, content: Any) -> ProviderRules:
+    def rules(self, content: Any) -> RateLimitRules:
         root = self._table("", content, {"requires-key", "address", "keys", "costs", "methods", "cors", "proxies"})
         default, costs = self._costs(root.get("costs", {}))
         lists = self._table("methods", root.get("methods", {}), {"allow", "deny"})
@@ -176,7 +176,7 @@ class _Reader:
             raise self._fail("requires-key", f"must be true or false, got {_shown(requires_key)}")
         if requires_key and not keys:
             raise self._fail("requires-key", "there is no key in [keys], so nobody could be answered")
-        return ProviderRules(
+        return RateLimitRules(
             requires_key=requires_key,
             keys=keys,
             address_rate=self._rate("address", address, prices),

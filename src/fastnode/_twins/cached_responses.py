@@ -1,6 +1,6 @@
-"""Results of calls, kept or made, in plain Python: the readable form of the kept_results kernel.
+"""Results of calls, kept or made, in plain Python: the readable form of the cached_responses kernel.
 
-The stub ``fastnode/_ext/wire/kept_results.pyi`` says what everything does.
+The stub ``fastnode/_ext/wire/cached_responses.pyi`` says what everything does.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any, Final
 from fastnode._twins import usual_params
 from fastnode._twins.packed import Packed
 
-__all__ = ["KeptResults"]
+__all__ = ["CachedResponses"]
 
 _NO_PARAMS: Final = re.compile(rb"\[[ \t\n\r]*\]")
 #: Results of longer params are not kept.
 _KEY_BYTES_MAX: Final = 512
-#: Of a kept result beside its bytes.
+#: Of a cached response beside its bytes.
 _KEPT_OVERHEAD: Final = 200
 #: Params that are remembered to have been asked for, each at the place of the last bits of its hash.
 _ASKED_COUNT: Final = 4096
@@ -47,7 +47,7 @@ class _Method:
         self.old: dict[bytes, bytes] = {}
 
 
-class KeptResults:
+class CachedResponses:
     def __init__(
         self,
         *,
@@ -65,7 +65,7 @@ class KeptResults:
         self._packed: dict[bytes, Packed] = {}
         self._tip = 0
         self.kept_bytes = 0
-        self.is_kept = False
+        self.is_cached = False
         self.hit_count = self.miss_count = 0
 
     def add_method(
@@ -101,7 +101,7 @@ class KeptResults:
             return
         self._count_kept(size)
         method.young[params] = result
-        self.is_kept = True
+        self.is_cached = True
 
     def _count_kept(self, size: int) -> None:
         self.kept_bytes += size
@@ -126,7 +126,7 @@ class KeptResults:
         return packed
 
     def result(self, name: str, params: bytes | None, view: Any) -> bytes | None:
-        self.is_kept = True
+        self.is_cached = True
         method = self._methods.get(name)
         if method is None:
             return None
@@ -159,7 +159,7 @@ class KeptResults:
     def _made(self, method: _Method, arguments: tuple[Any, ...]) -> bytes | None:
         """What the handler says."""
         assert method.handler is not None
-        self.is_kept = False
+        self.is_cached = False
         try:
             if method.shape is not None and method.shape.startswith(b"b") and isinstance(arguments[1], bytes):
                 number = self._find_block(arguments[0], arguments[1])

@@ -6,7 +6,7 @@ the others of its batch are answered as always.  A request of which nothing coul
 
     request -> headers, peer -> client -> price of the method -> bucket -> answered, or -32005 and when to come back
 
-The rules never change; a new file makes a new :class:`ProviderLimits`, whose buckets are full.
+The rules never change; a new file makes a new :class:`RateLimits`, whose buckets are full.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from ipaddress import IPv6Address, ip_address
 from typing import Final
 
 from fastnode.errors import MethodNotFound, RateLimited, RpcError
-from fastnode.jsonrpc.provider_rules import KeyRule, ProviderRules, Rate
+from fastnode.jsonrpc.rate_limit_rules import KeyRule, Rate, RateLimitRules
 
-__all__ = ["ADDRESSES", "Bucket", "Client", "ProviderLimits", "Usage", "refusal_delay"]
+__all__ = ["ADDRESSES", "Bucket", "Client", "RateLimits", "Usage", "refusal_delay"]
 
 #: A refused request is held back at least this long: whoever does not heed Retry-After is slowed, and costs others
 #: nothing.
@@ -88,7 +88,7 @@ class Client:
     def __init__(
         self,
         name: str,
-        rules: ProviderRules,
+        rules: RateLimitRules,
         prices: Mapping[str, float],
         rate: Rate | None,
         clock: Callable[[], float],
@@ -163,10 +163,10 @@ def _rounded(seconds: float) -> float:
     return math.ceil(seconds * 1000) / 1000
 
 
-class ProviderLimits:
+class RateLimits:
     """The clients of one port under one set of rules."""
 
-    def __init__(self, rules: ProviderRules, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, rules: RateLimitRules, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.rules = rules
         self._clock = clock
         #: By key, and without one under :data:`ADDRESSES`.

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastnode.http.peers import PeerCounts, network_of
+from fastnode.http.client_connections import ConnectionCounts, network_of
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_hosts_of_one_ipv6_network_count_as_one() -> None:
 
 
 def test_no_limit_counts_nothing() -> None:
-    counts = PeerCounts(0)
+    counts = ConnectionCounts(0)
     assert all(counts.enter(b"a") for _ in range(100))
     counts.leave(b"a")
     assert len(counts) == 0
@@ -44,7 +44,7 @@ def test_no_limit_counts_nothing() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from([b"a", b"b", None])), max_size=60), st.integers(1, 4))
 def test_counts_follow_who_comes_and_goes(steps: list[tuple[bool, bytes | None]], most: int) -> None:
-    counts = PeerCounts(most)
+    counts = ConnectionCounts(most)
     inside: list[bytes | None] = []
     for comes, network in steps:
         if comes:

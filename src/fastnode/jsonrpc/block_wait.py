@@ -11,13 +11,13 @@ from typing import Final
 
 from fastnode.view import Committed, View
 
-__all__ = ["HoldOff"]
+__all__ = ["BlockWait"]
 
 #: Requests that may wait at a time; whoever comes then gets the error at once.
 WAITERS_MAX: Final = 1024
 
 
-class HoldOff:
+class BlockWait:
     """Belongs to the event loop that it is made in; only :meth:`on_committed` may be called from other threads."""
 
     def __init__(self, time_s: float, *, waiters_max: int = WAITERS_MAX) -> None:

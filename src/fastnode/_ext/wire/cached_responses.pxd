@@ -23,7 +23,7 @@ cdef enum:
     ASKED_COUNT = 4096
 
 
-cdef class KeptResults:
+cdef class CachedResponses:
     cdef:
         Py_ssize_t _bytes_max
         Py_ssize_t _result_bytes_max
@@ -37,7 +37,7 @@ cdef class KeptResults:
         dict _packed                # by result
         Py_ssize_t _kept_bytes      # of the young results
         Py_hash_t[ASKED_COUNT] _asked   # of params, each at the place of its last bits
-        readonly bint is_kept       # the result that was had last
+        readonly bint is_cached       # the result that was had last
         readonly int64_t hit_count
         readonly int64_t miss_count
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fastnode._twins import kept_results as twin
-from fastnode.kernels import kept_results as kernel
+from fastnode._twins import cached_responses as twin
+from fastnode.kernels import cached_responses as kernel
 
 MODULES = [kernel, twin]
 VIEW = "the view"
@@ -33,7 +33,7 @@ class Handlers:
 
 
 def make(module: Any, handlers: Handlers, *, bytes_max: int = 1 << 20) -> Any:
-    results = module.KeptResults(
+    results = module.CachedResponses(
         bytes_max=bytes_max,
         result_bytes_max=5000,
         find_block=lambda view, block_hash: 7 if block_hash == HASH else None,
@@ -52,9 +52,9 @@ def make(module: Any, handlers: Handlers, *, bytes_max: int = 1 << 20) -> Any:
 def test_a_result_is_kept_when_it_is_asked_for_again(module: Any) -> None:
     handlers = Handlers()
     results = make(module, handlers)
-    for is_kept in (False, True, True, True):
+    for is_cached in (False, True, True, True):
         assert results.result("node_double", b"[21]", VIEW) == b"42"
-        assert results.is_kept == is_kept
+        assert results.is_cached == is_cached
     assert handlers.asked == [(VIEW, 21)] * 2
     assert (results.hit_count, results.miss_count) == (2, 2)
     assert results.kept_bytes > 0
@@ -70,7 +70,7 @@ def test_a_result_that_is_not_kept_is_made_each_time(module: Any) -> None:
     results = make(module, handlers)
     for _ in range(3):
         assert results.result("node_redouble", b"[21]", VIEW) == b"42"
-        assert not results.is_kept
+        assert not results.is_cached
     assert len(handlers.asked) == 3
     results.keep("node_redouble", b"[21]", b"43")
     assert results.result("node_redouble", b"[21]", VIEW) == b"42"
@@ -81,7 +81,7 @@ def test_a_method_may_have_a_handler_for_calls_without_params(module: Any) -> No
     results = make(module, Handlers())
     for params in (None, b"[]", b"[ ]"):
         assert results.result("node_bare", params, VIEW) == b"made"
-        assert not results.is_kept
+        assert not results.is_cached
     assert results.result("node_bare", None, None) is None
     assert results.result("node_bare", b"[1]", VIEW) is None
 
@@ -162,5 +162,5 @@ def test_kernel_and_twin_keep_the_same() -> None:
             second.forget(step)
         view = rng.choice([VIEW, None])
         assert first.result(name, params, view) == second.result(name, params, view)
-        assert (first.is_kept, first.kept_bytes) == (second.is_kept, second.kept_bytes)
+        assert (first.is_cached, first.kept_bytes) == (second.is_cached, second.kept_bytes)
         assert (first.hit_count, first.miss_count) == (second.hit_count, second.miss_count)

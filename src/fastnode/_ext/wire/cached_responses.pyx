@@ -1,4 +1,4 @@
-# Results of calls, kept or made.  The stub (kept_results.pyi) says what everything does.
+# Results of calls, kept or made.  The stub (cached_responses.pyi) says what everything does.
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -22,7 +22,7 @@ cdef class Method:
     """What is known of a method, and the results that are kept of it."""
 
 
-cdef class KeptResults:
+cdef class CachedResponses:
     def __cinit__(self, *, Py_ssize_t bytes_max, Py_ssize_t result_bytes_max, find_block, blocks_of):
         self._bytes_max = bytes_max
         self._result_bytes_max = result_bytes_max
@@ -122,7 +122,7 @@ cdef class KeptResults:
             return 0
         self._count_kept(size)
         method.young[params] = result
-        self.is_kept = True
+        self.is_cached = True
         return 0
 
     cdef int _count_kept(self, Py_ssize_t size) except -1:
@@ -166,7 +166,7 @@ cdef class KeptResults:
 
     cdef bytes bare_of(self, Method method, object view):
         """The result of a call without params."""
-        self.is_kept = True
+        self.is_cached = True
         self._count_look_up(method, method.bare is not None)
         if method.bare is not None or method.handler is None or view is None or PyBytes_GET_SIZE(method.shape):
             return method.bare
@@ -177,7 +177,7 @@ cdef class KeptResults:
         cdef bytes params = None
         cdef object found
         cdef tuple arguments
-        self.is_kept = True
+        self.is_cached = True
         if method.keeps and length <= KEY_BYTES_MAX:
             params = PyBytes_FromStringAndSize(text, length)
             found = method.young.get(params)
@@ -202,7 +202,7 @@ cdef class KeptResults:
     cdef bytes _made(self, Method method, tuple arguments):
         """What the handler says."""
         cdef object found
-        self.is_kept = False
+        self.is_cached = False
         try:
             if PyBytes_AS_STRING(method.shape)[0] == c"b" and type(arguments[1]) is bytes:
                 arguments = self._with_number(arguments)

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from fastnode.errors import SettingError
-from fastnode.jsonrpc.provider_rules import DEFAULT_COSTS, ProviderRules, Rate, read_provider_rules
+from fastnode.jsonrpc.rate_limit_rules import DEFAULT_COSTS, Rate, RateLimitRules, read_rate_limit_rules
 
 METHODS = ("node_getBlock", "node_getBlocks", "node_getBlockNumber", "node_sendTx", "fastnode_getGenesis")
 DIGEST = hashlib.sha256(b"secret").hexdigest()
 OTHER_DIGEST = hashlib.sha256(b"other").hexdigest()
 
 
-def read(tmp_path: Path, text: str, name: str = "limits.toml") -> ProviderRules:
+def read(tmp_path: Path, text: str, name: str = "limits.toml") -> RateLimitRules:
     file = tmp_path / name
     file.write_text(text)
-    return read_provider_rules(file, METHODS)
+    return read_rate_limit_rules(file, METHODS)
 
 
 def test_an_empty_file_limits_nothing(tmp_path: Path) -> None:
@@ -129,11 +129,11 @@ def test_a_mistake_is_named_with_file_key_and_value(tmp_path: Path, text: str, w
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=r"nowhere\.toml cannot be read"):
-        read_provider_rules(tmp_path / "nowhere.toml", METHODS)
+        read_rate_limit_rules(tmp_path / "nowhere.toml", METHODS)
 
 
 def test_the_preset_for_public_endpoints_gives_each_address_a_budget() -> None:
-    rules = read_provider_rules(Path("preset:public"), {"node_getBlockNumber", "node_findLeavesIndexes"})
+    rules = read_rate_limit_rules(Path("preset:public"), {"node_getBlockNumber", "node_findLeavesIndexes"})
     assert rules.address_rate == Rate(100.0, 400.0)
     assert rules.prices == {"node_getBlockNumber": 1.0, "node_findLeavesIndexes": 3.0}
     assert not rules.requires_key
@@ -141,4 +141,4 @@ def test_the_preset_for_public_endpoints_gives_each_address_a_budget() -> None:
 
 def test_an_unknown_preset_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(SettingError, match="known are preset:public"):
-        read_provider_rules(Path("preset:pubic"), {"node_getBlockNumber"})
+        read_rate_limit_rules(Path("preset:pubic"), {"node_getBlockNumber"})
