@@ -136,6 +136,29 @@ def test_the_loop_is_crowded_when_a_round_is_used_up() -> None:
     assert share.used_ns == ROUND + 1
 
 
+def test_a_round_begins_when_the_loop_looks_for_new_data() -> None:
+    time, share = loop_time.LoopTime(SLICE, ROUND), loop_time.Share()
+    for moment in (1.0, 1.0, 2.0, 2.0):
+        time.look(moment)
+        time.charge(share, ROUND // 2)
+    assert not time.is_crowded
+    time.look(2.0)
+    time.charge(share, 1)
+    assert time.is_crowded
+
+
+def test_short_turns_come_before_long_ones_of_many() -> None:
+    """Each of the many has used nothing yet; one whose turns have been short waits for none of them."""
+    queue: FairQueue[str] = FairQueue()
+    modest = loop_time.Share()
+    for _ in range(20):
+        modest.charge(10)
+    for _ in range(100):
+        queue.push(loop_time.Share(), "unknown")
+    queue.push(modest, "modest")
+    assert queue.pop()[1] == "modest"
+
+
 def test_a_coroutine_waits_for_its_turn(run: Callable[..., Any]) -> None:
     work = Work()
     share = loop_time.Share()

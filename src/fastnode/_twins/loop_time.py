@@ -34,6 +34,12 @@ class LoopTime:
         self.round_ns = round_ns
         self.spent_ns = 0
         self.is_crowded = False
+        self._looked_at = 0.0
+
+    def look(self, moment: float) -> None:
+        if moment != self._looked_at:
+            self._looked_at = moment
+            self.spent_ns = 0
 
     def charge(self, share: Share, elapsed_ns: int) -> None:
         share.charge(elapsed_ns)

@@ -386,6 +386,7 @@ class HttpConnection(asyncio.Protocol):
         """Go on for a slice."""
         started = time.monotonic_ns()
         loop_time = self._owner.turns.time
+        loop_time.look(self._loop.time())
         self._slice_end = started + loop_time.slice_ns
         self._go_on()
         loop_time.charge(self.party.share, time.monotonic_ns() - started)

@@ -19,7 +19,7 @@ cdef class Receiver:
         public bint is_resting
         public int64_t begun
         public int64_t unsent_bytes
-        public object active_at
+        public double active_at
         public tuple unfinished     # results of a batch, their view, and the bytes of the request; or None
 
     cdef list _resumed(self, bytes data, object view)

@@ -46,7 +46,7 @@ cdef class Receiver:
         if self._loop_time.is_crowded:
             self._connection.wait_for_turn(data)
             return
-        started = loop_now()
+        requests.started = started = loop_now()
         view = requests.begin_c()
         answers = requests.answer_c(
             data, 0, self._bytes_max, view, started + self._loop_time.slice_ns, self._resumed(data, view)
@@ -66,6 +66,7 @@ cdef class Receiver:
             self._writelines(answers)
         if not self.is_resting and self._connection is not None:
             self._connection.settle()
+        self._loop_time.look_c(self.active_at)
         self._loop_time.charge_c(self._share, loop_now() - started)
 
     cdef inline list _resumed(self, bytes data, object view):

@@ -15,8 +15,10 @@ cdef class LoopTime:
         readonly int64_t round_ns
         public int64_t spent_ns
         public bint is_crowded
+        double _looked_at
 
     cdef void charge_c(self, Share share, int64_t elapsed_ns) noexcept
+    cdef void look_c(self, double moment) noexcept
 
 
 cdef int64_t loop_now() noexcept nogil

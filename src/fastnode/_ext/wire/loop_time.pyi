@@ -33,3 +33,7 @@ class LoopTime:
 
     def charge(self, share: Share, elapsed_ns: int) -> None:
         """Note what a party has used; the loop is crowded when the round is over."""
+
+    def look(self, moment: float) -> None:
+        """``moment`` is the loop's own time, which stands still until it looks for new data: another one than before
+        begins a round."""

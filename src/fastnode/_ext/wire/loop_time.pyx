@@ -41,6 +41,14 @@ cdef class LoopTime:
     def charge(self, Share share not None, int64_t elapsed_ns):
         self.charge_c(share, elapsed_ns)
 
+    def look(self, double moment):
+        self.look_c(moment)
+
+    cdef void look_c(self, double moment) noexcept:
+        if moment != self._looked_at:
+            self._looked_at = moment
+            self.spent_ns = 0
+
     cdef void charge_c(self, Share share, int64_t elapsed_ns) noexcept:
         share.charge_c(elapsed_ns)
         self.spent_ns += elapsed_ns

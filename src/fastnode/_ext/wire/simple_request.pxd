@@ -55,6 +55,7 @@ cdef class SimpleRequests:
         CallMeter _meter
         object _add_batch
         Call *_calls                # of a batch; owned
+        int64_t started             # of a burst whose beginning is known: now; 0: it is not
         int64_t _until              # when the slice is over; 0: never
         char *_buffer               # owned
         Py_ssize_t _capacity

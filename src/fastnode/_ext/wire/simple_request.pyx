@@ -190,7 +190,8 @@ cdef class SimpleRequests:
         self._used = self._flushed = 0
         self._chunks = None
         if self._meter is not None:
-            started = _now()
+            started = self.started or _now()
+        self.started = 0
         while at < end:
             body = self._read_known_head(at, end)
             if body == NULL:
