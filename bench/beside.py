@@ -1,4 +1,4 @@
-"""What requests cost two versions of a node, beside each other: has a change made well-behaved clients' requests dearer?
+"""What requests cost two versions of a node, asked by turns: has a change made well-behaved clients' requests dearer?
 
     python bench/beside.py --before FOLDER [--rounds 25] [--requests 2000] [--only NAME] [--json FILE]
 
