@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from fastnode.development import compare_nodes
+from fastnode.development.accepted_differences import DOCUMENTED
 from fastnode.development.compare_nodes import Ask, Failure, Materials, Question, asking, collect, compare, questions
 
 TIP = 106
@@ -53,7 +55,7 @@ def test_the_same_seed_asks_the_same(materials: Materials) -> None:
 
 def test_a_node_answers_as_it_does_itself_and_most_answers_are_found(url: str, materials: Materials) -> None:
     asked = list(questions(materials, 300, 1))
-    assert compare(asking(url), asking(url), asked, pause_s=0) == []
+    assert compare(asking(url), asking(url), asked, pause_s=0).differences == []
     answers = [answer for start in range(0, 300, 50) for answer in asking(url)(asked[start : start + 50])]
     assert sum(isinstance(answer, Failure) for answer in answers) < 10
     assert sum(answer is not None for answer in answers) > 200
@@ -73,7 +75,7 @@ def test_a_difference_in_any_place_is_found_with_both_answers(url: str) -> None:
         return answer
 
     asked: list[Question] = [("node_getBlock", [5]), ("node_getBlockHeader", [5])]
-    [difference] = compare(asking(url), _changing(asking(url), change), asked, pause_s=0)
+    [difference] = compare(asking(url), _changing(asking(url), change), asked, pause_s=0).differences
     assert difference.question == asked[0]
     assert difference.second["header"]["totalFees"] == "0x0" != difference.first["header"]["totalFees"]
     assert str(difference).startswith("node_getBlock [5]\n    first:  {")
@@ -88,7 +90,9 @@ def test_a_difference_that_passes_does_not_count(url: str) -> None:
         left -= 1
         return None if left >= 0 else answer
 
-    assert compare(asking(url), _changing(asking(url), change), [("node_getBlockNumber", [])], pause_s=0) == []
+    assert (
+        compare(asking(url), _changing(asking(url), change), [("node_getBlockNumber", [])], pause_s=0).differences == []
+    )
 
 
 def test_errors_are_alike_whatever_their_texts(url: str) -> None:
@@ -96,8 +100,10 @@ def test_errors_are_alike_whatever_their_texts(url: str) -> None:
     [answer] = asking(url)(unknown)
     assert isinstance(answer, Failure)
     other = _changing(asking(url), lambda _question, _answer: Failure("another text"))
-    assert compare(asking(url), other, unknown, pause_s=0) == []
-    found = compare(asking(url), _changing(asking(url), lambda _question, _answer: None), unknown, pause_s=0)
+    assert compare(asking(url), other, unknown, pause_s=0).differences == []
+    found = compare(
+        asking(url), _changing(asking(url), lambda _question, _answer: None), unknown, pause_s=0
+    ).differences
     assert len(found) == 1
 
 
@@ -106,11 +112,43 @@ def test_private_members_and_absent_ones_are_no_difference(url: str) -> None:
         return answer | {"_cachedHash": {}, "absent": None}
 
     other = _changing(asking(url), change)
-    assert compare(asking(url), other, [("node_getBlockHeader", [3])], pause_s=0) == []
+    assert compare(asking(url), other, [("node_getBlockHeader", [3])], pause_s=0).differences == []
 
 
 def test_the_command_says_how_many_differ_and_exits_with_it(url: str) -> None:
     result = CliRunner().invoke(compare_nodes.compare_nodes, [url, url, "--queries", "50", "--blocks", "10"])
     assert result.exit_code == 0, result.output
     assert result.output.startswith("50 questions of ")
-    assert result.output.rstrip().endswith(": 0 differences")
+    assert result.output.rstrip().endswith(", 0 differences")
+
+
+def test_keys_that_only_the_first_has_count_unless_they_are_those_of_a_joint_record(url: str) -> None:
+    asked: list[Question] = [("node_getBlock", [5]), ("node_getBlockHeader", [5])]
+
+    def release(_question: Question, answer: Any) -> Any:
+        return {key: value for key, value in answer.items() if key not in {"hash", "number"}}
+
+    found = compare(asking(url), _changing(asking(url), release), asked, pause_s=0)
+    assert (found.with_more_keys, found.documented, found.differences) == (1, [], [])
+
+    def without_state(_question: Question, answer: Any) -> Any:
+        return {key: value for key, value in answer.items() if key not in {"state", "body"}}
+
+    found = compare(asking(url), _changing(asking(url), without_state), asked, pause_s=0)
+    assert len(found.differences) == 2, "keys that are missing on the other side"
+    found = compare(_changing(asking(url), release), asking(url), asked, pause_s=0)
+    assert len(found.differences) == 1, "keys that only the second node has"
+
+
+def test_a_documented_difference_is_counted_with_its_row(url: str) -> None:
+    asked: list[Question] = [("node_getPublicLogs", [{"fromBlock": 3, "toBlock": 2}])]
+    other = _changing(asking(url), lambda _question, answer: answer | {"maxLogsHit": True})
+    found = compare(asking(url), other, asked, pause_s=0)
+    assert [row for row, _ in found.documented] == ["A range of logs that ends before it starts"]
+    assert found.differences == []
+
+
+def test_every_documented_difference_has_its_row() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "compatibility.md").read_text()
+    for row, _, _ in DOCUMENTED:
+        assert f"| **{row}** |" in page, row

@@ -19,6 +19,7 @@ from typing import Any, Final, TypeAlias
 import click
 
 from fastnode.cli.output import say
+from fastnode.development.accepted_differences import ADDED_KEYS, added_keys, documented_row
 from fastnode.errors import UpstreamRejection
 from fastnode.outgoing.client import ClientLimits, RpcClient
 from fastnode.outgoing.network import Network
@@ -26,7 +27,7 @@ from fastnode.protocol.block import L2Block
 from fastnode.protocol.fields import field_from_int, hex_text
 from fastnode.records import dataclass
 
-__all__ = ["Difference", "Materials", "collect", "compare", "compare_nodes", "questions"]
+__all__ = ["Comparison", "Difference", "Materials", "collect", "compare", "compare_nodes", "questions"]
 
 Question: TypeAlias = tuple[str, list[Any]]
 #: Answers in the order of the questions; an error is a :class:`Failure`.
@@ -89,6 +90,16 @@ class Difference:
                 f"    second: {_short(self.second)}",
             )
         )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """``with_more_keys``: answers of the first node that are those of the second with keys added that may be;
+    ``documented``: differences with the row of docs/compatibility.md that explains them."""
+
+    with_more_keys: int
+    documented: list[tuple[str, Difference]]
+    differences: list[Difference]
 
 
 # ---- what can be asked about ------------------------------------------------------------------
@@ -259,29 +270,44 @@ def questions(materials: Materials, count: int, seed: int) -> Iterator[Question]
 # ---- comparing --------------------------------------------------------------------------------
 
 
-def compare(first: Ask, second: Ask, asked: Sequence[Question], *, pause_s: float = PAUSE_S) -> list[Difference]:
+def compare(first: Ask, second: Ask, asked: Sequence[Question], *, pause_s: float = PAUSE_S) -> Comparison:
     """What the two answer differently, again and again."""
-    differences = _compare_once(first, second, asked)
+    differences, with_more_keys = _compare_once(first, second, asked)
     for _ in range(TRIES):
         if not differences:
             break
         time.sleep(pause_s)
-        differences = _compare_once(first, second, [item.question for item in differences])
-    return differences
+        differences, more = _compare_once(first, second, [item.question for item in differences])
+        with_more_keys += more
+    explained = [(item, documented_row(item.question, item.first, item.second)) for item in differences]
+    return Comparison(
+        with_more_keys,
+        [(row, item) for item, row in explained if row is not None],
+        [item for item, row in explained if row is None],
+    )
 
 
-def _compare_once(first: Ask, second: Ask, asked: Sequence[Question]) -> list[Difference]:
-    differences = []
+def _compare_once(first: Ask, second: Ask, asked: Sequence[Question]) -> tuple[list[Difference], int]:
+    """What differs, and how many answers of the first node only have more keys."""
+    differences, with_more_keys = [], 0
     for start in range(0, len(asked), BATCH):
         batch = asked[start : start + BATCH]
         for question, one, other in zip(batch, first(batch), second(batch), strict=True):
-            if not _is_same(one, other):
+            if _is_same(question[0], one, other):
+                with_more_keys += bool(_added(one, other))
+            else:
                 differences.append(Difference(question, one, other))
-    return differences
+    return differences, with_more_keys
 
 
-def _is_same(one: Any, other: Any) -> bool:
-    return bool(_plain(one) == _plain(other))
+def _is_same(method: str, one: Any, other: Any) -> bool:
+    """Alike, but for keys that the first answer has in addition and may have."""
+    added = _added(one, other)
+    return added is not None and added <= ADDED_KEYS.get(method, frozenset())
+
+
+def _added(one: Any, other: Any) -> frozenset[str] | None:
+    return added_keys(_plain(one), _plain(other))
 
 
 def _plain(value: Any) -> Any:
@@ -318,21 +344,26 @@ def asking(url: str) -> Ask:
 def compare_nodes(first: str, second: str, queries: int, blocks: int, seed: int) -> None:
     """Put the same questions to two nodes and show every answer that differs.
 
-    Exits with 1 if any does.  The first node should be a fastnode: only it tells about messages from L1.
+    Exits with 1 if any does that docs/compatibility.md does not explain.  The first node must be a fastnode: its
+    records may have more keys, and only it tells about messages from L1.
     """
     ask_first, ask_second = asking(first), asking(second)
     materials = collect(ask_first, blocks)
     asked = list(questions(materials, queries, seed))
-    differences = compare(ask_first, ask_second, asked)
-    for difference in differences:
+    found = compare(ask_first, ask_second, asked)
+    for difference in found.differences:
         say(difference)
+    same = len(asked) - found.with_more_keys - len(found.documented) - len(found.differences)
     say(
         f"{len(asked)} questions of {len({method for method, _ in asked})} methods about {len(materials.block_hashes)} "
-        f"blocks, {len(materials.tx_hashes)} transactions: {len(differences)} differences"
+        f"blocks, {len(materials.tx_hashes)} transactions: {same} answers the same, {found.with_more_keys} the same "
+        f"with keys added, {len(found.documented)} that differ as documented, {len(found.differences)} differences"
     )
-    for method, count in Counter(item.question[0] for item in differences).most_common():
+    for row, count in Counter(row for row, _ in found.documented).most_common():
+        say(f"  {count:5} documented: {row}")
+    for method, count in Counter(item.question[0] for item in found.differences).most_common():
         say(f"  {count:5} {method}")
-    sys.exit(1 if differences else 0)
+    sys.exit(1 if found.differences else 0)
 
 
 if __name__ == "__main__":

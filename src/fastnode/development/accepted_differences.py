@@ -1,0 +1,98 @@
+"""Which differences between a fastnode and the reference node docs/compatibility.md explains.
+
+A node that serves both method sets adds keys of the development records behind those of the release records: that is
+what "both" means, and every key of the release record must still have its value.  Other differences have a row each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+__all__ = ["ADDED_KEYS", "DOCUMENTED", "added_keys", "documented_row"]
+
+Question: TypeAlias = tuple[str, list[Any]]
+
+_BLOCK: Final = frozenset({"hash", "number"})
+_CHECKPOINT: Final = frozenset(
+    {"number", "header", "archive", "checkpointOutHash", "startBlock", "blockCount", "feeAssetPriceModifier"}
+)
+#: Keys of joint records that release records do not have, by method.
+ADDED_KEYS: Final[Mapping[str, frozenset[str]]] = {
+    "node_getBlock": _BLOCK,
+    "node_getBlockByHash": _BLOCK,
+    "node_getBlockByArchive": _BLOCK,
+    "node_getBlocks": _BLOCK,
+    "node_getCheckpoints": _CHECKPOINT,
+    "node_getCheckpointsDataForEpoch": frozenset({"feeAssetPriceModifier"}),
+}
+
+
+def added_keys(ours: Any, theirs: Any) -> frozenset[str] | None:
+    """Keys that only ``ours`` has, anywhere; None when the answers differ in anything else."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        if not theirs.keys() <= ours.keys():
+            return None
+        found = set(ours.keys() - theirs.keys())
+        for key, value in theirs.items():
+            inner = added_keys(ours[key], value)
+            if inner is None:
+                return None
+            found |= inner
+        return frozenset(found)
+    if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        parts = [added_keys(one, other) for one, other in zip(ours, theirs, strict=True)]
+        return None if None in parts else frozenset().union(*(part for part in parts if part is not None))
+    return frozenset() if type(ours) is type(theirs) and ours == theirs else None
+
+
+def _is_at(*blocks: int) -> Callable[[Question, Any, Any], bool]:
+    """Whether the question is about the state of one of these blocks."""
+    return lambda question, _ours, _theirs: question[1][:1] in [[block] for block in blocks]
+
+
+def _resumes_after_a_log(question: Question, _ours: Any, _theirs: Any) -> bool:
+    return isinstance(question[1][0], dict) and "afterLog" in question[1][0]
+
+
+def _ends_before_it_starts(question: Question, _ours: Any, _theirs: Any) -> bool:
+    asked = question[1][0]
+    return (
+        isinstance(asked, dict) and {"fromBlock", "toBlock"} <= asked.keys() and asked["toBlock"] < asked["fromBlock"]
+    )
+
+
+def _is_of_a_genesis_leaf(_question: Question, ours: Any, theirs: Any) -> bool:
+    """Of leaves that no block inserted the reference says block 1."""
+    if not isinstance(ours, list) or not isinstance(theirs, list) or len(ours) != len(theirs):
+        return False
+    pairs = [(one, other) for one, other in zip(ours, theirs, strict=True) if one != other]
+    return all(
+        isinstance(one, dict) and isinstance(other, dict) and (one["l2BlockNumber"], other["l2BlockNumber"]) == (0, 1)
+        for one, other in pairs
+    )
+
+
+#: Row of docs/compatibility.md, methods, and whether a question and both answers (ours first) are what it is about.
+DOCUMENTED: Final[Sequence[tuple[str, frozenset[str], Callable[[Question, Any, Any], bool]]]] = (
+    (
+        "Resuming after a log",
+        frozenset({"node_getPublicLogs", "node_getContractClassLogs"}),
+        _resumes_after_a_log,
+    ),
+    (
+        "A range of logs that ends before it starts",
+        frozenset({"node_getPublicLogs", "node_getContractClassLogs"}),
+        _ends_before_it_starts,
+    ),
+    ("Archive before the first blocks", frozenset({"node_getBlockHashMembershipWitness"}), _is_at(0, 1)),
+    ("Genesis leaves in `node_findLeavesIndexes`", frozenset({"node_findLeavesIndexes"}), _is_of_a_genesis_leaf),
+)
+
+
+def documented_row(question: Question, ours: Any, theirs: Any) -> str | None:
+    """The row that explains why the answers differ; None if there is none."""
+    for row, methods, applies in DOCUMENTED:
+        if question[0] in methods and applies(question, ours, theirs):
+            return row
+    return None
