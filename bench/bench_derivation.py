@@ -13,9 +13,8 @@ import os
 import resource
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -23,20 +22,15 @@ from typing import Any
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from fastnode.app.following import Following
-from fastnode.chain_data import ChainData
 from fastnode.config.settings import Settings
 from fastnode.development.synthetic_chain import ChainShape, write_synthetic_chain
 from fastnode.protocol.kzg import blob_commitment
-from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
-from fastnode.sources.publication import Publication
-from fastnode.sources.sync_control import StopRequested, SyncControl
+from feeding import feed, import_file, measure_feeding
 
 SAMPLE = Path(str(files("fastnode").joinpath("data/sample_chain.jsonl.gz")))
 BLOCKS = int(os.environ.get("FASTNODE_BENCH_DERIVE_BLOCKS", "300"))
 TXS_PER_BLOCK = 4
 ROUNDS = 3
-PATIENCE_S = 3600.0
 
 Server = dict[str, Any]
 
@@ -64,61 +58,22 @@ def published(chain_file: Path) -> Iterator[Server]:
 
 
 def _derive(server: Server, chain_file: Path, directory: Path) -> None:
-    with ExitStack() as stack:
-        data = stack.enter_context(ChainData.open(directory))
-        settings = Settings(
-            l1_rpc_urls=(server["l1"],),
-            l1_consensus_host_urls=(server["beacon"],),
-            registry_address=server["registry"],
-            genesis=chain_file,
-            max_allowed_eth_client_drift_seconds=0,
-        )
-        following = Following(settings, lambda: data.store.chain if data.store.has_chain else None)
-        stack.callback(following.close)
-        data.store.adopt_chain(*following.learn_chain(chain_file))
-        control = SyncControl()
-        arrived = threading.Event()
-
-        def publish(commit: Any) -> None:
-            if commit.view.tip_number == server["blocks"]:
-                arrived.set()
-
-        publication = Publication(publish)
-        follower = following.follow(data.open_ingestor(verify=True, on_commit=publication), control, publication)
-        thread = threading.Thread(target=_run, args=(follower,))
-        thread.start()
-        assert arrived.wait(PATIENCE_S)
-        control.stop()
-        following.interrupt()
-        thread.join()
-
-
-def _run(follower: Any) -> None:
-    try:
-        follower.run()
-    except StopRequested:
-        return
-
-
-def _import(chain_file: Path, directory: Path) -> int:
-    with ChainData.open(directory) as data:
-        adopt_chain_file(data.store, chain_file)
-        return import_chain_file(data.open_ingestor(verify=True), chain_file).tip
+    settings = Settings(
+        l1_rpc_urls=(server["l1"],),
+        l1_consensus_host_urls=(server["beacon"],),
+        registry_address=server["registry"],
+        genesis=chain_file,
+        max_allowed_eth_client_drift_seconds=0,
+    )
+    feed(directory, settings, server["blocks"])
 
 
 def _measure(benchmark: BenchmarkFixture, work: Callable[[Path], object], tmp_path: Path, server: Server) -> None:
-    rounds = iter(range(1_000))
-
-    def fresh() -> tuple[tuple[Path], dict[str, Any]]:
-        return (tmp_path / f"round-{next(rounds)}",), {}
-
-    benchmark.pedantic(work, setup=fresh, rounds=ROUNDS, iterations=1)
+    measure_feeding(benchmark, work, tmp_path, rounds=ROUNDS, blocks=server["blocks"], txs=server["txs"])
     if benchmark.stats is not None:
-        seconds = benchmark.stats.stats.min
-        rates = {"blocks_per_s": server["blocks"] / seconds, "txs_per_s": server["txs"] / seconds}
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        benchmark.extra_info |= {name: round(rate, 1) for name, rate in rates.items()} | {"peak_mib": peak}
-        print(f"\n{rates['blocks_per_s']:.0f} blocks/s, {rates['txs_per_s']:.0f} txs/s at best, peak {peak} MiB")
+        benchmark.extra_info["peak_mib"] = peak
+        print(f"peak {peak} MiB")
 
 
 def test_deriving_from_l1(benchmark: BenchmarkFixture, chain_file: Path, tmp_path: Path) -> None:
@@ -131,7 +86,7 @@ def test_importing_the_same_from_a_file(benchmark: BenchmarkFixture, chain_file:
     benchmark.group = f"derivation, {chain_file.name}"
     with published(chain_file) as server:
         counts = dict(server)
-    _measure(benchmark, lambda path: _import(chain_file, path), tmp_path, counts)
+    _measure(benchmark, lambda path: import_file(chain_file, path), tmp_path, counts)
 
 
 @pytest.mark.parametrize("count", [300, 4096])

@@ -28,19 +28,14 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from tests.sources.made_chain import made_chain
 from tests.sources.scripted_upstream import scripted_upstream
 
-from fastnode.app.following import Following
-from fastnode.chain_data import ChainData
 from fastnode.config.settings import Settings
 from fastnode.development.synthetic_chain import ChainShape, write_synthetic_chain
-from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
-from fastnode.sources.publication import Publication
-from fastnode.sources.sync_control import StopRequested, SyncControl
+from feeding import PATIENCE_S, feed, feeding, import_file, measure_feeding
 
 SAMPLE = Path(str(files("fastnode").joinpath("data/sample_chain.jsonl.gz")))
 BLOCKS = int(os.environ.get("FASTNODE_BENCH_FOLLOW_BLOCKS", "300"))
 TXS_PER_BLOCK = 4
 ROUNDS = 3 if BLOCKS <= 1000 else 1
-PATIENCE_S = 3600.0
 
 
 @pytest.fixture(scope="module", params=["bundled", "synthetic"])
@@ -84,57 +79,14 @@ def _line(log: Path, process: subprocess.Popen[bytes], message: str) -> dict[str
     raise AssertionError(message)
 
 
-def _import(chain_file: Path, directory: Path) -> int:
-    with ChainData.open(directory) as data:
-        adopt_chain_file(data.store, chain_file)
-        return import_chain_file(data.open_ingestor(verify=True), chain_file).tip
-
-
 def _follow(url: str, directory: Path, tip: int) -> None:
-    with ExitStack() as stack:
-        data = stack.enter_context(ChainData.open(directory))
-        settings = Settings(upstream_url=(url,), upstream_timeout_s=60.0)
-        following = Following(settings, lambda: data.store.chain if data.store.has_chain else None)
-        stack.callback(following.close)
-        data.store.adopt_chain(*following.learn_chain())
-        control = SyncControl()
-        arrived = threading.Event()
-
-        def publish(commit: Any) -> None:
-            if commit.view.tip_number == tip:
-                arrived.set()
-
-        publication = Publication(publish)
-        follower = following.follow(data.open_ingestor(verify=True, on_commit=publication), control, publication)
-        thread = threading.Thread(target=_run, args=(follower,))
-        thread.start()
-        assert arrived.wait(PATIENCE_S)
-        control.stop()
-        following.interrupt()
-        thread.join()
-
-
-def _run(follower: Any) -> None:
-    try:
-        follower.run()
-    except StopRequested:
-        return
+    feed(directory, Settings(upstream_url=(url,), upstream_timeout_s=60.0), tip)
 
 
 def _measure(
     benchmark: BenchmarkFixture, work: Callable[[Path], object], tmp_path: Path, chain_file: Path, tip: int
 ) -> None:
-    rounds = iter(range(1_000))
-
-    def fresh() -> tuple[tuple[Path], dict[str, Any]]:
-        return (tmp_path / f"round-{next(rounds)}",), {}
-
-    benchmark.pedantic(work, setup=fresh, rounds=ROUNDS, iterations=1)
-    if benchmark.stats is not None:
-        txs = _tx_count(chain_file)
-        seconds = benchmark.stats.stats.min
-        benchmark.extra_info |= {"blocks_per_s": round(tip / seconds, 1), "txs_per_s": round(txs / seconds, 1)}
-        print(f"\n{chain_file.name}: {tip / seconds:.0f} blocks/s, {txs / seconds:.0f} txs/s at best")
+    measure_feeding(benchmark, work, tmp_path, rounds=ROUNDS, blocks=tip, txs=_tx_count(chain_file))
 
 
 def _tx_count(chain_file: Path) -> int:
@@ -150,14 +102,14 @@ def _tx_count(chain_file: Path) -> int:
 def test_catching_up_with_another_node(benchmark: BenchmarkFixture, chain_file: Path, tmp_path: Path) -> None:
     benchmark.group = f"catching up, {chain_file.name}"
     with serving(chain_file, tmp_path) as url:
-        tip = _import(chain_file, tmp_path / "length")
+        tip = import_file(chain_file, tmp_path / "length")
         _measure(benchmark, lambda path: _follow(url, path, tip), tmp_path, chain_file, tip)
 
 
 def test_importing_the_same_from_a_file(benchmark: BenchmarkFixture, chain_file: Path, tmp_path: Path) -> None:
     benchmark.group = f"catching up, {chain_file.name}"
-    tip = _import(chain_file, tmp_path / "length")
-    _measure(benchmark, lambda path: _import(chain_file, path), tmp_path, chain_file, tip)
+    tip = import_file(chain_file, tmp_path / "length")
+    _measure(benchmark, lambda path: import_file(chain_file, path), tmp_path, chain_file, tip)
 
 
 # ---- at the tip --------------------------------------------------------------------------------------------------
@@ -180,26 +132,16 @@ def test_a_new_block_is_served(benchmark: BenchmarkFixture, tmp_path: Path, shor
         chain = stack.enter_context(made_chain(tmp_path / "made"))
         chain.checkpoint(2)
         upstream = stack.enter_context(scripted_upstream(chain))
-        data = stack.enter_context(ChainData.open(tmp_path / "node"))
         settings = Settings(upstream_url=(upstream.url,), upstream_polling_min_ms=shortest_ms)
-        following = Following(settings, lambda: data.store.chain if data.store.has_chain else None)
-        stack.callback(following.close)
-        data.store.adopt_chain(*following.learn_chain())
-        control, served = SyncControl(), threading.Condition()
+        served = threading.Condition()
         tips = [0]
 
-        def publish(commit: Any) -> None:
+        def note(number: int) -> None:
             with served:
-                tips.append(commit.view.tip_number)
+                tips.append(number)
                 served.notify_all()
 
-        publication = Publication(publish)
-        follower = following.follow(data.open_ingestor(verify=True, on_commit=publication), control, publication)
-        thread = threading.Thread(target=_run, args=(follower,))
-        thread.start()
-        stack.callback(thread.join)
-        stack.callback(following.interrupt)
-        stack.callback(control.stop)
+        stack.enter_context(feeding(tmp_path / "node", settings, note))
         phases = random.Random(1)
 
         def make_a_block() -> tuple[tuple[int], dict[str, Any]]:

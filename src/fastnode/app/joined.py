@@ -13,7 +13,7 @@ from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fastnode.app.condition import Condition
 from fastnode.app.effects import configuration_of, connect_building, connect_mempool, connect_polling
@@ -52,6 +52,9 @@ if TYPE_CHECKING:
 __all__ = ["Joined", "join_network"]
 
 logger = logging.getLogger("fastnode.app")
+
+#: Why a node whose chain comes from L1 alone takes no transaction.
+NO_UPSTREAM: Final = "this node follows L1 alone and has nobody to hand a transaction to: give --upstream-url URL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,7 +268,7 @@ def _open_mempool(opened: Opened, views: Views, local: LocalNetwork | None, fees
         fees=fees,
         sink=None if following is None else following.tx_sink,
         on_accepted=None if local is None else local.forward,
-        closed=NO_BLOCKS if is_sample else None,
+        closed=NO_BLOCKS if is_sample else NO_UPSTREAM if _has_nobody(opened) else None,
         learned=None if following is None else following.network_values(),
         now=_chain_time(opened, views, local),
     )
@@ -278,6 +281,11 @@ def _open_mempool(opened: Opened, views: Views, local: LocalNetwork | None, fees
     elif mempool.limitation is not None:
         logger.warning("transactions that are sent here are refused", extra=log_facts(reason=mempool.limitation))
     return mempool
+
+
+def _has_nobody(opened: Opened) -> bool:
+    """Whether the chain comes from L1 alone: no other node takes transactions, and this one makes no blocks."""
+    return opened.following is not None and not opened.following.upstreams.all
 
 
 def _chain_time(opened: Opened, views: Views, local: LocalNetwork | None) -> Callable[[], float]:

@@ -1,0 +1,164 @@
+"""A node with L1 as its only source, as a process: what it says, and what kill -9 leaves."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import subprocess
+import textwrap
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conftest import PATIENCE_S
+from tests.killed import killed, script_command
+from tests.mempool.sample_tx import sample_tx
+from tests.metrics.test_collector import Samples, free_port
+from tests.sources.l1.publishing import RecordedL1, served
+
+from fastnode.chain_data import ChainData
+from fastnode.data_check import check_data
+
+TIP = 106
+KILLS = 30 if os.environ.get("FASTNODE_LONG") == "1" else 3
+#: About the time of one checkpoint: a kill comes so much after a random commit, at most.
+CHECKPOINT_S = 0.05
+
+#: Says a dot when it begins and at each commit, so that a kill hits work; ends at the tip.
+DERIVE = textwrap.dedent(
+    """
+    import sys, threading
+    from pathlib import Path
+    from fastnode.app.following import Following
+    from fastnode.chain_data import ChainData
+    from fastnode.config.settings import Settings
+    from fastnode.sources.publication import Publication
+    from fastnode.sources.sync_control import SyncControl, StopRequested
+
+    directory, l1, beacon, registry, tip = Path(sys.argv[1]), *sys.argv[2:5], int(sys.argv[5])
+    arrived = threading.Event()
+
+    def say(commit=None):
+        sys.stdout.write(".")
+        sys.stdout.flush()
+        if commit is not None and commit.view.tip_number == tip:
+            arrived.set()
+
+    settings = Settings(
+        l1_rpc_urls=(l1,), l1_consensus_host_urls=(beacon,), registry_address=registry,
+        max_allowed_eth_client_drift_seconds=0,
+    )
+    with ChainData.open(directory) as data:
+        store = data.store
+        following = Following(settings, lambda: store.chain if store.has_chain else None)
+        if not store.has_chain:
+            store.adopt_chain(*following.learn_chain())
+        say()
+        publication, control = Publication(say), SyncControl()
+        ingestor = data.open_ingestor(verify=True, on_commit=publication)
+        ingestor.catch_up()
+        if ingestor.view.tip_number == tip:
+            arrived.set()
+        follower = following.follow(ingestor, control, publication)
+
+        def run():
+            try:
+                follower.run()
+            except StopRequested:
+                pass
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        arrived.wait()
+        control.stop()
+        following.interrupt()
+        thread.join()
+        following.close()
+    """
+)
+
+
+@pytest.fixture
+def lines(sample_chain: Path) -> list[dict[str, Any]]:
+    with gzip.open(sample_chain) as file:
+        return [json.loads(line) for line in file]
+
+
+@pytest.fixture
+def l1(lines: list[dict[str, Any]]) -> Iterator[RecordedL1]:
+    with served(RecordedL1(lines[0]["nodeInfo"], lines[0]["l1Constants"])) as l1:
+        assert isinstance(l1, RecordedL1)
+        yield l1
+
+
+def reached(directory: Path) -> int:
+    """The newest block, after everything that is stored was checked."""
+    with ChainData.open(directory, create=False) as data:
+        if data.state.block_number < data.store.open_view().tip_number:
+            data.open_ingestor(verify=True).catch_up()
+        report = check_data(data)
+        assert report.problems == []
+        with data.store.open_view() as view:
+            return view.tip_number
+
+
+def test_catching_up_may_be_killed_at_any_moment(tmp_path: Path, lines: list[dict[str, Any]], l1: RecordedL1) -> None:
+    moments = random.Random(7)
+    directory, command = tmp_path / "node-0", []
+    at_work = block = 0
+    for number in range(KILLS):
+        if block > TIP * 2 // 3:
+            directory, block = tmp_path / f"node-{number}", 0
+        command = script_command(DERIVE, directory, l1.url, l1.beacon.url, l1.addresses.registry, TIP)
+        delay = moments.random() * CHECKPOINT_S
+        at_work += killed(command, after=moments.randint(0, 12), delay_s=delay)
+        now_at = reached(directory)
+        assert now_at >= block
+        block = now_at
+    assert at_work >= KILLS - 1
+    subprocess.run(command, stdout=subprocess.DEVNULL, timeout=PATIENCE_S, check=True)
+    assert reached(directory) == TIP
+    with ChainData.open(directory, create=False) as data, data.store.open_view() as view:
+        assert view.tips.to_json() == lines[-1]["tips"]
+
+
+@pytest.fixture
+def node(tmp_path: Path, start_node: Callable[..., Any], l1: RecordedL1) -> Any:
+    port = free_port()
+    node = start_node(
+        *("--data-directory", tmp_path / "data", f"--metrics-port={port}", "--l1-rpc-urls", l1.url),
+        *("--l1-consensus-host-urls", l1.beacon.url, "--registry-address", l1.addresses.registry),
+        "--max-allowed-eth-client-drift-seconds=0",
+    )
+    node.wait_until_serving()
+    node.metrics_port = port
+    node.wait_for_line("caught up")
+    return node
+
+
+def test_a_node_without_another_one_says_that_it_has_nobody_to_hand_a_transaction_to(node: Any) -> None:
+    error = node.call("node_sendTx", sample_tx())["error"]
+    assert error["data"]["code"] == "NO_TRANSACTIONS"
+    assert "nobody to hand a transaction to: give --upstream-url URL" in error["message"]
+    assert node.call("node_isReady")["result"] is False
+    node.wait_for_line("transactions that are sent here are refused")
+    assert node.call("node_getBlockNumber")["result"] == TIP
+
+
+def test_what_l1_and_the_places_of_blobs_were_asked_is_in_the_metrics(node: Any) -> None:
+    with urllib.request.urlopen(f"http://127.0.0.1:{node.metrics_port}/metrics", timeout=60) as response:
+        samples = Samples(response.read().decode())
+    of_node = {"node": "L1 node 1"}
+    calls = samples.get("fastnode_l1_calls_total", **of_node)
+    assert calls >= samples.get("fastnode_l1_requests_total", **of_node) > 5
+    assert samples.get("fastnode_l1_answer_bytes_total", **of_node) > 50_000
+    assert samples.get("fastnode_l1_waits_total", **of_node) == 0
+    assert samples.get("fastnode_l1_wait_seconds_total", **of_node) == 0
+    assert samples.get("fastnode_derivation_newest_checkpoint") == 41
+    assert samples.get("fastnode_derivation_checkpoints_total") == 41
+    assert samples.get("fastnode_derivation_waiting_for_blobs") == 0
+    assert samples.get("fastnode_blob_source_blobs_total", source="consensus client 1") == 41
