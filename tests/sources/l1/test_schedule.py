@@ -26,14 +26,16 @@ def clock() -> Clock:
 def schedule(clock: Clock) -> BlockSchedule:
     """It has seen two blocks a slot apart."""
     schedule = BlockSchedule(1.0, waits_for_blocks=True, clock=clock)
+    clock.now = START - SLOT + 1.0
     schedule.note(1, START - SLOT, SLOT)
+    clock.now = START + 1.0
     schedule.note(2, START, SLOT)
     return schedule
 
 
 def test_the_next_block_is_asked_for_when_it_is_due(schedule: BlockSchedule, clock: Clock) -> None:
     clock.now = START + 2.0
-    assert SLOT - 2.0 < schedule.seconds_until_next(SLOT) < SLOT - 1.0
+    assert SLOT - 2.0 < schedule.seconds_until_next(SLOT) <= SLOT - 1.0
     assert schedule.expected_timestamp(SLOT) == START + SLOT
 
 
@@ -66,9 +68,37 @@ def test_where_blocks_come_at_no_regular_times_every_second_is_asked(schedule: B
     assert schedule.expected_timestamp(SLOT) == START + 5
 
 
-def test_a_chain_whose_clock_is_another_one_is_asked_every_second(schedule: BlockSchedule, clock: Clock) -> None:
+def test_a_chain_that_stands_still_is_asked_every_second(schedule: BlockSchedule, clock: Clock) -> None:
     clock.now = START + 1_000_000.0
     assert schedule.seconds_until_next(SLOT) == 1.0
+
+
+@pytest.mark.parametrize("ahead", [-500.0, -20.0, 20.0, 500.0])
+def test_a_chain_whose_clock_differs_from_ours_is_asked_when_its_blocks_come(clock: Clock, ahead: float) -> None:
+    """By our clock a block comes 1.5 seconds after its time, plus what the clocks differ by."""
+    schedule = BlockSchedule(1.0, waits_for_blocks=True, clock=clock)
+    timestamp, questions, lag = START, 0, 0.0
+    clock.now = START + 1.5 - ahead
+    schedule.note(0, timestamp, SLOT)
+    for number in range(1, 41):
+        seen_at = timestamp + SLOT + 1.5 - ahead
+        while clock.now < seen_at:
+            clock.now += schedule.seconds_until_next(SLOT)
+            questions += number > 20
+        timestamp += SLOT
+        schedule.note(number, timestamp, SLOT)
+        lag = max(lag, clock.now - seen_at) if number > 20 else 0.0
+    assert questions <= 30
+    assert lag < 2.5
+
+
+def test_a_jump_of_the_chains_clock_does_not_hold_the_questions_up(schedule: BlockSchedule, clock: Clock) -> None:
+    """As on test networks, which move time ahead."""
+    schedule.note(3, START + 100 * SLOT, SLOT)
+    assert schedule.seconds_until_next(SLOT) <= SLOT
+    clock.now += SLOT
+    schedule.note(4, START + 101 * SLOT, SLOT)
+    assert schedule.seconds_until_next(SLOT) <= SLOT
 
 
 def test_an_interval_that_was_given_is_kept(clock: Clock) -> None:

@@ -44,24 +44,28 @@ class BlockSchedule:
         """A block was seen, perhaps the same again."""
         if (number, timestamp) == self._newest:
             return
-        if self._early_count == 0:
-            self._delay_s = max(0.0, self._delay_s - RETURN_STEP_S)
         elapsed = timestamp - self._newest[1]
         self._is_regular = elapsed > 0 and elapsed % slot_duration == 0
         self._newest = (number, timestamp)
+        # Clocks differ: all that counts is how old a block is by ours when it can be seen.
+        age = self._clock() - timestamp
+        if age < self._delay_s or age > self._delay_s + slot_duration:
+            self._delay_s = age
+        elif self._early_count == 0:
+            self._delay_s -= RETURN_STEP_S
 
     def seconds_until_next(self, slot_duration: int) -> float:
-        """Until the question after the one that was asked just now."""
+        """Until the question after the one that was asked just now; no longer than a slot of L1."""
         now = self._clock()
         due = self._newest[1] + slot_duration + self._delay_s
-        # Without regular times, or with a clock that is not ours, there is nothing to wait for.
+        # Without regular times there is nothing to wait for.
         if not self._waits_for_blocks or not self._is_regular or now > due + MISSED_SLOTS_MAX * slot_duration:
             return self._interval_s
         if now < due:
             self._early_count = 0
-            return due - now
+            return min(due - now, slot_duration)
         if self._early_count == 0:
-            self._delay_s = min(self._delay_s + DELAY_STEP_S, slot_duration / 2)
+            self._delay_s += DELAY_STEP_S
         self._early_count += 1
         if self._early_count <= LATE_QUESTIONS_MAX:
             return self._interval_s * LATENESS_FACTOR**self._early_count
