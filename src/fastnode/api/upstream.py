@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import orjson
 
-from fastnode.errors import ServerError
+from fastnode.errors import Refused
 from fastnode.jsonrpc.methods import Call, Method, Parameter, common
 from fastnode.values.numbers import Integer
 from fastnode.values.texts import ETH_ADDRESS
@@ -43,7 +43,7 @@ class _UpstreamMethods:
         """This node has none: that of the followed one, as it is now or else as it was when the chain was learned."""
         enr = call.view.chain.chain.node_info.get("enr")
         if self._questions is not None:
-            with suppress(ServerError):  # nobody answers: what is stored has to do
+            with suppress(Refused):  # nobody answers: what is stored has to do
                 enr = self._questions.ask_cached("node_getEncodedEnr", [], RECORD_AGE_MAX_S)
         return orjson.dumps(enr) if isinstance(enr, str) else None
 
