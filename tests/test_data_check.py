@@ -268,7 +268,7 @@ def test_a_deleted_transaction_has_no_content(directory: Path, pool: Path) -> No
 
 @pytest.mark.parametrize(("folder", "name"), [("p2p", "the pool"), ("offenses", "the offenses")])
 def test_a_side_database_of_another_chain_is_a_problem(directory: Path, folder: str, name: str) -> None:
-    opened: SharedDatabase = open_side_database(directory / folder, bytes(32), version=1, content="anything")
+    opened: SharedDatabase = open_side_database(directory / folder, bytes(32), migrations=(), content="anything")
     opened.release()
     (problem,) = check(directory).problems
     assert problem.startswith(f"{name}: {directory}/{folder} holds ")

@@ -16,7 +16,7 @@ from tests.api.test_validators import Start
 from tests.conftest import ADMIN_KEY, ADMIN_KEY_HASH
 
 from fastnode.api.slashing import Slashing, methods
-from fastnode.errors import ServerError, SettingError
+from fastnode.errors import Refused, ServerError, SettingError
 from fastnode.outgoing.admin_questions import AdminQuestions
 from fastnode.sentinel.offenses import Offense, OffenseType, RoundSize
 
@@ -39,7 +39,7 @@ class FakeWatch:
 class OtherNode:
     """Takes the two words only, as the reference node does."""
 
-    def __init__(self, error: ServerError | None = None, answer: Any = None) -> None:
+    def __init__(self, error: Refused | None = None, answer: Any = None) -> None:
         self.asked: list[tuple[str, list[Any]]] = []
         self._error = error
         self._answer = answer
@@ -100,8 +100,8 @@ def test_where_votes_are_tallied_there_are_no_payloads() -> None:
 
 
 def test_an_error_of_the_other_node_is_passed_on_or_leaves_the_own_offenses(caplog: pytest.LogCaptureFixture) -> None:
-    broken = OtherNode(ServerError("Slasher client not enabled"))
-    with pytest.raises(ServerError, match="Slasher client not enabled"):
+    broken = OtherNode(Refused("Slasher client not enabled"))
+    with pytest.raises(Refused, match="Slasher client not enabled"):
         offenses(None, broken, "all")
     assert offenses(FakeWatch(), broken, "all") == as_json(OWN, SHARED)
     assert caplog.messages == ["only the own offenses are shown"]
@@ -169,7 +169,7 @@ def test_another_admin_port_is_asked_with_its_key(other_port: str) -> None:
 def test_a_wrong_key_is_an_error_and_no_answer(other_port: str, key: str | None) -> None:
     questions = AdminQuestions(other_port, key)
     try:
-        with pytest.raises(ServerError) as failure:
+        with pytest.raises(Refused) as failure:
             questions.ask("nodeAdmin_getSlashOffenses", ["all"])
         assert "127.0.0.1" not in str(failure.value.message)
     finally:
@@ -179,7 +179,7 @@ def test_a_wrong_key_is_an_error_and_no_answer(other_port: str, key: str | None)
 def test_an_admin_port_that_does_not_answer_is_an_error_without_its_address() -> None:
     questions = AdminQuestions("http://127.0.0.1:1", ADMIN_KEY)
     try:
-        with pytest.raises(ServerError, match=r"^The other node's admin port does not answer; try again later$"):
+        with pytest.raises(Refused, match=r"^The other node's admin port does not answer; try again later$"):
             questions.ask("nodeAdmin_getSlashOffenses", ["all"])
     finally:
         questions.close()
