@@ -4,7 +4,7 @@
                          [--json FILE] [--pictures FOLDER]
     python bench/load.py --against URL [--against-pid PID]      the same traffic to another node, see bench/against.py
 
-Three processes: the node and the raw protocol on the first processor, whoever asks on the others (wrk where it is
+Three processes: the node and the raw protocol on the first processor, the client on the others (wrk where it is
 installed).  For every row the answers are learnt first; then the node and the raw protocol are asked by turns, on the
 same number of keep-alive connections, one request at a time on each.  The raw protocol reads nothing of a request and
 answers with as many bytes as the node, request for request.

@@ -1,4 +1,4 @@
-"""Whoever asks: keep-alive connections with one request under way on each, over epoll; or wrk, where it is installed.
+"""The client: keep-alive connections with one request under way on each, over epoll; or wrk, where it is installed.
 
 Without a rate the next request leaves as soon as an answer has come.  With one, requests are due at equal distances,
 and their time counts from when they were due: a server that falls behind does not slow down the clock it is measured

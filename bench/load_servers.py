@@ -4,7 +4,7 @@
     python bench/load_servers.py canned LENGTH [LENGTH ...]
 
 Each says its port in a line, and for every line it reads ``processor seconds, resident bytes, open files``.  It runs on
-the first processor of those it may use, so that whoever asks can have the others.
+the first processor of those it may use, so that the client can have the others.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ServerProcess:
 
 
 def leave_first_processor() -> None:
-    """For whoever asks: the first processor is the server's."""
+    """For the client: the first processor is the server's."""
     available = sorted(os.sched_getaffinity(0))
     if len(available) > 1:
         os.sched_setaffinity(0, available[1:])

@@ -136,7 +136,7 @@ def test_a_data_directory_that_a_node_uses_is_refused_to_every_other_command(
     assert (line, code) == (f"fastnode: error: {expected}", 1)
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc, where nobody can make a directory")
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc, where no directory can be made")
 @pytest.mark.parametrize("database", ["archiver", "world_state"])
 def test_a_database_whose_file_is_cut_off_is_named(database: str, tmp_path: Path, sample_chain: Path) -> None:
     directory = imported(tmp_path / "damaged", sample_chain)
@@ -208,7 +208,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("a small file system needs root")
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(path)], capture_output=True)
     if mounted.returncode != 0:
-        pytest.skip("this machine lets nobody mount")
+        pytest.skip("this machine allows no mounts")
     yield path
     subprocess.run(["umount", str(path)], check=True)
 

@@ -22,7 +22,7 @@ REPOSITORY_BYTES_MAX = 20 << 20
 #: A file that a person edits should be read at one sitting.
 LINES_MAX = 800
 
-#: Files whose length is nobody's doing: numbers, and pages made from code.
+#: Files whose length is not a matter of style: numbers, and pages made from code.
 GENERATED = {
     "LICENSE",
     "docs/methods.md",

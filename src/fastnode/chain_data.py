@@ -1,6 +1,6 @@
 """The databases of a data directory, opened and closed together.
 
-Whoever writes the chain (the node, ``fastnode import``) must write everything that belongs to a block, so the
+A writer of the chain (the node, ``fastnode import``) must write everything that belongs to a block, so the
 list of what that is stands here once: the chain itself, the indexes beside it, and the state trees.
 """
 

@@ -31,7 +31,7 @@ __all__ = ["LocalAccount", "RunningNetwork", "call_url", "local_network"]
 #: How long a start and a stop may take on a busy machine.
 PATIENCE_S: Final = 60.0
 
-#: Nothing of a run stays, nobody else gets its ports, and no key is needed for what only this machine can reach.
+#: Nothing of a run stays, no other process gets its ports, and no key is needed for what only this machine can reach.
 _FLAGS: Final = ("--port=0", "--admin-port=0", "--metrics-port=0", "--disable-admin-api-key")
 
 

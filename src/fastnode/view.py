@@ -3,7 +3,7 @@
 A request takes the current view once and reads only from it; a batch shares one view.  So the
 answers of one HTTP request can never disagree with each other, whatever ingestion does meanwhile.
 
-Nobody closes a published view.  Ingestion replaces the reference to it; the requests that still
+A published view is not closed.  Ingestion replaces the reference to it; the requests that still
 hold the old one, on the loop or in a thread, finish with it, and the last of them frees its
 database snapshots.  A close by hand could hit a reader in the middle of a read.
 """

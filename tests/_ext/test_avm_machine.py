@@ -169,7 +169,7 @@ def test_memory_is_counted_in_pages_of_32_cells(avm: ModuleType) -> None:
 
 @every
 def test_memory_of_a_call_that_has_ended_is_given_back(avm: ModuleType) -> None:
-    """Each callee writes two pages and calls nobody; room is for one of them besides the caller."""
+    """Each callee writes two pages and calls nothing; room is for one of them besides the caller."""
     repeated = 60 * calling(OTHER) + returning(5, 1)
     callee = put(0, FF, 1) + put(40, FF, 1) + returning(0, 1)
     assert values(run(avm, repeated, callee, options={"memory_limit": (21 + 22) * 1024})) == [0]

@@ -13,7 +13,7 @@ from tests.conftest import ADMIN_KEY_HASH, NodeProcess
 from fastnode.api.upstream import methods
 from fastnode.errors import ServerError
 
-NOBODY = "0x" + "12" * 20
+UNKNOWN = "0x" + "12" * 20
 
 Start = Callable[..., NodeProcess]
 
@@ -21,7 +21,7 @@ Start = Callable[..., NodeProcess]
 def test_a_node_that_does_not_watch_gives_the_empty_answer(start_node: Start, short_chain: Path) -> None:
     node = start_node("--chain-file", short_chain).wait_until_serving()
     assert node.call("node_getValidatorsStats")["result"] == {"stats": {}, "slotWindow": 0}
-    assert "result" not in node.call("node_getValidatorStats", NOBODY)
+    assert "result" not in node.call("node_getValidatorStats", UNKNOWN)
 
 
 def test_a_node_that_watches_says_how_far_back(start_node: Start, short_chain: Path) -> None:
@@ -32,7 +32,7 @@ def test_a_node_that_watches_says_how_far_back(start_node: Start, short_chain: P
     assert answer["stats"] == {}  # a chain without a committee
     assert answer["slotWindow"] == 3 * 4
     assert answer["lastProcessedSlot"] - answer["initialSlot"] == 3 * 4
-    assert "result" not in node.call("node_getValidatorStats", NOBODY, 1, 2)
+    assert "result" not in node.call("node_getValidatorStats", UNKNOWN, 1, 2)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_node_that_watches_looks_for_offenses_too(start_node: Start, short_cha
 
 
 class Questioned:
-    """Answers of the followed node; an error stands for nobody who answers."""
+    """Answers of the followed node; an error stands for no answer."""
 
     def __init__(self, answer: object) -> None:
         self._answer = answer

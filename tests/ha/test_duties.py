@@ -1,4 +1,4 @@
-"""Locks on duties: one signer each, whoever asks, waits, dies or comes back."""
+"""Locks on duties: one signer each, through waits, deaths and returns."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def test_a_broken_connection_is_not_given_to_anybody(server: Server, pools: Exit
         first.close()
     with connections.connection() as second:
         assert second is not first
-    second.close()  # while nobody uses it
+    second.close()  # while it is idle
     with connections.connection() as third:
         assert third is not second
     assert connections.count == 1

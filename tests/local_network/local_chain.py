@@ -115,7 +115,7 @@ class LocalChain:
 
     def __exit__(self, *_: object) -> None:
         self._resources.close()
-        # Whoever holds a view holds the databases open, and parts of the network hold each other.
+        # A held view holds the databases open, and parts of the network hold each other.
         del self.changes, self.network, self.mempool, self.ingestor, self.data
         gc.collect()
 

@@ -35,7 +35,7 @@ ENDLESS_LOOP = bytes((35, 0, 0, 0, 0))
 def tx_running(bytecode: bytes, *, l2_gas: int = 6_540_000, calls: int = 1, calldata: bytes = b"") -> Tx:
     """A transaction whose app logic calls a contract with this bytecode so many times.
 
-    Nobody can pay for it: the fee must not be enforced."""
+    It has no payer: the fee must not be enforced."""
     class_log, class_id = _class_log(bytecode)
     template = next(row["tx"]["data"] for row in recordings().values() if row["tx"]["publicFunctionCalldata"])
     data = bytearray(encode.from_base64(template))

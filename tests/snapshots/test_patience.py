@@ -1,4 +1,4 @@
-"""Waiting for a location: with a limit, and ended by whoever wants to stop."""
+"""Waiting for a location: with a limit, and ended by a request to stop."""
 
 from __future__ import annotations
 

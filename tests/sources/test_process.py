@@ -182,7 +182,7 @@ def walk_and_compare(
         walk.step(source)
     walk.finish()
     reference.wait_for_line("chain file loaded")
-    # Nobody waits for blocks that do not exist: the questions about unknown hashes would take seconds each.
+    # No request waits for blocks that do not exist: the questions about unknown hashes would take seconds each.
     assert walk.node.stop() == 0
     walk.node = start_node(
         "--data-directory", tmp_path / "follower", "--upstream-url", upstream.url, "--rpc-block-wait-ms=0"

@@ -132,7 +132,7 @@ def site(start_site: Callable[..., Site], short_chain: Path) -> Site:
 
 @pytest.fixture(scope="session")
 def open_site(start_site: Callable[..., Site], short_chain: Path) -> Site:
-    """A node that asks nobody for a key."""
+    """A node that asks for no key."""
     return start_site(short_chain, disable_admin_api_key=True)
 
 

@@ -300,7 +300,7 @@ def test_undoing_everything_leaves_the_database_of_the_genesis(tmp_path: Path) -
             build(state, maker.content(txs=3, most=40, is_first=True), number)
         state.undo_above(0)
         after = everything(state)
-    # A tile that lost some of its leaves keeps their nodes, which nobody reads.
+    # A tile that lost some of its leaves keeps their nodes, which are not read.
     assert {key: value for key, value in after.items() if key not in before} == {}
     assert {key for key in before if after[key] != before[key]} <= {key for key in before if key[:1] == b"T"}
 

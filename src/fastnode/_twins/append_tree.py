@@ -14,7 +14,7 @@ A tile holds the nodes of 32 neighbouring leaves (levels 0 to 4) that differ fro
 
 The edge of a tree of ``size`` leaves holds the partial nodes (level, size >> level) for the levels
 ``trailing_zeros(size) + 1 .. bit_length(size) - 1``, 32 bytes each; higher partial nodes lie on the
-left spine and are nobody's sibling.
+left spine and are no node's sibling.
 """
 
 from __future__ import annotations

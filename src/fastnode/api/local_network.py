@@ -267,7 +267,7 @@ class _Process:
         self._network = network
 
     def set_logging(self, _call: Call, wanted: bool) -> None:
-        """Warnings stay: nobody wants to miss them."""
+        """Warnings stay."""
         logging.getLogger("fastnode").setLevel(logging.NOTSET if wanted else logging.WARNING)
 
     def reset(self, _call: Call, fork: Fork | None) -> bytes:

@@ -29,7 +29,7 @@ _SLOT: Final = Integer(name="slot", minimum=0, accepts_text=True)
 
 
 class Questions(Protocol):
-    """Hands questions on; RpcError when nobody answers."""
+    """Hands questions on; RpcError without an answer."""
 
     def ask_cached(self, method: str, parameters: Sequence[Any], max_age_s: float) -> Any: ...
 

@@ -391,7 +391,7 @@ class Following:
             action(upstream)
 
     def interrupt(self) -> None:
-        """Nobody waits for an upstream any longer."""
+        """No caller waits for an upstream any longer."""
         self._is_closed = True
         if self.l1 is not None:
             self.l1.interrupt()

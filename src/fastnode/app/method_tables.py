@@ -64,7 +64,7 @@ class Services:
     sync_status: Callable[[], dict[str, Any] | None] = lambda: None
     #: Whether ingestion rests.
     is_paused: Callable[[], bool] = lambda: False
-    #: Answers what only a full node can; None when nobody is followed.
+    #: Answers what only a full node can; None without an upstream.
     questions: Questions | None = None
     #: Watches validators; None when that is not wanted.
     sentinel: Sentinel | None = None

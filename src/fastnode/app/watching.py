@@ -40,7 +40,7 @@ class Watching:
         self._store: OffenseStore | None = None
         self._watch: OffenseWatch | None = None
         self._thread: OffenseThread | None = None
-        #: None: nobody wants statistics.
+        #: None: statistics are off.
         self.sentinel: Sentinel | None = None
         if settings.sentinel_enabled:
             from fastnode.sentinel.sentinel import Sentinel

@@ -1,4 +1,4 @@
-"""What ingestion has done since the start and what it took: plain numbers, read by whoever reports them.
+"""What ingestion has done since the start and what it took: plain numbers, read by the reports.
 
 Written by the ingesting thread alone.
 """

@@ -2,7 +2,7 @@
 
 A :class:`ChainView` is a LevelDB snapshot and the four tips that belong to it, so that every
 answer given from one view belongs to one moment of the chain.  Ingestion publishes a new view
-after each commit; whoever holds an older one may go on using it, from any thread.  The view
+after each commit; an older one stays usable, from any thread.  The view
 keeps the database open until it is closed or collected, and everything in it comes from the
 database: another process that opens a copy of the files builds the same view.
 

@@ -28,7 +28,7 @@ URL_ENVIRONMENT = "FASTNODE_URL"
 ADMIN_URL_ENVIRONMENT = "FASTNODE_ADMIN_URL"
 
 #: A key on the command line is seen by everybody who lists the processes; in the environment it is not.  Each of these
-#: goes to its own port only: the key of the admin port is no business of whoever serves the public one.
+#: goes to its own port only: the key of the admin port must not reach the operator of the public one.
 KEY_ENVIRONMENT = "FASTNODE_API_KEY"
 ADMIN_KEY_ENVIRONMENT = "FASTNODE_ADMIN_API_KEY"
 

@@ -1,6 +1,6 @@
 """Locks on duties: of all nodes that hold a validator's key, exactly one signs each duty.
 
-    take ──── nobody has begun ────► a lock ──── finish(signature) ───► signed, for good
+    take ──── not begun by a node ─► a lock ──── finish(signature) ───► signed, for good
       │                                │
       │                                └──────── fail() ──────────────► free again
       ├── signed ────────────────────► DutyAlreadySigned
@@ -12,7 +12,7 @@ leaves a stuck row; ``clean_up_stuck`` removes those of the node itself once the
 instead of dead, therefore a signature may be published only after ``finish`` has returned: it refuses when the lock is
 gone.
 
-The lock's token is made before the row is written.  When the connection breaks and nobody knows whether the row
+The lock's token is made before the row is written.  When the connection breaks and it is not known whether the row
 arrived, the same question is asked again, and the token in the row tells whose it is.
 """
 
@@ -221,7 +221,7 @@ class DutyLocks:
     # ---- a duty's life -------------------------------------------------------------------------
 
     def take(self, duty: Duty, message_hash: bytes) -> DutyLock:
-        """The lock, if nobody has begun the duty.
+        """The lock, if no node has begun the duty.
 
         Waits up to the signing timeout for a node that is signing: if it fails, the duty is free for this one.
         DutyAlreadySigned (with the signature), DutyConflict, DutyInProgress, or HaDatabaseError; in all four
@@ -270,7 +270,7 @@ class DutyLocks:
     def clean_up_signed(self, age_s: float) -> int:
         """Forget signed duties, of all nodes, that began more than ``age_s`` seconds ago; how many.
 
-        Whoever gets a duty that old could sign it again: keep them longer than any duty can be asked for.
+        A node that gets a duty that old could sign it again: keep them longer than any duty can be asked for.
         """
         return self._clean_up("old duties forgotten", _CLEAN_UP_SIGNED, (timedelta(seconds=age_s),))
 

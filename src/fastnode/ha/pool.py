@@ -53,7 +53,7 @@ class ConnectionPool:
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
-        """One that nobody else uses.  HaDatabaseError when none can be had in time."""
+        """One for this caller alone.  HaDatabaseError when none can be had in time."""
         connection = self._take()
         try:
             yield connection

@@ -16,7 +16,7 @@ from fastnode.kernels import loop_time
 
 __all__ = ["Allowance", "Party"]
 
-#: A slice that nobody waits for: three years.
+#: A slice without a waiter: three years.
 ENDLESS_NS: Final = 10**17
 #: About what a request takes beside its text while it waits for a thread: its task, its places in queues.
 WAITING_BYTES: Final = 4096
@@ -34,7 +34,7 @@ class Party:
         self.share = loop_time.Share()
         #: Of the threads of each executor, which have clocks of their own (http/fair_threads.py).
         self.thread_shares: dict[object, loop_time.Share] = {}
-        #: Nobody waits for its answers any more; may be read by any thread.
+        #: Its client is gone; may be read by any thread.
         self.is_gone = False
         self._at_end: set[Callable[[], None]] = set()
 

@@ -8,7 +8,7 @@
 * A connection goes on for a slice of the loop's time; then others have their turn (http/turns.py).  That holds for
   reading, for answering, and for handing over a large answer.
 * Back-pressure: while the client does not take its answers, nothing more is read or answered.
-* Whoever is refused gets the reason and then a lingering close: the rest of what it sends is read
+* A refused client gets the reason and then a lingering close: the rest of what it sends is read
   and dropped for a moment, because closing at once would destroy the answer on its way.
 
 :class:`HttpConnection` is the strict path.  A faster ``data_received`` can stand in front of it and
@@ -321,7 +321,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _ask_whether_present(self, waited_s: float) -> None:
         """A client that has only ended its side looks like one that has closed the connection, until something is sent
-        to it: an interim answer.  Where nobody reads, the system says so to the next one, and nothing more is done."""
+        to it: an interim answer.  Where the client does not read, the next write fails, and nothing more is done."""
         first = self._slots[0] if self._slots else None
         if self._transport is None or first is None or first.request is None or self._is_write_paused:
             return

@@ -1,7 +1,7 @@
 """Threads for what is too long for the event loop, shared out among those who ask.
 
 As on the loop the party that has used least comes next (http/fair_queue.py): a client that queues a thousand long calls
-waits for them itself.  What nobody waits for any more is not begun.  Where the system lets threads of one process have
+waits for them itself.  A job without a waiter is not begun.  Where the system lets threads of one process have
 priorities of their own, these come after the loop's: it has the processor as soon as there is something to read.
 """
 

@@ -1,4 +1,4 @@
-"""What a server counts as it works: plain numbers, read by whoever reports them.
+"""What a server counts as it works: plain numbers, read by the reports.
 
 Everything is written on the event loop; a reader in another thread sees whole numbers, though not all of one moment.
 """

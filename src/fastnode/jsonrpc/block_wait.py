@@ -13,7 +13,7 @@ from fastnode.view import Committed, View
 
 __all__ = ["BlockWait"]
 
-#: Requests that may wait at a time; whoever comes then gets the error at once.
+#: Requests that may wait at a time; further ones get the error at once.
 WAITERS_MAX: Final = 1024
 
 

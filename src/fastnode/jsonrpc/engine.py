@@ -96,7 +96,7 @@ class Engine:
     ``view_source`` is asked once per body; None means that there is no chain to read yet.
     ``executor`` runs the methods that wait for something, and ``busy_executor`` those that keep a processor busy: of
     these few at a time, as they keep the interpreter from the loop (default of both: the event loop's).  ``block_wait``
-    lets calls wait for a block that is not there yet.  ``meters`` counts and times every call; None: nobody asks.
+    lets calls wait for a block that is not there yet.  ``meters`` counts and times every call; None: no counts.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class Engine:
     ) -> Reply | Coroutine[Any, Any, Reply]:
         """The answer to one request body, for which ``client`` is charged.  Raises for nothing that a body can hold.
 
-        Without an ``allowance`` nothing is limited and nobody else waits.
+        Without an ``allowance`` nothing is limited, and no other request waits.
         """
         if client is not None and (refusal := client.refusal_of_body(len(body))) is not None:
             self.traffic.rejected["rate"] += 1

@@ -65,7 +65,7 @@ class Call:
         self.allowance = allowance or Allowance(Party())
         #: Memory taken for the result that is being made.
         self._growing_bytes = 0
-        #: Who is charged for the calls; None: nobody.
+        #: The client that is charged for the calls; None: calls are free.
         self.client = client
         self.method_set: MethodSet = method_set
         self.response_bytes_max = response_bytes_max

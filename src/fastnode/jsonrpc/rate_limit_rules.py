@@ -2,7 +2,7 @@
 
 TOML, or JSON with the same tables.  Everything may be left out::
 
-    requires-key = false            # true: nobody is answered without a key
+    requires-key = false            # true: no request is answered without a key
 
     [address]                       # clients without a key, each by its address (IPv6: by its /64)
     rate = 50                       # cost per second
@@ -175,7 +175,7 @@ class _Reader:
         if type(requires_key) is not bool:
             raise self._fail("requires-key", f"must be true or false, got {_shown(requires_key)}")
         if requires_key and not keys:
-            raise self._fail("requires-key", "there is no key in [keys], so nobody could be answered")
+            raise self._fail("requires-key", "there is no key in [keys], so no request could be answered")
         return RateLimitRules(
             requires_key=requires_key,
             keys=keys,

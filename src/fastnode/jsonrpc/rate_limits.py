@@ -27,7 +27,7 @@ from fastnode.jsonrpc.rate_limit_rules import KeyRule, Rate, RateLimitRules
 
 __all__ = ["ADDRESSES", "Bucket", "Client", "RateLimits", "Usage", "refusal_delay"]
 
-#: A refused request is held back at least this long: whoever does not heed Retry-After is slowed, and costs others
+#: A refused request is held back at least this long: a client that ignores Retry-After is slowed, and costs others
 #: nothing.
 REFUSAL_DELAY_S: Final = 0.1
 #: A longer body is not read for a client whose bucket is empty.
@@ -264,7 +264,7 @@ def _presented_key(headers: Mapping[bytes, bytes]) -> bytes:
 
 
 def _subscriber(address: str) -> str:
-    """The address, or of IPv6 the network of whoever has it."""
+    """The address, or of IPv6 its network."""
     if ":" not in address:
         return address
     try:

@@ -87,7 +87,7 @@ class Validators:
             self._probe_later(keystore)
 
     def close(self) -> None:
-        """Nobody waits for a remote signer any longer.  May be called more than once."""
+        """No caller waits for a remote signer any longer.  May be called more than once."""
         self._stop.set()
         if self._probing is not None:
             self._probing.join()

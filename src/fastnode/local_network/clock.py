@@ -1,4 +1,4 @@
-"""The time of a local network: the clock on the wall, moved or held by whoever develops against it.
+"""The time of a local network: the clock on the wall, moved or held by the developer.
 
 A block is in the slot that the clock is in, and always in a later one than the block before it: time never goes
 back, and a block a second is no limit.

@@ -18,7 +18,7 @@ from fastnode.protocol.header import GasFees
 
 __all__ = ["LocalFees"]
 
-#: An L1 that nobody uses, as anvil's is after a while.
+#: An idle L1, as anvil's is after a while.
 QUIET_L1: Final = L1Fees(base_fee=7, blob_fee=1)
 MANA_TARGET: Final = 100_000_000
 PROVING_COST_PER_MANA: Final = 100

@@ -14,7 +14,7 @@ __all__ = ["JobQueue"]
 
 _T = TypeVar("_T")
 
-#: Jobs that wait; whoever asks for more is refused.
+#: Jobs that may wait; more are refused.
 WAITING_MAX: Final = 1_000
 
 

@@ -293,7 +293,7 @@ class LocalNetwork:
     def _mine_what_waits(self) -> None:
         if self._mempool is None or not self.is_automining:
             return
-        # Whoever waits has put its transaction into the pool before: it is tried now.
+        # A waiting caller has put its transaction into the pool before: it is tried now.
         waiting = self._take_waiting()
         try:
             while self.mempool.pool.pending_count >= max(1, self.options.limits.txs_per_block_min):

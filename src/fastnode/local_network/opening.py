@@ -115,7 +115,7 @@ class BeginningChain:
         network.keep()
 
     def _funds_of_fork(self) -> dict[bytes, int]:
-        """A genesis block that is there already funds nobody."""
+        """A genesis block that is there already funds no account."""
         funds = dict.fromkeys(FUNDED, FUNDS) if self._settings.test_accounts else {}
         return funds | funds_of(self._settings)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AnswerLimits", "FoundLogs", "Span", "find_class_logs", "find_public_logs", "span_of_blocks", "span_of_tx"]
 
-#: After this many logs a scan gives the interpreter to whoever waits for it.
+#: After this many logs a scan gives the interpreter to waiting threads.
 LOGS_PER_SLICE: Final = 32
 
 _BLOCK_SHIFT: Final = 32

@@ -475,7 +475,7 @@ class TxPool:
         try:
             self._store.commit(ticket)
         except (DatabaseFull, DatabaseUnwritable) as error:
-            # Nobody was promised anything: it is written with what comes next, once that can be done.
+            # No promise was given: it is written with what comes next, once that can be done.
             logger.warning("changes of the pool wait for the disk", extra=log_facts(reason=str(error)))
 
     @property

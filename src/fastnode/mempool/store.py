@@ -7,7 +7,7 @@ Keys and values::
     02 | tx hash 32  the transaction as JSON, as it is sent; absent for deleted ones
 
 Writes are staged in the order in which they happened and made durable in that order, several callers'
-at once: whoever commits first takes along what the others have staged meanwhile, so a burst of
+at once: the first to commit takes along what the others have staged meanwhile, so a burst of
 transactions costs one disk flush, not one each.
 """
 
@@ -53,7 +53,7 @@ def json_key(tx_hash: bytes) -> bytes:
 def _to_version_2(_database: SharedDatabase) -> Iterator[Batch]:
     """Records got the flags "forwarded" and "proof checked" (entries.py).
 
-    Version 1 has neither, which reads as "nobody else has it, nobody checked it": such a transaction is handed on once
+    Version 1 has neither, which reads as "neither forwarded nor checked": such a transaction is handed on once
     more, and the other node knows it.  A fastnode that knows version 1 only would lose the flags.
     """
     return iter(())
@@ -142,7 +142,7 @@ class PoolStore:
     # ---- writing ---------------------------------------------------------------------------
 
     def stage(self, changes: Iterable[Change]) -> int:
-        """Queue changes; the ticket to commit them with.  Nobody else sees a part of them on disk."""
+        """Queue changes; the ticket to commit them with.  No reader sees a part of them on disk."""
         with self._stage_lock:
             before = len(self._staged)
             self._staged.extend(changes)

@@ -1,6 +1,6 @@
 """HTTP to other servers: connections that are kept, a deadline for the whole exchange, a limit on the answer.
 
-Whoever asks waits in its own thread; the event loop that serves clients never does.  ``close`` ends what is under way
+A caller waits in its own thread; the event loop that serves clients never does.  ``close`` ends what is under way
 in all threads, so that a stop waits for no other server.
 """
 

@@ -1,7 +1,7 @@
 """Which verifier judges the proofs of this network's transactions, and how it is.
 
 --proof-verifier-command      that command, on every network: it was asked for
-no real proofs (node info)    nobody: whatever stands in the proof is not looked at
+no real proofs (node info)    no judge: the proof is not looked at
 else                          bb (verifier.py), as soon as the network's root of verification keys is known
 """
 

@@ -4,7 +4,7 @@ The fields do not hold everything.  The archive root after a block is the ``last
 after the last block it is what L1 says; the root of the message tree is only with the first block; slot, coinbase,
 fee recipient and gas fees are in the checkpoint header; fees, counts and the sponge hash follow from the rest.
 
-Everything is a claim: whoever stores the blocks recomputes every root.
+Everything is a claim: every root is recomputed before a block is stored.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The public inputs of a transaction: what its hash covers and all that validation looks at.
 
-The buffer is kept as it came and read by slicing; nothing is decoded that nobody asks for.  What the
+The buffer is kept as it came and read by slicing; nothing is decoded before it is asked for.  What the
 constructor :meth:`TxData.from_buffer` accepts is well formed throughout: exact length, every field below
 the modulus, flags 0 or 1, public calls without holes.
 """
@@ -99,7 +99,7 @@ class TxData:
 
     @property
     def tx_hash(self) -> bytes:
-        """The transaction's own hash.  It takes milliseconds, and whoever asks before waits."""
+        """The transaction's own hash.  It takes milliseconds; earlier callers wait."""
         return self.pending_hash.result()
 
     @property

@@ -96,7 +96,7 @@ class Contracts:
     def current(self, address: bytes) -> CurrentContract | None:
         """The contract at ``address``; None when it is not deployed.
 
-        TxExecutionError for an address whose nullifier exists although nobody has published its instance.
+        TxExecutionError for an address whose nullifier exists although its instance is not published.
         """
         if _is_protocol_address(address):
             contract = self._journal.contract(address)
@@ -143,7 +143,7 @@ class Contracts:
 def publish(journal: StateJournal, class_logs: Iterable[ContractClassLog], private_logs: Iterable[PrivateLog]) -> None:
     """Make known what logs of a transaction publish.  TxExecutionError for a class that is not what its id says.
 
-    An instance is taken as its log states it: whoever emits its nullifier has derived the address.  A contract of the
+    An instance is taken as its log states it: the emitter of its nullifier has derived the address.  A contract of the
     protocol has no nullifier, and comes with the release.
     """
     for class_log in class_logs:

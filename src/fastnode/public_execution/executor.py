@@ -102,7 +102,7 @@ class BlockExecutor:
     def _execute_public(self, tx: ExecutableTx, deadline: float | None, *, skip_fee_enforcement: bool) -> ExecutedTx:
         self._phases = PublicPhases(self._journal, self._block, tx, self._programs, self._options, deadline)
         try:
-            # Asked after the assignment: whoever cancels meanwhile finds the one or the other.
+            # Asked after the assignment: a cancellation meanwhile finds the one or the other.
             if self._is_cancelled:
                 raise ExecutionCancelled
             return self._phases.run(skip_fee_enforcement=skip_fee_enforcement)

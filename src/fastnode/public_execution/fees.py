@@ -50,9 +50,9 @@ def price_of(gas: Gas, fees: GasFees) -> int:
 
 
 def pay_fee(journal: StateJournal, payer: bytes, fee: int, *, is_enforced: bool) -> FeeWrite | None:
-    """Take ``fee`` from ``payer``; None when nobody pays.  TxExecutionError when the payer cannot.
+    """Take ``fee`` from ``payer``; None without a payer.  TxExecutionError when the payer cannot.
 
-    Not enforced, a payer may be short of it, and may be nobody at all.
+    Not enforced, a payer may be short of it, and may be absent.
     """
     if payer == ZERO_FIELD:
         if is_enforced:

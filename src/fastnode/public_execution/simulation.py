@@ -122,7 +122,7 @@ class LocalSimulator:
             return simulation_json(executed, block, self._names.name_of)
 
     def next_block(self, view: View) -> GlobalVariables:
-        """The globals of the block that a transaction is simulated in: the next one, by nobody, at the lowest price.
+        """The globals of the block that is simulated: the next one, with no coinbase, at the lowest price.
 
         It is not in a slot before the newest block's, however far the chain's time is ahead of the clock.
         """

@@ -26,7 +26,7 @@ _NO_SIGNATURE: Final = bytes(65)
 
 @dataclass(frozen=True, slots=True)
 class Attestations:
-    """``members`` in the committee's order, None where a signature tells nobody's address: then ``is_broken``."""
+    """``members`` in the committee's order, None where a signature recovers to no address: then ``is_broken``."""
 
     members: tuple[bytes | None, ...]
     signers: frozenset[bytes]

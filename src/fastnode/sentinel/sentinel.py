@@ -32,7 +32,7 @@ _REMEMBERED_MAX: Final = 1 << 14
 
 #: ``proposer_of(slot)``: the address, None if it is not known.
 ProposerOf = Callable[[int], bytes | None]
-#: ``committee_of(epoch)``: the addresses in the committee's order, none without a committee, None if nobody knows.
+#: ``committee_of(epoch)``: the addresses in the committee's order, none without a committee, None if it is not known.
 CommitteeOf = Callable[[int], Sequence[bytes] | None]
 
 
@@ -40,7 +40,7 @@ class Sentinel:
     """May be asked from several threads.
 
     ``history_epochs`` is the length of the statistics, ``proven_epochs`` how many proven epochs are counted.
-    ``is_ready`` says whether the chain is at its tip: if not, nobody has missed what has not been fetched.
+    ``is_ready`` says whether the chain is at its tip: if not, no slot that has not been fetched counts as missed.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Sentinel:
                 return None
             oldest = max(0, newest - look.window)
             end = newest if last is None else min(last, newest)
-            # A slot beyond the history is not looked at, whoever asks.
+            # A slot beyond the history is not looked at.
             begin = max(oldest, end - look.window if first is None else first)
             history = self._histories(view, look, begin, end).get(address)
             if history is None:

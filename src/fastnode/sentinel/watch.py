@@ -2,7 +2,7 @@
 
     inactivity                 duties missed in a proven epoch, and in enough of its epochs before
     insufficient attestations  the proposer of a checkpoint that not more than two thirds of its committee signed
-    incorrect attestations     likewise, with a signature that is nobody's or not that of the member in its place
+    incorrect attestations     likewise, with a signature of no address, or not of the member in its place
     descendant of invalid      everybody who signed a checkpoint that builds on such a one
     duplicate attestation      everybody who signed two checkpoints of one slot, one of which a reorg replaced
     duplicate proposal         the proposer of such a slot
@@ -204,7 +204,7 @@ class _Look:
 
 
 def _what_is_wrong(attestations: Attestations, committee: Sequence[bytes] | None) -> OffenseType | None:
-    """``committee`` as L1 drew it, None if nobody knows."""
+    """``committee`` as L1 drew it, None if it is not known."""
     if not attestations.members:
         return None  # a network without a committee
     size, signers = len(attestations.members), attestations.signers

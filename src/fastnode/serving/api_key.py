@@ -1,6 +1,6 @@
 """The key of the admin port: where it comes from, how it is kept, how a request is checked against it.
 
-    --disable-admin-api-key     nobody is asked for a key
+    --disable-admin-api-key     no key is asked for
     --admin-api-key-hash HASH   the SHA-256 of a key that the operator made
     <data directory>/admin/api_key_hash
                                 the SHA-256 of the key that an earlier start made, as 64 hex digits, mode 0600
@@ -51,7 +51,7 @@ _FILE_MODE: Final = 0o600
 class AdminKey:
     """``digest`` is None when no key is asked for.
 
-    ``new_key`` is a key that nobody knows yet, and ``file`` is where its hash will be kept; see :func:`introduce`.
+    ``new_key`` is a key not shown yet, and ``file`` is where its hash will be kept; see :func:`introduce`.
     """
 
     digest: bytes | None
@@ -124,7 +124,7 @@ def introduce(key: AdminKey) -> None:
     """Show a new key on standard output, once, and keep its hash; nothing for a key that is known already.
 
     In this order, and only when the port is open: a start that fails or is killed on the way then never leaves the
-    hash of a key that nobody has seen.  DataDirectoryError when the hash cannot be kept.
+    hash of an unseen key.  DataDirectoryError when the hash cannot be kept.
     """
     if key.digest is None or key.new_key is None:
         return

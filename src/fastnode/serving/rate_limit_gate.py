@@ -6,7 +6,7 @@ A single call of the usual form is charged from its bytes and goes on to the fas
 path all the same, it gets its money back there and is charged like every other.  Everything that could be read in two
 ways, and every list of origins, means the strict path.
 
-A request without a key that is asked for is refused with 401.  Probes and preflights are nobody's.  Refusals come a
+A request without a key that is asked for is refused with 401.  Probes and preflights are free.  Refusals come a
 moment late (refusal_delay), see jsonrpc/rate_limits.py.
 """
 

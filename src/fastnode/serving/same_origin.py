@@ -1,4 +1,4 @@
-"""The admin port without a key: whoever reaches it may use it, but not the pages of other sites in their browser."""
+"""The admin port without a key: open to all who reach it, but not to pages of other sites in their browsers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A folder of a database as one stream of bytes: a tar archive of plain files, sorted, without times or owners.
 
-Whoever reads one does not trust it: only regular files with names of a database are taken, nothing leaves the target
+A reader does not trust one: only regular files with names of a database are taken, nothing leaves the target
 folder, and nothing is written beyond the size that was announced.
 """
 

@@ -1,4 +1,4 @@
-"""Making a snapshot: copy the databases while nobody writes, then upload the copy at leisure."""
+"""Making a snapshot: copy the databases while writing rests, then upload the copy at leisure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OnProgress = Callable[[int, int], None]
 
 
 def _ignore(done: int, total: int) -> None:
-    """Nobody wants to know."""
+    """Progress is not reported."""
 
 
 def create_snapshot(

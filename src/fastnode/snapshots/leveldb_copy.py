@@ -5,7 +5,7 @@
     000005.ldb        a table: written once, then only ever deleted       -> hard link
     000006.log        what is not in a table yet: grows with each write   -> copy
 
-Nobody may write meanwhile, but LevelDB itself may: a compaction adds tables, appends to the manifest and deletes the
+The node must not write meanwhile, but LevelDB may: a compaction adds tables, appends to the manifest and deletes the
 tables that it replaced.  So the manifest is read before and after.  If it did not grow, all tables that it names were
 there in between; if it did, the copy begins again.
 
@@ -45,7 +45,7 @@ _NO_LINKS: Final = {errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, er
 
 
 def copy_leveldb(source: Path, target: Path) -> None:
-    """Copy the open database ``source`` to the new folder ``target``; nobody may write to it meanwhile.
+    """Copy the open database ``source`` to the new folder ``target``; the node must not write to it meanwhile.
 
     The result still holds what LevelDB would tidy up at an open; :func:`settle_copy` does that.  DatabaseError
     when the database is damaged or changes all the time; OSError when the disk refuses.

@@ -49,7 +49,7 @@ _PART_BYTES: Final = 8 * CHUNK_BYTES
 
 
 def _go_on() -> None:
-    """Nobody wants to stop."""
+    """Never stopped."""
 
 
 @dataclass(frozen=True, slots=True)

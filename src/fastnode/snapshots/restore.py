@@ -2,7 +2,7 @@
 
 The SHA-256 of each archive finds every damage.  Against a snapshot that was made with intent, everything is worked out
 again that a chain proves by itself: each block and index, and the roots of all five trees at the newest block from
-their leaves.  Inner nodes and history of the trees are not: whoever does not trust a location builds them from the
+their leaves.  Inner nodes and history of the trees are not: a node that does not trust a location builds them from the
 chain, by removing ``world_state``.
 """
 
@@ -39,7 +39,7 @@ VERIFYING: Final = "verifying"
 
 
 def _ignore(what: str, done: int, total: int) -> None:
-    """Nobody wants to know."""
+    """Progress is not reported."""
 
 
 def _believe(contents: Contents) -> None:

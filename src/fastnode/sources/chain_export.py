@@ -186,7 +186,7 @@ class _Export:
 
 
 def _whole(members: bytes, what: str) -> bytes:
-    """``members`` as they are; a backup that nobody can read must not be noticed when it is needed."""
+    """``members`` as they are; an unreadable backup must not be noticed when it is needed."""
     try:
         orjson.loads(b"{%b}" % members)
     except orjson.JSONDecodeError as error:

@@ -63,7 +63,7 @@ class FollowerOptions:
     ready_max_lag_blocks: int = 16
     #: For how long an upstream must have had a shorter chain before blocks are given up for it.
     shortening_s: float = 12.0
-    #: Pause after a pass that ended at something nobody can give.
+    #: Pause after a pass that ended at something no source has.
     blocked_pause_s: float = 2.0
     #: For how long L1 may be behind an upstream before that is trouble.
     l1_grace_s: float = 5.0

@@ -28,7 +28,7 @@ __all__ = ["build_genesis", "check_contracts", "learn_chain"]
 #: Contracts that exist from genesis have the addresses 1, 2, 3, ..
 PROTOCOL_CONTRACTS_MAX: Final = 16
 _FIRST_BLOCK: Final = 1
-#: Seconds between two blocks of L1 where nobody says it.
+#: Seconds between two blocks of L1 where no source says it.
 USUAL_L1_SLOT_S: Final = 12
 
 

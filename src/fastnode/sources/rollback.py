@@ -29,7 +29,7 @@ PAUSE_TIME_S: Final = 60.0
 #: Seconds between two lines that say how far the state is.
 PROGRESS_INTERVAL_S: Final = 5.0
 
-# What needs ingestion to rest, and how it is told to whoever comes meanwhile.
+# What needs ingestion to rest, and how it is told to other callers meanwhile.
 ROLLING_BACK: Final = "rollback"
 COPYING: Final = "snapshot"
 _RUNNING: Final = {

@@ -54,7 +54,7 @@ class SyncControl:
 
     def pass_point(self) -> None:
         """Go on, wait here while paused, or leave with StopRequested."""
-        # Fast path. If: nobody wants anything.  Then: no lock.
+        # Fast path. If: no request is pending.  Then: no lock.
         if self._state is SyncState.RUNNING:
             return
         with self._changed:
@@ -103,7 +103,7 @@ class SyncControl:
 
     @contextmanager
     def one_operation(self, name: str) -> Iterator[str | None]:
-        """None for one caller at a time; whoever comes meanwhile gets the ``name`` of what is running."""
+        """None for one caller at a time; others meanwhile get the ``name`` of what is running."""
         with self._changed:
             running = self._operation
             if running is None:

@@ -168,7 +168,7 @@ def _port(server: RpcServer) -> dict[str, Any]:
 
 def _calls(servers: Mapping[str, RpcServer]) -> dict[str, Any] | None:
     """``methods`` maps the name of each method that was called to the count of its errors, its nanoseconds and its
-    calls per bucket; None when nobody counts."""
+    calls per bucket; None without counts."""
     meters = [server.engine.meters for server in servers.values() if server.engine.meters is not None]
     if not meters:
         return None

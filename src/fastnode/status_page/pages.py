@@ -1,6 +1,6 @@
 """What a browser asks the admin port for: the page and its files, and the data behind the key.
 
-Whoever has no key gets the page with 401: it holds nothing but a field for the key.  The key stays in the page's memory
+Without a key the page comes with 401: it holds nothing but a field for the key.  The key stays in the page's memory
 and travels in ``x-api-key``; there is no cookie, so no other site can make a browser use it.
 """
 

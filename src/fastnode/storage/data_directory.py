@@ -1,4 +1,4 @@
-"""The data directory as a whole: that it can be used, and that nobody else uses it.
+"""The data directory as a whole: that it can be used, and that no other process uses it.
 
     <data directory>/
       fastnode.lock     held (flock) by the process that uses the directory, with its id inside

@@ -5,8 +5,8 @@
       restore.part/      what is being downloaded and checked
       restore.ready/     checked, and on disk: from here on it counts
 
-The step between the last two is one rename.  Everything after it can be done again: whoever opens the data directory
-next finishes it before anything else.
+The step between the last two is one rename.  Everything after it can be done again: the process that opens the
+directory next finishes it before anything else.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ def test_committees_and_proposers_are_l1s(
 def test_messages_that_an_l1_reorg_replaces_are_the_new_ones(
     tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream, l1: ScriptedL1, genesis: Path
 ) -> None:
-    """What L1 said first does not fit the block that comes; it is asked again, and nobody is put aside."""
+    """What L1 said first does not fit the block that comes; it is asked again, and no upstream is put aside."""
     chain.finalized = chain.proven
     publish_on_l1(chain, l1)
     with node_with_l1(tmp_path / "node", genesis, upstream, l1) as node:

@@ -1,5 +1,6 @@
 """The interpreter of the public virtual machine: what drives it and speaks with the host."""
 
+cimport cython
 import time
 from array import array
 from collections import namedtuple
@@ -60,6 +61,7 @@ Outcome = namedtuple("Outcome", ("success", "output", "l2_gas_left", "da_gas_lef
 Outcome.__doc__ = "How an enqueued call ended."
 
 
+@cython.final
 cdef class Program:
     def __cinit__(self, bytecode):
         if not isinstance(bytecode, bytes):
@@ -78,6 +80,7 @@ cdef class Program:
 
 # ---- machine ------------------------------------------------------------------------------------
 
+@cython.final
 cdef class Machine:
     def __cinit__(
         self,

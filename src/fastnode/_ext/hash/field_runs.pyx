@@ -1,5 +1,6 @@
 # Runs of joined field elements.  The stub (field_runs.pyi) says what everything does.
 
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t
 from libc.stdlib cimport calloc, free
@@ -26,6 +27,7 @@ def first_non_canonical(bytes fields not None):
     return None if index == size // TEXT_FIELD_BYTES else index
 
 
+@cython.final
 cdef class Cuts:
     def __cinit__(self, cuts):
         cdef Py_ssize_t index, zeros, start, end

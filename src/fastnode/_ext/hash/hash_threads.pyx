@@ -1,5 +1,6 @@
 # Hashes that are computed beside what the interpreter does.  The stub (hash_threads.pyi) says what everything does.
 
+cimport cython
 import os
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -17,6 +18,7 @@ THREADS = min(THREADS_MAX, len(os.sched_getaffinity(0)) if hasattr(os, "sched_ge
 hash_threads_use(hash_runs_c, lanes_c, THREADS)
 
 
+@cython.final
 cdef class PendingHash:
     def __init__(self):
         raise TypeError("start_hash makes these")

@@ -1,5 +1,6 @@
 """Log tags: a filter over all known ones, and answers spliced from stored pages."""
 
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from libc.stdint cimport uint8_t
@@ -21,6 +22,7 @@ cdef enum:
 cdef object PAGE_MAX = 0xFFFFFFFF
 
 
+@cython.final
 cdef class TagFilter:
     def __cinit__(self, size):
         if size < 1:

@@ -1,5 +1,6 @@
 """Nodes of an append-only Merkle tree."""
 
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
@@ -127,6 +128,7 @@ cdef inline const uint8_t *node_in_tile(const uint8_t *nodes, uint64_t bitmap, i
 
 # ---- growth ---------------------------------------------------------------------------------------
 
+@cython.final
 cdef class Growth:
     def __cinit__(self):
         self.rows = NULL
@@ -235,6 +237,7 @@ cdef int grow(Appending *a) noexcept nogil:
 
 # ---- nodes in memory ------------------------------------------------------------------------------
 
+@cython.final
 cdef class AppendNodes:
     def __cinit__(self, int height, bytes zeros not None, *, int first_level=LEVELS_PER_TILE):
         memset(self.levels, 0, sizeof(self.levels))

@@ -132,6 +132,7 @@ cdef bytes close_tile(const OpenTile *tile):
 
 # ---- update ---------------------------------------------------------------------------------------
 
+@cython.final
 cdef class NodeUpdate:
     def __cinit__(self):
         self.tiles = []
@@ -160,6 +161,7 @@ cdef class NodeUpdate:
 
 # ---- superseded nodes -----------------------------------------------------------------------------
 
+@cython.final
 cdef class PastNodes:
     def __cinit__(self, uint64_t history_bytes):
         cdef uint64_t entries = history_bytes // PAST_BYTES
@@ -301,6 +303,7 @@ cdef class PastNodes:
 
 # ---- nodes in memory ------------------------------------------------------------------------------
 
+@cython.final
 cdef class IndexedNodes:
     def __cinit__(
         self, int height, bytes zeros not None, *, uint64_t history_bytes, int first_level=LEVELS_PER_TILE

@@ -18,10 +18,12 @@ cdef enum:
 cdef uint64_t HASH_FACTOR = 0x9e3779b97f4a7c15
 
 
+@cython.final
 cdef class Method:
     """What is known of a method, and the results that are kept of it."""
 
 
+@cython.final
 cdef class CachedResponses:
     def __cinit__(self, *, Py_ssize_t bytes_max, Py_ssize_t result_bytes_max, find_block, blocks_of):
         self._bytes_max = bytes_max

@@ -1,5 +1,6 @@
 # The data of one connection.  The stub (fast_connection.pyi) says what everything does.
 
+cimport cython
 from cpython.bytes cimport PyBytes_GET_SIZE
 from libc.stdint cimport int64_t
 
@@ -8,6 +9,7 @@ from fastnode._ext.wire.loop_time cimport LoopTime, Share, loop_now
 from fastnode._ext.wire.simple_request cimport SimpleRequests
 
 
+@cython.final
 cdef class Receiver:
     def __cinit__(
         self,

@@ -19,6 +19,10 @@ cdef enum:
     UNKNOWN_TURN_NS = 250000    # of a party that has had none: more than modest ones need
 
 
+cimport cython
+
+
+@cython.final
 cdef class Share:
     def __cinit__(self):
         self.turn_ns = UNKNOWN_TURN_NS
@@ -31,6 +35,7 @@ cdef class Share:
         self.turn_ns += (elapsed_ns - self.turn_ns) // 4
 
 
+@cython.final
 cdef class LoopTime:
     def __init__(self, int64_t slice_ns, int64_t round_ns):
         if not 0 < slice_ns <= round_ns:

@@ -6,6 +6,7 @@
 # The numbers are little-endian.  The CRC is joined from those of the parts: CRCs are polynomials modulo another
 # one, and a text of n bytes behind what has been read multiplies its CRC by x^(8 n).
 
+cimport cython
 import zlib
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -26,6 +27,7 @@ cdef uint32_t[32] POWERS                    # x^(2^k)
 cdef uint8_t[HEADER_BYTES] HEADER = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff]
 
 
+@cython.final
 cdef class Packed:
     def __init__(self, bytes text not None, bytes blocks not None):
         self.blocks = blocks

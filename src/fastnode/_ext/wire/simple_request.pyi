@@ -62,7 +62,7 @@ class SimpleRequests:
         choose_coding: Callable[[bytes], str | None],
     ) -> None: ...
 
-    #: False: whoever has the data should take it elsewhere.
+    #: False: the owner of the data should take it elsewhere.
     is_open: bool
 
     def set_head(self, before_length: bytes, before_packed_length: bytes, behind_length: bytes) -> None:

@@ -3,6 +3,7 @@
 # Everything here may say "not simple" at any time, and does so wherever being sure would take thought:
 # the strict path reads the same bytes again.  What it must never do is read a request differently.
 
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeASCII
 from libc.stdint cimport int64_t, uint8_t
@@ -75,6 +76,7 @@ cdef inline int64_t _now() noexcept nogil:
     return <int64_t>moment.tv_sec * 1000000000 + moment.tv_nsec
 
 
+@cython.final
 cdef class Published:
     def __init__(self, value):
         self.value = value
@@ -89,6 +91,7 @@ cdef class Published:
         return self.value
 
 
+@cython.final
 cdef class SimpleRequests:
     def __cinit__(
         self,

@@ -3,7 +3,7 @@
 <store>/aztec-<L1 chain id>-<rollup version>-<rollup address>/blobs/<versioned hash>.data
     one raw block of snappy: {"blob": "0x..", "kzg_commitment": "0x.."}
 <store>/aztec-.../.healthcheck
-    "ok": written by whoever uploads, so that a reader sees that there is a store
+    "ok": written by the uploader, so that a reader sees that there is a store
 
 Stores are folders (file://), S3, Google Cloud Storage or web servers.
 """

@@ -48,7 +48,7 @@ def refusal_of(proposal: Proposal, committee: tuple[bytes, ...]) -> str | None:
         is_signed = attestation.address == _NO_ADDRESS
         address = recover_signer(digest, attestation.signature) if is_signed else attestation.address
         if address != member:
-            who = "nobody" if address is None else "0x" + address.hex()
+            who = "no address" if address is None else "0x" + address.hex()
             return f"attestation {place} is of {who}, the committee has 0x{member.hex()} there"
         signed += is_signed
     if signed < quorum(len(committee)):

@@ -299,7 +299,7 @@ class Inbox:
         return self.messages_of(checkpoint)
 
     def close(self) -> None:
-        """Nobody waits any longer."""
+        """No caller waits any longer."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()

@@ -143,7 +143,7 @@ def read_facts(endpoint: L1Endpoint, wanted: Wanted) -> RollupFacts:
 def _find_rollup(endpoint: L1Endpoint, wanted: Wanted) -> bytes:
     if wanted.registry is None:
         if wanted.rollup is None:
-            raise StartError("nobody says where on L1 the rollup is: give --registry-address")
+            raise StartError("it is not known where on L1 the rollup is: give --registry-address")
         return wanted.rollup
     version = wanted.version
     if version is None:

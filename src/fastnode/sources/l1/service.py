@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 #: Seconds between two blocks of most L1 networks.
 USUAL_SLOT_S: Final = 12
-#: How long whoever asks for messages waits for L1.
+#: How long a caller waits for messages from L1.
 MESSAGE_WAIT_S: Final = 5.0
 #: Asked again for the same messages within this time, the first answer was of no use.
 DOUBT_S: Final = 30.0
@@ -62,7 +62,7 @@ class L1Options:
     """
 
     slot_duration: int | None = None
-    #: Epochs whose committees are kept; 0: nobody wants them.
+    #: Epochs whose committees are kept; 0: none are asked for.
     committee_epochs: int = 0
     poll_interval_s: float = 1.0
     #: Ask when the next block is due instead, where L1 has regular times.
@@ -146,7 +146,7 @@ class L1Reader:
         self._stored = stored
 
     def interrupt(self) -> None:
-        """Nobody waits for L1 any longer."""
+        """No caller waits for L1 any longer."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()

@@ -111,7 +111,7 @@ async function refresh() {
 }
 
 function tick() {
-  // A page that nobody sees asks for nothing.
+  // A hidden page asks for nothing.
   if (!document.hidden) refresh();
 }
 
@@ -174,7 +174,7 @@ function showTips({ chain, sync, ingestion, now }) {
     return tile(name, whole(tip.block), note, String(tip.block));
   });
   const lag = sync && sync.lagBlocks !== null ? `${whole(sync.lagBlocks)} blocks` : sync ? "unknown" : "–";
-  tiles.push(tile("lag", lag, sync ? sync.state : "follows nobody"));
+  tiles.push(tile("lag", lag, sync ? sync.state : "no upstream"));
   tiles.push(tile("ingested", whole(ingestion.blocks), `${whole(ingestion.reorgs)} reorgs, deepest ${whole(ingestion.deepestReorg)}`));
   byId("tips").replaceChildren(...tiles);
 }
@@ -206,7 +206,7 @@ function showBlocks({ chain, now }) {
 function showSync({ sync, chain, health, now }) {
   const notes = Object.entries(health.notes).map(([name, note]) => [name[0].toUpperCase() + name.slice(1), note, "warn"]);
   if (!sync) {
-    fillList(byId("sync"), [["State", "follows nobody"], ...notes, ["State trees", chain && chain.stateTip !== null ? `block ${whole(chain.stateTip)}` : "not ready"]]);
+    fillList(byId("sync"), [["State", "no upstream"], ...notes, ["State trees", chain && chain.stateTip !== null ? `block ${whole(chain.stateTip)}` : "not ready"]]);
     byId("upstreams").replaceChildren();
     return;
   }

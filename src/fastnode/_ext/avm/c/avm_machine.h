@@ -1,6 +1,6 @@
 /* The public virtual machine: runs an enqueued call with everything it calls, without Python.
  *
- * avm_run() goes on until it needs its surroundings, and says for what (avm_event).  Whoever drives it does that, puts the
+ * avm_run() goes on until it needs its surroundings, and says for what (avm_event).  The caller does that, puts the
  * answer where avm_run() finds it, and calls it again:
  *
  *     AVM_ENTER   a call of question.address begins with question.data: then avm_entered(), or avm_not_entered() when
@@ -117,7 +117,7 @@ typedef struct {
     int has_deadline;
     uint64_t deadline_ns; /* of avm_now() */
     page_pool pool;
-    /* For whoever drives it. */
+    /* For the caller. */
     avm_question question;
     avm_reply reply;
     avm_ending ending;
@@ -147,7 +147,7 @@ enum {
     ENV_DA_GAS_LEFT,
 };
 
-/* ---- for whoever drives it ------------------------------------------------------------------- */
+/* ---- for the caller ------------------------------------------------------------------- */
 
 uint64_t avm_now(void);
 /* Index of the first of some fields that is not below the modulus, or `count`. */

@@ -5,7 +5,7 @@
  *     opcode 1 | addressing mode 0, 1 or 2 | address operands, all of 1 or all of 2 bytes | immediates
  *
  * Any place may be jumped to, so that each byte of the code has room for one decoded instruction.  Threads share a
- * program: whoever comes first decodes an instruction and publishes it. */
+ * program: the first thread decodes an instruction and publishes it. */
 #ifndef FASTNODE_AVM_PROGRAM_H
 #define FASTNODE_AVM_PROGRAM_H
 

@@ -33,7 +33,7 @@ int hash_threads_is_done(hash_job *job);
 /* Wait for the hash, as often as one likes: 0, or -1 when an element is not below the modulus. */
 int hash_threads_wait(hash_job *job, uint8_t hash[HASH_BYTES]);
 
-/* The end of a job.  Nobody may wait for it; one that nobody began is not hashed any more. */
+/* The end of a job.  It may have no waiter; one that has not begun is not hashed any more. */
 void hash_threads_drop(hash_job *job);
 
 /* Since the process began. */
