@@ -41,7 +41,13 @@ _BUILDING_KEYS: Final = {
     "perBlockAllocationMultiplier": "per_block_allocation_multiplier",
     "coinbase": "coinbase",
     "feeRecipient": "fee_recipient",
+    "validateMaxL2BlockGas": "validate_max_l2_block_gas",
+    "validateMaxDABlockGas": "validate_max_da_block_gas",
+    "validateMaxTxsPerBlock": "validate_max_txs_per_block",
+    "validateMaxTxsPerCheckpoint": "validate_max_txs_per_checkpoint",
 }
+#: A key without a setting.
+_VALID_TXS_MIN: Final = "minValidTxsPerBlock"
 _PROOFS: Final = "realProofs"
 _POLLING: Final = "archiverPollingIntervalMS"
 
@@ -82,13 +88,17 @@ def connect_mempool(configuration: NodeConfiguration, mempool: Mempool) -> None:
     configuration.on_change((_PROOFS,), require_proofs)
 
 
-def connect_building(configuration: NodeConfiguration, settings: Settings, apply: Callable[[Settings], None]) -> None:
-    """What is built follows the configuration: ``apply`` gets the settings as they would be with it."""
+def connect_building(
+    configuration: NodeConfiguration, settings: Settings, apply: Callable[[Settings, int | None], None]
+) -> None:
+    """What is built, and accepted, follows the configuration: ``apply`` gets the settings as they would be with it, and
+    the fewest valid transactions of a block."""
 
     def change(new: NodeConfiguration, _changed: frozenset[str]) -> None:
-        apply(replace(settings, **{attribute: new[key] for key, attribute in _BUILDING_KEYS.items()}))
+        changed = replace(settings, **{attribute: new[key] for key, attribute in _BUILDING_KEYS.items()})
+        apply(changed, new[_VALID_TXS_MIN])
 
-    configuration.on_change(tuple(_BUILDING_KEYS), change)
+    configuration.on_change((*_BUILDING_KEYS, _VALID_TXS_MIN), change)
 
 
 def connect_polling(configuration: NodeConfiguration, set_interval: Callable[[float], None]) -> None:

@@ -37,11 +37,28 @@ class BuildingLimits:
     block_gas: Gas
     txs_per_block: int = TXS_PER_BLOCK_MAX
     txs_per_checkpoint: int | None = None
+    #: Pending transactions for which a block is built.
     txs_per_block_min: int = 1
+    #: Transactions without which a block is not kept; None: as many as it is built for.
+    valid_txs_per_block_min: int | None = None
+
+    @property
+    def kept_txs_min(self) -> int:
+        """Transactions that a block needs unless it may be empty."""
+        minimum = self.valid_txs_per_block_min
+        return max(1, self.txs_per_block_min if minimum is None else minimum)
 
     @classmethod
-    def of(cls, settings: Settings, *, slot_duration_s: int, l1_slot_duration_s: int, mana_limit: int) -> Self:
-        """From the settings of block building."""
+    def of(
+        cls,
+        settings: Settings,
+        *,
+        slot_duration_s: int,
+        l1_slot_duration_s: int,
+        mana_limit: int,
+        valid_txs_per_block_min: int | None = None,
+    ) -> Self:
+        """From the settings of block building, and what only the configuration has."""
         budget = BlockBudget.of(
             settings, slot_duration_s=slot_duration_s, l1_slot_duration_s=l1_slot_duration_s, mana_limit=mana_limit
         )
@@ -53,6 +70,7 @@ class BuildingLimits:
             txs_per_block=txs,
             txs_per_checkpoint=settings.max_txs_per_checkpoint,
             txs_per_block_min=settings.min_txs_per_block,
+            valid_txs_per_block_min=valid_txs_per_block_min,
         )
 
 

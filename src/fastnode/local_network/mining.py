@@ -92,7 +92,7 @@ class Miner:
             limits=CheckpointBudget(limits).of_next_block(),
             check=block_check(validator, ViewLedger(view), variables),
         )
-        if len(outcome.included) < max(1, limits.txs_per_block_min) and not may_be_empty:
+        if len(outcome.included) < limits.kept_txs_min and not may_be_empty:
             return outcome, None
         effects = [executed.effect for _, executed in outcome.included]
         self._store(view, variables, number, messages, effects, outcome.total_mana_used)

@@ -192,9 +192,9 @@ class LocalNetwork:
         else:
             logger.info("the chain is written", extra=log_facts(file=file, tip=self._ingestor.view.tip_number))
 
-    def reconfigure(self, settings: Settings) -> None:
+    def reconfigure(self, settings: Settings, valid_txs_per_block_min: int | None = None) -> None:
         """Build by other settings from the next block on; from any thread."""
-        self.options = options_of(settings, self._ingestor.view.chain)
+        self.options = options_of(settings, self._ingestor.view.chain, valid_txs_per_block_min)
         self._apply_kept()
         self.wake()
 
@@ -390,11 +390,17 @@ class LocalNetwork:
         self.keep()
 
     def take_checkpoint(self, record: CheckpointRecord) -> None:
-        """A checkpoint of a chain file; what is there in its place is taken back."""
+        """A checkpoint of a chain file; what is there in its place is taken back.
+
+        Refused when a validator's limits do not accept it.
+        """
         first = record.block_headers[0].global_variables.block_number
         stored = self._ingestor.view.checkpoint(record.number)
         if stored is not None and stored.header_hash == record.header.hash():
             return
+        reason = self.options.acceptance.refusal(record.published.checkpoint.blocks)
+        if reason is not None:
+            raise Refused(f"Checkpoint {record.number} is not accepted: {reason}")
         if first <= self._ingestor.view.tip_number:
             self.undo_above(first - 1, keep_txs=False, force=True)
         self._ingestor.apply(record)

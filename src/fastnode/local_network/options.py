@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from fastnode.building.acceptance import AcceptanceLimits
 from fastnode.building.budget import BuildingLimits
 from fastnode.kernels import encode
 from fastnode.local_network.genesis import MANA_LIMIT
@@ -40,18 +41,21 @@ class LocalNetworkOptions:
     manual_proving: bool = False
     coinbase: bytes = COINBASE
     fee_recipient: bytes = ZERO_FIELD
+    #: Of checkpoints that others built.
+    acceptance: AcceptanceLimits = AcceptanceLimits()
     #: Takes the chain, as a chain file, when the node stops.
     dump_file: Path | None = None
 
 
-def options_of(settings: Settings, chain: ChainInfo) -> LocalNetworkOptions:
-    """From the settings, and from what the chain's rollup allows."""
+def options_of(settings: Settings, chain: ChainInfo, valid_txs_per_block_min: int | None = None) -> LocalNetworkOptions:
+    """From the settings, from what the chain's rollup allows, and from what only the configuration has."""
     constants = chain.l1_constants
     limits = BuildingLimits.of(
         settings,
         slot_duration_s=chain.slot_duration,
         l1_slot_duration_s=int(constants.get("ethereumSlotDuration", chain.slot_duration)),
         mana_limit=int(constants.get("rollupManaLimit", MANA_LIMIT)),
+        valid_txs_per_block_min=valid_txs_per_block_min,
     )
     coinbase, fee_recipient = settings.coinbase, settings.fee_recipient
     return LocalNetworkOptions(
@@ -62,5 +66,6 @@ def options_of(settings: Settings, chain: ChainInfo) -> LocalNetworkOptions:
         manual_proving=settings.manual_proving,
         coinbase=COINBASE if coinbase is None else encode.from_hex(coinbase),
         fee_recipient=ZERO_FIELD if fee_recipient is None else encode.from_hex(fee_recipient),
+        acceptance=AcceptanceLimits.of(settings),
         dump_file=settings.dump_state or settings.state,
     )
