@@ -45,6 +45,7 @@ _BUILT_HERE: Final = (
     "finality-lag",
     "fork-block-number",
     "fork-from",
+    "l1-clock-port",
     "load-state",
     "manual-proving",
     "max-txs-per-block",
@@ -56,6 +57,10 @@ _BUILT_HERE: Final = (
     "slot-duration-s",
     "state",
     "test-accounts",
+    "validate-max-da-block-gas",
+    "validate-max-l2-block-gas",
+    "validate-max-txs-per-block",
+    "validate-max-txs-per-checkpoint",
 )
 
 _PROVING: Final = {
@@ -73,10 +78,6 @@ _PROVING: Final = {
 }
 
 _ATTESTING: Final = {
-    "validate-max-da-block-gas",
-    "validate-max-l2-block-gas",
-    "validate-max-txs-per-block",
-    "validate-max-txs-per-checkpoint",
     "validator-attestations-polling-interval-ms",
     "validator-reexecute",
 }

@@ -68,7 +68,7 @@ class ValidatorSettings:
         None,
         Integer(0, _GAS_MAX),
         VALIDATOR,
-        "Most L2 gas in a block that is attested to. Independent of --max-l2-block-gas.",
+        "Most L2 gas in a block of others that is accepted. Independent of --max-l2-block-gas.",
         environment=("VALIDATOR_MAX_L2_BLOCK_GAS",),
         flags=("--validateMaxL2BlockGas",),
     )
@@ -76,7 +76,7 @@ class ValidatorSettings:
         None,
         Integer(0, _GAS_MAX),
         VALIDATOR,
-        "Most data gas in a block that is attested to. Independent of --max-da-block-gas.",
+        "Most data gas in a block of others that is accepted. Independent of --max-da-block-gas.",
         environment=("VALIDATOR_MAX_DA_BLOCK_GAS",),
         flags=("--validateMaxDABlockGas",),
     )
@@ -84,7 +84,7 @@ class ValidatorSettings:
         None,
         Integer(0, _COUNT_MAX),
         VALIDATOR,
-        "Most transactions in a block that is attested to. Independent of --max-txs-per-block.",
+        "Most transactions in a block of others that is accepted. Independent of --max-txs-per-block.",
         environment=("VALIDATOR_MAX_TX_PER_BLOCK",),
         flags=("--validateMaxTxsPerBlock",),
     )
@@ -92,7 +92,7 @@ class ValidatorSettings:
         None,
         Integer(0, _COUNT_MAX),
         VALIDATOR,
-        "Most transactions in a checkpoint that is attested to. Independent of --max-txs-per-checkpoint.",
+        "Most transactions in a checkpoint of others that is accepted. Independent of --max-txs-per-checkpoint.",
         environment=("VALIDATOR_MAX_TX_PER_CHECKPOINT",),
         flags=("--validateMaxTxsPerCheckpoint",),
     )
