@@ -22,6 +22,7 @@ import orjson
 from fastnode.errors import DecodeError, Refused, StartError, UpstreamError, UpstreamRejection
 from fastnode.kernels import encode
 from fastnode.local_network.kept import OpenMessage
+from fastnode.local_network.l1_away import L1AwayError
 from fastnode.log import log_facts
 from fastnode.outgoing.client import ClientLimits, RpcCall
 from fastnode.outgoing.network import Network
@@ -39,14 +40,12 @@ from fastnode.sources.l1.terms import STATE_SLOT
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
 
-__all__ = ["POLL_S", "AttachedL1", "L1AwayError", "connect_l1"]
+__all__ = ["AttachedL1", "connect_l1"]
 
 logger = logging.getLogger(__name__)
 
 #: One answer of a test chain on this machine; while it is waited for no block is built.
 REQUEST_S: Final = 5.0
-#: How often L1 is looked at when nothing else happens.
-POLL_S: Final = 0.25
 _NO_ROOT: Final = bytes(WORD_BYTES)
 _GAS: Final = quantity(1_000_000)
 _FUNDS: Final = quantity(10**20)
@@ -55,10 +54,6 @@ _LAG: Final = Function("LAG()", Kind.NUMBER)
 _CATCH_UP: Final = Function("catchUp(uint256)")
 _SEND: Final = Function("sendL2Message((bytes32,uint256),bytes32,bytes32)")
 _FEE_JUICE: Final = field_from_int(FEE_JUICE_ADDRESS)
-
-
-class L1AwayError(Refused):
-    """L1 does not answer: what a checkpoint must contain is not known now."""
 
 
 def connect_l1(url: str, network: Network) -> L1Endpoint:
@@ -89,6 +84,9 @@ class _Seen:
 
 class AttachedL1:
     """Used by the thread that changes the chain.  ``fault`` may be read by any."""
+
+    #: How often it is looked at when nothing else happens.
+    poll_s: Final = 0.25
 
     def __init__(self, endpoint: L1Endpoint, addresses: dict[str, str], first_block: int, epoch_duration: int) -> None:
         self._endpoint = endpoint

@@ -32,13 +32,13 @@ import orjson
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.source import CheckpointRecord
 from fastnode.errors import FastnodeError, Refused
-from fastnode.local_network.attached_l1 import POLL_S, AttachedL1, L1AwayError
 from fastnode.local_network.clock import ChainClock, SlotTime
 from fastnode.local_network.fees import MANA_TARGET, LocalFees
 from fastnode.local_network.finality import final_checkpoint
 from fastnode.local_network.genesis import SetupBlock
 from fastnode.local_network.jobs import JobQueue
 from fastnode.local_network.kept import StateFile
+from fastnode.local_network.l1_away import L1AwayError
 from fastnode.local_network.messages import messages_of_checkpoint
 from fastnode.local_network.mining import Mined, Miner
 from fastnode.local_network.options import Fork, LocalNetworkOptions, options_of
@@ -57,6 +57,7 @@ from fastnode.world_state.state import WorldState
 
 if TYPE_CHECKING:
     from fastnode.config.settings import Settings
+    from fastnode.local_network.attached_l1 import AttachedL1
     from fastnode.mempool.service import Mempool
 
 __all__ = ["LocalNetwork"]
@@ -321,7 +322,7 @@ class LocalNetwork:
         return self.clock.next_timestamp() - self._tip()[1] > KEEP_ALIVE_S
 
     def _idle_s(self) -> float:
-        longest = KEEP_ALIVE_CHECK_S if self.l1 is None else POLL_S
+        longest = KEEP_ALIVE_CHECK_S if self.l1 is None else self.l1.poll_s
         if self._next_interval_at is None:
             return longest
         return max(0.0, min(longest, self._next_interval_at - time.monotonic()))

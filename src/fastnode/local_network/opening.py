@@ -14,19 +14,18 @@ from fastnode.archiver.store import ArchiverStore
 from fastnode.errors import SettingError, StartError
 from fastnode.kernels import encode
 from fastnode.local_network.accounts import FUNDED
-from fastnode.local_network.attached_l1 import AttachedL1
 from fastnode.local_network.forking import ForkedChain, open_fork
 from fastnode.local_network.genesis import FUNDS, NewNetwork, Setup, read_setup
 from fastnode.local_network.kept import FILE_NAME
-from fastnode.local_network.l1_opening import L1Opening
 from fastnode.local_network.network import LocalNetwork
 from fastnode.local_network.options import options_of
-from fastnode.outgoing.network import Network
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainInfo
     from fastnode.config.settings import Settings
+    from fastnode.local_network.attached_l1 import AttachedL1
+    from fastnode.local_network.l1_opening import L1Opening
     from fastnode.sources.sync_control import SyncControl
     from fastnode.world_state.state import WorldState
 
@@ -47,6 +46,10 @@ class BeginningChain:
         self._settings = settings
         self._l1: L1Opening | None = None
         if settings.l1_rpc_urls is not None:
+            # On demand: what talks to L1 takes a while to load.
+            from fastnode.local_network.l1_opening import L1Opening
+            from fastnode.outgoing.network import Network
+
             network = stack.enter_context(Network())
             self._l1 = L1Opening(settings.l1_rpc_urls[0], network, settings.registry_address)
         self._setup: Setup | None = None
