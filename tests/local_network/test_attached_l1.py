@@ -21,7 +21,7 @@ from urllib.request import Request, urlopen
 import pytest
 from tests.local_network.stand_in_l1 import StandInL1, serving
 
-from fastnode.errors import Refused, StartError
+from fastnode.errors import RpcError, StartError
 from fastnode.protocol.ethereum import keccak_256
 from fastnode.sources.l1.terms import STATE_SLOT
 from fastnode.testing import RunningNetwork, local_network
@@ -220,7 +220,7 @@ def test_without_an_answer_of_l1_txs_wait_and_the_node_says_why(stand_in: tuple[
     l1, url = stand_in
     with attached(url) as network:
         l1.is_silent = True
-        with pytest.raises(Refused, match="L1"):
+        with pytest.raises(RpcError, match="L1"):
             network.mine()
         assert readiness(network) == (503, "L1 does not answer as it should: HTTP status 503")
         l1.is_silent = False
