@@ -388,7 +388,7 @@ def _block_rows(handlers: _Blocks) -> list[_Row]:
         _Row("fastnode_setAutomine", "Whether each transaction gets its block at once.", handlers.set_automine, "void",
              (Parameter("automine", BOOLEAN),), also=("evm_setAutomine", "anvil_setAutomine")),
         _Row("fastnode_getAutomine", "Whether each transaction gets its block at once.", handlers.is_automining,
-             "boolean", also=("anvil_getAutomine", "fastnode_autoMineStatus"), in_thread=False),
+             "boolean", also=("anvil_getAutomine", "hardhat_getAutomine", "fastnode_autoMineStatus"), in_thread=False),
         _Row("fastnode_setIntervalMining", "Build a block every so many seconds; 0: no more.", handlers.set_interval,
              "void", (Parameter("seconds", SECONDS),), also=("evm_setIntervalMining", "anvil_setIntervalMining")),
         _Row("fastnode_getIntervalMining", "Seconds between two blocks; null: there is no such interval.",
@@ -436,7 +436,7 @@ def _pool_rows(handlers: _Pool) -> list[_Row]:
         _Row("fastnode_dropTransaction", "Let a transaction wait no longer. False: it does not.", handlers.drop,
              "boolean", (tx_hash,)),
         _Row("anvil_dropTransaction", "Let a transaction wait no longer.", handlers.drop_as_anvil, "string", (tx_hash,),
-             may_be_absent=True),
+             also=("hardhat_dropTransaction",), may_be_absent=True),
         _Row("fastnode_dropAllTransactions", "Let nothing wait; how many transactions did.", handlers.drop_all,
              "number"),
         _Row("anvil_dropAllTransactions", "Let nothing wait.", handlers.drop_all_quietly),
@@ -511,7 +511,7 @@ def _process_rows(handlers: _Process) -> list[_Row]:
 def _about_rows(handlers: _About) -> list[_Row]:
     return [
         _Row("fastnode_nodeInfo", "The newest block, the clock and how blocks are built.", handlers.node_info, "any",
-             also=("fastnode_metadata", "anvil_nodeInfo", "anvil_metadata"), in_thread=False),
+             also=("fastnode_metadata", "anvil_nodeInfo", "anvil_metadata", "hardhat_metadata"), in_thread=False),
         _Row("fastnode_getTxFailure", "Why a transaction of a block reverted, with the stack of its calls.",
              handlers.failure, "any", (Parameter("txHash", TX_HASH),), may_be_absent=True, in_thread=False),
         _Row("fastnode_getTxCalls", "The public calls of a transaction of a block, in their order.", handlers.calls,
