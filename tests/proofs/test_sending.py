@@ -141,6 +141,22 @@ def test_who_has_sent_a_false_proof_waits_behind_the_others(
     assert len(order) == 5
 
 
+def test_as_many_are_checked_at_once_as_are_asked_for(
+    start_toy_node: StartToyNode, toy_bb: Path, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    held = f"while [ ! -e {gate} ]; do sleep 0.05; done"
+    program = script(tmp_path / "bb", f'if [ "$1" = verify ]; then {held}; exit 9; fi', f'exec {toy_bb} "$@"')
+    gate.touch()
+    node = start_toy_node(program, "--bb-num-ivc-verifiers=12")
+    gate.unlink()
+    with ThreadPoolExecutor(14) as clients:
+        sent = [clients.submit(send_from, "127.0.0.1", node, numbered(number)) for number in range(14)]
+        wait_for(node, "12 running, 2 waiting")
+        gate.touch()
+        assert all("Proof cannot be verified" in answer.result() for answer in sent)
+
+
 def numbered(number: int) -> dict[str, Any]:
     """A transaction with a false proof, each number another one."""
     tx = vector_json("private")

@@ -20,6 +20,7 @@ from fastnode.http.limits import Limits
 from fastnode.http.memory_budget import MemoryBudget
 from fastnode.http.turns import Turns
 from fastnode.log import log_facts
+from fastnode.proofs.options import checks_at_once
 from fastnode.records import dataclass
 from fastnode.serving.server import HttpServer, describe_bind_error
 from fastnode.serving.starting import StartingApplication
@@ -85,7 +86,8 @@ async def open_node(settings: Settings, awaiting: Awaiting, stack: AsyncExitStac
     log_tail = LogTail()
     stack.enter_context(log_tail.attached())
     ports = await _open_ports(settings, awaiting, stack)
-    threads = FairThreads(RPC_THREADS, name="rpc")
+    # Each proof that is checked has a thread wait for it.
+    threads = FairThreads(RPC_THREADS + checks_at_once(settings), name="rpc")
     stack.callback(threads.shutdown)
     busy_threads = FairThreads(BUSY_THREADS, name="rpc-busy")
     stack.callback(busy_threads.shutdown)

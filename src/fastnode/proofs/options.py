@@ -11,7 +11,7 @@ from fastnode.proofs.verifier import BbOptions
 if TYPE_CHECKING:
     from fastnode.config.settings import Settings
 
-__all__ = ["PROOFS_DIRECTORY", "bb_options", "judge_of"]
+__all__ = ["PROOFS_DIRECTORY", "bb_options", "checks_at_once", "judge_of"]
 
 #: In the data directory, unless --bb-working-directory names another one.
 PROOFS_DIRECTORY: Final = "proofs"
@@ -30,6 +30,11 @@ def bb_options(settings: Settings, data_directory: Path | None) -> BbOptions:
         threads=settings.bb_ivc_concurrency,
         timeout_s=settings.proof_verifier_timeout_s,
     )
+
+
+def checks_at_once(settings: Settings) -> int:
+    """How many proofs are checked at a time."""
+    return BbOptions(working_directory=Path(), checks_max=settings.bb_num_ivc_verifiers).checks_at_once
 
 
 def judge_of(settings: Settings, data_directory: Path, *, required: bool) -> ProofJudge:
