@@ -126,6 +126,7 @@ def test_who_has_sent_a_false_proof_waits_behind_the_others(
     program = script(tmp_path / "bb", f'if [ "$1" = verify ]; then {held}; fi', f'exec {toy_bb} "$@"')
     gate.touch()
     node = start_toy_node(program, "--bb-num-ivc-verifiers=1")
+    wait_for(node, "bb ready")
     flooder, other = "127.0.7.1", "127.0.7.2"
     assert send_from(flooder, node, numbered(1)) == "Invalid tx: Invalid proof"
     gate.unlink()
@@ -147,12 +148,12 @@ def test_who_has_sent_a_false_proof_waits_behind_the_others(
 def test_as_many_are_checked_at_once_as_are_asked_for(
     start_toy_node: StartToyNode, toy_bb: Path, tmp_path: Path
 ) -> None:
-    gate = tmp_path / "gate"
-    held = f"while [ ! -e {gate} ]; do sleep 0.05; done"
-    program = script(tmp_path / "bb", f'if [ "$1" = verify ]; then {held}; exit 9; fi', f'exec {toy_bb} "$@"')
-    gate.touch()
+    held, gate = tmp_path / "held", tmp_path / "gate"
+    hold = f"while [ ! -e {gate} ]; do sleep 0.05; done; exit 9"
+    program = script(tmp_path / "bb", f'if [ "$1" = verify ] && [ -e {held} ]; then {hold}; fi', f'exec {toy_bb} "$@"')
     node = start_toy_node(program, "--bb-num-ivc-verifiers=12")
-    gate.unlink()
+    wait_for(node, "bb ready")
+    held.touch()
     with ThreadPoolExecutor(14) as clients:
         sent = [clients.submit(send_from, "127.0.0.1", node, numbered(number)) for number in range(14)]
         wait_for(node, "12 running, 2 waiting")
