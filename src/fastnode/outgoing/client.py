@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 import orjson
 
 from fastnode.errors import UpstreamFault, UpstreamRejection, UpstreamUnavailable
+from fastnode.kernels import json_shape
 from fastnode.outgoing.network import Answer, ClientLimits, Network
 from fastnode.records import dataclass
 from fastnode.values.urls import host_of
@@ -24,6 +25,14 @@ __all__ = ["METHOD_NOT_FOUND", "ClientLimits", "Reply", "RpcCall", "RpcClient"]
 RpcCall: TypeAlias = tuple[str, Sequence[Any]]
 
 METHOD_NOT_FOUND: Final = -32601
+
+#: What values take when they are read, at most: an object of few members, a member or element with its place, and for
+#: each byte of text one, or five where characters beyond ASCII make all of it wide.
+_CONTAINER_BYTES: Final = 250
+_VALUE_BYTES: Final = 200
+_WIDE: Final = 5
+#: A shorter answer cannot become large.
+_UNMEASURED_BYTES_MAX: Final = 1 << 19
 
 _ERROR_TEXT_MAX: Final = 2000
 _QUOTED_BYTES: Final = 40
@@ -82,7 +91,7 @@ class RpcClient:
         as a whole was refused.  No text of theirs has the address: clients may see it.
         """
         answer = self._network.post(self._url, _encode(calls), self._limits, self._headers)
-        document = _decoded(answer.body)
+        document = _decoded(answer.body, self._limits.memory_bytes_max)
         if answer.status in _BUSY or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise UpstreamUnavailable(self._describe_busy(answer, document), retry_after_s=answer.retry_after_s)
         # Any other status may come with an answer: the reference node's errors have status 400.
@@ -102,11 +111,22 @@ class RpcClient:
         return f"{status}: {_anonymous(message[:_ERROR_TEXT_MAX], self._address)}"
 
 
-def _decoded(body: bytes) -> Any:
+def _decoded(body: bytes, memory_bytes_max: int) -> Any:
+    """None for what is no JSON; UpstreamFault for what would take more memory than it may."""
+    if len(body) > _UNMEASURED_BYTES_MAX and _memory_of(body) > memory_bytes_max:
+        raise UpstreamFault(f"its answer of {len(body)} bytes would take more than {memory_bytes_max} bytes to read")
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError:
         return None
+
+
+def _memory_of(body: bytes) -> int:
+    """Bytes that a JSON text and its values take together, at most."""
+    size = len(body)
+    _, containers, values = json_shape.measure(body, depth_max=size, containers_max=size, values_max=size)
+    width = 1 if body.isascii() and b"\\u" not in body else _WIDE
+    return size + containers * _CONTAINER_BYTES + (values - containers) * _VALUE_BYTES + size * width
 
 
 def _anonymous(text: str, address: str) -> str:

@@ -49,11 +49,13 @@ STOPPING: Final = "the node is stopping"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientLimits:
-    """``request_time_s`` covers a whole exchange, from connecting to the last byte of the answer."""
+    """``request_time_s`` covers a whole exchange, from connecting to the last byte of the answer; ``memory_bytes_max``
+    is what an answer and its values may take together."""
 
     request_time_s: float = 15.0
     connect_time_s: float = 5.0
     response_bytes_max: int = 64 * _MIB
+    memory_bytes_max: int = 256 * _MIB
 
 
 @dataclass(frozen=True, slots=True)
