@@ -38,7 +38,7 @@ MIB = 1 << 20
 PACE_S = 0.01
 SETTLE_S = 10.0
 #: As by nice(1), of the client that is measured.
-VICTIM_PRIORITY = -10
+VICTIM_PRIORITY = -19
 MEMORY_BUDGET = 256 * MIB
 MEMORY_ABOVE_BUDGET_MAX = 200 * MIB
 MEMORY_KEPT_MAX = 50 * MIB
