@@ -233,3 +233,14 @@ def test_what_does_not_fit_is_refused() -> None:
         kernel.IndexedNodes(HEIGHT, bytes(32), history_bytes=0)
     with pytest.raises(ValueError, match="first_level must be at least 5"):
         kernel.IndexedNodes(HEIGHT, b"".join(ZEROS), history_bytes=0, first_level=4)
+
+
+@pytest.mark.parametrize("module", [kernel, twin], ids=["kernel", "twin"])
+@pytest.mark.parametrize(("level", "index"), [(HEIGHT + 1, 0), (63, 0), (HEIGHT, 1), (5, 1 << (HEIGHT - 5))])
+def test_a_node_that_the_tree_does_not_have_is_not_loaded(module: Any, level: int, index: int) -> None:
+    nodes = module.IndexedNodes(HEIGHT, b"".join(ZEROS), history_bytes=0)
+    key = bytes([level]) + index.to_bytes(6, "big")
+    for stored in (b"", bytes(module.NODE_BYTES)):
+        with pytest.raises(ValueError, match="has no node"):
+            nodes.load([(key, stored)])
+    nodes.load([(bytes([5]) + ((1 << (HEIGHT - 5)) - 1).to_bytes(6, "big"), b"")])

@@ -177,8 +177,11 @@ class IndexedNodes:
     def load(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
         """Set latest nodes: (level || index, stored node); empty bytes remove the node."""
         for key, stored in entries:
-            if key[0] < self.first_level:
+            level, index = key[0], int.from_bytes(key[1:], "big")
+            if level < self.first_level:
                 continue
+            if level > self.height or index >> (self.height - level):
+                raise ValueError(f"the tree has no node {index} of level {level}")
             if stored:
                 self._latest[key] = bytes(stored)
             else:

@@ -83,7 +83,10 @@ class IndexedNodes:
         """Superseded nodes in memory."""
 
     def load(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
-        """Set newest nodes: (level || index, stored node); empty bytes remove the node."""
+        """Set newest nodes: (level || index, stored node); empty bytes remove the node.
+
+        ValueError for a node that a tree of this height does not have.
+        """
 
     def raise_first_level(self, level: int) -> None:
         """Keep only ``level`` and above in memory from now on."""

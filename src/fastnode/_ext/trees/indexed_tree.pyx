@@ -504,6 +504,8 @@ cdef class IndexedNodes:
             level = split_key(key, &index)
             if level < self.first_level:
                 continue
+            if level > self.height or index >> (self.height - level):
+                raise ValueError(f"the tree has no node {index} of level {level}")
             if stored:
                 read_stored(stored, &node)
             else:
