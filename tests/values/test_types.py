@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft7Validator
 
+from fastnode.api.chain_parameters import CHECKPOINTS_QUERY, DEVELOPMENT_BLOCK, LOG_FILTER
+from fastnode.config.allow_list import ALLOW_LIST
 from fastnode.values.arrays import ArrayOf, texts
 from fastnode.values.choices import Boolean, Choice
+from fastnode.values.field_elements import FIELD, TX_HASH
 from fastnode.values.numbers import Amount, Integer, Number, Seconds, Size
 from fastnode.values.refusal import Reject
 from fastnode.values.texts import FileOrUrl, FilePath, HexText, Text, UrlPath
@@ -219,3 +223,45 @@ def test_every_kind_says_what_it_allows() -> None:
     assert SECONDS.expects_text == "seconds from 0.5 to 3600"
     assert LEVEL.expects_text == "info or error"
     assert Choice(("a", "b", "c")).expects_text == "a, b or c"
+
+
+# ---- one type, one truth ----------------------------------------------------------------------------
+
+ALL: list[ValueType] = [
+    Boolean(), PORT, SECONDS, SIZE, LEVEL, SHARE, ADDRESS, ADDRESSES, Amount(), Text(), Text(3), FilePath(), UrlPath(),
+    FileOrUrl(), texts("TEXT"), FIELD, TX_HASH, Integer(minimum=0, accepts_text=True), ALLOW_LIST,
+    DEVELOPMENT_BLOCK, CHECKPOINTS_QUERY, LOG_FILTER,
+]  # fmt: skip
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["number", "tag", "epoch"]), inner),
+    max_leaves=4,
+)
+
+
+@given(value=JSON_VALUES, kind=st.sampled_from(ALL))
+def test_what_a_type_takes_its_schema_takes(value: object, kind: ValueType) -> None:
+    try:
+        kind.from_json(value)
+    except Reject:
+        return
+    document = {**kind.schema(), "components": {"schemas": dict(kind.definitions())}}
+    assert [error.message for error in Draft7Validator(document).iter_errors(value)] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (PORT, "80"),
+        (SIZE, "1mb"),
+        (LEVEL, "error"),
+        (ADDRESSES, "0xabcd,0x0001"),
+        (Amount(), "7"),
+        (FIELD, "0x" + "0" * 63 + "7"),
+        (ALLOW_LIST, f"C:0x{'00' * 31}07:0x87654321:os+rn+cl=3"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, ValueType) else "",
+)
+def test_a_value_is_the_same_after_text_and_after_json(kind: ValueType, text: str) -> None:
+    value = kind.from_text(text)
+    assert kind.from_text(kind.to_text(value)) == kind.from_json(kind.to_json(value)) == value

@@ -85,10 +85,6 @@ class CheckpointBudget:
         self._tx_fields = 0
         self._end_fields = 0
 
-    @property
-    def blocks_left(self) -> int:
-        return self._limits.blocks_per_checkpoint - self._blocks
-
     def of_next_block(self, deadline: float | None = None) -> BlockLimits:
         """``deadline``: a time of ``time.monotonic``."""
         limits = self._limits

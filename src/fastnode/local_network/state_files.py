@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from fastnode.archiver.source import CheckpointRecord, TipsRecord
 from fastnode.errors import BlockRejected, Refused, StartError
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from fastnode.local_network.network import LocalNetwork
 
 __all__ = ["dump_chain", "load_chain"]
-
-#: What a chain file may unpack to.
-UNPACKED_BYTES_MAX: Final = 4 << 30
 
 
 def dump_chain(chain: ChainView) -> bytes:

@@ -27,8 +27,6 @@ logger = logging.getLogger(__name__)
 
 #: How often the followed node is asked.
 INTERVAL_S: Final = 60.0
-#: Entries of another node's allow list that are taken over; it has three or four.
-ENTRIES_MAX: Final = 1000
 
 
 class UpstreamTerms:

@@ -39,7 +39,6 @@ _MADE_WITHIN_S: Final = 60.0
 
 #: The generator (1, 2) of the curve's first group.
 GENERATOR: Final = (1).to_bytes(32, "big") + (2).to_bytes(32, "big")
-GRUMPKIN_BYTES: Final = 2 << 20
 GRUMPKIN_SHA256: Final = "df929cc1d1a35961e41b43d090c45f30b76a745c9b27c36f64e448d83ee11558"
 
 #: A file as the file system shows it: it has not been touched while this is the same.
