@@ -148,6 +148,15 @@ def test_a_documented_difference_is_counted_with_its_row(url: str) -> None:
     assert found.differences == []
 
 
+def test_state_that_the_other_node_has_dropped_is_documented_and_state_that_we_lack_is_not(url: str) -> None:
+    asked: list[Question] = [("node_getPublicStorageAt", [2, "0x" + "00" * 31 + "05", "0x01"])]
+    dropped = Failure("Unable to find low leaf for block 2, failed to get block data.")
+    gone = _changing(asking(url), lambda _question, _answer: dropped)
+    found = compare(asking(url), gone, asked, pause_s=0)
+    assert ([row for row, _ in found.documented], found.differences) == (["State of old blocks"], [])
+    assert len(compare(gone, asking(url), asked, pause_s=0).differences) == 1
+
+
 def test_every_documented_difference_has_its_row() -> None:
     page = (Path(__file__).parents[2] / "docs" / "compatibility.md").read_text()
     for row, _, _ in DOCUMENTED:
