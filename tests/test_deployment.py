@@ -417,7 +417,7 @@ def test_versions_agree() -> None:
 @pytest.fixture(scope="module")
 def offered() -> set[str]:
     """The names that the node's collector can give."""
-    source = (PROJECT / "src" / "fastnode" / "metrics" / "collector.py").read_text()
+    source = "".join(path.read_text() for path in sorted((PROJECT / "src" / "fastnode" / "metrics").glob("*.py")))
     counters = re.findall(r'(?:CounterMetricFamily\(\s*"fastnode_|_count\(")(\w+)', source)
     gauges = re.findall(r'(?:GaugeMetricFamily\(\s*"fastnode_|_gauge\(")(\w+)', source)
     histograms = [*re.findall(r'HistogramMetricFamily\("fastnode_(\w+)', source), "rpc_call_duration_seconds"]

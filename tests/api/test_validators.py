@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import ADMIN_KEY_HASH, NodeProcess
 
 from fastnode.api.upstream import methods
-from fastnode.errors import ServerError
+from fastnode.errors import Refused
 
 UNKNOWN = "0x" + "12" * 20
 
@@ -96,5 +96,5 @@ def test_the_network_record_is_that_of_the_followed_node_or_the_stored_one() -> 
     assert record("enr:-old", asked) == b'"enr:-new"'
     assert asked.asked == [("node_getEncodedEnr", 60.0)]
     assert record("enr:-old", Questioned(None)) is None
-    assert record("enr:-old", Questioned(ServerError("No upstream answers"))) == b'"enr:-old"'
+    assert record("enr:-old", Questioned(Refused("No upstream answers"))) == b'"enr:-old"'
     assert record(None, Questioned({"no": "text"})) is None

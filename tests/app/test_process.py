@@ -46,6 +46,7 @@ class ShortNode:
         self.settings = Settings()
         self.frozen_when_ready = -1
         self.opened = SimpleNamespace(budget=MemoryBudget(1 << 20))
+        self.joined = SimpleNamespace(local_network=None)
 
     async def start(self) -> ShortNode:
         assert gc.get_freeze_count() == 0

@@ -55,7 +55,7 @@ def test_one_address_has_so_many_connections_and_no_more(start: Callable[..., Ru
         with elsewhere(running) as other:
             assert other.ask(post(call())).json == RIGHT
     running.wait_until_connections(0)
-    assert len(running.server._peers) == 0
+    assert len(running.server._connection_counts) == 0
     with running.connect() as fourth:
         assert fourth.ask(post(call())).json == RIGHT
 

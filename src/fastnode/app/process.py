@@ -52,7 +52,7 @@ def _allow_open_files(wanted: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (granted, hard))
     if granted < wanted:
         logger.warning(
-            "fewer open files allowed than connections may need",
+            "fewer open files are allowed than the connections may need",
             extra=log_facts(allowed=granted, wanted=wanted),
         )
 
