@@ -242,9 +242,11 @@ def test_whoever_is_behind_longest_makes_room(start: Callable[..., RunningServer
     running = start(Limits(unsent_bytes_max=2 * LARGE))
     with ExitStack() as stack:
         connections = [stack.enter_context(running.connect(receive_buffer=4096)) for _ in range(4)]
-        for number, connection in enumerate(connections[:3]):
+        for number, connection in enumerate(connections[:2], 1):
             connection.send(post(call("test_fill", LARGE)))
-            wait_until(lambda number=number: running.workshop.filled == number + 1)  # type: ignore[misc]
+            wait_until(lambda number=number: len(running.server._behind) == number)  # type: ignore[misc]
+        connections[2].send(post(call("test_fill", LARGE)))
+        wait_until(lambda: running.server.traffic.rejected["unsent_size"] == 1)
         connections[3].send(post(call("test_fill", LARGE)))
         running.wait_until_connections(2)
         assert running.server.traffic.rejected["unsent_size"] == 2
