@@ -7,6 +7,11 @@ from collections.abc import Sequence
 from fastnode.kernels import poseidon2
 
 
+def poseidon2_of(fields: Sequence[bytes]) -> bytes:
+    """Poseidon2 without a separator."""
+    return poseidon2.hash_fields(b"".join(fields))
+
+
 def zero_nodes(height: int) -> list[bytes]:
     """Node of each level, from the leaves to the root, of a tree without leaves."""
     nodes = [bytes(32)]

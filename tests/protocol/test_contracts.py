@@ -10,6 +10,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.merkle import poseidon2_of
 
 from fastnode.errors import DecodeError
 from fastnode.protocol.block import L2Block
@@ -37,7 +38,6 @@ from fastnode.protocol.contracts import (
 )
 from fastnode.protocol.effects import ContractClassLog, PrivateLog, PublicLog, TxEffect
 from fastnode.protocol.fields import MODULUS, MODULUS_BYTES, ZERO_FIELD, field_from_int, field_texts, hex_text
-from fastnode.protocol.hashing import poseidon2_hash
 
 CLASS_REGISTRY = field_from_int(3)
 INSTANCE_REGISTRY = field_from_int(2)
@@ -81,10 +81,10 @@ def test_no_private_functions_have_the_root_of_the_reference(misc_vectors: dict[
 def test_private_functions_are_ordered_by_selector() -> None:
     functions = [(7, field_from_int(1)), (3, field_from_int(2))]
     assert private_functions_root(functions) == private_functions_root(functions[::-1])
-    level = [poseidon2_hash([field_from_int(v) for v in leaf]) for leaf in ((1389398688, 3, 2), (1389398688, 7, 1))]
-    level += [poseidon2_hash([ZERO_FIELD] * 2)] * 126
+    level = [poseidon2_of([field_from_int(v) for v in leaf]) for leaf in ((1389398688, 3, 2), (1389398688, 7, 1))]
+    level += [poseidon2_of([ZERO_FIELD] * 2)] * 126
     while len(level) > 1:
-        level = [poseidon2_hash(level[i : i + 2]) for i in range(0, len(level), 2)]
+        level = [poseidon2_of(level[i : i + 2]) for i in range(0, len(level), 2)]
     assert private_functions_root(functions) == level[0]
     with pytest.raises(ValueError, match="129 private functions, at most 128 allowed"):
         private_functions_root([(i, ZERO_FIELD) for i in range(129)])

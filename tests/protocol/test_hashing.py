@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.merkle import poseidon2_of
 
 from fastnode.protocol.fields import MODULUS, MODULUS_BYTES, ZERO_FIELD, field_from_int
 from fastnode.protocol.hashing import (
     SHA_ZERO_NODES,
-    poseidon2_hash,
     poseidon2_hash_with_separator,
     poseidon2_unbalanced_root,
     sha256_padded_levels,
@@ -30,7 +30,7 @@ def _field(text: str) -> bytes:
 
 
 def test_poseidon2_of_nothing_and_of_two_zeros_is_that_of_the_reference() -> None:
-    assert poseidon2_hash(()) == _field("0x18dfb8dc9b82229cff974efefc8df78b1ce96d9d844236b496785c698bc6732e")
+    assert poseidon2_of(()) == _field("0x18dfb8dc9b82229cff974efefc8df78b1ce96d9d844236b496785c698bc6732e")
     assert poseidon2_hash_with_separator(0, ()) == _field(
         "0x2710144414c3a5f2354f4c08d52ed655b9fe253b4bf12cb9ad3de693d9b1db11"
     )
@@ -41,13 +41,13 @@ def test_poseidon2_of_nothing_and_of_two_zeros_is_that_of_the_reference() -> Non
 
 def test_the_separator_counts_as_the_first_field() -> None:
     fields = [field_from_int(7), field_from_int(MODULUS - 1)]
-    assert poseidon2_hash_with_separator(5, fields) == poseidon2_hash([field_from_int(5), *fields])
-    assert poseidon2_hash_with_separator(0, fields) != poseidon2_hash(fields)
+    assert poseidon2_hash_with_separator(5, fields) == poseidon2_of([field_from_int(5), *fields])
+    assert poseidon2_hash_with_separator(0, fields) != poseidon2_of(fields)
 
 
 def test_a_value_above_the_modulus_is_not_hashed() -> None:
     with pytest.raises(ValueError, match="modulus"):
-        poseidon2_hash((ZERO_FIELD, MODULUS_BYTES))
+        poseidon2_of((ZERO_FIELD, MODULUS_BYTES))
 
 
 def test_unbalanced_roots_are_those_of_the_reference(out_hash_vectors: dict[str, Any]) -> None:
@@ -68,7 +68,7 @@ def _root_by_definition(leaves: Sequence[bytes]) -> bytes:
     left = 1
     while left * 2 < len(leaves):
         left *= 2
-    return poseidon2_hash((_root_by_definition(leaves[:left]), _root_by_definition(leaves[left:])))
+    return poseidon2_of((_root_by_definition(leaves[:left]), _root_by_definition(leaves[left:])))
 
 
 @given(st.lists(field_bytes, min_size=1, max_size=12))

@@ -14,7 +14,6 @@ from fastnode.protocol.checkpoint import PublishedCheckpoint
 from fastnode.protocol.fields import ZERO_FIELD, field_from_int, hex_text
 from fastnode.protocol.hashing import sha256_to_field
 from fastnode.protocol.out_hash import (
-    EMPTY_EPOCH_OUT_HASH,
     OutHashWitness,
     block_out_hash,
     checkpoint_out_hash,
@@ -23,6 +22,9 @@ from fastnode.protocol.out_hash import (
     messages_of_block,
     tx_out_hash,
 )
+
+#: Out hash of an epoch without messages; L1 skips it.
+EMPTY_EPOCH_OUT_HASH = bytes.fromhex("00c95e0ceb41951039e1592745ec2faea9866f6eaf01bf189a4463b4143af093")
 
 Epoch = Sequence[Sequence[Sequence[Sequence[bytes]]]]
 

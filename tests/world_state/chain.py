@@ -22,7 +22,7 @@ from tests.world_state.verifier import (
 from fastnode.archiver.source import GenesisRecord
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.effects import Body, PublicDataWrite, TxEffect
-from fastnode.protocol.genesis import GENESIS_ARCHIVE_ROOT, GENESIS_BLOCK_HEADER_HASH
+from fastnode.protocol.genesis import GENESIS_BLOCK_HEADER_HASH
 from fastnode.protocol.header import (
     EMPTY_SNAPSHOT,
     AppendOnlyTreeSnapshot,
@@ -37,6 +37,8 @@ from fastnode.world_state.view import WorldStateView
 
 #: In the order of the tree ids.
 TREE_NAMES = ("nullifier", "note hash", "public data", "message", "archive")
+#: Root of an archive that holds only the hash of block 0 without prefilled data.
+GENESIS_ARCHIVE_ROOT = bytes.fromhex("15684c8c3d2106918d3860f777e50555b7166adff47df13cc652e2e5a50bf5c7")
 Roots = dict[str, tuple[bytes, int]]
 
 

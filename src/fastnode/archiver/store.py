@@ -152,11 +152,6 @@ class ArchiverStore:
         """An empty batch."""
         return WriteBatch(self._database)
 
-    @property
-    def open_views(self) -> int:
-        """Views that still hold the database open."""
-        return self._database.owners - (0 if self._closed else 1)
-
     def close(self) -> None:
         """Give the database up.  The files close now, or when the last open view goes."""
         if not self._closed:

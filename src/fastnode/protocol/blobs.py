@@ -187,11 +187,3 @@ def sponge_blob_hash(sponge: BlobSponge, block: L2Block) -> tuple[bytes, BlobSpo
     """
     after = sponge.absorb(block_blob_fields(block))
     return after.squeeze(), after
-
-
-def blob_fields_hash(sponge: BlobSponge, field_count: int) -> bytes:
-    """Hash over all blob fields of a checkpoint.
-
-    ``sponge`` is the one behind the last block, ``field_count`` counts all fields and the end marker.
-    """
-    return sponge.absorb(checkpoint_end_marker(field_count)).squeeze()

@@ -13,9 +13,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final, Self
 
-from fastnode.protocol.block import L2Block
 from fastnode.protocol.constants import GENESIS_INDEXED_LEAVES
-from fastnode.protocol.effects import Body
 from fastnode.protocol.fields import ZERO_FIELD, as_record, field_from_int, hex_text, read_field
 from fastnode.protocol.header import EMPTY_SNAPSHOT, BlockHeader, GasFees, GlobalVariables, StateReference
 from fastnode.protocol.tips import BlockId, CheckpointId, L2Tips, TipId
@@ -23,8 +21,6 @@ from fastnode.records import dataclass
 
 #: Hash of block 0 without prefilled data.
 GENESIS_BLOCK_HEADER_HASH: Final = bytes.fromhex("2ff681dd7730c7b9e5650c70afa57ee81377792dfc95d98c11817b8c761ff965")
-#: Root of an archive that holds only that hash.
-GENESIS_ARCHIVE_ROOT: Final = bytes.fromhex("15684c8c3d2106918d3860f777e50555b7166adff47df13cc652e2e5a50bf5c7")
 #: Hash of the all-zero checkpoint header: "checkpoint 0".
 GENESIS_CHECKPOINT_HEADER_HASH: Final = bytes.fromhex(
     "007802c95d2f1ade746d97350a18ddbfdb9f5bee2803436917a3cf3d6a685a3a"
@@ -61,11 +57,6 @@ class PrefilledPublicData:
 def genesis_header(state: StateReference) -> BlockHeader:
     """The header of block 0 over the genesis trees."""
     return BlockHeader(EMPTY_SNAPSHOT, state, ZERO_FIELD, _ZERO_VARIABLES, 0, 0)
-
-
-def genesis_block(header: BlockHeader) -> L2Block:
-    """Block 0 as release 4.1.2 serves it: an empty body, and an archive of zero."""
-    return L2Block(EMPTY_SNAPSHOT, header, Body(()), 0, 0)
 
 
 def genesis_public_data(prefilled: Sequence[PrefilledPublicData]) -> list[tuple[bytes, bytes]]:

@@ -17,13 +17,11 @@ from fastnode.protocol.fields import ZERO_FIELD, field_from_int
 SHA_TREE_HEIGHT_MAX: Final = 10
 
 
-def poseidon2_hash(fields: Sequence[bytes]) -> bytes:
-    """Poseidon2 of n fields (n >= 0), 32 bytes; ValueError for a field not below the modulus."""
-    return poseidon2.hash_fields(b"".join(fields))
-
-
 def poseidon2_hash_with_separator(separator: int, fields: Sequence[bytes]) -> bytes:
-    """Poseidon2 with the domain separator as the first field; the length counts it."""
+    """Poseidon2 with the domain separator as the first field; the length counts it.
+
+    32 bytes; ValueError for a field not below the modulus.
+    """
     return poseidon2.hash_fields(field_from_int(separator) + b"".join(fields))
 
 

@@ -18,7 +18,6 @@ level: the lowest level in the lowest bits, each taking as many bits as its path
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.constants import OUT_HASH_TREE_HEIGHT
@@ -32,9 +31,6 @@ TxMessages = Sequence[bytes]
 BlockMessages = Sequence[TxMessages]
 CheckpointMessages = Sequence[BlockMessages]
 EpochMessages = Sequence[CheckpointMessages]
-
-#: Out hash of an epoch without messages; L1 skips it.
-EMPTY_EPOCH_OUT_HASH: Final = bytes.fromhex("00c95e0ceb41951039e1592745ec2faea9866f6eaf01bf189a4463b4143af093")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from fastnode.protocol.constants import (
     FEE_JUICE_ADDRESS,
     FEE_JUICE_BALANCES_SLOT,
-    SEPARATOR_MESSAGE_NULLIFIER,
     SEPARATOR_NOTE_HASH_NONCE,
     SEPARATOR_PRIVATE_LOG_FIRST_FIELD,
     SEPARATOR_PUBLIC_LEAF_SLOT,
@@ -61,9 +60,3 @@ def fee_juice_balance_leaf_slot(owner: bytes) -> bytes:
 
 def secret_hash(secret: bytes) -> bytes:
     return poseidon2_hash_with_separator(SEPARATOR_SECRET_HASH, (secret,))
-
-
-def message_nullifier(contract_address: bytes, message_hash: bytes, secret: bytes) -> bytes:
-    """The siloed nullifier that consuming an L1-to-L2 message emits."""
-    inner = poseidon2_hash_with_separator(SEPARATOR_MESSAGE_NULLIFIER, (message_hash, secret))
-    return silo_nullifier(contract_address, inner)

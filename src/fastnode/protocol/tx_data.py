@@ -80,7 +80,7 @@ class TxData:
         """
         if len(buffer) > layout.PUBLIC_DATA_BYTES:
             raise DecodeError(f"{path}: {len(buffer)} bytes, at most {layout.PUBLIC_DATA_BYTES} allowed")
-        public = _flag(buffer[:1], path)
+        public = _flag(buffer[layout.FOR_PUBLIC : layout.ANCHOR_HEADER], path)
         expected = layout.PUBLIC_DATA_BYTES if public else layout.PRIVATE_DATA_BYTES
         if len(buffer) < expected:
             kind = "public" if public else "private-only"
