@@ -163,6 +163,27 @@ def test_levels_that_leave_the_memory_are_asked_for() -> None:
     assert missing == [5, 6]
 
 
+def test_levels_come_back_into_the_memory_one_by_one() -> None:
+    tree = Tree(kernel)
+    tree.append(mixed_leaves(random.Random(4), 900))
+    whole, path = tree.nodes.memory_bytes(), tree.path(40, 900)
+    tree.nodes.raise_first_level(7)
+    for level in (6, 5):
+        entries = [(key, node) for key, node in tree.stored.items() if key[0] == level]
+        with pytest.raises(ValueError, match=f"no room for node 900 of level {level}"):
+            tree.nodes.load_next_level(900, [*entries, (bytes([level]) + (900).to_bytes(6, "big"), bytes(32))])
+        with pytest.raises(ValueError, match=f"no node of level {level}"):
+            tree.nodes.load_next_level(900, [(bytes([level + 1]) + bytes(6), bytes(32))])
+        assert tree.nodes.first_level == level + 1
+        tree.nodes.load_next_level(900, entries)
+        assert tree.nodes.first_level == level
+    missing: list[int] = []
+    assert tree.nodes.path(40, 900, tree.tiles[1], tree.edges[900], missing) == path
+    assert (missing, tree.nodes.memory_bytes()) == ([], whole)
+    with pytest.raises(ValueError, match="in tiles"):
+        tree.nodes.load_next_level(900, [])
+
+
 def test_stored_nodes_are_loaded_again() -> None:
     tree = Tree(kernel)
     tree.append(mixed_leaves(random.Random(5), 700))

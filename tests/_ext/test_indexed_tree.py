@@ -187,6 +187,29 @@ def test_levels_that_leave_the_memory_are_fetched() -> None:
     assert tree.path(40, len(tree.states) - 1)[1] == [5, 6]
 
 
+def test_levels_come_back_into_the_memory_one_by_one() -> None:
+    rng = random.Random(4)
+    tree = Tree(kernel, history_bytes=0)
+    while len(tree.leaves) < 300:
+        tree.update(*random_block(rng, len(tree.leaves)))
+    newest = len(tree.states) - 1
+    whole, path = tree.nodes.memory_bytes(), tree.path(40, newest)
+    tree.nodes.raise_first_level(7)
+    for level in (6, 5):
+        entries = [(key, stored) for key, stored in tree.stored.items() if key[0] == level]
+        for wrong in ((bytes([level + 1]) + bytes(6), bytes(36)), (bytes([level]) + b"\xff" * 6, bytes(36))):
+            with pytest.raises(ValueError, match=f"no node of level {level}"):
+                tree.nodes.load_next_level([*entries, wrong])
+        with pytest.raises(ValueError, match="a stored node of 32 bytes"):
+            tree.nodes.load_next_level([(bytes([level]) + bytes(6), bytes(32))])
+        assert tree.nodes.first_level == level + 1
+        tree.nodes.load_next_level(entries)
+        assert tree.nodes.first_level == level
+    assert (tree.path(40, newest), tree.nodes.memory_bytes()) == (path, whole)
+    with pytest.raises(ValueError, match="in tiles"):
+        tree.nodes.load_next_level([])
+
+
 def test_history_may_be_put_back_after_a_restart() -> None:
     rng = random.Random(5)
     tree = Tree(kernel, history_bytes=1 << 20)

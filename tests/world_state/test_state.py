@@ -34,6 +34,7 @@ from fastnode.protocol.block import L2Block
 from fastnode.protocol.effects import Body, PublicDataWrite
 from fastnode.protocol.header import AppendOnlyTreeSnapshot
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
+from fastnode.world_state import append_only, indexed
 from fastnode.world_state.apply import BlockDraft
 from fastnode.world_state.layout import RESET_KEY, SCHEMA_KEY, TIP_KEY
 from fastnode.world_state.state import WorldState
@@ -321,12 +322,75 @@ def test_a_restart_finds_the_same_trees_and_the_same_history(tmp_path: Path) -> 
     with open_state(tmp_path) as state:
         for block in range(11):
             assert_roots(state.view, model, block)
+        state.load_nodes()
         state.remember_newest_blocks()
         for block in range(11):
             assert_roots(state.view, model, block)
         assert state.memory_bytes() == memory
         grow(state, model, maker.content(txs=2, most=6))
         assert_roots(state.view, model, 11)
+
+
+def test_a_restart_answers_with_few_nodes_in_memory_and_loads_the_others_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (append_only, indexed):
+        monkeypatch.setattr(module, "NODES_AT_OPEN", 1)
+    rng = random.Random(12)
+    model, maker = Model(Verifier()), Maker(rng)
+    with open_state(tmp_path) as state:
+        for _ in range(12):
+            grow(state, model, maker.content(txs=6, most=40))
+        memory = state.memory_bytes()
+    with open_state(tmp_path) as state:
+        uppermost = state.memory_bytes()
+        assert_roots(state.view, model, 12)
+        loaded = []
+        state.load_nodes(lambda: loaded.append(state.memory_bytes()) or assert_roots(state.view, model, 12))
+        state.remember_newest_blocks()
+        assert uppermost < loaded[0] < loaded[-1] <= state.memory_bytes() == memory
+        for block in range(13):
+            assert_roots(state.view, model, block)
+        grow(state, model, maker.content(txs=2, most=6))
+        assert_roots(state.view, model, 13)
+
+
+@pytest.mark.parametrize("levels", [None, 0, 1, 3])
+def test_blocks_are_undone_and_made_before_all_nodes_are_loaded(
+    levels: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``levels`` loaded before the work was interrupted, None for no attempt."""
+    for module in (append_only, indexed):
+        monkeypatch.setattr(module, "NODES_AT_OPEN", 1)
+    rng = random.Random(13)
+    model, maker = Model(Verifier()), Maker(rng)
+    with open_state(tmp_path) as state:
+        for _ in range(12):
+            grow(state, model, maker.content(txs=6, most=40))
+    with open_state(tmp_path) as state:
+        if levels is not None:
+            with pytest.raises(InterruptedError):
+                state.load_nodes(interrupted_after(levels))
+        state.undo_above(9)
+        model.undo_above(9)
+        for block in range(10):
+            assert_roots(state.view, model, block)
+        for _ in range(3):
+            grow(state, model, maker.content(txs=6, most=40))
+        for block in range(13):
+            assert_roots(state.view, model, block)
+        assert state.check() == []
+
+
+def interrupted_after(levels: int) -> Callable[[], None]:
+    left = [levels]
+
+    def on_level() -> None:
+        if left[0] == 0:
+            raise InterruptedError
+        left[0] -= 1
+
+    return on_level
 
 
 def test_history_below_the_window_is_dropped_and_said_so(tmp_path: Path) -> None:
@@ -480,6 +544,7 @@ def faults_after(directory: Path, harm: Callable[[WorldState], None]) -> list[st
         assert state.check() == []
         harm(state)
     with open_state(directory) as state:
+        state.load_nodes()
         state.remember_newest_blocks()
         return state.check()
 

@@ -187,6 +187,22 @@ class AppendNodes:
             if level >= self.first_level:
                 self._levels[level][index] = bytes(node)
 
+    def load_next_level(self, size: int, entries: Iterable[tuple[bytes, bytes]]) -> None:
+        """Take the level below ``first_level`` into the memory, at ``size`` leaves; it counts when it is whole."""
+        level = self.first_level - 1
+        if level < TILE_LEVELS:
+            raise ValueError("the levels below are in tiles")
+        nodes = [self._zeros[level]] * (size >> level)
+        for key, node in entries:
+            index = int.from_bytes(key[1:7], "big")
+            if key[0] != level or len(node) != NODE_BYTES:
+                raise ValueError(f"no node of level {level}")
+            if index >= len(nodes):
+                raise ValueError(f"no room for node {index} of level {level}")
+            nodes[index] = bytes(node)
+        self._levels[level] = nodes
+        self.first_level = level
+
     def raise_first_level(self, level: int) -> None:
         """Keep only ``level`` and above in memory from now on."""
         for dropped in range(self.first_level, level):

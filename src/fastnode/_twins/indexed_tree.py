@@ -187,6 +187,21 @@ class IndexedNodes:
             else:
                 self._latest.pop(key, None)
 
+    def load_next_level(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
+        """Take the level below ``first_level`` into the memory; it counts when it is whole."""
+        level = self.first_level - 1
+        if level < TILE_LEVELS:
+            raise ValueError("the levels below are in tiles")
+        nodes = {}
+        for key, stored in entries:
+            if key[0] != level or int.from_bytes(key[1:], "big") >> (self.height - level):
+                raise ValueError(f"no node of level {level}")
+            if len(stored) != NODE_BYTES:
+                raise ValueError(f"a stored node of {len(stored)} bytes")
+            nodes[key] = bytes(stored)
+        self._latest.update(nodes)
+        self.first_level = level
+
     def raise_first_level(self, level: int) -> None:
         """Keep only ``level`` and above in memory from now on."""
         self.first_level = max(self.first_level, level)

@@ -81,6 +81,7 @@ class IngestionThread:
 
     def _run(self) -> None:
         try:
+            self._data.state.load_nodes(self._control.pass_point)
             self._data.state.remember_newest_blocks(self._control.pass_point)
             while not self._is_done_before_the_disk_is_full():
                 self._control.sleep(_ROOM_INTERVAL_S)

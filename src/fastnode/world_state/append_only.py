@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from fastnode.kernels import append_tree, poseidon2
@@ -17,7 +18,7 @@ from fastnode.world_state.layout import (
     unpack_place,
 )
 from fastnode.world_state.snapshot import Snapshot
-from fastnode.world_state.trees import Tree, zero_nodes
+from fastnode.world_state.trees import NODES_AT_OPEN, Tree, zero_nodes
 
 __all__ = ["AppendOnlyTree", "Change", "Growth", "filled"]
 
@@ -175,24 +176,39 @@ class AppendOnlyTree:
     # ---- memory --------------------------------------------------------------------------------
 
     def open(self, snapshot: Snapshot, size: int) -> None:
-        """Load the upper nodes of a tree of ``size`` leaves."""
-        self._keep_within_limit(size)
+        """Load the uppermost nodes of a tree of ``size`` leaves: no more than takes a few milliseconds."""
+        level = self.nodes.first_level
+        while level < self.tree.height and (size >> level > NODES_AT_OPEN or not self._fits(level, size)):
+            level += 1
+        self.nodes.raise_first_level(level)
         self.nodes.resize(size)
-        for level in range(self.nodes.first_level, self.tree.height + 1):
-            if size >> level == 0:
-                break
-            skip = len(self._node_prefix)
-            with snapshot.scan(self._node_prefix + bytes([level])) as entries:
-                self.nodes.load((key[skip:], node) for key, node in entries)
+        for loaded in range(level, min(size.bit_length(), self.tree.height + 1)):
+            with self._stored_level(snapshot, loaded) as entries:
+                self.nodes.load(entries)
 
-    def _keep_within_limit(self, size: int | None = None) -> None:
+    def load_next_level(self, snapshot: Snapshot, size: int) -> bool:
+        """Load one more level of the newest tree; False when there is none, or no room for it."""
+        level = self.nodes.first_level - 1
+        if level < append_tree.TILE_LEVELS or not self._fits(level, size):
+            return False
+        with self._stored_level(snapshot, level) as entries:
+            self.nodes.load_next_level(size, entries)
+        return True
+
+    @contextmanager
+    def _stored_level(self, snapshot: Snapshot, level: int) -> Iterator[Iterator[tuple[bytes, bytes]]]:
+        skip = len(self._node_prefix)
+        with snapshot.scan(self._node_prefix + bytes([level])) as entries:
+            yield ((key[skip:], node) for key, node in entries)
+
+    def _fits(self, level: int, size: int) -> bool:
+        """Whether this level of a tree of ``size`` leaves has room in memory together with all above it."""
+        return (size >> level) * 2 * HASH_BYTES <= self._memory_limit
+
+    def _keep_within_limit(self) -> None:
         """Levels leave the memory from below, each half as large as all above it together."""
-        while True:
-            level = self.nodes.first_level
-            used = self.nodes.memory_bytes() if size is None else (size >> level) * 2 * HASH_BYTES
-            if used <= self._memory_limit or level == self.tree.height:
-                return
-            self.nodes.raise_first_level(level + 1)
+        while self.nodes.memory_bytes() > self._memory_limit and self.nodes.first_level < self.tree.height:
+            self.nodes.raise_first_level(self.nodes.first_level + 1)
 
 
 def filled(path: bytes, missing: list[int], node: Callable[[int], bytes]) -> bytes:

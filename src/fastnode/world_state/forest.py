@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fastnode.records import dataclass
 from fastnode.world_state.append_only import AppendOnlyTree
 from fastnode.world_state.indexed import IndexedTree
@@ -59,9 +61,15 @@ class Forest:
         return self.nullifiers, self.public_data
 
     def open(self, snapshot: Snapshot, sizes: tuple[int, ...]) -> None:
-        """Load the upper nodes of all trees."""
+        """Load the uppermost nodes of all trees; :meth:`load` takes the rest."""
         for tree in self.in_order:
             tree.open(snapshot, sizes[tree.tree.id])
+
+    def load(self, snapshot: Snapshot, sizes: tuple[int, ...], on_level: Callable[[], None]) -> None:
+        """Load all other nodes that the memory has room for, the upper ones of each tree first."""
+        for tree in self.in_order:
+            while tree.load_next_level(snapshot, sizes[tree.tree.id]):
+                on_level()
 
     def memory_bytes(self) -> int:
         """Bytes of nodes held in memory."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import field, replace
 from itertools import islice, pairwise
 from typing import Final
@@ -25,7 +26,7 @@ from fastnode.world_state.layout import (
     u48,
 )
 from fastnode.world_state.snapshot import Snapshot
-from fastnode.world_state.trees import Tree, zero_nodes
+from fastnode.world_state.trees import NODES_AT_OPEN, Tree, zero_nodes
 
 __all__ = ["IndexedTree", "LeafChanges", "NewLeaf"]
 
@@ -404,12 +405,29 @@ class IndexedTree:
     # ---- memory --------------------------------------------------------------------------------
 
     def open(self, snapshot: Snapshot, size: int) -> None:
-        """Load the upper nodes of a tree of ``size`` leaves."""
-        self._keep_within_limit(size)
+        """Load the uppermost nodes of a tree of ``size`` leaves: no more than takes a few milliseconds."""
+        level = self.nodes.first_level
+        while level < self.tree.height and (size >> level > NODES_AT_OPEN or not self._fits(level, size)):
+            level += 1
+        self.nodes.raise_first_level(level)
+        for loaded in range(level, indexed_tree.depth(size)):
+            with self._stored_level(snapshot, loaded) as entries:
+                self.nodes.load(entries)
+
+    def load_next_level(self, snapshot: Snapshot, size: int) -> bool:
+        """Load one more level of the newest tree; False when there is none, or no room for it."""
+        level = self.nodes.first_level - 1
+        if level < indexed_tree.TILE_LEVELS or not self._fits(level, size):
+            return False
+        with self._stored_level(snapshot, level) as entries:
+            self.nodes.load_next_level(entries)
+        return True
+
+    @contextmanager
+    def _stored_level(self, snapshot: Snapshot, level: int) -> Iterator[Iterator[tuple[bytes, bytes]]]:
         skip = len(self._node_prefix)
-        for level in range(self.nodes.first_level, indexed_tree.depth(size)):
-            with snapshot.scan(self._node_prefix + bytes([level])) as entries:
-                self.nodes.load((key[skip:], stored) for key, stored in entries)
+        with snapshot.scan(self._node_prefix + bytes([level])) as entries:
+            yield ((key[skip:], stored) for key, stored in entries)
 
     def remember_block(
         self, snapshot: Snapshot, block: int, size_before: int, size: int, leaves: list[tuple[int, bytes]]
@@ -421,18 +439,17 @@ class IndexedTree:
             if stored:
                 self.nodes.push_history(bytes([level]) + u48(index), stored, block)
 
-    def _keep_within_limit(self, size: int | None = None) -> None:
+    def _fits(self, level: int, size: int) -> bool:
+        """Whether this level of a tree of ``size`` leaves has room in memory together with all above it."""
+        return (size >> level) * 2 * indexed_tree.NODE_BYTES <= self._memory_limit
+
+    def _keep_within_limit(self) -> None:
         """Levels leave the memory from below, each half as large as all above it together."""
-        while True:
-            level = self.nodes.first_level
-            used = (
-                self.nodes.memory_bytes() - self.nodes.history_length() * indexed_tree.HISTORY_ENTRY_BYTES
-                if size is None
-                else (size >> level) * 2 * indexed_tree.NODE_BYTES
-            )
-            if used <= self._memory_limit or level == self.tree.height:
-                return
-            self.nodes.raise_first_level(level + 1)
+        history_bytes = self.nodes.history_length() * indexed_tree.HISTORY_ENTRY_BYTES
+        while (
+            self.nodes.memory_bytes() - history_bytes > self._memory_limit and self.nodes.first_level < self.tree.height
+        ):
+            self.nodes.raise_first_level(self.nodes.first_level + 1)
 
     # ---- genesis -------------------------------------------------------------------------------
 

@@ -127,6 +127,18 @@ class WorldState:
         tip = BlockRecord.unpack(newest, self._required(BLOCK + u32(newest)))
         self._publish(tip, oldest)
         self._forest.open(self.view.snapshot, tip.sizes)
+        self._loaded = False
+
+    def load_nodes(self, on_level: Callable[[], None] = lambda: None) -> None:
+        """Take the nodes that the memory has room for from the database: without it witnesses are only slower.
+
+        It takes up to a second, so a start does it when requests are answered already.  To be called by the thread
+        that commits; the first commit does it otherwise.  ``on_level`` after each level, and what it raises ends the
+        work until the next call.
+        """
+        if not self._loaded:
+            self._forest.load(self.view.snapshot, self.view.tip.sizes, on_level)
+            self._loaded = True
 
     def remember_newest_blocks(self, on_block: Callable[[], None] = lambda: None) -> None:
         """Historic reads of the newest blocks come from memory after a restart too; without it they are only slower.
@@ -208,6 +220,7 @@ class WorldState:
         record, tip = prepared.record, self.view.tip
         if record.number != tip.number + 1:
             raise DatabaseError(f"block {record.number} was prepared, the world state is at block {tip.number}")
+        self.load_nodes()
         batch, oldest = prepared.batch, self.view.oldest
         if self._history > 0:
             pruned, oldest = self._prune(record)

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Final
 
 from fastnode.kernels import poseidon2
 from fastnode.records import dataclass
 
-__all__ = ["ARCHIVE", "L1_TO_L2", "NOTE_HASH", "NULLIFIER", "PUBLIC_DATA", "TREES", "Tree", "zero_nodes"]
+__all__ = [
+    "ARCHIVE",
+    "L1_TO_L2",
+    "NODES_AT_OPEN",
+    "NOTE_HASH",
+    "NULLIFIER",
+    "PUBLIC_DATA",
+    "TREES",
+    "Tree",
+    "zero_nodes",
+]
+
+#: At most this many nodes of one level of a tree are loaded before the first request is answered.
+NODES_AT_OPEN: Final = 512
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,13 @@ class AppendNodes:
     def load(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
         """Put stored (level || index, node) entries into the memory; :meth:`resize` comes first."""
 
+    def load_next_level(self, size: int, entries: Iterable[tuple[bytes, bytes]]) -> None:
+        """Take one more level, the one below ``first_level``, into the memory, at ``size`` leaves.
+
+        ``entries`` are the stored nodes of that level; none of them counts before all are there.  No growth is
+        published meanwhile.  ValueError: the level is in tiles, or an entry is no node of it.
+        """
+
     def raise_first_level(self, level: int) -> None:
         """Keep only ``level`` and above in memory from now on."""
 

@@ -418,6 +418,21 @@ cdef class AppendNodes:
                 raise ValueError(f"no room for node {index} of level {level}")
             memcpy(self.levels[level].nodes + HASH_BYTES * index, PyBytes_AS_STRING(node), HASH_BYTES)
 
+    def load_next_level(self, uint64_t size, entries):
+        cdef int level = self.first_level - 1
+        cdef uint64_t index
+        if level < LEVELS_PER_TILE:
+            raise ValueError("the levels below are in tiles")
+        self.levels[level].count = 0
+        self._set_count(level, size >> level)
+        for key, node in entries:
+            if split_key(key, &index) != level or PyBytes_GET_SIZE(node) != HASH_BYTES:
+                raise ValueError(f"no node of level {level}")
+            if index >= self.levels[level].count:
+                raise ValueError(f"no room for node {index} of level {level}")
+            memcpy(self.levels[level].nodes + HASH_BYTES * index, PyBytes_AS_STRING(node), HASH_BYTES)
+        self.first_level = level
+
     def raise_first_level(self, int level):
         cdef int dropped
         for dropped in range(self.first_level, min(level, LEVELS_MAX)):

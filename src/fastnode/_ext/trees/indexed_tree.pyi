@@ -88,6 +88,13 @@ class IndexedNodes:
         ValueError for a node that a tree of this height does not have.
         """
 
+    def load_next_level(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
+        """Take one more level, the one below ``first_level``, into the memory.
+
+        ``entries`` are the stored nodes of that level; none of them counts before all are there.  No update is
+        published meanwhile.  ValueError: the level is in tiles, or an entry is no node of it.
+        """
+
     def raise_first_level(self, level: int) -> None:
         """Keep only ``level`` and above in memory from now on."""
 

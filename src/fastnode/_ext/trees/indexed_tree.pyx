@@ -513,6 +513,20 @@ cdef class IndexedNodes:
                 memset(node.changed, 0, STAMP_BYTES)
             self._set(level, index, &node)
 
+    def load_next_level(self, entries):
+        cdef int level = self.first_level - 1
+        cdef uint64_t index
+        cdef StoredNode node
+        if level < LEVELS_PER_TILE:
+            raise ValueError("the levels below are in tiles")
+        self.rows[level].count = 0
+        for key, stored in entries:
+            if split_key(key, &index) != level or index >> (self.height - level):
+                raise ValueError(f"no node of level {level}")
+            read_stored(stored, &node)
+            self._set(level, index, &node)
+        self.first_level = level
+
     def raise_first_level(self, int level):
         cdef int dropped
         for dropped in range(self.first_level, min(level, LEVELS_MAX)):
