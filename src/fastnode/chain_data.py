@@ -23,6 +23,7 @@ from fastnode.log import log_facts
 from fastnode.log_index import TAG_FILTER_FILE, ChainIndexes
 from fastnode.records import dataclass
 from fastnode.storage.data_directory import DataDirectory
+from fastnode.storage.database import SMALL_MEMORY, DatabaseMemory
 from fastnode.storage.database_files import is_database
 from fastnode.storage.replacement import finish_replacement
 from fastnode.world_state.state import WorldState
@@ -32,6 +33,9 @@ __all__ = ["ChainData", "ChainOptions"]
 logger = logging.getLogger(__name__)
 
 _MIB = 1 << 20
+#: Of the settings where they say nothing.  A local network is to stay small in whatever runs beside it.
+WORLD_STATE_CACHE_MB: Final = 256
+LOCAL_WORLD_STATE_CACHE_MB: Final = 32
 
 #: What is there only where there was a chain, at times.
 _OF_A_CHAIN: Final = ("world_state", "p2p", "offenses")
@@ -41,16 +45,19 @@ _OF_A_CHAIN: Final = ("world_state", "p2p", "offenses")
 class ChainOptions:
     """What settings say about the databases; the meanings are those of the settings of the same names."""
 
-    world_state_cache_mb: int = 256
+    world_state_cache_mb: int = WORLD_STATE_CACHE_MB
     world_state_checkpoint_history: int = 0
     tag_filter_mb: int = 16
+    database_memory: DatabaseMemory = DatabaseMemory()
 
     @classmethod
     def of(cls, settings: Settings) -> ChainOptions:
+        usual_cache_mb = LOCAL_WORLD_STATE_CACHE_MB if settings.local_network else WORLD_STATE_CACHE_MB
         return cls(
-            world_state_cache_mb=settings.world_state_cache_mb,
+            world_state_cache_mb=settings.world_state_cache_mb or usual_cache_mb,
             world_state_checkpoint_history=settings.world_state_checkpoint_history,
             tag_filter_mb=settings.tag_filter_mb,
+            database_memory=SMALL_MEMORY if settings.local_network else DatabaseMemory(),
         )
 
 
@@ -68,7 +75,9 @@ class ChainData:
         self.indexes = ChainIndexes(filter_bytes=options.tag_filter_mb * _MIB)
         try:
             finish_replacement(directory.path)
-            self.store = self._resources.enter_context(ArchiverStore.open(directory.path, create=create))
+            self.store = self._resources.enter_context(
+                ArchiverStore.open(directory.path, create=create, memory=options.database_memory)
+            )
         except BaseException:
             self.close()
             raise
@@ -137,6 +146,7 @@ class ChainData:
             self.store.load_genesis(),
             cache_mb=self._options.world_state_cache_mb,
             history=self._options.world_state_checkpoint_history,
+            write_buffer_bytes=self._options.database_memory.write_buffer_bytes,
         )
         return self._resources.enter_context(state)
 

@@ -20,7 +20,7 @@ from fastnode.archiver.rendering import render
 from fastnode.archiver.source import ChainRecord, GenesisRecord
 from fastnode.errors import BlockRejected, DatabaseError, DataDirectoryError
 from fastnode.protocol.header import AppendOnlyTreeSnapshot
-from fastnode.storage.database import SharedDatabase, WriteBatch
+from fastnode.storage.database import DatabaseMemory, SharedDatabase, WriteBatch
 from fastnode.storage.migration import bring_up_to_date
 
 __all__ = ["ARCHIVER_DIRECTORY", "UNREADABLE", "ArchiverStore", "check_genesis_hash", "genesis_entries"]
@@ -45,13 +45,13 @@ class ArchiverStore:
         self._closed = False
 
     @classmethod
-    def open(cls, data_directory: Path, *, create: bool = True) -> ArchiverStore:
+    def open(cls, data_directory: Path, *, create: bool = True, memory: DatabaseMemory | None = None) -> ArchiverStore:
         """Open ``<data_directory>/archiver``, creating it unless ``create`` is False.
 
         DataDirectoryError: in use, unwritable, damaged, not a fastnode database, or of another schema.
         """
         path = data_directory / ARCHIVER_DIRECTORY
-        database = SharedDatabase.open(path, create=create)
+        database = SharedDatabase.open(path, create=create, memory=memory)
         try:
             _check_schema(database)
         except BaseException:

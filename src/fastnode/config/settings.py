@@ -126,11 +126,11 @@ class Settings(
         "Recompute every hash of what is ingested; --no-verify believes the source, but for the state roots.",
         commands=(START, IMPORT),
     )
-    world_state_cache_mb: int = setting(
-        256,
+    world_state_cache_mb: int | None = setting(
+        None,
         Integer(1, 1 << 20),
         CHAIN,
-        "Memory for the upper levels of the state trees, in MB.",
+        "Memory for the upper levels of the state trees, in MB; 256 if not set, 32 for a local network.",
         commands=(START, IMPORT),
     )
     world_state_checkpoint_history: int = setting(

@@ -50,6 +50,7 @@ from fastnode.mempool.validation import (
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.tx import Tx
 from fastnode.records import dataclass
+from fastnode.storage.database import DatabaseMemory
 
 __all__ = ["NOT_READY", "Added", "Origin", "PoolOptions", "TxPool"]
 
@@ -89,6 +90,7 @@ class PoolOptions:
     #: Transactions of undone blocks are deleted rather than pending again.
     delete_after_reorg: bool = False
     gas_caps: GasCaps = PROTOCOL_CAPS
+    database_memory: DatabaseMemory | None = None
 
 
 class TxPool:
@@ -136,7 +138,7 @@ class TxPool:
 
         Without a ledger it waits for the first :meth:`on_undo` and takes nothing until then.
         """
-        store = PoolStore.open(path, genesis_hash)
+        store = PoolStore.open(path, genesis_hash, None if options is None else options.database_memory)
         try:
             return cls(store, ledger, clock, options)
         except BaseException:

@@ -44,6 +44,7 @@ from fastnode.mempool.validation import (
 from fastnode.proofs.judge import ProofJudge, open_judge
 from fastnode.protocol.tx import Tx
 from fastnode.records import dataclass
+from fastnode.storage.database import SMALL_MEMORY, DatabaseMemory
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainInfo
@@ -72,6 +73,7 @@ class MempoolOptions:
     proof_verifier_processes: int = 2
     proof_verifier_timeout_s: float = 30.0
     vk_tree_root: bytes | None = None
+    database_memory: DatabaseMemory | None = None
 
     @classmethod
     def of(cls, settings: Settings, setup_allow_list_extension: Sequence[AllowedElement] = ()) -> Self:
@@ -86,6 +88,7 @@ class MempoolOptions:
             proof_verifier_processes=settings.proof_verifier_processes,
             proof_verifier_timeout_s=settings.proof_verifier_timeout_s,
             vk_tree_root=_read_vk_tree_root(settings.vk_tree_root),
+            database_memory=SMALL_MEMORY if settings.local_network else None,
         )
 
 
@@ -192,6 +195,7 @@ class Mempool:
             price_bump_percentage=options.p2p_rpc_price_bump_percentage,
             delete_after_reorg=options.p2p_tx_pool_delete_txs_after_reorg,
             gas_caps=caps,
+            database_memory=options.database_memory,
         )
         ledger = None if view.state is None else ViewLedger(view)
         pool = TxPool.open(path, ledger, clock, genesis_hash=chain.genesis_block_hash, options=pool_options)

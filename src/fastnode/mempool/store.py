@@ -23,7 +23,7 @@ from typing import Final, Self, TypeAlias
 from fastnode.errors import DatabaseError, DatabaseUnwritable, DataDirectoryError
 from fastnode.log import log_facts
 from fastnode.mempool.entries import PoolEntry
-from fastnode.storage.database import SharedDatabase
+from fastnode.storage.database import DatabaseMemory, SharedDatabase
 from fastnode.storage.migration import Batch
 from fastnode.storage.side_database import open_side_database
 
@@ -80,9 +80,12 @@ class PoolStore:
         database.after_failure = "it is opened anew every few seconds, and the node goes on by itself"
 
     @classmethod
-    def open(cls, path: Path, genesis_hash: bytes) -> Self:
+    def open(cls, path: Path, genesis_hash: bytes, memory: DatabaseMemory | None = None) -> Self:
         """Open or create.  DataDirectoryError when it belongs to another chain or a newer fastnode."""
-        return cls(open_side_database(path, genesis_hash, migrations=MIGRATIONS, content="unmined transactions"))
+        database = open_side_database(
+            path, genesis_hash, migrations=MIGRATIONS, content="unmined transactions", memory=memory
+        )
+        return cls(database)
 
     def close(self) -> None:
         """Write what is staged and close; more than once is allowed."""

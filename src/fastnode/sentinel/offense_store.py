@@ -19,7 +19,7 @@ from typing import Final, Self, TypeAlias
 
 from fastnode.records import dataclass
 from fastnode.sentinel.offenses import Offense, OffenseType
-from fastnode.storage.database import SharedDatabase
+from fastnode.storage.database import DatabaseMemory, SharedDatabase
 from fastnode.storage.migration import Migration
 from fastnode.storage.side_database import open_side_database
 
@@ -40,7 +40,7 @@ _ADDRESS_BYTES: Final = 20
 _AMOUNT_BYTES: Final = 32
 _SOUND: Final = 1
 
-_CACHE_BYTES: Final = 1 << 20
+_MEMORY: Final = DatabaseMemory(block_cache_bytes=1 << 20)
 
 Change: TypeAlias = tuple[bytes, bytes | None]
 
@@ -70,7 +70,7 @@ class OffenseStore:
     def open(cls, path: Path, genesis_hash: bytes) -> Self:
         """Open or create.  DataDirectoryError when it belongs to another chain or a newer fastnode."""
         database = open_side_database(
-            path, genesis_hash, migrations=MIGRATIONS, content="offenses of validators", block_cache_bytes=_CACHE_BYTES
+            path, genesis_hash, migrations=MIGRATIONS, content="offenses of validators", memory=_MEMORY
         )
         try:
             return cls(database)

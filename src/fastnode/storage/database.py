@@ -26,11 +26,12 @@ import plyvel
 
 from fastnode.errors import DatabaseError, DatabaseFull, DatabaseUnreadable, DatabaseUnwritable, DataDirectoryError
 from fastnode.kernels import checked_reads
+from fastnode.records import dataclass
 from fastnode.storage.damage import Damage
 from fastnode.storage.database_files import fault_of_files, is_database
 from fastnode.storage.seal import break_seal, broken_by, write_seal
 
-__all__ = ["SharedDatabase", "WriteBatch", "open_leveldb"]
+__all__ = ["SMALL_MEMORY", "DatabaseMemory", "SharedDatabase", "WriteBatch", "open_leveldb"]
 
 # A write buffer of this size halves what merging writes, compared with a quarter of it, and the log that the
 # next start replays after a crash still takes less than a second.
@@ -57,13 +58,26 @@ RESTART: Final = "start the node again when the disk can be written"
 RESTORE_OR_IMPORT: Final = "restore it, or remove it and import again"
 
 
+@dataclass(frozen=True, slots=True)
+class DatabaseMemory:
+    """What LevelDB may take: the cache of blocks that were read, and each of two buffers of what was written."""
+
+    block_cache_bytes: int = BLOCK_CACHE_BYTES
+    write_buffer_bytes: int = WRITE_BUFFER_BYTES
+
+
+#: For a chain that is written one block at a time: nothing waits for tables to be merged.
+SMALL_MEMORY: Final = DatabaseMemory(block_cache_bytes=8 << 20, write_buffer_bytes=4 << 20)
+
+
 def open_leveldb(
-    path: Path, *, create: bool, block_cache_bytes: int = BLOCK_CACHE_BYTES, remedy: str = RESTORE_OR_IMPORT
+    path: Path, *, create: bool, memory: DatabaseMemory | None = None, remedy: str = RESTORE_OR_IMPORT
 ) -> Any:
     """Open or create the LevelDB at ``path``; every failure is a DataDirectoryError that says why.
 
     ``remedy`` is what to do when it is damaged, for the end of that sentence.
     """
+    memory = memory or DatabaseMemory()
     if not create and not is_database(path):
         raise DataDirectoryError(f"{path} holds no fastnode database")
     try:
@@ -75,7 +89,7 @@ def open_leveldb(
         return plyvel.DB(
             str(path),
             create_if_missing=create,
-            write_buffer_size=WRITE_BUFFER_BYTES,
+            write_buffer_size=memory.write_buffer_bytes,
             max_file_size=TABLE_BYTES,
             block_size=BLOCK_BYTES,
             # Says what is damaged in a log, an index or a filter; without, what follows it is silently left out.
@@ -83,7 +97,7 @@ def open_leveldb(
             # Nearly everything stored is hashes: compressing saves a twentieth of the disk for a fifth of the time.
             compression=None,
             bloom_filter_bits=BLOOM_FILTER_BITS_PER_KEY,
-            lru_cache_size=block_cache_bytes,
+            lru_cache_size=memory.block_cache_bytes,
         )
     except plyvel.CorruptionError as error:
         raise DataDirectoryError(f"the database {path} is damaged ({reason_of(error)}); {remedy}") from error
@@ -121,8 +135,11 @@ def reason_of(error: Exception) -> str:
 class SharedDatabase:
     """An open LevelDB with several owners.  The creator is the first owner."""
 
-    def __init__(self, database: Any, path: Path, *, remedy: str = RESTORE_OR_IMPORT) -> None:
+    def __init__(
+        self, database: Any, path: Path, *, memory: DatabaseMemory | None = None, remedy: str = RESTORE_OR_IMPORT
+    ) -> None:
         self._database = database
+        self._memory = memory
         self._remedy = remedy
         self._owners = 1
         # Reentrant: a garbage collection inside release() may run another view's finalizer.
@@ -136,11 +153,11 @@ class SharedDatabase:
 
     @classmethod
     def open(
-        cls, path: Path, *, create: bool, block_cache_bytes: int = BLOCK_CACHE_BYTES, remedy: str = RESTORE_OR_IMPORT
+        cls, path: Path, *, create: bool, memory: DatabaseMemory | None = None, remedy: str = RESTORE_OR_IMPORT
     ) -> Self:
         """``open_leveldb``, shared."""
-        database = open_leveldb(path, create=create, block_cache_bytes=block_cache_bytes, remedy=remedy)
-        return cls(database, path, remedy=remedy)
+        database = open_leveldb(path, create=create, memory=memory, remedy=remedy)
+        return cls(database, path, memory=memory, remedy=remedy)
 
     @property
     def owners(self) -> int:
@@ -244,7 +261,7 @@ class SharedDatabase:
             return
         assert self._owners == 1, "others may be reading"
         self._database.close()
-        self._database = open_leveldb(self.path, create=False, remedy=self._remedy)
+        self._database = open_leveldb(self.path, create=False, memory=self._memory, remedy=self._remedy)
         self._failure = None
 
     def require_room(self, count: int = 0) -> None:

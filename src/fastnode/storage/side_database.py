@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from fastnode.errors import DataDirectoryError
-from fastnode.storage.database import BLOCK_CACHE_BYTES, SharedDatabase
+from fastnode.storage.database import DatabaseMemory, SharedDatabase
 from fastnode.storage.migration import Migration, bring_up_to_date, version_after
 
 __all__ = ["open_side_database"]
@@ -30,14 +30,14 @@ def open_side_database(
     *,
     migrations: Sequence[Migration],
     content: str,
-    block_cache_bytes: int = BLOCK_CACHE_BYTES,
+    memory: DatabaseMemory | None = None,
 ) -> SharedDatabase:
     """Open, bring up to date or create.  ``content`` names what is in it, as "unmined transactions".
 
     DataDirectoryError when it is of another chain, of a newer fastnode, or something else.
     """
     remedy = f"remove the folder: it only holds {content}"
-    database = SharedDatabase.open(path, create=True, block_cache_bytes=block_cache_bytes, remedy=remedy)
+    database = SharedDatabase.open(path, create=True, memory=memory, remedy=remedy)
     try:
         _check_identity(database, genesis_hash, migrations, content)
     except BaseException:

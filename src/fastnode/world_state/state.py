@@ -17,7 +17,7 @@ from typing import Final
 from fastnode.archiver.source import GenesisRecord
 from fastnode.errors import DatabaseError, DataDirectoryError
 from fastnode.protocol.block import L2Block
-from fastnode.storage.database import SharedDatabase
+from fastnode.storage.database import WRITE_BUFFER_BYTES, DatabaseMemory, SharedDatabase
 from fastnode.storage.migration import bring_up_to_date
 from fastnode.world_state.append_only import Change
 from fastnode.world_state.apply import BlockDraft, PreparedBlock, Seal, build_block, prepare_block
@@ -69,7 +69,15 @@ class WorldState:
         ingestor.catch_up()
     """
 
-    def __init__(self, data_directory: Path, genesis: GenesisRecord, *, cache_mb: int = 256, history: int = 0) -> None:
+    def __init__(
+        self,
+        data_directory: Path,
+        genesis: GenesisRecord,
+        *,
+        cache_mb: int = 256,
+        history: int = 0,
+        write_buffer_bytes: int = WRITE_BUFFER_BYTES,
+    ) -> None:
         """Open ``<data_directory>/world_state``, or create it from the prefilled data of ``genesis``.
 
         ``cache_mb`` bounds the memory of tree nodes and of the database's cache; ``history`` is the number of
@@ -83,9 +91,8 @@ class WorldState:
         self._finalized: float = math.inf
         self._views: weakref.WeakSet[WorldStateView] = weakref.WeakSet()
         self._forest = Forest.within(cache_mb)
-        self._database = SharedDatabase.open(
-            path, create=True, block_cache_bytes=block_cache_bytes(cache_mb), remedy=REMEDY
-        )
+        memory = DatabaseMemory(block_cache_bytes(cache_mb), write_buffer_bytes)
+        self._database = SharedDatabase.open(path, create=True, memory=memory, remedy=REMEDY)
         self._closed = False
         try:
             if self._database.get(RESET_KEY) is not None:
