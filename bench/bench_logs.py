@@ -37,7 +37,7 @@ from fastnode.archiver.queries import ChainView
 from fastnode.archiver.records import BlockInfo, StoredBlock, StoredTips
 from fastnode.archiver.store import ArchiverStore
 from fastnode.jsonrpc.engine import Engine, Reply
-from fastnode.jsonrpc.methods import Call, MethodTable
+from fastnode.jsonrpc.methods import Context, MethodTable
 from fastnode.log_index import ChainIndexes, layout
 from fastnode.log_index.known_tags import KnownTags
 from fastnode.protocol.block import L2Block
@@ -242,8 +242,8 @@ def test_the_logs_of_a_rare_contract(bench: Bench, benchmark: Callable[..., Any]
     wanted = {"contractAddress": texts([RARE_CONTRACT])[0], "fromBlock": 1}
 
     def answer() -> bytes:
-        call = Call(View(bench.view), "both", 64 << 20)
-        found = method.handler(call, *method.decode([wanted]))
+        context = Context(View(bench.view), "both", 64 << 20)
+        found = method.handler(context, *method.decode([wanted]))
         assert found is not None
         return found
 
@@ -254,7 +254,7 @@ def test_the_logs_of_a_rare_contract(bench: Bench, benchmark: Callable[..., Any]
 def test_the_first_thousand_public_logs(bench: Bench, benchmark: Callable[..., Any]) -> None:
     method = bench.engine.table.get("node_getPublicLogs")
     assert method is not None
-    answer = benchmark(lambda: method.handler(Call(View(bench.view), "both", 64 << 20), *method.decode([{}])))
+    answer = benchmark(lambda: method.handler(Context(View(bench.view), "both", 64 << 20), *method.decode([{}])))
     assert answer.endswith(b'"maxLogsHit":true}')
 
 

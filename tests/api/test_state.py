@@ -23,7 +23,7 @@ from fastnode.archiver.queries import ChainView
 from fastnode.archiver.source import GenesisRecord
 from fastnode.archiver.store import ArchiverStore
 from fastnode.errors import InvalidParams, Refused, RpcError, ServerError
-from fastnode.jsonrpc.methods import Call, MethodSet, MethodTable
+from fastnode.jsonrpc.methods import Context, MethodSet, MethodTable
 from fastnode.jsonrpc.refusals import answer_to
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.view import View
@@ -88,9 +88,9 @@ class Client:
         """The decoded result, None for nothing found; raises the RpcError that would be answered."""
         bound = self.table.get(f"node_{method}")
         assert bound is not None
-        call = Call(self.view, self.table.method_set, RESPONSE_BYTES_MAX)
+        context = Context(self.view, self.table.method_set, RESPONSE_BYTES_MAX)
         try:
-            answer = bound.handler(call, *bound.decode(list(params)))
+            answer = bound.handler(context, *bound.decode(list(params)))
         except Refused as refused:
             answered = answer_to(refused)
             assert answered is not None

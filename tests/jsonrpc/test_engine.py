@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from fastnode.errors import InvalidParams, ServerError
 from fastnode.http.limits import Limits
 from fastnode.jsonrpc.engine import Engine, Reply
-from fastnode.jsonrpc.methods import Call, Method, MethodTable, Parameter, Signature, common
+from fastnode.jsonrpc.methods import Context, Method, MethodTable, Parameter, Signature, common
 from fastnode.values.numbers import Integer
 from fastnode.values.texts import Text
 
@@ -30,21 +30,21 @@ class Recorder:
         self.seen: list[int] = []
         self.threads: set[int] = set()
 
-    def double(self, call: Call, number: int) -> bytes:
+    def double(self, context: Context, number: int) -> bytes:
         self.seen.append(number)
         self.threads.add(threading.get_ident())
         return b"%d" % (2 * number)
 
-    def nothing(self, call: Call) -> None:
+    def nothing(self, context: Context) -> None:
         return None
 
-    def refuse(self, call: Call) -> bytes:
+    def refuse(self, context: Context) -> bytes:
         raise ServerError("not today", data={"code": "TUESDAY"})
 
-    def break_(self, call: Call) -> bytes:
+    def break_(self, context: Context) -> bytes:
         raise KeyError("secret detail")
 
-    def fill(self, call: Call, size: int) -> bytes:
+    def fill(self, context: Context, size: int) -> bytes:
         return b'"%b"' % (b"x" * size)
 
     def methods(self) -> list[Method]:
@@ -115,15 +115,15 @@ def test_a_fault_while_decoding_is_internal_too(
             raise RuntimeError("bug")
 
     signature = common("number", Parameter("number", Broken()))
-    client = make_client([Method(name="test_x", summary="", handler=lambda call, number: b"1", **signature)])
+    client = make_client([Method(name="test_x", summary="", handler=lambda context, number: b"1", **signature)])
     with caplog.at_level(logging.ERROR, "fastnode.rpc"):
         assert client.error("test_x", 1)["code"] == INTERNAL_ERROR
     assert "bug" in caplog.text
 
 
 def test_methods_without_a_chain_say_that_it_is_not_loaded(make_client: Callable[..., Any]) -> None:
-    def read(call: Call) -> bytes:
-        return call.view.chain.tips_json
+    def read(context: Context) -> bytes:
+        return context.view.chain.tips_json
 
     client = make_client([Method(name="test_read", summary="", handler=read, **common("number"))])
     assert client.error("test_read") == {"code": -32000, "message": "The node has not loaded its chain yet"}
@@ -347,8 +347,8 @@ def test_a_batch_in_a_batch_is_an_invalid_call(client: Any) -> None:
 def test_a_batch_reads_from_one_view() -> None:
     views = iter(range(100))
 
-    def read(call: Call) -> bytes:
-        return b"%d" % call._view  # type: ignore[str-format]
+    def read(context: Context) -> bytes:
+        return b"%d" % context._view  # type: ignore[str-format]
 
     table = MethodTable([Method(name="test_view", summary="", handler=read, **common("number"))])
     engine = Engine(table, lambda: next(views))  # type: ignore[arg-type, return-value]
@@ -404,9 +404,9 @@ def test_a_batch_shares_one_limit_of_answer_bytes(client: Any) -> None:
 
 
 def test_a_handler_can_ask_whether_its_answer_may_grow(make_client: Callable[..., Any]) -> None:
-    def collect(call: Call) -> bytes:
+    def collect(context: Context) -> bytes:
         for count in range(100):
-            call.require_bytes(count * 100)
+            context.require_bytes(count * 100)
         raise AssertionError
 
     method = Method(name="test_collect", summary="", handler=collect, **common("string"))
@@ -453,7 +453,7 @@ def test_every_call_gets_an_answer_of_the_right_form(params: list[Any], identifi
 
 
 def test_a_method_exists_only_in_the_sets_that_declare_it(make_client: Callable[..., Any]) -> None:
-    def handler(call: Call, *arguments: Any) -> bytes:
+    def handler(context: Context, *arguments: Any) -> bytes:
         return b"1"
 
     methods = [
@@ -468,7 +468,7 @@ def test_a_method_exists_only_in_the_sets_that_declare_it(make_client: Callable[
 
 
 def test_declaring_a_method_twice_is_a_mistake() -> None:
-    method = Method(name="test_x", summary="", handler=lambda call: b"1", **common("number"))
+    method = Method(name="test_x", summary="", handler=lambda context: b"1", **common("number"))
     with pytest.raises(ValueError, match="test_x is declared twice"):
         MethodTable([method, method])
 
@@ -478,7 +478,7 @@ def test_null_stands_for_an_optional_parameter_and_trailing_nulls_are_no_paramet
 ) -> None:
     seen = []
 
-    def handler(call: Call, *arguments: Any) -> bytes:
+    def handler(context: Context, *arguments: Any) -> bytes:
         seen.append(arguments)
         return b"1"
 

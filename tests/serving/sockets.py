@@ -17,7 +17,7 @@ from tests.conftest import PATIENCE_S
 
 from fastnode.http.limits import Limits
 from fastnode.jsonrpc.engine import Engine
-from fastnode.jsonrpc.methods import Call, Method, MethodTable, Parameter, common
+from fastnode.jsonrpc.methods import Context, Method, MethodTable, Parameter, common
 from fastnode.serving.server import RpcServer
 from fastnode.values.numbers import Integer
 
@@ -38,19 +38,19 @@ class Workshop:
         self.waiting = threading.Semaphore(0)
         self.filled = 0
 
-    def double(self, call: Call, number: int) -> bytes:
+    def double(self, context: Context, number: int) -> bytes:
         return b"%d" % (2 * number)
 
-    def wait(self, call: Call, number: int) -> bytes:
+    def wait(self, context: Context, number: int) -> bytes:
         self.waiting.release()
         assert self.gate.wait(10)
         return b"%d" % number
 
-    def fill(self, call: Call, size: int) -> bytes:
+    def fill(self, context: Context, size: int) -> bytes:
         self.filled += 1
         return b'"%b"' % (b"field " * (size // 6))
 
-    def hold_up(self, call: Call, milliseconds: int) -> bytes:
+    def hold_up(self, context: Context, milliseconds: int) -> bytes:
         time.sleep(milliseconds / 1000)
         return b"%d" % milliseconds
 

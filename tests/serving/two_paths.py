@@ -18,7 +18,7 @@ from fastnode.http.messages import ResponseWriter
 from fastnode.http.meters import CallMeters
 from fastnode.http.turns import Turns
 from fastnode.jsonrpc.engine import Engine
-from fastnode.jsonrpc.methods import Call, Method, MethodTable, Parameter, common
+from fastnode.jsonrpc.methods import Context, Method, MethodTable, Parameter, common
 from fastnode.kernels import simple_request
 from fastnode.serving.application import RpcApplication
 from fastnode.serving.fast_path import FastConnection, FastPath
@@ -50,15 +50,15 @@ JSON_TEXTS = [(line[:1].decode(), line[2:]) for line in corpus("json_texts")]
 # ---- what is served -----------------------------------------------------------------------------
 
 
-def _fill(call: Call, size: int) -> bytes:
+def _fill(context: Context, size: int) -> bytes:
     return b'"%b"' % (b"field " * (size // 6))
 
 
-def _double(call: Call, number: int) -> bytes:
+def _double(context: Context, number: int) -> bytes:
     return b"%d" % (2 * number)
 
 
-def _fail(call: Call) -> bytes:
+def _fail(context: Context) -> bytes:
     raise RuntimeError("as it does in the test")
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import orjson
 
 from fastnode.config.configuration import ConfigPatch, NodeConfiguration
-from fastnode.jsonrpc.methods import Call, Method, Parameter, common
+from fastnode.jsonrpc.methods import Context, Method, Parameter, common
 from fastnode.keystore.validators import Validators
 
 __all__ = ["methods"]
@@ -19,13 +19,13 @@ def methods(configuration: NodeConfiguration, validators: Validators | None = No
     """``validators`` None: as without a keystore."""
     keys = validators or Validators(None, configuration)
 
-    def get_config(_call: Call) -> bytes:
+    def get_config(_context: Context) -> bytes:
         return orjson.dumps(configuration.describe())
 
-    def set_config(_call: Call, patch: dict[str, Any]) -> None:
+    def set_config(_context: Context, patch: dict[str, Any]) -> None:
         configuration.change(patch)
 
-    def reload_keystore(_call: Call) -> None:
+    def reload_keystore(_context: Context) -> None:
         keys.reload()
 
     return [

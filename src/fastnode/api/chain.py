@@ -28,7 +28,7 @@ from fastnode.api.chain_parameters import (
 )
 from fastnode.api.lookups import block_of_tip, checkpoint_of_tip, find_block, find_checkpoint
 from fastnode.api.outbox_witness import OutboxRoot, witness_method
-from fastnode.jsonrpc.methods import Call, DirectHandler, Method, Parameter, Signature, Usual, common
+from fastnode.jsonrpc.methods import Context, DirectHandler, Method, Parameter, Signature, Usual, common
 from fastnode.kernels import block_text, encode
 from fastnode.values.field_elements import BLOCK_HASH, FIELD, TX_HASH
 from fastnode.values.numbers import Integer
@@ -55,58 +55,58 @@ _NO_OPTIONS: Final[frozenset[str]] = frozenset()
 
 
 def _wants_development_record(
-    call: Call, include: frozenset[str] | None, reference: BlockReference | None = None
+    context: Context, include: frozenset[str] | None, reference: BlockReference | None = None
 ) -> bool:
     """In the set ``both``: options, and ways to name a block that only the development set has, ask for its record."""
-    if call.method_set == "both":
+    if context.method_set == "both":
         return include is not None or (reference is not None and reference.is_development_form)
-    return call.method_set == "development"
+    return context.method_set == "development"
 
 
 # ---- tips -----------------------------------------------------------------------------------
 
 
-def _get_block_number(call: Call, tip: str | None = None) -> bytes:
-    return b"%d" % block_of_tip(call.view.chain, tip or "proposed")
+def _get_block_number(context: Context, tip: str | None = None) -> bytes:
+    return b"%d" % block_of_tip(context.view.chain, tip or "proposed")
 
 
-def _get_checkpoint_number(call: Call, tip: str | None = None) -> bytes:
-    return b"%d" % checkpoint_of_tip(call.view.chain, tip or "checkpointed")
+def _get_checkpoint_number(context: Context, tip: str | None = None) -> bytes:
+    return b"%d" % checkpoint_of_tip(context.view.chain, tip or "checkpointed")
 
 
-def _get_proven_block_number(call: Call) -> bytes:
-    return b"%d" % block_of_tip(call.view.chain, "proven")
+def _get_proven_block_number(context: Context) -> bytes:
+    return b"%d" % block_of_tip(context.view.chain, "proven")
 
 
-def _get_checkpointed_block_number(call: Call) -> bytes:
-    return b"%d" % block_of_tip(call.view.chain, "checkpointed")
+def _get_checkpointed_block_number(context: Context) -> bytes:
+    return b"%d" % block_of_tip(context.view.chain, "checkpointed")
 
 
-def _get_tips(call: Call) -> bytes:
-    return call.view.chain.tips_json
+def _get_tips(context: Context) -> bytes:
+    return context.view.chain.tips_json
 
 
 # ---- blocks ---------------------------------------------------------------------------------
 
 
-def _get_block(call: Call, reference: BlockReference, include: frozenset[str] | None = None) -> bytes | None:
-    chain = call.view.chain
+def _get_block(context: Context, reference: BlockReference, include: frozenset[str] | None = None) -> bytes | None:
+    chain = context.view.chain
     block = _find_stored_block(chain, reference)
     if block is None:
         return None
-    return _render_block(call, chain, block, include, reference)
+    return _render_block(context, chain, block, include, reference)
 
 
 def _render_block(
-    call: Call,
+    context: Context,
     chain: ChainView,
     block: StoredBlock,
     include: frozenset[str] | None,
     reference: BlockReference | None = None,
 ) -> bytes:
-    if call.method_set == "release":
+    if context.method_set == "release":
         return records.release_block(chain, block)
-    if not _wants_development_record(call, include, reference):
+    if not _wants_development_record(context, include, reference):
         return records.joint_block(chain, block)
     include = include or _NO_OPTIONS
     wants_checkpoint = "includeL1PublishInfo" in include or "includeAttestations" in include
@@ -124,14 +124,14 @@ def _find_stored_block(chain: ChainView, reference: BlockReference) -> StoredBlo
     return None if number is None else chain.block(number)
 
 
-def _get_block_by_hash(call: Call, block_hash: bytes) -> bytes | None:
-    chain = call.view.chain
+def _get_block_by_hash(context: Context, block_hash: bytes) -> bytes | None:
+    chain = context.view.chain
     number = chain.block_number_by_hash(block_hash)
     return _release_block(chain, number)
 
 
-def _get_block_by_archive(call: Call, archive_root: bytes) -> bytes | None:
-    chain = call.view.chain
+def _get_block_by_archive(context: Context, archive_root: bytes) -> bytes | None:
+    chain = context.view.chain
     # The genesis root names no block here: 0 gives nothing, as in the reference.
     return _release_block(chain, chain.block_number_by_archive(archive_root) or None)
 
@@ -141,8 +141,8 @@ def _release_block(chain: ChainView, number: int | None) -> bytes | None:
     return None if block is None else records.release_block(chain, block)
 
 
-def _get_block_data(call: Call, reference: BlockReference) -> bytes | None:
-    block = _find_stored_block(call.view.chain, reference)
+def _get_block_data(context: Context, reference: BlockReference) -> bytes | None:
+    block = _find_stored_block(context.view.chain, reference)
     return None if block is None else records.block_data(block)
 
 
@@ -150,29 +150,29 @@ def _header_at(view: View, number: int) -> bytes | None:
     return view.chain.header_json(number)
 
 
-def _get_block_header(call: Call, reference: BlockReference | None = None) -> bytes | None:
-    chain = call.view.chain
+def _get_block_header(context: Context, reference: BlockReference | None = None) -> bytes | None:
+    chain = context.view.chain
     number = chain.tip_number if reference is None else find_block(chain, reference)
     return None if number is None else chain.header_json(number)
 
 
-def _get_block_header_by_archive(call: Call, archive_root: bytes) -> bytes | None:
-    chain = call.view.chain
+def _get_block_header_by_archive(context: Context, archive_root: bytes) -> bytes | None:
+    chain = context.view.chain
     number = chain.block_number_by_archive(archive_root)
     return chain.header_json(number) if number else None  # the genesis root names no block here
 
 
-def _get_blocks(call: Call, first: int, limit: int, include: frozenset[str] | None = None) -> bytes:
-    chain = call.view.chain
+def _get_blocks(context: Context, first: int, limit: int, include: frozenset[str] | None = None) -> bytes:
+    chain = context.view.chain
     only_checkpointed = include is not None and "onlyCheckpointed" in include
     last = block_of_tip(chain, "checkpointed") if only_checkpointed else chain.tip_number
     blocks = _stored_blocks(chain, first, limit, last)
-    return _array(call, (_render_block(call, chain, block, include) for block in blocks))
+    return _array(context, (_render_block(context, chain, block, include) for block in blocks))
 
 
-def _get_checkpointed_blocks(call: Call, first: int, limit: int) -> bytes:
-    chain = call.view.chain
-    return _array(call, _render_checkpointed_blocks(chain, first, limit))
+def _get_checkpointed_blocks(context: Context, first: int, limit: int) -> bytes:
+    chain = context.view.chain
+    return _array(context, _render_checkpointed_blocks(chain, first, limit))
 
 
 def _render_checkpointed_blocks(chain: ChainView, first: int, limit: int) -> Iterator[bytes]:
@@ -194,44 +194,46 @@ def _stored_blocks(chain: ChainView, first: int, limit: int, last: int) -> Itera
 # ---- checkpoints ----------------------------------------------------------------------------
 
 
-def _get_checkpoint(call: Call, reference: CheckpointReference, include: frozenset[str] | None = None) -> bytes | None:
-    chain = call.view.chain
+def _get_checkpoint(
+    context: Context, reference: CheckpointReference, include: frozenset[str] | None = None
+) -> bytes | None:
+    chain = context.view.chain
     number = find_checkpoint(chain, reference)
     checkpoint = None if number is None else chain.checkpoint(number)
     return None if checkpoint is None else records.development_checkpoint(chain, checkpoint, include or _NO_OPTIONS)
 
 
-def _get_checkpoints(call: Call, first: int, limit: int, include: frozenset[str] | None = None) -> bytes:
-    chain = call.view.chain
+def _get_checkpoints(context: Context, first: int, limit: int, include: frozenset[str] | None = None) -> bytes:
+    chain = context.view.chain
     return _array(
-        call,
-        (_render_checkpoint(call, chain, checkpoint, include) for checkpoint in _stored_range(chain, first, limit)),
+        context,
+        (_render_checkpoint(context, chain, checkpoint, include) for checkpoint in _stored_range(chain, first, limit)),
     )
 
 
 def _render_checkpoint(
-    call: Call, chain: ChainView, checkpoint: StoredCheckpoint, include: frozenset[str] | None
+    context: Context, chain: ChainView, checkpoint: StoredCheckpoint, include: frozenset[str] | None
 ) -> bytes:
-    if call.method_set == "release":
+    if context.method_set == "release":
         return records.release_checkpoint(chain, checkpoint)
-    if not _wants_development_record(call, include):
+    if not _wants_development_record(context, include):
         return records.joint_checkpoint(chain, checkpoint)
     return records.development_checkpoint(chain, checkpoint, include or _NO_OPTIONS)
 
 
-def _get_checkpoints_data(call: Call, query: CheckpointRange | EpochQuery) -> bytes:
-    chain = call.view.chain
+def _get_checkpoints_data(context: Context, query: CheckpointRange | EpochQuery) -> bytes:
+    chain = context.view.chain
     if isinstance(query, EpochQuery):
         found = _stored_checkpoints(chain, chain.checkpoint_numbers_of_epoch(query.epoch))
     else:
         found = _stored_range(chain, query.first, query.limit)
-    return _array(call, (records.checkpoint_data(checkpoint, with_price_modifier=True) for checkpoint in found))
+    return _array(context, (records.checkpoint_data(checkpoint, with_price_modifier=True) for checkpoint in found))
 
 
-def _get_checkpoints_data_for_epoch(call: Call, epoch: int) -> bytes:
-    chain = call.view.chain
+def _get_checkpoints_data_for_epoch(context: Context, epoch: int) -> bytes:
+    chain = context.view.chain
     found = _stored_checkpoints(chain, chain.checkpoint_numbers_of_epoch(epoch))
-    return _array(call, (records.checkpoint_data(checkpoint, with_price_modifier=False) for checkpoint in found))
+    return _array(context, (records.checkpoint_data(checkpoint, with_price_modifier=False) for checkpoint in found))
 
 
 def _stored_range(chain: ChainView, first: int, limit: int) -> Iterator[StoredCheckpoint]:
@@ -251,8 +253,8 @@ def _stored_checkpoints(chain: ChainView, numbers: Iterable[int]) -> Iterator[St
 # ---- transactions ---------------------------------------------------------------------------
 
 
-def _get_tx_effect(call: Call, tx_hash: bytes) -> bytes | None:
-    return call.view.chain.tx_effect_json(tx_hash)
+def _get_tx_effect(context: Context, tx_hash: bytes) -> bytes | None:
+    return context.view.chain.tx_effect_json(tx_hash)
 
 
 class TxNotes(Protocol):
@@ -272,8 +274,8 @@ class _Receipts:
         self._is_pending = is_pending
         self._notes = notes
 
-    def get(self, call: Call, tx_hash: bytes) -> bytes:
-        return self.get_from(call.view, tx_hash)
+    def get(self, context: Context, tx_hash: bytes) -> bytes:
+        return self.get_from(context.view, tx_hash)
 
     def get_from(self, view: View, tx_hash: bytes) -> bytes:
         # Asked before the chain: a tx that is mined in between is found there, never missed by both.
@@ -292,8 +294,8 @@ class _Receipts:
 # ---- messages -------------------------------------------------------------------------------
 
 
-def _get_l1_to_l2_message_checkpoint(call: Call, message: bytes) -> bytes | None:
-    return _message_checkpoint(call.view, message)
+def _get_l1_to_l2_message_checkpoint(context: Context, message: bytes) -> bytes | None:
+    return _message_checkpoint(context.view, message)
 
 
 def _message_checkpoint(view: View, message: bytes) -> bytes | None:
@@ -301,55 +303,55 @@ def _message_checkpoint(view: View, message: bytes) -> bytes | None:
     return None if index is None else b"%d" % (index // L1_TO_L2_MESSAGES_PER_CHECKPOINT + 1)
 
 
-def _is_l1_to_l2_message_synced(call: Call, message: bytes) -> bytes:
-    return _is_message_synced(call.view, message)
+def _is_l1_to_l2_message_synced(context: Context, message: bytes) -> bytes:
+    return _is_message_synced(context.view, message)
 
 
 def _is_message_synced(view: View, message: bytes) -> bytes:
     return _FALSE if view.chain.l1_to_l2_message_index(message) is None else _TRUE
 
 
-def _get_l2_to_l1_messages(call: Call, epoch: int) -> bytes:
-    return call.view.chain.l2_to_l1_messages_json(epoch)
+def _get_l2_to_l1_messages(context: Context, epoch: int) -> bytes:
+    return context.view.chain.l2_to_l1_messages_json(epoch)
 
 
 # ---- the node -------------------------------------------------------------------------------
 
 
-def _get_node_info(call: Call) -> bytes:
-    return orjson.dumps(call.view.chain.chain.node_info)
+def _get_node_info(context: Context) -> bytes:
+    return orjson.dumps(context.view.chain.chain.node_info)
 
 
-def _get_node_version(call: Call) -> bytes:
-    return orjson.dumps(call.view.chain.chain.node_version)
+def _get_node_version(context: Context) -> bytes:
+    return orjson.dumps(context.view.chain.chain.node_version)
 
 
-def _get_version(call: Call) -> bytes:
-    return b"%d" % call.view.chain.chain.rollup_version
+def _get_version(context: Context) -> bytes:
+    return b"%d" % context.view.chain.chain.rollup_version
 
 
-def _get_chain_id(call: Call) -> bytes:
-    return b"%d" % call.view.chain.chain.l1_chain_id
+def _get_chain_id(context: Context) -> bytes:
+    return b"%d" % context.view.chain.chain.l1_chain_id
 
 
-def _get_l1_contract_addresses(call: Call) -> bytes:
-    return orjson.dumps(call.view.chain.chain.node_info["l1ContractAddresses"])
+def _get_l1_contract_addresses(context: Context) -> bytes:
+    return orjson.dumps(context.view.chain.chain.node_info["l1ContractAddresses"])
 
 
-def _get_protocol_contract_addresses(call: Call) -> bytes:
-    return orjson.dumps(call.view.chain.chain.node_info["protocolContractAddresses"])
+def _get_protocol_contract_addresses(context: Context) -> bytes:
+    return orjson.dumps(context.view.chain.chain.node_info["protocolContractAddresses"])
 
 
 # ---- helpers --------------------------------------------------------------------------------
 
 
-def _array(call: Call, items: Iterable[bytes]) -> bytes:
+def _array(context: Context, items: Iterable[bytes]) -> bytes:
     """A JSON array, given up as soon as it exceeds what this response may still hold."""
     collected: list[bytes] = []
     size = 2
     for item in items:
         size += len(item) + 1
-        call.require_bytes(size)
+        context.require_bytes(size)
         collected += (b"," if collected else b"[", item)
     # One copy, without the interpreter if it is long.
     return b"".join((*collected, b"]")) if collected else b"[]"
@@ -383,8 +385,8 @@ def methods(
     """
     receipts = _Receipts(is_pending_tx, tx_notes)
 
-    def get_ready(call: Call) -> bytes:
-        return _TRUE if call.has_view and is_ready() else _FALSE
+    def get_ready(context: Context) -> bytes:
+        return _TRUE if context.has_view and is_ready() else _FALSE
 
     return [
         *_TIP_METHODS,

@@ -8,7 +8,7 @@ from typing import Any, Final
 import orjson
 
 from fastnode.config.allow_list import DEFAULT_ALLOW_LIST, AllowedElement
-from fastnode.jsonrpc.methods import Call, Method, Parameter, Usual, common
+from fastnode.jsonrpc.methods import Context, Method, Parameter, Usual, common
 from fastnode.log_index.contracts import contract_class_json, contract_instance_json
 from fastnode.log_index.function_names import FunctionNames
 from fastnode.values.arrays import ArrayOf
@@ -51,17 +51,17 @@ class ContractMethods:
         self._function_names = function_names
         self._allow_list = allow_list
 
-    def contract_class(self, call: Call, class_id: bytes) -> bytes | None:
-        return contract_class_json(call.view.chain, class_id)
+    def contract_class(self, context: Context, class_id: bytes) -> bytes | None:
+        return contract_class_json(context.view.chain, class_id)
 
-    def contract(self, call: Call, address: bytes) -> bytes | None:
-        return contract_instance_json(call.view.chain, address)
+    def contract(self, context: Context, address: bytes) -> bytes | None:
+        return contract_instance_json(context.view.chain, address)
 
-    def register_signatures(self, _call: Call, signatures: Sequence[str]) -> None:
+    def register_signatures(self, _context: Context, signatures: Sequence[str]) -> None:
         for signature in signatures:
             self._function_names.register(signature)
 
-    def allowed_public_setup(self, _call: Call) -> bytes:
+    def allowed_public_setup(self, _context: Context) -> bytes:
         return orjson.dumps([element.to_json() for element in self._allow_list()])
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import orjson
 
-from fastnode.jsonrpc.methods import Call, Method, MethodSet, common
+from fastnode.jsonrpc.methods import Context, Method, MethodSet, common
 from fastnode.jsonrpc.rate_limits import Client
 
 __all__ = ["DISCOVER", "DOCUMENT_PATH", "discovery"]
@@ -34,8 +34,8 @@ def discovery(methods: Iterable[Method]) -> Method:
         offered = [method for method in described if method.name not in hidden]
         return orjson.dumps(document(offered, method_set, is_of_one_port=True))
 
-    def discover(call: Call) -> bytes:
-        return rendered(call.method_set, _hidden_from(call.client, described))
+    def discover(context: Context) -> bytes:
+        return rendered(context.method_set, _hidden_from(context.client, described))
 
     itself = Method(
         name=DISCOVER,

@@ -9,7 +9,7 @@ from typing import Any, Final
 import orjson
 
 from fastnode.archiver import layout
-from fastnode.jsonrpc.methods import Call, Method, Parameter, common
+from fastnode.jsonrpc.methods import Context, Method, Parameter, common
 from fastnode.kernels import encode
 from fastnode.values.numbers import Integer
 
@@ -18,24 +18,24 @@ __all__ = ["methods"]
 _CHECKPOINT: Final = Integer(name="checkpoint number", minimum=1, accepts_text=True)
 
 
-def _get_genesis(call: Call) -> bytes | None:
-    chain = call.view.chain
+def _get_genesis(context: Context) -> bytes | None:
+    chain = context.view.chain
     record = chain.get(layout.KEY_CHAIN)
     return None if record is None else b'{"chain":%b,"genesis":%b}' % (record, chain.genesis_json())
 
 
-def _get_l1_to_l2_messages(call: Call, checkpoint_number: int) -> bytes | None:
-    chain = call.view.chain
+def _get_l1_to_l2_messages(context: Context, checkpoint_number: int) -> bytes | None:
+    chain = context.view.chain
     newest = chain.block_info(chain.tip_number)
     if newest is None or checkpoint_number > newest.checkpoint_number:
         return None
     return encode.quoted_fields(b"".join(chain.l1_to_l2_messages(checkpoint_number)))
 
 
-def _status_of_stored_chain(call: Call, *, is_paused: bool) -> dict[str, Any]:
+def _status_of_stored_chain(context: Context, *, is_paused: bool) -> dict[str, Any]:
     """Of a node that follows no other."""
     state = "paused" if is_paused else "serving"
-    return {"state": state, "reason": None, "tip": call.view.chain.tip_number, "isReady": True, "upstreams": []}
+    return {"state": state, "reason": None, "tip": context.view.chain.tip_number, "isReady": True, "upstreams": []}
 
 
 def methods(
@@ -43,8 +43,8 @@ def methods(
 ) -> list[Method]:
     """``sync_status`` describes how the chain is followed, None when it is not; ``is_paused``: ingestion rests."""
 
-    def get_sync_status(call: Call) -> bytes:
-        return orjson.dumps(sync_status() or _status_of_stored_chain(call, is_paused=is_paused()))
+    def get_sync_status(context: Context) -> bytes:
+        return orjson.dumps(sync_status() or _status_of_stored_chain(context, is_paused=is_paused()))
 
     return [
         Method(

@@ -13,7 +13,7 @@ import orjson
 
 from fastnode import __version__
 from fastnode.errors import InvalidParams, MethodNotFound
-from fastnode.jsonrpc.methods import Call, Method, Parameter, common
+from fastnode.jsonrpc.methods import Context, Method, Parameter, common
 from fastnode.kernels import encode
 from fastnode.local_network.changes import BLOCKS_MAX
 from fastnode.protocol.ethereum import keccak_256
@@ -147,11 +147,11 @@ class _Clock:
     def block_number(self, *_: object) -> bytes:
         return b'"0x%x"' % self._network.tip_slot()
 
-    def block_by_number(self, _call: Call, tag: Any = "latest", *_: object) -> bytes | None:
+    def block_by_number(self, _context: Context, tag: Any = "latest", *_: object) -> bytes | None:
         number = self._number(tag)
         return None if number > self._network.tip_slot() else self._block(number)
 
-    def block_by_hash(self, _call: Call, wanted: Any = None, *_: object) -> bytes | None:
+    def block_by_hash(self, _context: Context, wanted: Any = None, *_: object) -> bytes | None:
         newest = self._network.tip_slot()
         for number in range(newest, max(-1, newest - _HASHES_TRIED), -1):
             if hex_data(_hash(number)) == wanted:
@@ -189,7 +189,7 @@ class _Clock:
     def gas_price(self, *_: object) -> bytes:
         return b'"0x%x"' % self._network.fees.l1_fees.base_fee
 
-    def fee_history(self, _call: Call, count: Any = 1, newest: Any = "latest", *_: object) -> bytes:
+    def fee_history(self, _context: Context, count: Any = 1, newest: Any = "latest", *_: object) -> bytes:
         blocks = min(_quantity(count, "blockCount"), _HASHES_TRIED)
         price = hex(self._network.fees.l1_fees.base_fee)
         oldest = max(0, self._number(newest) - blocks + 1)
@@ -198,12 +198,12 @@ class _Clock:
 
     # ---- contracts -----------------------------------------------------------------------------
 
-    def code(self, _call: Call, address: Any = None, *_: object) -> bytes:
+    def code(self, _context: Context, address: Any = None, *_: object) -> bytes:
         """Something where the network has a contract: tools ask whether there is one."""
         known = {value for value in self._addresses.values() if int(value, 16)}
         return b'"0xfe"' if str(address).lower() in known else b'"0x"'
 
-    def storage(self, _call: Call, address: Any = None, slot: Any = None, *_: object) -> bytes:
+    def storage(self, _context: Context, address: Any = None, slot: Any = None, *_: object) -> bytes:
         place, number = str(address).lower(), _quantity(slot, "slot")
         if place == self._addresses["rollupAddress"] and number == STATE_SLOT:
             tips = self._chain.tips
@@ -222,7 +222,9 @@ class _Clock:
                     return orjson.dumps(hex_data(root))
         return b'"0x%064x"' % 0
 
-    def set_storage(self, _call: Call, address: Any = None, slot: Any = None, value: Any = None, *_: object) -> bytes:
+    def set_storage(
+        self, _context: Context, address: Any = None, slot: Any = None, value: Any = None, *_: object
+    ) -> bytes:
         """The rollup's tips: what is proven there is proven here.  The Inbox moves on with blocks.  Roots of the Outbox
         are right already."""
         place, number = str(address).lower(), _quantity(slot, "slot")
@@ -237,7 +239,7 @@ class _Clock:
             return b"true"
         raise MethodNotFound(NO_EVM)
 
-    def call(self, _call: Call, request: Any = None, *_: object) -> bytes:
+    def call(self, _context: Context, request: Any = None, *_: object) -> bytes:
         if not isinstance(request, dict):
             raise InvalidParams("Invalid params: call (parameter 1) must be an object")
         data = _bytes(request.get("data") or request.get("input") or "0x")
@@ -335,7 +337,7 @@ class _Clock:
             count, rolling = count + 1, after
         return rolling.ljust(WORD_BYTES, b"\0"), count, self._newest + 1 + _LAG
 
-    def logs(self, _call: Call, query: Any = None, *_: object) -> bytes:
+    def logs(self, _context: Context, query: Any = None, *_: object) -> bytes:
         """``MessageSent`` of the Inbox and ``CheckpointProposed`` of the rollup."""
         if not isinstance(query, dict):
             raise InvalidParams("Invalid params: filter (parameter 1) must be an object")

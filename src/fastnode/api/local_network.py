@@ -26,7 +26,7 @@ from fastnode.api.local_network_parameters import (
 )
 from fastnode.api.outbox_witness import witness_method
 from fastnode.errors import InvalidParams
-from fastnode.jsonrpc.methods import Call, Handler, Method, Parameter, common
+from fastnode.jsonrpc.methods import Context, Handler, Method, Parameter, common
 from fastnode.kernels import encode
 from fastnode.local_network.changes import DEPOSIT
 from fastnode.local_network.kept import OpenMessage
@@ -73,48 +73,48 @@ class _Blocks:
         self._network = network
         self._changes = changes
 
-    def mine(self, _call: Call, blocks: int | None, interval_s: int | None) -> bytes:
+    def mine(self, _context: Context, blocks: int | None, interval_s: int | None) -> bytes:
         return b"%d" % self._changes.mine(1 if blocks is None else blocks, interval_s)
 
-    def mine_quietly(self, call: Call, blocks: int | None, interval_s: int | None) -> None:
-        self.mine(call, blocks, interval_s)
+    def mine_quietly(self, context: Context, blocks: int | None, interval_s: int | None) -> None:
+        self.mine(context, blocks, interval_s)
 
-    def mine_block(self, _call: Call) -> None:
+    def mine_block(self, _context: Context) -> None:
         self._changes.mine()
 
-    def mine_at(self, _call: Call, when: tuple[int | None, int] | None) -> bytes:
+    def mine_at(self, _context: Context, when: tuple[int | None, int] | None) -> bytes:
         timestamp, blocks = (None, 1) if when is None else when
         if timestamp is not None:
             self._changes.set_next_timestamp(timestamp)
         self._changes.mine(blocks)
         return b'"0x0"'
 
-    def set_automine(self, _call: Call, wanted: bool) -> None:
+    def set_automine(self, _context: Context, wanted: bool) -> None:
         self._changes.set_automine(wanted)
 
-    def is_automining(self, _call: Call) -> bytes:
+    def is_automining(self, _context: Context) -> bytes:
         return _bool(self._network.is_automining)
 
-    def set_interval(self, _call: Call, seconds: int) -> None:
+    def set_interval(self, _context: Context, seconds: int) -> None:
         self._changes.set_interval(seconds)
 
-    def interval(self, _call: Call) -> bytes:
+    def interval(self, _context: Context) -> bytes:
         seconds = self._network.interval_s
         return b"null" if seconds is None else orjson.dumps(seconds)
 
-    def snapshot(self, _call: Call) -> bytes:
+    def snapshot(self, _context: Context) -> bytes:
         return _hex_number(self._changes.snapshot())
 
-    def revert(self, _call: Call, number: int, force: bool | None = None) -> bytes:
+    def revert(self, _context: Context, number: int, force: bool | None = None) -> bytes:
         return _bool(self._changes.revert(number, force=bool(force)))
 
-    def reorg(self, _call: Call, depth: int, keep_txs: bool | None = None) -> bytes:
+    def reorg(self, _context: Context, depth: int, keep_txs: bool | None = None) -> bytes:
         return b"%d" % self._changes.reorg(depth, keep_txs=bool(keep_txs))
 
-    def reorg_quietly(self, call: Call, depth: int, _pairs: Sequence[Any] | None) -> None:
-        self.reorg(call, depth)
+    def reorg_quietly(self, context: Context, depth: int, _pairs: Sequence[Any] | None) -> None:
+        self.reorg(context, depth)
 
-    def roll_back(self, _call: Call, depth: int | None) -> None:
+    def roll_back(self, _context: Context, depth: int | None) -> None:
         self._changes.roll_back(1 if depth is None else depth)
 
 
@@ -122,23 +122,23 @@ class _Time:
     def __init__(self, changes: Changes) -> None:
         self._changes = changes
 
-    def increase(self, _call: Call, seconds: int) -> bytes:
+    def increase(self, _context: Context, seconds: int) -> bytes:
         return b"%d" % self._changes.advance_time(seconds)
 
-    def set(self, _call: Call, timestamp: int) -> bytes:
+    def set(self, _context: Context, timestamp: int) -> bytes:
         return b"%d" % self._changes.set_time(timestamp)
 
-    def set_next(self, _call: Call, timestamp: int) -> None:
+    def set_next(self, _context: Context, timestamp: int) -> None:
         self._changes.set_next_timestamp(timestamp)
 
-    def set_interval(self, _call: Call, seconds: int) -> None:
+    def set_interval(self, _context: Context, seconds: int) -> None:
         self._changes.set_block_interval(seconds)
 
-    def remove_interval(self, _call: Call) -> bytes:
+    def remove_interval(self, _context: Context) -> bytes:
         self._changes.set_block_interval(None)
         return _TRUE
 
-    def warp(self, _call: Call, when: str | int) -> bytes:
+    def warp(self, _context: Context, when: str | int) -> bytes:
         """``+60``: sixty seconds from now."""
         text = str(when).strip()
         seconds = NUMBER.read(text[1:] if text.startswith("+") else text)
@@ -147,10 +147,10 @@ class _Time:
         reached = self._changes.warp_by(seconds) if text.startswith("+") else self._changes.warp(seconds)
         return b"%d" % reached
 
-    def warp_at_least_to(self, _call: Call, timestamp: int) -> None:
+    def warp_at_least_to(self, _context: Context, timestamp: int) -> None:
         self._changes.warp(timestamp, only_forward=True)
 
-    def warp_at_least_by(self, _call: Call, seconds: int) -> None:
+    def warp_at_least_by(self, _context: Context, seconds: int) -> None:
         self._changes.warp_by(seconds)
 
 
@@ -159,22 +159,22 @@ class _Pool:
         self._network = network
         self._changes = changes
 
-    def drop(self, _call: Call, tx_hash: bytes) -> bytes:
+    def drop(self, _context: Context, tx_hash: bytes) -> bytes:
         return _bool(self._changes.drop(tx_hash))
 
-    def drop_as_anvil(self, _call: Call, tx_hash: bytes) -> bytes:
+    def drop_as_anvil(self, _context: Context, tx_hash: bytes) -> bytes:
         return b'"%b"' % encode.to_hex(tx_hash) if self._changes.drop(tx_hash) else b"null"
 
-    def drop_all(self, _call: Call) -> bytes:
+    def drop_all(self, _context: Context) -> bytes:
         return b"%d" % self._changes.drop_all()
 
-    def drop_all_quietly(self, _call: Call) -> None:
+    def drop_all_quietly(self, _context: Context) -> None:
         self._changes.drop_all()
 
-    def status(self, _call: Call) -> bytes:
+    def status(self, _context: Context) -> bytes:
         return b'{"pending":"0x%x","queued":"0x0"}' % self._network.mempool.pool.pending_count
 
-    def content(self, _call: Call) -> bytes:
+    def content(self, _context: Context) -> bytes:
         """Hashes of what waits, the first to be in a block first."""
         return orjson.dumps([_text(tx_hash) for tx_hash in self._network.mempool.pool.pending_hashes()])
 
@@ -184,25 +184,25 @@ class _State:
         self._network = network
         self._changes = changes
 
-    def set_balance(self, _call: Call, address: bytes, amount: int) -> bytes:
+    def set_balance(self, _context: Context, address: bytes, amount: int) -> bytes:
         return b"%d" % self._changes.set_fee_juice_balance(address, amount)
 
-    def set_balance_quietly(self, call: Call, address: bytes, amount: int) -> None:
-        self.set_balance(call, address, amount)
+    def set_balance_quietly(self, context: Context, address: bytes, amount: int) -> None:
+        self.set_balance(context, address, amount)
 
-    def set_storage(self, _call: Call, contract: bytes, slot: bytes, value: bytes) -> bytes:
+    def set_storage(self, _context: Context, contract: bytes, slot: bytes, value: bytes) -> bytes:
         return b"%d" % self._changes.set_public_storage(contract, slot, value)
 
-    def set_storage_as_anvil(self, call: Call, contract: bytes, slot: bytes, value: bytes) -> bytes:
-        self.set_storage(call, contract, slot, value)
+    def set_storage_as_anvil(self, context: Context, contract: bytes, slot: bytes, value: bytes) -> bytes:
+        self.set_storage(context, contract, slot, value)
         return _TRUE
 
-    def dump(self, call: Call) -> bytes:
-        text = dump_chain(call.view.chain).hex().encode()
-        call.require_bytes(len(text))
+    def dump(self, context: Context) -> bytes:
+        text = dump_chain(context.view.chain).hex().encode()
+        context.require_bytes(len(text))
         return b'"0x%b"' % text
 
-    def load(self, _call: Call, text: str) -> bytes:
+    def load(self, _context: Context, text: str) -> bytes:
         try:
             content = bytes.fromhex(text.removeprefix("0x"))
         except ValueError:
@@ -216,34 +216,34 @@ class _L1:
         self._network = network
         self._changes = changes
 
-    def send_message(self, _call: Call, message: OpenMessage, mine: bool | None) -> bytes:
+    def send_message(self, _context: Context, message: OpenMessage, mine: bool | None) -> bytes:
         sent = self._changes.send_message(message, mine=mine is not False)
         return orjson.dumps(
             {"hash": _text(sent.hash), "index": str(sent.leaf_index), "checkpointNumber": sent.checkpoint_number}
         )
 
     def bridge(
-        self, _call: Call, to: bytes, amount: int | None, secret: bytes | None, secret_hash: bytes | None
+        self, _context: Context, to: bytes, amount: int | None, secret: bytes | None, secret_hash: bytes | None
     ) -> bytes:
         amount = DEPOSIT if amount is None else amount
         return _claim_json(self._changes.bridge_fee_juice(to, amount, secret=secret, secret_hash=secret_hash))
 
-    def consume(self, _call: Call, epoch: int, leaf_id: int) -> bytes:
+    def consume(self, _context: Context, epoch: int, leaf_id: int) -> bytes:
         return _bool(self._changes.consume_message(epoch, leaf_id))
 
-    def prove(self, _call: Call, checkpoint: int | None) -> bytes:
+    def prove(self, _context: Context, checkpoint: int | None) -> bytes:
         return b"%d" % self._changes.prove(checkpoint)
 
-    def finalize(self, _call: Call, block: int | None) -> bytes:
+    def finalize(self, _context: Context, block: int | None) -> bytes:
         return b"%d" % self._changes.finalize(block)
 
-    def set_min_fee(self, _call: Call, fee: int | None) -> None:
+    def set_min_fee(self, _context: Context, fee: int | None) -> None:
         self._changes.set_min_fee(fee)
 
-    def set_l1_fees(self, _call: Call, base_fee: int, blob_fee: int) -> None:
+    def set_l1_fees(self, _context: Context, base_fee: int, blob_fee: int) -> None:
         self._changes.set_l1_fees(base_fee, blob_fee)
 
-    def set_coinbase(self, _call: Call, address: bytes) -> None:
+    def set_coinbase(self, _context: Context, address: bytes) -> None:
         self._changes.set_coinbase(address)
 
 
@@ -266,11 +266,11 @@ class _Process:
     def __init__(self, network: LocalNetwork) -> None:
         self._network = network
 
-    def set_logging(self, _call: Call, wanted: bool) -> None:
+    def set_logging(self, _context: Context, wanted: bool) -> None:
         """Warnings stay."""
         logging.getLogger("fastnode").setLevel(logging.NOTSET if wanted else logging.WARNING)
 
-    def reset(self, _call: Call, fork: Fork | None) -> bytes:
+    def reset(self, _context: Context, fork: Fork | None) -> bytes:
         self._network.request_reset(fork or Fork(None, None))
         return _TRUE
 
@@ -280,7 +280,7 @@ class _About:
         self._network = network
         self._names = names
 
-    def node_info(self, _call: Call) -> bytes:
+    def node_info(self, _context: Context) -> bytes:
         network, chain = self._network, self._network.view.chain
         info = chain.block_info(chain.tip_number)
         assert info is not None
@@ -302,14 +302,14 @@ class _About:
             }
         )
 
-    def failure(self, _call: Call, tx_hash: bytes) -> bytes | None:
+    def failure(self, _context: Context, tx_hash: bytes) -> bytes | None:
         stored = self._network.notes.failure_json(tx_hash)
         if stored is None:
             return None
         failure = orjson.loads(stored)
         return orjson.dumps(failure | {"functionErrorStack": self._named(failure["functionErrorStack"])})
 
-    def calls(self, _call: Call, tx_hash: bytes) -> bytes | None:
+    def calls(self, _context: Context, tx_hash: bytes) -> bytes | None:
         stored = self._network.notes.calls_json(tx_hash)
         return None if stored is None else orjson.dumps(self._named(orjson.loads(stored)))
 
@@ -322,7 +322,7 @@ class _About:
                 frame["functionName"] = name
         return frames
 
-    def register(self, _call: Call, signatures: Sequence[str]) -> None:
+    def register(self, _context: Context, signatures: Sequence[str]) -> None:
         for signature in signatures:
             self._names.register(signature)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fastnode.api.chain_parameters import LOG_FILTER, LogFilter, LogId
 from fastnode.errors import InvalidParams, ServerError
-from fastnode.jsonrpc.methods import Call, Method, Parameter, Usual, common
+from fastnode.jsonrpc.methods import Context, Method, Parameter, Usual, common
 from fastnode.kernels import encode, tag_log
 from fastnode.log_index.known_tags import KnownTags
 from fastnode.log_index.range_queries import (
@@ -86,10 +86,12 @@ class LogMethods:
 
     # ---- by tag ----------------------------------------------------------------------------
 
-    def private_logs_by_tags(self, call: Call, tags: bytes, page: int | None, reference_block: bytes | None) -> bytes:
-        chain = call.view.chain
+    def private_logs_by_tags(
+        self, context: Context, tags: bytes, page: int | None, reference_block: bytes | None
+    ) -> bytes:
+        chain = context.view.chain
         _require_block(chain, reference_block)
-        return private_logs_by_tags(chain, self._known_tags, tags, page or 0, require_bytes=call.require_bytes)
+        return private_logs_by_tags(chain, self._known_tags, tags, page or 0, require_bytes=context.require_bytes)
 
     def few_private_logs_of(self, view: View, tags: bytes, page: int | None, reference_block: bytes | None) -> bytes:
         """OverflowError for what is too long for the event loop."""
@@ -100,11 +102,13 @@ class LogMethods:
         return known_tags_among(self._known_tags, b"", arguments[0]) > FOUND_ON_LOOP_MAX
 
     def public_logs_by_tags(
-        self, call: Call, contract: bytes, tags: bytes, page: int | None, reference_block: bytes | None
+        self, context: Context, contract: bytes, tags: bytes, page: int | None, reference_block: bytes | None
     ) -> bytes:
-        chain = call.view.chain
+        chain = context.view.chain
         _require_block(chain, reference_block)
-        return public_logs_by_tags(chain, self._known_tags, contract, tags, page or 0, require_bytes=call.require_bytes)
+        return public_logs_by_tags(
+            chain, self._known_tags, contract, tags, page or 0, require_bytes=context.require_bytes
+        )
 
     def few_public_logs_of(
         self, view: View, contract: bytes, tags: bytes, page: int | None, reference_block: bytes | None
@@ -118,20 +122,20 @@ class LogMethods:
 
     # ---- by range --------------------------------------------------------------------------
 
-    def public_logs(self, call: Call, wanted: LogFilter) -> bytes:
-        chain = call.view.chain
+    def public_logs(self, context: Context, wanted: LogFilter) -> bytes:
+        chain = context.view.chain
         span = _span_of(chain, wanted)
-        found = find_public_logs(chain, span, self._limits(call), contract=wanted.contract_address, tag=wanted.tag)
+        found = find_public_logs(chain, span, self._limits(context), contract=wanted.contract_address, tag=wanted.tag)
         return _logs_json(found)
 
-    def class_logs(self, call: Call, wanted: LogFilter) -> bytes:
+    def class_logs(self, context: Context, wanted: LogFilter) -> bytes:
         """``tag`` is ignored: class logs have none."""
-        chain = call.view.chain
+        chain = context.view.chain
         span = _span_of(chain, wanted)
-        return _logs_json(find_class_logs(chain, span, self._limits(call), contract=wanted.contract_address))
+        return _logs_json(find_class_logs(chain, span, self._limits(context), contract=wanted.contract_address))
 
-    def _limits(self, call: Call) -> AnswerLimits:
-        return AnswerLimits(logs=self._logs_max, size=call.bytes_left - ENVELOPE_BYTES)
+    def _limits(self, context: Context) -> AnswerLimits:
+        return AnswerLimits(logs=self._logs_max, size=context.bytes_left - ENVELOPE_BYTES)
 
 
 _NOTHING: Final = Span(b"", b"")

@@ -14,7 +14,7 @@ import orjson
 
 from fastnode.api.lookups import checkpoint_of_tip
 from fastnode.errors import ServerError, UpstreamUnavailable
-from fastnode.jsonrpc.methods import Call, Method, Parameter, Signature
+from fastnode.jsonrpc.methods import Context, Method, Parameter, Signature
 from fastnode.kernels import encode
 from fastnode.protocol.fields import ZERO_FIELD
 from fastnode.protocol.out_hash import l2_to_l1_witness
@@ -57,9 +57,9 @@ class _Witnesses:
     def __init__(self, outbox_root: OutboxRoot | None) -> None:
         self._outbox_root = outbox_root
 
-    def get(self, call: Call, tx_hash: bytes, message: bytes, message_index: int | None = None) -> bytes | None:
+    def get(self, context: Context, tx_hash: bytes, message: bytes, message_index: int | None = None) -> bytes | None:
         """L2ToL1MembershipWitness; None for an unknown transaction, or when no root covers it yet."""
-        chain = call.view.chain
+        chain = context.view.chain
         location = chain.tx_location(tx_hash)
         block = None if location is None else chain.block_info(location.block_number)
         if location is None or block is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastnode.api.txs import TX, decode_tx
 from fastnode.errors import ServerError
-from fastnode.jsonrpc.methods import Call, Method, Parameter, common
+from fastnode.jsonrpc.methods import Context, Method, Parameter, common
 from fastnode.mempool.pool import NOT_READY
 from fastnode.values.choices import BOOLEAN
 
@@ -30,10 +30,10 @@ class SimulationMethods:
             raise ServerError(NOT_READY)
         return decode_tx(value), bool(skip_fee_enforcement)
 
-    def simulate(self, call: Call, tx: Tx, skip_fee_enforcement: bool) -> bytes:
+    def simulate(self, context: Context, tx: Tx, skip_fee_enforcement: bool) -> bytes:
         assert self._simulation is not None
         return self._simulation.simulate(
-            tx, call.view, skip_fee_enforcement=skip_fee_enforcement, asker=call.allowance.party
+            tx, context.view, skip_fee_enforcement=skip_fee_enforcement, asker=context.allowance.party
         )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import orjson
 
 from fastnode.errors import Refused, ServerError
-from fastnode.jsonrpc.methods import Call, Method, Parameter, Signature, common
+from fastnode.jsonrpc.methods import Context, Method, Parameter, Signature, common
 from fastnode.log import log_facts
 from fastnode.records import dataclass
 from fastnode.sentinel.offenses import ALL, CURRENT, Offense, RoundSize
@@ -69,21 +69,21 @@ class _SlashMethods:
         self._other = slashing.other
         self._size = slashing.size
 
-    def offenses(self, call: Call, wanted: int | str) -> bytes:
+    def offenses(self, context: Context, wanted: int | str) -> bytes:
         if self._watch is None:
-            return _json(self._of_other(call.view, wanted))
-        own = self._watch.offenses(call.view.chain, wanted)
+            return _json(self._of_other(context.view, wanted))
+        own = self._watch.offenses(context.view.chain, wanted)
         if self._other is None:
             return _json(own)
         try:
-            others = self._of_other(call.view, wanted)
+            others = self._of_other(context.view, wanted)
         except (Refused, ServerError) as error:
             logger.warning("only the own offenses are shown", extra=log_facts(reason=error.message))
             return _json(own)
         known = {offense.key for offense in own}
         return _json([*own, *(offense for offense in others if offense.key not in known)])
 
-    def payloads(self, _call: Call) -> bytes:
+    def payloads(self, _context: Context) -> bytes:
         """Where votes are tallied per validator, as here, there is no payload to vote for."""
         if self._watch is not None:
             return b"[]"

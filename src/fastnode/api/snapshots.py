@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from fastnode.errors import InvalidParams, ServerError, SnapshotError
-from fastnode.jsonrpc.methods import Call, Method, Parameter, common
+from fastnode.jsonrpc.methods import Context, Method, Parameter, common
 from fastnode.values.texts import Text
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _LOCATION: Final = Parameter("location", Text(name="location", length_max=2000))
 def methods(uploads: SnapshotUploads | None) -> list[Method]:
     """``uploads`` None: the node has nothing to make a snapshot of."""
 
-    def start_upload(_call: Call, location: str) -> None:
+    def start_upload(_context: Context, location: str) -> None:
         if uploads is None:
             raise ServerError("This node has no databases")
         try:

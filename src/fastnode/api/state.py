@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias, TypedDict
 from fastnode.api.chain_parameters import MERKLE_TREE_ID, RELEASE_BLOCK, BlockReference, BlockReferenceKind
 from fastnode.api.lookups import find_block
 from fastnode.errors import ServerError, UnknownBlock
-from fastnode.jsonrpc.methods import Call, Handler, Method, Parameter, Usual, common
+from fastnode.jsonrpc.methods import Context, Handler, Method, Parameter, Usual, common
 from fastnode.kernels import encode, witness_text
 from fastnode.protocol.fields import hex_text
 from fastnode.values.arrays import ArrayOf
@@ -51,14 +51,14 @@ def _state(view: View) -> WorldStateView:
     return state
 
 
-def reference_block(call: Call, reference: BlockReference) -> int:
+def reference_block(context: Context, reference: BlockReference) -> int:
     """Number of the block a parameter means; ServerError naming the block when this chain does not have it.
 
     A number is passed on as it is: the state itself says whether it is too new or too old.
     """
     if reference.kind is BlockReferenceKind.NUMBER:
         return int(reference.value)
-    number = find_block(call.view.chain, reference)
+    number = find_block(context.view.chain, reference)
     if number is None:
         named = "Block with archive" if reference.kind is BlockReferenceKind.ARCHIVE else "Block hash"
         message = (
@@ -86,8 +86,8 @@ class ReadHandlers(TypedDict):
 def _reads(read: StateRead, shape: bytes) -> ReadHandlers:
     """Both ways to ``read``: with any reference block, and with values of the usual form."""
 
-    def handle(call: Call, reference: BlockReference, *values: Any) -> bytes | None:
-        return read(_state(call.view), reference_block(call, reference), *values)
+    def handle(context: Context, reference: BlockReference, *values: Any) -> bytes | None:
+        return read(_state(context.view), reference_block(context, reference), *values)
 
     def handle_usual(view: View, block: int, *values: Any) -> bytes | None:
         return read(_state(view), block, *values)
@@ -98,9 +98,9 @@ def _reads(read: StateRead, shape: bytes) -> ReadHandlers:
 # ---- leaves and storage ---------------------------------------------------------------------
 
 
-def find_leaves_indexes(call: Call, reference: BlockReference, tree_id: int, leaves: Sequence[bytes]) -> bytes:
+def find_leaves_indexes(context: Context, reference: BlockReference, tree_id: int, leaves: Sequence[bytes]) -> bytes:
     """``[{l2BlockNumber, l2BlockHash, data} | null]`` in the order asked; ``data`` is the leaf index."""
-    return _find_leaves(_state(call.view), reference_block(call, reference), tree_id, leaves)
+    return _find_leaves(_state(context.view), reference_block(context, reference), tree_id, leaves)
 
 
 def _find_joined_leaves(view: View, block: int, tree_id: int, leaves: bytes) -> bytes:
@@ -137,13 +137,13 @@ def nullifier_witness(state: WorldStateView, block: int, nullifier: bytes) -> by
     return state.nullifier_witness_json(nullifier, block)
 
 
-def get_low_nullifier_witness(call: Call, reference: BlockReference, nullifier: bytes) -> bytes | None:
+def get_low_nullifier_witness(context: Context, reference: BlockReference, nullifier: bytes) -> bytes | None:
     """The leaf below a nullifier that is not in the tree.
 
     For one that is in it, the release set answers with its own leaf; in the development set there is none.
     """
-    witness = _state(call.view).low_nullifier_witness(nullifier, reference_block(call, reference))
-    if call.method_set == "development" or reference.is_development_form:
+    witness = _state(context.view).low_nullifier_witness(nullifier, reference_block(context, reference))
+    if context.method_set == "development" or reference.is_development_form:
         return _absent_if_present(witness, nullifier)
     return nullifier_json(witness)
 
@@ -186,8 +186,8 @@ def block_hash_witness(state: WorldStateView, block: int, block_hash: bytes) -> 
 # ---- status ---------------------------------------------------------------------------------
 
 
-def get_world_state_sync_status(call: Call) -> bytes:
-    chain, state = call.view.chain, _state(call.view)
+def get_world_state_sync_status(context: Context) -> bytes:
+    chain, state = context.view.chain, _state(context.view)
     tip = state.tip.number
     # Counted from the first block, as in the reference; block 0 can be read too while nothing is pruned.
     oldest = min(max(state.oldest, _FIRST_BLOCK), tip)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from fastnode.errors import ServerError
-from fastnode.jsonrpc.methods import Call, Method, Parameter, Signature, common
+from fastnode.jsonrpc.methods import Context, Method, Parameter, Signature, common
 from fastnode.sources.rollback import SyncOperator
 from fastnode.values.choices import BOOLEAN
 from fastnode.values.numbers import Integer
@@ -25,15 +25,15 @@ class _SyncMethods:
             raise ServerError("This node does not ingest anything")
         return self._given
 
-    def pause(self, _call: Call) -> None:
+    def pause(self, _context: Context) -> None:
         self._operator.pause()
 
-    def resume(self, _call: Call) -> None:
+    def resume(self, _context: Context) -> None:
         self._operator.resume()
 
-    def roll_back(self, call: Call, target: int, force: bool | None = None, resume: bool | None = None) -> None:
+    def roll_back(self, context: Context, target: int, force: bool | None = None, resume: bool | None = None) -> None:
         """The release set knows the target only: a rollback there is never forced, and always goes on."""
-        if call.method_set == "release":
+        if context.method_set == "release":
             force = resume = None
         self._operator.roll_back_to(target, force=bool(force), resume=resume is not False)
 

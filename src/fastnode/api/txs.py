@@ -12,7 +12,7 @@ import orjson
 
 from fastnode.errors import DecodeError, InvalidParams, ServerError
 from fastnode.fees.sources import ChainFees, FeeSource
-from fastnode.jsonrpc.methods import Call, Method, Parameter, Signature, Usual, common
+from fastnode.jsonrpc.methods import Context, Method, Parameter, Signature, Usual, common
 from fastnode.mempool.pool import NOT_READY, TxPool
 from fastnode.mempool.service import Mempool
 from fastnode.protocol.fees import ManaUsage
@@ -84,11 +84,11 @@ def _are_many(arguments: Sequence[Any]) -> bool:
     return bool(count > TXS_ON_LOOP_MAX)
 
 
-def _client_of(call: Call) -> str:
+def _client_of(context: Context) -> str:
     """Who asks: the client that is charged, else what its address counts as; empty if it has none."""
-    if call.client is not None:
-        return call.client.name
-    network = call.allowance.party.network
+    if context.client is not None:
+        return context.client.name
+    network = context.allowance.party.network
     return "" if network is None else network.hex()
 
 
@@ -112,31 +112,31 @@ class TxMethods:
     def _pool(self) -> TxPool:
         return self._mempool.pool
 
-    def send(self, call: Call, value: dict[str, Any]) -> None:
+    def send(self, context: Context, value: dict[str, Any]) -> None:
         """Accepted, already there, or no longer includable: all of them are success without a result."""
-        self._mempool.send(decode_tx(value), call.view, client=_client_of(call))
+        self._mempool.send(decode_tx(value), context.view, client=_client_of(context))
 
-    def is_valid(self, call: Call, value: dict[str, Any], options: frozenset[str] | None) -> bytes:
+    def is_valid(self, context: Context, value: dict[str, Any], options: frozenset[str] | None) -> bytes:
         flags = options or _NO_FLAGS
         result = self._mempool.validate(
             decode_tx(value),
-            call.view,
+            context.view,
             is_simulation="isSimulation" in flags,
             skip_fee_enforcement="skipFeeEnforcement" in flags,
-            client=_client_of(call),
+            client=_client_of(context),
         )
         return result.to_json_bytes()
 
-    def get(self, _call: Call, tx_hash: bytes) -> bytes | None:
+    def get(self, _context: Context, tx_hash: bytes) -> bytes | None:
         return self._pool.tx_json(tx_hash)
 
-    def get_many(self, call: Call, tx_hashes: Sequence[bytes]) -> bytes:
-        return self._joined(call, tx_hashes)
+    def get_many(self, context: Context, tx_hashes: Sequence[bytes]) -> bytes:
+        return self._joined(context, tx_hashes)
 
-    def pending(self, call: Call, limit: int | None, after: bytes | None) -> bytes:
-        return self._joined(call, self._pool.pending_hashes(limit=limit, after=after))
+    def pending(self, context: Context, limit: int | None, after: bytes | None) -> bytes:
+        return self._joined(context, self._pool.pending_hashes(limit=limit, after=after))
 
-    def _joined(self, call: Call, tx_hashes: Iterable[bytes]) -> bytes:
+    def _joined(self, context: Context, tx_hashes: Iterable[bytes]) -> bytes:
         """Those that the pool has, as they are stored.  Joined once: fifty of them are ten megabytes."""
         parts: list[bytes] = []
         size = 2
@@ -144,28 +144,28 @@ class TxMethods:
             tx_json = self._pool.tx_json(tx_hash)
             if tx_json is not None:
                 size += len(tx_json) + 1
-                call.require_bytes(size)
+                context.require_bytes(size)
                 parts += (b"," if parts else b"[", tx_json)
         if not parts:
             return b"[]"
         parts.append(b"]")
         return b"".join(parts)
 
-    def pending_count(self, _call: Call) -> bytes:
+    def pending_count(self, _context: Context) -> bytes:
         return b"%d" % self._pool.pending_count
 
-    def max_priority_fees(self, _call: Call) -> bytes:
+    def max_priority_fees(self, _context: Context) -> bytes:
         best = self._pool.best()
         return _fees_json(GasFees(0, 0) if best is None else best.max_priority_fees)
 
-    def current_fees(self, call: Call) -> bytes:
-        return self.current_fees_at(call.view)
+    def current_fees(self, context: Context) -> bytes:
+        return self.current_fees_at(context.view)
 
     def current_fees_at(self, view: View) -> bytes:
         return _fees_json(self._fees.current(view))
 
-    def predicted_fees(self, call: Call, usage: str | None) -> bytes | None:
-        predicted = self._fees.predicted(call.view, ManaUsage(usage or ManaUsage.TARGET))
+    def predicted_fees(self, context: Context, usage: str | None) -> bytes | None:
+        predicted = self._fees.predicted(context.view, ManaUsage(usage or ManaUsage.TARGET))
         return None if predicted is None else b"[" + b",".join([_fees_json(fees) for fees in predicted]) + b"]"
 
 

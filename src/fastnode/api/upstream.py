@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import orjson
 
 from fastnode.errors import Refused
-from fastnode.jsonrpc.methods import Call, Method, Parameter, common
+from fastnode.jsonrpc.methods import Context, Method, Parameter, common
 from fastnode.values.numbers import Integer
 from fastnode.values.texts import ETH_ADDRESS
 
@@ -39,26 +39,26 @@ class _UpstreamMethods:
         self._questions = questions
         self._sentinel = sentinel
 
-    def encoded_enr(self, call: Call) -> bytes | None:
+    def encoded_enr(self, context: Context) -> bytes | None:
         """This node has none: that of the followed one, as it is now or else as it was when the chain was learned."""
-        enr = call.view.chain.chain.node_info.get("enr")
+        enr = context.view.chain.chain.node_info.get("enr")
         if self._questions is not None:
             with suppress(Refused):  # nobody answers: what is stored has to do
                 enr = self._questions.ask_cached("node_getEncodedEnr", [], RECORD_AGE_MAX_S)
         return orjson.dumps(enr) if isinstance(enr, str) else None
 
-    def validators_stats(self, call: Call) -> bytes:
+    def validators_stats(self, context: Context) -> bytes:
         if self._sentinel is not None:
-            return orjson.dumps(self._sentinel.validators_stats(call.view.chain))
+            return orjson.dumps(self._sentinel.validators_stats(context.view.chain))
         if self._questions is None:
             return _NO_STATISTICS
         return orjson.dumps(self._questions.ask_cached("node_getValidatorsStats", [], STATISTICS_AGE_MAX_S))
 
     def validator_stats(
-        self, call: Call, address: str, from_slot: int | None = None, to_slot: int | None = None
+        self, context: Context, address: str, from_slot: int | None = None, to_slot: int | None = None
     ) -> bytes | None:
         if self._sentinel is not None:
-            stats = self._sentinel.validator_stats(call.view.chain, bytes.fromhex(address[2:]), from_slot, to_slot)
+            stats = self._sentinel.validator_stats(context.view.chain, bytes.fromhex(address[2:]), from_slot, to_slot)
             return None if stats is None else orjson.dumps(stats)
         if self._questions is None:
             return None

@@ -43,7 +43,7 @@ from fastnode.http.meters import CallMeters, Traffic
 from fastnode.jsonrpc import json_text
 from fastnode.jsonrpc.block_wait import BlockWait
 from fastnode.jsonrpc.json_text import IdTexts
-from fastnode.jsonrpc.methods import BoundMethod, Call, MethodTable
+from fastnode.jsonrpc.methods import BoundMethod, Context, MethodTable
 from fastnode.jsonrpc.rate_limits import Client
 from fastnode.jsonrpc.refusals import answer_to
 from fastnode.kernels import call_meter
@@ -137,12 +137,12 @@ class Engine:
         self, name: str, params: list[Any], id_text: bytes, view: View | None, allowance: Allowance
     ) -> Reply | Coroutine[Any, Any, Reply]:
         """The answer to one call that is no notification and has been read already: what :meth:`handle` says to it."""
-        call = self._call(view, None, allowance)
+        context = self._context(view, None, allowance)
         request = {"method": name, "params": params}
-        return self._measure(request, id_text, call) if self._meters else self._dispatch(request, id_text, call)
+        return self._measure(request, id_text, context) if self._meters else self._dispatch(request, id_text, context)
 
-    def _call(self, view: View | None, client: Client | None, allowance: Allowance) -> Call:
-        return Call(view, self.table.method_set, self.limits.response_bytes_max, client, allowance)
+    def _context(self, view: View | None, client: Client | None, allowance: Allowance) -> Context:
+        return Context(view, self.table.method_set, self.limits.response_bytes_max, client, allowance)
 
     def handle(
         self, body: bytes, client: Client | None = None, allowance: Allowance | None = None
@@ -188,10 +188,10 @@ class Engine:
     def _answer_request(
         self, request: Any, ids: IdTexts, client: Client | None, allowance: Allowance
     ) -> Reply | Coroutine[Any, Any, Reply]:
-        call = self._call(self.view_source(), client, allowance)
+        context = self._context(self.view_source(), client, allowance)
         if type(request) is list:
-            return self._answer_batch(request, ids, call)
-        return self._answer(request, ids, 0, call)
+            return self._answer_batch(request, ids, context)
+        return self._answer(request, ids, 0, context)
 
     def _charge(self, client: Client | None, method: str | None) -> RpcError | None:
         """The error for a client that must not make a call; ``method`` None: for what is no call."""
@@ -204,22 +204,22 @@ class Engine:
 
     # ---- batches ---------------------------------------------------------------------------
 
-    def _answer_batch(self, requests: list[Any], ids: IdTexts, call: Call) -> Reply | Coroutine[Any, Any, Reply]:
+    def _answer_batch(self, requests: list[Any], ids: IdTexts, context: Context) -> Reply | Coroutine[Any, Any, Reply]:
         if self._meters is not None:
             self._meters.add_batch(len(requests))
         if not requests:
             flaw = InvalidRequest("Invalid request: the batch is empty")
-            return _error_reply(self._charge(call.client, None) or flaw, NULL_ID)
+            return _error_reply(self._charge(context.client, None) or flaw, NULL_ID)
         limit = self.limits.batch_calls_max
         if len(requests) > limit:
             self.traffic.rejected["batch_size"] += 1
             message = f"Invalid request: a batch of {len(requests)} calls exceeds the limit of {limit}"
-            return _error_reply(self._charge(call.client, None) or InvalidRequest(message), NULL_ID)
+            return _error_reply(self._charge(context.client, None) or InvalidRequest(message), NULL_ID)
         replies: list[Reply] = []
         for index, request in enumerate(requests):
-            reply = self._answer(request, ids, index, call)
-            if not isinstance(reply, Reply) or call.allowance.is_slice_over():
-                return self._finish_batch(reply, replies, requests, ids, call)
+            reply = self._answer(request, ids, index, context)
+            if not isinstance(reply, Reply) or context.allowance.is_slice_over():
+                return self._finish_batch(reply, replies, requests, ids, context)
             if reply.busy is not None:
                 return reply
             replies.append(reply)
@@ -231,14 +231,14 @@ class Engine:
         replies: list[Reply],
         requests: list[Any],
         ids: IdTexts,
-        call: Call,
+        context: Context,
     ) -> Reply:
         """A batch from its first call on that is not answered at once, or for which others have to wait too long;
         ``replies`` are those before it.
 
         One call at a time: the elements take effect in request order, and no batch takes all threads.
         """
-        allowance = call.allowance
+        allowance = context.allowance
         while True:
             if not isinstance(pending, Reply):
                 pending = await pending
@@ -253,29 +253,29 @@ class Engine:
             if allowance.is_abandoned:
                 return _SILENCE
             index = len(replies)
-            pending = self._answer(requests[index], ids, index, call)
+            pending = self._answer(requests[index], ids, index, context)
 
     # ---- one call --------------------------------------------------------------------------
 
-    def _answer(self, request: Any, ids: IdTexts, index: int, call: Call) -> Reply | Coroutine[Any, Any, Reply]:
+    def _answer(self, request: Any, ids: IdTexts, index: int, context: Context) -> Reply | Coroutine[Any, Any, Reply]:
         if type(request) is not dict:
             message = f"Invalid request: a call must be an object, got {describe(request)}"
-            return _error_reply(self._charge(call.client, None) or InvalidRequest(message), NULL_ID)
+            return _error_reply(self._charge(context.client, None) or InvalidRequest(message), NULL_ID)
         is_notification = "id" not in request
         id_text = NULL_ID if is_notification else ids.text(request["id"], index)
         if (flaw := _flaw_of(request)) is not None:
-            error = self._charge(call.client, None) or InvalidRequest(f"Invalid request: {flaw}")
+            error = self._charge(context.client, None) or InvalidRequest(f"Invalid request: {flaw}")
             return _error_reply(error, id_text)
-        reply = self._measure(request, id_text, call) if self._meters else self._dispatch(request, id_text, call)
+        reply = self._measure(request, id_text, context) if self._meters else self._dispatch(request, id_text, context)
         if not is_notification:
             return reply
         return _silence(reply) if isinstance(reply, Reply) else _silenced(reply)
 
-    def _measure(self, request: dict[str, Any], id_text: bytes, call: Call) -> Reply | Coroutine[Any, Any, Reply]:
+    def _measure(self, request: dict[str, Any], id_text: bytes, context: Context) -> Reply | Coroutine[Any, Any, Reply]:
         meters = self._meters
         assert meters is not None
         started_ns = call_meter.now_ns()
-        reply = self._dispatch(request, id_text, call)
+        reply = self._dispatch(request, id_text, context)
         if isinstance(reply, Reply):
             meters.calls.finish(request["method"], started_ns, reply.error_code)
             return reply
@@ -286,37 +286,41 @@ class Engine:
         meters.calls.finish(name, started_ns, reply.error_code)
         return reply
 
-    def _dispatch(self, request: dict[str, Any], id_text: bytes, call: Call) -> Reply | Coroutine[Any, Any, Reply]:
+    def _dispatch(
+        self, request: dict[str, Any], id_text: bytes, context: Context
+    ) -> Reply | Coroutine[Any, Any, Reply]:
         name = request["method"]
         try:
             method = self.table.get(name)
             # Budgets and lists know a method by one name, whatever it is called by.
             known = name if method is None else method.name
-            if call.client is not None and (refusal := self._charge(call.client, known)) is not None:
+            if context.client is not None and (refusal := self._charge(context.client, known)) is not None:
                 raise refusal
             if method is None:
                 raise MethodNotFound(f"Method not found: {_shorten(name)}")
             arguments = method.decode(_positional(request))
             if method.wants_thread(arguments):
-                return self._answer_from_thread(method, arguments, id_text, call)
+                return self._answer_from_thread(method, arguments, id_text, context)
         except Exception as error:  # noqa: BLE001 - a fault is logged and counted there
             return _error_reply(self._answer_to(error, name), id_text)
-        outcome = self._run(method, arguments, call)
+        outcome = self._run(method, arguments, context)
         if isinstance(outcome, UnknownBlock) and self._block_wait is not None:
-            return self._answer_when_known(self._block_wait, method, arguments, id_text, call, outcome)
-        return self._reply(outcome, id_text, call)
+            return self._answer_when_known(self._block_wait, method, arguments, id_text, context, outcome)
+        return self._reply(outcome, id_text, context)
 
-    async def _answer_from_thread(self, method: BoundMethod, arguments: list[Any], id_text: bytes, call: Call) -> Reply:
+    async def _answer_from_thread(
+        self, method: BoundMethod, arguments: list[Any], id_text: bytes, context: Context
+    ) -> Reply:
         executor = method.threads or (self._executor if method.waits else self.busy_executor)
 
         def answer() -> Reply:
-            return self._reply(self._run(method, arguments, call), id_text, call)
+            return self._reply(self._run(method, arguments, context), id_text, context)
 
         try:
-            call.allowance.take_for_waiting()
+            context.allowance.take_for_waiting()
             if method.prepare is not None:
-                arguments = [*await run_off_loop(self._executor, call.allowance, method.prepare, *arguments)]
-            return await run_off_loop(executor, call.allowance, answer)
+                arguments = [*await run_off_loop(self._executor, context.allowance, method.prepare, *arguments)]
+            return await run_off_loop(executor, context.allowance, answer)
         except NodeBusy as error:
             return busy_reply(error)
         except Exception as error:  # noqa: BLE001 - of what is prepared, or of threads that take no more; logged there
@@ -328,36 +332,36 @@ class Engine:
         method: BoundMethod,
         arguments: list[Any],
         id_text: bytes,
-        call: Call,
+        context: Context,
         unknown: UnknownBlock,
     ) -> Reply:
         """Once more when the block has come.  The calls of a batch wait together no longer than one alone, and go on
         with the view that has the block."""
         try:
-            call.allowance.take_for_waiting()
+            context.allowance.take_for_waiting()
         except NodeBusy as error:
             return busy_reply(error)
         now = asyncio.get_running_loop().time()
-        if call.wait_until is None:
-            call.wait_until = now + block_wait.time_s
-        if not await block_wait.wait(unknown.block_hash, call.wait_until - now):
+        if context.wait_until is None:
+            context.wait_until = now + block_wait.time_s
+        if not await block_wait.wait(unknown.block_hash, context.wait_until - now):
             return _error_reply(unknown, id_text)
-        call.renew(self.view_source())
-        return self._reply(self._run(method, arguments, call), id_text, call)
+        context.renew(self.view_source())
+        return self._reply(self._run(method, arguments, context), id_text, context)
 
-    def _run(self, method: BoundMethod, arguments: list[Any], call: Call) -> bytes | RpcError | None:
+    def _run(self, method: BoundMethod, arguments: list[Any], context: Context) -> bytes | RpcError | None:
         """The handler's result, or the error to answer."""
         try:
-            return method.handler(call, *arguments)
+            return method.handler(context, *arguments)
         except Exception as error:  # noqa: BLE001 - a fault is logged and counted there
             return self._answer_to(error, method.name)
 
-    def _reply(self, outcome: bytes | RpcError | None, id_text: bytes, call: Call) -> Reply:
+    def _reply(self, outcome: bytes | RpcError | None, id_text: bytes, context: Context) -> Reply:
         if outcome is None:
             return splice(id_text, None)
         if isinstance(outcome, bytes):
             try:
-                call.add_result(len(outcome))
+                context.add_result(len(outcome))
             except (ResponseTooLarge, NodeBusy) as error:
                 outcome = error
             else:

@@ -8,7 +8,7 @@ binds the methods to one choice of sets:
                            declare one: it only ever adds optional parameters and more ways to
                            name a block
 
-What a handler answers may depend on the choice: it reads ``call.method_set``.
+What a handler answers may depend on the choice: it reads ``context.method_set``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fastnode.view import View
 __all__ = [
     "METHOD_SETS",
     "BoundMethod",
-    "Call",
+    "Context",
     "DirectHandler",
     "Handler",
     "Method",
@@ -45,7 +45,7 @@ MethodSet: TypeAlias = Literal["both", "release", "development"]
 METHOD_SETS: Final[tuple[MethodSet, ...]] = ("both", "release", "development")
 
 
-class Call:
+class Context:
     """What the calls of one HTTP request share: the view they read and the bytes they may still answer."""
 
     __slots__ = (
@@ -106,7 +106,7 @@ class Call:
         self._growing_bytes = 0
 
 
-#: ``handler(call, *arguments)``: the result as JSON, or None for nothing found.
+#: ``handler(context, *arguments)``: the result as JSON, or None for nothing found.
 Handler: TypeAlias = Callable[..., bytes | None]
 
 

@@ -36,7 +36,7 @@ from fastnode.http.health import PROBE_PATHS, Health, answer_probe
 from fastnode.http.messages import Response, header_fields, length_of
 from fastnode.http.meters import LIMITS_BY_STATUS
 from fastnode.jsonrpc.engine import Engine, Reply
-from fastnode.jsonrpc.methods import Call
+from fastnode.jsonrpc.methods import Context
 from fastnode.jsonrpc.rate_limits import Client, refusal_delay
 
 __all__ = ["Pages", "RpcApplication", "path_of"]
@@ -215,8 +215,8 @@ class RpcApplication:
         table = self._engine.table
         method = table.get(DISCOVER)
         assert method is not None
-        call = Call(None, table.method_set, self._engine.limits.response_bytes_max, client, allowance)
-        body = await run_off_loop(self._engine.busy_executor, allowance, method.handler, call)
+        context = Context(None, table.method_set, self._engine.limits.response_bytes_max, client, allowance)
+        body = await run_off_loop(self._engine.busy_executor, allowance, method.handler, context)
         response = self._respond(Reply(body), accepted, allowance)
         return response if isinstance(response, Response) else await response
 

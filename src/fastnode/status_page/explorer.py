@@ -20,7 +20,7 @@ import orjson
 from fastnode.api.chain_records import joint_block
 from fastnode.api.lookups import block_of_tip
 from fastnode.errors import Refused, RpcError
-from fastnode.jsonrpc.methods import Call, MethodTable
+from fastnode.jsonrpc.methods import Context, MethodTable
 from fastnode.kernels import encode
 from fastnode.log_index.range_queries import AnswerLimits, find_public_logs, span_of_blocks
 from fastnode.records import dataclass
@@ -253,7 +253,7 @@ class _Search:
             return []
         try:
             result = method.handler(
-                Call(self._view, self._table.method_set, _RESPONSE_BYTES_MAX), *method.decode(list(params))
+                Context(self._view, self._table.method_set, _RESPONSE_BYTES_MAX), *method.decode(list(params))
             )
         except (RpcError, Refused):
             return []
