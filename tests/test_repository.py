@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,13 @@ def test_extensions_handle_bytes_only() -> None:
     pattern = re.compile(r"^\s*c?(?:import|from) .*\b(asyncio|logging|config)\b", re.MULTILINE)
     for source in extensions():
         assert not pattern.search(source.read_text(encoding="utf-8")), source.name
+
+
+def test_every_class_of_an_extension_is_final() -> None:
+    """The call of an inline method of another class is a virtual call."""
+    for source in extensions():
+        for before, line in pairwise(source.read_text(encoding="utf-8").splitlines()):
+            assert not line.startswith("cdef class") or before == "@cython.final", f"{source.name}: {line}"
 
 
 def imports_of(path: Path) -> set[str]:

@@ -12,7 +12,6 @@ returned after each test to what it was before.
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import subprocess
@@ -21,9 +20,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
-from urllib.parse import urlsplit
 
-from fastnode.errors import RpcError, StartError
+from fastnode.client import Call, Client
+from fastnode.errors import CallRejected, RpcError, StartError
 from fastnode.records import dataclass
 
 __all__ = ["LocalAccount", "RunningNetwork", "call_url", "local_network"]
@@ -103,19 +102,11 @@ class RunningNetwork:
 
 def call_url(url: str, method: str, parameters: Sequence[Any]) -> Any:
     """The result of one call to any JSON-RPC server; None when there is none.  RpcError."""
-    parts = urlsplit(url)
-    assert parts.hostname is not None
-    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=PATIENCE_S)
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": list(parameters)})
-    try:
-        connection.request("POST", parts.path or "/", body, {"Content-Type": "application/json"})
-        answer = json.loads(connection.getresponse().read())
-    finally:
-        connection.close()
-    if "error" in answer:
-        error = answer["error"]
-        raise RpcError(error["message"], data=error.get("data"), code=error["code"])
-    return answer.get("result")
+    with Client(url, timeout_s=PATIENCE_S, retries=0) as client:
+        try:
+            return client.call(Call(method, tuple(parameters)))
+        except CallRejected as error:
+            raise RpcError(error.message, data=error.data, code=error.code) from error
 
 
 @contextmanager

@@ -47,7 +47,7 @@ class Connection:
     def __init__(self, modules: Any, **options: Any) -> None:
         kernel, requests, meters, times = modules
         self.requests = make_reader(requests, **options)
-        self.traffic = meters.ByteCounts()
+        self.traffic = meters.Traffic()
         clock = itertools.count(100)
         self.wire = Wire()
         self.handed_on: list[Any] = []

@@ -18,6 +18,7 @@ from fastnode.sentinel.offense_store import OffenseStore, SeenCheckpoint
 from fastnode.sentinel.offenses import Offense, OffenseType, RoundSize
 from fastnode.sentinel.statistics import SlotTime
 from fastnode.sentinel.watch import OffenseThread, OffenseWatch
+from fastnode.view import Committed, View
 
 EPOCH_SLOTS, SLOT_S, GENESIS = 4, 36, 1_700_000_000
 LAZY, HALF, GOOD = b"\x01" * 20, b"\x02" * 20, b"\x03" * 20
@@ -459,12 +460,12 @@ def test_the_thread_sees_what_a_reorg_replaces_once_the_chain_is_new_enough(
     thread.start()
     with caplog.at_level(logging.WARNING, "fastnode.sentinel"):
         try:
-            thread.on_view(FakeView((1, A)))  # type: ignore[arg-type]
+            thread.on_committed(Committed(View(FakeView((1, A)))))  # type: ignore[arg-type]
             while not asked:
                 pass
             is_ready[0] = True
             for view in (FakeView((1, B)), FakeView((1, C))):
-                thread.on_view(view)  # type: ignore[arg-type]
+                thread.on_committed(Committed(View(view)))  # type: ignore[arg-type]
                 while view not in looked:
                     pass
         finally:

@@ -10,16 +10,17 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 
-__all__ = ["ByteCounts", "CallMeter", "now_ns"]
+__all__ = ["CallMeter", "Traffic", "now_ns"]
 
 
 def now_ns() -> int:
     return time.monotonic_ns()
 
 
-class ByteCounts:
+class Traffic:
     def __init__(self) -> None:
         self.received_bytes = self.sent_bytes = 0
+        self.rejected: Counter[str] = Counter()
 
 
 class _Row:

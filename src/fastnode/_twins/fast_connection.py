@@ -10,7 +10,7 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fastnode._twins.call_meter import ByteCounts
+    from fastnode._twins.call_meter import Traffic
     from fastnode._twins.loop_time import LoopTime, Share
     from fastnode._twins.simple_request import SimpleRequests
 
@@ -21,7 +21,7 @@ class Receiver:
     def __init__(
         self,
         requests: SimpleRequests,
-        traffic: ByteCounts,
+        traffic: Traffic,
         time: Callable[[], float],
         bytes_max: int,
         loop_time: LoopTime,

@@ -94,7 +94,7 @@ class Watching:
     def on_committed(self, committed: Committed) -> None:
         self._learn_rounds()
         if self._thread is not None:
-            self._thread.on_view(committed.view.chain)
+            self._thread.on_committed(committed)
 
     def faults(self) -> dict[str, str | None]:
         """What keeps it from its work, None for nothing."""

@@ -1,19 +1,16 @@
-"""How the two clients send a request: over one kept connection, or through aiohttp."""
+"""How the two clients send a request: in the thread that asks, or through aiohttp."""
 
 from __future__ import annotations
 
 import asyncio
-import gzip
-import http.client
-import threading
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fastnode.client.calls import Call, Options, answers_of, batches_of, body_of, is_passing, pause_before
-from fastnode.errors import CallRejected, ClientError, NoAnswer
+from fastnode.errors import CallRejected, ClientError, NoAnswer, UpstreamFault, UpstreamUnavailable
 from fastnode.extras import advice_for
+from fastnode.outgoing.network import ClientLimits, Network
 
 if TYPE_CHECKING:
     import aiohttp
@@ -22,21 +19,22 @@ __all__ = ["AsyncTransport", "SyncTransport"]
 
 T = TypeVar("T")
 
+#: More than any node answers with its default limits.
+_ANSWER_BYTES_MAX: Final = 1 << 30
+
 
 class SyncTransport:
-    """One connection that is kept and opened again when it is gone; threads take turns."""
+    """Connections that are kept and opened again when they are gone; threads may share it."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        parts = urlsplit(options.url)
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        assert parts.hostname is not None
-        self._connection = kind(parts.hostname, parts.port, timeout=options.timeout_s)
-        self._target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        self._lock = threading.Lock()
+        time_s = options.timeout_s
+        self._limits = ClientLimits(request_time_s=time_s, connect_time_s=time_s, response_bytes_max=_ANSWER_BYTES_MAX)
+        self._network = Network()
 
     def close(self) -> None:
-        self._connection.close()
+        self._network.close()
+        self._network = Network()
 
     def answers(self, calls: Sequence[Call[T]]) -> list[T | CallRejected]:
         found: list[T | CallRejected] = []
@@ -47,49 +45,24 @@ class SyncTransport:
 
     def _exchange(self, calls: Sequence[Call[Any]]) -> tuple[int, bytes]:
         """Status and body of the first answer that is not a passing refusal, or of the last try."""
-        body, attempt = body_of(calls), 0
+        url, body, attempt = self._options.url, body_of(calls), 0
+        is_repeatable = all(call.may_be_repeated for call in calls)
         while True:
             attempt += 1
             retry_after, failure = None, None
             try:
-                with self._lock:
-                    status, content, retry_after = self._post(
-                        body, may_be_repeated=all(c.may_be_repeated for c in calls)
-                    )
-                if not is_passing(status):
-                    return status, content
-            except (OSError, http.client.HTTPException) as error:
-                failure = NoAnswer(f"no answer from {self._options.url}: {error or type(error).__name__}")
+                answer = self._network.post(url, body, self._limits, self._options.headers, is_repeatable=is_repeatable)
+                if not is_passing(answer.status):
+                    return answer.status, answer.body
+                retry_after = answer.headers.get("retry-after")
+            except (UpstreamUnavailable, UpstreamFault) as error:
+                failure = NoAnswer(f"no answer from {url}: {error}")
             pause = pause_before(attempt, self._options, calls, retry_after)
             if pause is None:
                 if failure is not None:
                     raise failure
-                return status, content
+                return answer.status, answer.body
             time.sleep(pause)
-
-    def _post(self, body: bytes, *, may_be_repeated: bool) -> tuple[int, bytes, str | None]:
-        connection = self._connection
-        is_kept = connection.sock is not None
-        try:
-            return self._post_once(body)
-        except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
-            # The node may have closed a connection that rested, before it saw the request.
-            if not is_kept or not may_be_repeated:
-                raise
-            return self._post_once(body)
-
-    def _post_once(self, body: bytes) -> tuple[int, bytes, str | None]:
-        connection = self._connection
-        try:
-            connection.request("POST", self._target, body, self._options.headers)
-            response = connection.getresponse()
-            content = response.read()
-        except BaseException:
-            connection.close()
-            raise
-        if response.getheader("Content-Encoding") == "gzip":
-            content = gzip.decompress(content)
-        return response.status, content, response.getheader("Retry-After")
 
 
 class AsyncTransport:

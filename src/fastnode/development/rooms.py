@@ -54,7 +54,7 @@ ROOMS: Final = (
     Room(
         "client",
         "a node from Python: typed methods made from the method table, batches, retries",
-        _GROUND | _only("protocol extras"),
+        _GROUND | _only("values protocol outgoing extras"),
     ),
     Room("storage", "LevelDB on disk: databases, the data directory with its lock, replacing one set by another"),
     Room("config", "the settings table, its layers, its page; what an operator changes while the node runs"),

@@ -6,7 +6,6 @@ Everything is written on the event loop; a reader in another thread sees whole n
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Final
@@ -63,10 +62,5 @@ class CallMeters:
         self.batch_calls += calls
 
 
-class Traffic(call_meter.ByteCounts):
-    """Bytes and refusals of one port."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        #: Requests refused, by the name of the limit that they are above.
-        self.rejected: Counter[str] = Counter()
+#: Bytes and refusals of one port.
+Traffic = call_meter.Traffic

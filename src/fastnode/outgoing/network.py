@@ -78,6 +78,8 @@ class _Request:
     url: str
     body: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    #: Whether it may be sent again when a kept connection breaks: the server may have seen it.
+    is_repeatable: bool = True
 
 
 class Network:
@@ -117,10 +119,21 @@ class Network:
 
     # ---- exchanges -----------------------------------------------------------------------------
 
-    def post(self, url: str, body: bytes, limits: ClientLimits, headers: Mapping[str, str] | None = None) -> Answer:
-        """One POST; redirects are answers like any other."""
+    def post(
+        self,
+        url: str,
+        body: bytes,
+        limits: ClientLimits,
+        headers: Mapping[str, str] | None = None,
+        *,
+        is_repeatable: bool = True,
+    ) -> Answer:
+        """One POST; redirects are answers like any other.
+
+        Unless ``is_repeatable`` it is sent once, also when the server closes a kept connection at that moment.
+        """
         deadline = time.monotonic() + limits.request_time_s
-        return self._exchange(_Request("POST", url, body, headers or {}), limits, deadline)
+        return self._exchange(_Request("POST", url, body, headers or {}, is_repeatable), limits, deadline)
 
     def get(
         self,
@@ -167,7 +180,7 @@ class Network:
                 return self._talk(kept, parts, request, limits, deadline)
             except (http.client.RemoteDisconnected, ConnectionError):
                 # The server has closed it meanwhile, as servers do with what is idle.
-                if self._is_closed:
+                if self._is_closed or not request.is_repeatable:
                     raise
         return self._talk(self._new(parts, limits), parts, request, limits, deadline)
 

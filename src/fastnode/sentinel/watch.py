@@ -32,6 +32,7 @@ from fastnode.sentinel.offense_store import OffenseStore, SeenCheckpoint
 from fastnode.sentinel.offenses import ALL, CURRENT, Offense, OffenseType, RoundSize
 from fastnode.sentinel.sentinel import Sentinel
 from fastnode.sentinel.statistics import SlotTime
+from fastnode.view import Committed
 
 __all__ = ["OffenseThread", "OffenseWatch"]
 
@@ -237,8 +238,10 @@ def _inactive(
 
 
 class OffenseThread:
-    """Looks at each view of the chain, or the newest of those that came while it was looking: only so are the
-    checkpoints of a reorg seen."""
+    """Looks at each view of the chain that is committed, or at the newest of those that came during a look.
+
+    It looks at once, since the checkpoints that a reorg replaces are gone soon.
+    """
 
     def __init__(self, watch: OffenseWatch, is_ready: Callable[[], bool]) -> None:
         self._watch = watch
@@ -253,9 +256,10 @@ class OffenseThread:
     def start(self) -> None:
         self._thread.start()
 
-    def on_view(self, view: ChainView) -> None:
+    def on_committed(self, committed: Committed) -> None:
+        """Ingestion has published a view; it does not wait for the look."""
         with self._changed:
-            self._view = view
+            self._view = committed.view.chain
             self._changed.notify()
 
     def close(self) -> None:

@@ -1,10 +1,11 @@
 from libc.stdint cimport int64_t, uint64_t
 
 
-cdef class ByteCounts:
+cdef class Traffic:
     cdef:
         public int64_t received_bytes
         public int64_t sent_bytes
+        readonly object rejected    # a Counter
 
 
 # Every call holds the GIL: a reader in another thread sees whole counts, though not all of one moment.

@@ -3,16 +3,22 @@
 The readable form of everything here is ``fastnode/_twins/call_meter.py``.
 """
 
+from collections import Counter
 from collections.abc import Sequence
+from typing import final
 
 def now_ns() -> int:
     """A clock that only rises, in nanoseconds."""
 
-class ByteCounts:
-    """Bytes of the bodies and heads of a port, as they came and went."""
+@final
+class Traffic:
+    """Bytes of the bodies and heads of a port, as they came and went, and its refusals."""
 
     received_bytes: int
     sent_bytes: int
+    @property
+    def rejected(self) -> Counter[str]:
+        """Requests refused, by the name of the limit that they are above."""
 
 class CallMeter:
     """A histogram of durations and a count of errors by code, for each of ``names`` and for all other names together.

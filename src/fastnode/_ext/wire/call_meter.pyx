@@ -1,5 +1,7 @@
 # Counts and times of calls.  The stub (call_meter.pyi) says what everything does.
 
+from collections import Counter
+
 cimport cython
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free
@@ -19,8 +21,10 @@ cdef inline int64_t _now() noexcept nogil:
     return <int64_t>moment.tv_sec * 1000000000 + moment.tv_nsec
 
 
-cdef class ByteCounts:  # not final: http/meters.py derives from it
-    pass
+@cython.final
+cdef class Traffic:
+    def __cinit__(self):
+        self.rejected = Counter()
 
 
 def now_ns():

@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t
 
-from fastnode._ext.wire.call_meter cimport ByteCounts
+from fastnode._ext.wire.call_meter cimport Traffic
 from fastnode._ext.wire.loop_time cimport LoopTime, Share
 from fastnode._ext.wire.simple_request cimport SimpleRequests
 
@@ -8,7 +8,7 @@ from fastnode._ext.wire.simple_request cimport SimpleRequests
 cdef class Receiver:
     cdef:
         SimpleRequests _requests
-        ByteCounts _traffic
+        Traffic _traffic
         object _time
         Py_ssize_t _bytes_max
         LoopTime _loop_time

@@ -6,7 +6,7 @@ The readable form of everything here is ``fastnode/_twins/fast_connection.py``.
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from fastnode._ext.wire.call_meter import ByteCounts
+from fastnode._ext.wire.call_meter import Traffic
 from fastnode._ext.wire.loop_time import LoopTime, Share
 from fastnode._ext.wire.simple_request import SimpleRequests
 
@@ -37,7 +37,7 @@ class Receiver:
     def __init__(
         self,
         requests: SimpleRequests,
-        traffic: ByteCounts,
+        traffic: Traffic,
         time: Callable[[], float],
         bytes_max: int,
         loop_time: LoopTime,

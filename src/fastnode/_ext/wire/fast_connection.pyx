@@ -4,7 +4,7 @@ cimport cython
 from cpython.bytes cimport PyBytes_GET_SIZE
 from libc.stdint cimport int64_t
 
-from fastnode._ext.wire.call_meter cimport ByteCounts
+from fastnode._ext.wire.call_meter cimport Traffic
 from fastnode._ext.wire.loop_time cimport LoopTime, Share, loop_now
 from fastnode._ext.wire.simple_request cimport SimpleRequests
 
@@ -14,7 +14,7 @@ cdef class Receiver:
     def __cinit__(
         self,
         SimpleRequests requests not None,
-        ByteCounts traffic not None,
+        Traffic traffic not None,
         time,
         Py_ssize_t bytes_max,
         LoopTime loop_time not None,
