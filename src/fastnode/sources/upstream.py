@@ -18,8 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import orjson
 
@@ -34,12 +33,13 @@ from fastnode.archiver.source import (
     TipsRecord,
     UndoRecord,
 )
-from fastnode.errors import DecodeError, MessagesUnavailable, NotOnL1, UpstreamFault, UpstreamRejection
+from fastnode.errors import DecodeError, MessagesUnavailable, NotOnL1, UpstreamFault
 from fastnode.protocol.fields import ZERO_FIELD, hex_text
 from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.messages import in_hash
 from fastnode.protocol.tips import BlockId, L2Tips, TipId
 from fastnode.records import dataclass
+from fastnode.sources.common_chain import GENESIS, HEADERS_PER_QUESTION, CommonChain, RemoteNode, as_list, is_stored
 
 __all__ = ["RemoteNode", "UpstreamSource"]
 
@@ -49,36 +49,8 @@ PAGE_ITEMS_FIRST: Final = 4
 #: Pages grow and shrink towards this size: large enough to spare round trips, small enough to decode in one go.
 PAGE_BYTES_WANTED: Final = 2 << 20
 PAGES_AHEAD: Final = 3
-#: Headers in one question when the chains part.
-HEADERS_PER_QUESTION: Final = 32
-#: A chain that only got shorter must say so at least this often, however long it takes.
-POLLS_BEFORE_SHORTENING: Final = 3
 
 _NO_MESSAGES_IN_HASH: Final = in_hash(())
-_GENESIS: Final = 0
-
-
-class _Reply(Protocol):
-    @property
-    def byte_count(self) -> int: ...
-
-    def results(self) -> list[Any]: ...
-
-
-class RemoteNode(Protocol):
-    """The node on the other side."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def is_fastnode(self) -> bool:
-        """Whether it answers the methods of the namespace ``fastnode``."""
-        ...
-
-    def ask(self, calls: Sequence[tuple[str, Sequence[Any]]]) -> _Reply:
-        """Several calls in one request; blocks.  UpstreamError when there is no answer."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +60,6 @@ class _Page:
     records: list[Record]
     item_bytes: int
     failure: Exception | None = None
-
-
-@dataclass(slots=True)
-class _Shorter:
-    """Tips of a chain that is a part of ours, and how often and since when it has been so."""
-
-    tips: L2Tips
-    polls: int = 0
-    since: float = field(default_factory=time.monotonic)
 
 
 class UpstreamSource:
@@ -124,8 +87,7 @@ class UpstreamSource:
         self._l1_tips = l1_tips
         self._authority = authority
         self._page_items = PAGE_ITEMS_FIRST
-        self._shortening_s = shortening_s
-        self._shorter: _Shorter | None = None
+        self._common = CommonChain(remote, shortening_s)
         self._l1_grace_s = l1_grace_s
         self._contradicts_since: float | None = None
         #: Whether the chain up to its newest checkpoint comes from L1: then only blocks behind it are taken.
@@ -140,12 +102,11 @@ class UpstreamSource:
     @property
     def is_behind(self) -> bool:
         """Whether in the last pass the node had nothing but a part of what is stored."""
-        return self._shorter is not None
+        return self._common.is_behind
 
     def trust_nothing_shorter(self) -> None:
         """Another node still has the longer chain: start counting anew before this one shortens it."""
-        if self._shorter is not None:
-            self._shorter = _Shorter(self._shorter.tips)
+        self._common.trust_nothing_shorter()
 
     def records(self, stored: Callable[[], ChainView]) -> Generator[Record, None, None]:
         """One pass.  UpstreamError when the node does not answer or contradicts what is final, DecodeError,
@@ -155,7 +116,7 @@ class UpstreamSource:
         if self.only_proposed:
             yield from self._proposed(stored, tips, header)
             return
-        target = self._block_to_return_to(view, tips, header)
+        target = self._common.block_to_return_to(view, tips, header)
         if target < view.tip_number:
             final = view.tips.finalized.block.number
             if target < final:
@@ -186,15 +147,15 @@ class UpstreamSource:
         view = stored()
         base = view.tips.checkpointed.block
         if tips.proposed.number < base.number:
-            self._shorter = _Shorter(tips)  # it has not seen the newest checkpoint yet
+            self._common.note_behind(tips)  # it has not seen the newest checkpoint yet
             return
-        self._shorter = None
+        self._common.note_not_behind()
         self._require_l1s(base, header if view.tip_number == base.number else self._header_of(base.number))
-        is_ours = header is not None and _is_stored(view, view.tip_number, header.hash())
+        is_ours = header is not None and is_stored(view, view.tip_number, header.hash())
         target = view.tip_number
         if not is_ours:
             numbers = range(base.number + 1, min(view.tip_number, tips.proposed.number) + 1)
-            target = max(base.number, self._newest_match(view, numbers[-HEADERS_PER_QUESTION:]) or base.number)
+            target = max(base.number, self._common.newest_match(view, numbers[-HEADERS_PER_QUESTION:]) or base.number)
         content = self._blocks(view, target, tips.proposed.number)
         first = next(content, None)
         if target < view.tip_number:
@@ -213,7 +174,7 @@ class UpstreamSource:
     def _require_l1s(self, block: BlockId, header: BlockHeader | None) -> None:
         """Its block of this number must be the one that L1 has."""
         given = None if header is None else header.hash()
-        if block.number == _GENESIS or given == block.hash:
+        if block.number == GENESIS or given == block.hash:
             self._contradicts_since = None
             return
         now = time.monotonic()
@@ -225,7 +186,7 @@ class UpstreamSource:
             raise NotOnL1(f"{self.name} contradicts L1: {reason}")
         raise UpstreamFault(f"it contradicts L1: {reason}")
 
-    # ---- where the chains part -----------------------------------------------------------------
+    # ---- tips ----------------------------------------------------------------------------------
 
     def _poll(self, view: ChainView) -> tuple[L2Tips, BlockHeader | None]:
         """Its tips, and its block of the number of our newest one."""
@@ -233,91 +194,6 @@ class UpstreamSource:
         tips, header = reply.results()
         self.tips = L2Tips.from_json(tips, "tips")
         return self.tips, None if header is None else BlockHeader.from_json(header, "header")
-
-    def _block_to_return_to(self, view: ChainView, tips: L2Tips, header: BlockHeader | None) -> int:
-        """The newest block to keep: ours, if nothing contradicts it."""
-        newest = view.tip_number
-        if newest == _GENESIS:
-            self._shorter = None
-            return newest
-        if header is not None and _is_stored(view, newest, header.hash()):
-            return self._without_lost_checkpoints(view, tips)
-        if tips.proposed.number < newest and _is_stored(view, tips.proposed.number, tips.proposed.hash):
-            return self._shorten(view, tips, tips.proposed.number)
-        self._shorter = None
-        common = self._newest_common_block(view, min(newest, tips.proposed.number))
-        return self._without_other_checkpoint(view, common)
-
-    def _without_lost_checkpoints(self, view: ChainView, tips: L2Tips) -> int:
-        """Same blocks; a checkpoint that L1 no longer has, or has in another form, goes back to single blocks."""
-        ours, theirs = view.tips.checkpointed.checkpoint, tips.checkpointed.checkpoint
-        if theirs.number < ours.number:
-            return self._shorten(view, tips, tips.checkpointed.block.number)
-        self._shorter = None
-        if theirs.number == ours.number and theirs.hash == ours.hash:
-            return view.tip_number
-        return self._without_other_checkpoint(view, view.tip_number)
-
-    def _without_other_checkpoint(self, view: ChainView, block_number: int) -> int:
-        """Blocks up to ``block_number`` are the same; the checkpoint that the last of them are in may end elsewhere."""
-        number = view.newest_complete_checkpoint(block_number)
-        stored = view.checkpoint(number)
-        if stored is None or number <= view.tips.finalized.checkpoint.number:
-            return block_number
-        answer = _as_list(self._remote.ask([("node_getCheckpoints", [number, 1])]).results()[0], "node_getCheckpoints")
-        if answer:
-            record = CheckpointRecord({"published": answer[0], "l1ToL2Messages": []})
-            if record.number == number and record.header.hash() == stored.header_hash:
-                return block_number
-        return stored.start_block - 1
-
-    def _shorten(self, view: ChainView, tips: L2Tips, target: int) -> int:
-        if self._shorter is None or self._shorter.tips != tips:
-            self._shorter = _Shorter(tips)
-        shorter = self._shorter
-        shorter.polls += 1
-        is_believed = (
-            shorter.polls >= POLLS_BEFORE_SHORTENING and time.monotonic() >= shorter.since + self._shortening_s
-        )
-        if not is_believed or target < view.tips.finalized.block.number:
-            return view.tip_number
-        self._shorter = None
-        return target
-
-    def _newest_common_block(self, view: ChainView, top: int) -> int:
-        """Block ``top`` differs, or may; the genesis is the same.  Most reorgs are short, so the newest blocks are
-        compared at once, then ever larger steps back are made."""
-        high = max(1, top + 1 - HEADERS_PER_QUESTION)
-        common = self._newest_match(view, range(high, top + 1))
-        if common is not None:
-            return common
-        step = HEADERS_PER_QUESTION
-        while high > 1:
-            low = max(_GENESIS, high - step)
-            if low == _GENESIS or self._newest_match(view, range(low, low + 1)) is not None:
-                return self._search_between(view, low, high)
-            high, step = low, step * 2
-        return _GENESIS
-
-    def _search_between(self, view: ChainView, low: int, high: int) -> int:
-        """``low`` is common, ``high`` is not."""
-        while high - low > HEADERS_PER_QUESTION:
-            middle = (low + high) // 2
-            if self._newest_match(view, range(middle, middle + 1)) is None:
-                high = middle
-            else:
-                low = middle
-        return self._newest_match(view, range(low + 1, high)) or low
-
-    def _newest_match(self, view: ChainView, numbers: range) -> int | None:
-        if not numbers:
-            return None
-        headers = self._remote.ask([("node_getBlockHeader", [number]) for number in numbers]).results()
-        newest: int | None = None
-        for number, header in zip(numbers, headers, strict=True):
-            if header is not None and _is_stored(view, number, BlockHeader.from_json(header, "header").hash()):
-                newest = number
-        return newest
 
     def _tips_record(self, view: ChainView, tips: L2Tips) -> Iterator[TipsRecord]:
         """Proven and finalized tips, as far as they are stored; what is final stays final."""
@@ -413,7 +289,7 @@ class UpstreamSource:
             calls += [("fastnode_getL1ToL2Messages", [number]) for number in range(first, first + count)]
         reply = self._remote.ask(calls)
         published, *messages = reply.results()
-        items = _as_list(published, "node_getCheckpoints")[:count]
+        items = as_list(published, "node_getCheckpoints")[:count]
         page = _Page([], reply.byte_count // max(1, len(items)))
         failure = self._add_checkpoints(page, range(first, first + count), items, messages or [None] * count)
         wrong = self._difference_to_l1(page)
@@ -462,7 +338,7 @@ class UpstreamSource:
 
     def _fetch_blocks(self, first: int, count: int, root_before: str) -> tuple[_Page, str]:
         reply = self._remote.ask([("node_getBlocks", [first, count])])
-        items = _as_list(reply.results()[0], "node_getBlocks")[:count]
+        items = as_list(reply.results()[0], "node_getBlocks")[:count]
         page = _Page([], reply.byte_count // max(1, len(items)))
         for number, item in zip(range(first, first + count), items, strict=False):
             try:
@@ -496,7 +372,7 @@ class UpstreamSource:
             remote_texts = self._remote.ask([("fastnode_getL1ToL2Messages", [checkpoint_number])]).results()[0]
         if remote_texts is None:
             raise MessagesUnavailable(self._why_no_messages(checkpoint_number))
-        return _as_list(remote_texts, "fastnode_getL1ToL2Messages")
+        return as_list(remote_texts, "fastnode_getL1ToL2Messages")
 
     def _why_no_messages(self, checkpoint_number: int) -> str:
         inserts = f"checkpoint {checkpoint_number} inserts messages from L1, which"
@@ -520,19 +396,6 @@ def _stored_tip(view: ChainView, theirs: TipId, newest: TipId) -> TipId:
     return theirs if theirs.checkpoint.number <= newest.checkpoint.number else newest
 
 
-def _is_stored(view: ChainView, number: int, block_hash: bytes) -> bool:
-    """Block 0 is always the same: its tips carry a constant in place of its hash."""
-    return number == _GENESIS or view.block_number_by_hash(block_hash) == number
-
-
 def _message_root(header: dict[str, Any]) -> str:
     root: str = header["state"]["l1ToL2MessageTree"]["root"]
     return root
-
-
-def _as_list(value: Any, what: str) -> list[Any]:
-    if isinstance(value, UpstreamRejection):
-        raise value
-    if not isinstance(value, list):
-        raise UpstreamFault(f"{what} gave no list")
-    return value

@@ -1,0 +1,232 @@
+"""The methods about blocks, in both sets.
+
+What differs between the sets is declared in the table at the end or decided in one place,
+:func:`wants_development_record`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from fastnode.api import chain_records as records
+from fastnode.api.chain_parameters import (
+    BLOCK_INCLUDE_OPTIONS,
+    BLOCKS_INCLUDE_OPTIONS,
+    DEVELOPMENT_BLOCK,
+    RELEASE_BLOCK,
+    BlockReference,
+)
+from fastnode.api.lookups import block_of_tip, find_block
+from fastnode.api.ranges import FIRST, LIMIT, array, is_long_range
+from fastnode.jsonrpc.methods import Context, DirectHandler, Method, Parameter, Signature, Usual
+from fastnode.kernels import block_text
+from fastnode.values.field_elements import BLOCK_HASH, FIELD
+
+if TYPE_CHECKING:
+    from fastnode.archiver.queries import ChainView
+    from fastnode.archiver.records import StoredBlock, StoredCheckpoint
+    from fastnode.view import View
+
+__all__ = ["BLOCK_METHODS", "wants_development_record"]
+
+_NO_OPTIONS: Final[frozenset[str]] = frozenset()
+
+
+def wants_development_record(
+    context: Context, include: frozenset[str] | None, reference: BlockReference | None = None
+) -> bool:
+    """In the set ``both``: options, and ways to name a block that only the development set has, ask for its record."""
+    if context.method_set == "both":
+        return include is not None or (reference is not None and reference.is_development_form)
+    return context.method_set == "development"
+
+
+def _get_block(context: Context, reference: BlockReference, include: frozenset[str] | None = None) -> bytes | None:
+    chain = context.view.chain
+    block = _find_stored_block(chain, reference)
+    if block is None:
+        return None
+    return _render_block(context, chain, block, include, reference)
+
+
+def _render_block(
+    context: Context,
+    chain: ChainView,
+    block: StoredBlock,
+    include: frozenset[str] | None,
+    reference: BlockReference | None = None,
+) -> bytes:
+    if context.method_set == "release":
+        return records.release_block(chain, block)
+    if not wants_development_record(context, include, reference):
+        return records.joint_block(chain, block)
+    include = include or _NO_OPTIONS
+    wants_checkpoint = "includeL1PublishInfo" in include or "includeAttestations" in include
+    checkpoint = chain.checkpoint(block.info.checkpoint_number) if wants_checkpoint else None
+    return records.development_block(chain, block, include, checkpoint)
+
+
+def _block_at(form: int) -> DirectHandler:
+    """A block that is named by its number and asked for without options."""
+    return lambda view, number: view.chain.block_json(number, form)
+
+
+def _find_stored_block(chain: ChainView, reference: BlockReference) -> StoredBlock | None:
+    number = find_block(chain, reference)
+    return None if number is None else chain.block(number)
+
+
+def _get_block_by_hash(context: Context, block_hash: bytes) -> bytes | None:
+    chain = context.view.chain
+    number = chain.block_number_by_hash(block_hash)
+    return _release_block(chain, number)
+
+
+def _get_block_by_archive(context: Context, archive_root: bytes) -> bytes | None:
+    chain = context.view.chain
+    # The genesis root names no block here: 0 gives nothing, as in the reference.
+    return _release_block(chain, chain.block_number_by_archive(archive_root) or None)
+
+
+def _release_block(chain: ChainView, number: int | None) -> bytes | None:
+    block = None if number is None else chain.block(number)
+    return None if block is None else records.release_block(chain, block)
+
+
+def _get_block_data(context: Context, reference: BlockReference) -> bytes | None:
+    block = _find_stored_block(context.view.chain, reference)
+    return None if block is None else records.block_data(block)
+
+
+def _header_at(view: View, number: int) -> bytes | None:
+    return view.chain.header_json(number)
+
+
+def _get_block_header(context: Context, reference: BlockReference | None = None) -> bytes | None:
+    chain = context.view.chain
+    number = chain.tip_number if reference is None else find_block(chain, reference)
+    return None if number is None else chain.header_json(number)
+
+
+def _get_block_header_by_archive(context: Context, archive_root: bytes) -> bytes | None:
+    chain = context.view.chain
+    number = chain.block_number_by_archive(archive_root)
+    return chain.header_json(number) if number else None  # the genesis root names no block here
+
+
+def _get_blocks(context: Context, first: int, limit: int, include: frozenset[str] | None = None) -> bytes:
+    chain = context.view.chain
+    only_checkpointed = include is not None and "onlyCheckpointed" in include
+    last = block_of_tip(chain, "checkpointed") if only_checkpointed else chain.tip_number
+    blocks = _stored_blocks(chain, first, limit, last)
+    return array(context, (_render_block(context, chain, block, include) for block in blocks))
+
+
+def _get_checkpointed_blocks(context: Context, first: int, limit: int) -> bytes:
+    chain = context.view.chain
+    return array(context, _render_checkpointed_blocks(chain, first, limit))
+
+
+def _render_checkpointed_blocks(chain: ChainView, first: int, limit: int) -> Iterator[bytes]:
+    checkpoint: StoredCheckpoint | None = None
+    for block in _stored_blocks(chain, first, limit, block_of_tip(chain, "checkpointed")):
+        if checkpoint is None or checkpoint.number != block.info.checkpoint_number:
+            checkpoint = chain.checkpoint(block.info.checkpoint_number)
+        if checkpoint is not None:
+            yield records.checkpointed_block(chain, block, checkpoint)
+
+
+def _stored_blocks(chain: ChainView, first: int, limit: int, last: int) -> Iterator[StoredBlock]:
+    for number in range(first, min(first + limit - 1, last) + 1):
+        block = chain.block(number)
+        if block is not None:
+            yield block
+
+
+BLOCK_METHODS: Final = [
+    Method(
+        name="node_getBlock",
+        summary="One block.",
+        handler=_get_block,
+        is_cached=True,
+        usual=Usual(
+            b"b",
+            {
+                "both": _block_at(block_text.JOINT),
+                "release": _block_at(block_text.RELEASE),
+                "development": _block_at(block_text.DEVELOPMENT),
+            },
+        ),
+        release=Signature("L2Block", (Parameter("blockParameter", RELEASE_BLOCK),), may_be_absent=True),
+        development=Signature(
+            "BlockResponse",
+            (
+                Parameter("blockParameter", DEVELOPMENT_BLOCK),
+                Parameter("options", BLOCK_INCLUDE_OPTIONS, optional=True),
+            ),
+            may_be_absent=True,
+        ),
+    ),
+    Method(
+        name="node_getBlockByHash",
+        summary="The block with a header hash.",
+        handler=_get_block_by_hash,
+        is_cached=True,
+        release=Signature("L2Block", (Parameter("blockHash", BLOCK_HASH),), may_be_absent=True),
+    ),
+    Method(
+        name="node_getBlockByArchive",
+        summary="The block after which the archive tree has a root.",
+        handler=_get_block_by_archive,
+        is_cached=True,
+        release=Signature("L2Block", (Parameter("archive", FIELD),), may_be_absent=True),
+    ),
+    Method(
+        name="node_getBlockData",
+        summary="A block without its transactions.",
+        handler=_get_block_data,
+        is_cached=True,
+        usual=Usual(b"b", _block_at(block_text.DATA)),
+        development=Signature("BlockData", (Parameter("blockParameter", DEVELOPMENT_BLOCK),), may_be_absent=True),
+    ),
+    Method(
+        name="node_getBlocks",
+        summary="Consecutive blocks.",
+        handler=_get_blocks,
+        is_cached=True,
+        in_thread=is_long_range,
+        release=Signature("L2Block[]", (Parameter("from", FIRST), Parameter("limit", LIMIT))),
+        development=Signature(
+            "BlockResponse[]",
+            (
+                Parameter("from", FIRST),
+                Parameter("limit", LIMIT),
+                Parameter("options", BLOCKS_INCLUDE_OPTIONS, optional=True),
+            ),
+        ),
+    ),
+    Method(
+        name="node_getBlockHeader",
+        summary="The header of one block; of the newest without a parameter.",
+        handler=_get_block_header,
+        is_cached=True,
+        usual=Usual(b"b", _header_at),
+        release=Signature("BlockHeader", (Parameter("block", RELEASE_BLOCK, optional=True),), may_be_absent=True),
+    ),
+    Method(
+        name="node_getBlockHeaderByArchive",
+        summary="The header of the block after which the archive tree has a root.",
+        handler=_get_block_header_by_archive,
+        is_cached=True,
+        release=Signature("BlockHeader", (Parameter("archive", FIELD),), may_be_absent=True),
+    ),
+    Method(
+        name="node_getCheckpointedBlocks",
+        summary="Consecutive blocks that are in a complete checkpoint, with what L1 says about it.",
+        handler=_get_checkpointed_blocks,
+        is_cached=True,
+        in_thread=is_long_range,
+        release=Signature("CheckpointedL2Block[]", (Parameter("from", FIRST), Parameter("limit", LIMIT))),
+    ),
+]

@@ -1,0 +1,36 @@
+"""Ranges of blocks and of checkpoints: their limits, and the arrays that answer them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from fastnode.jsonrpc.methods import Context
+from fastnode.values.numbers import Integer
+
+__all__ = ["FIRST", "LIMIT", "array", "is_long_range"]
+
+#: Blocks or checkpoints in one answer.
+RANGE_LENGTH_MAX: Final = 50
+#: A range of more than this is read in a thread: each block may hold hundreds of kilobytes.
+RANGE_LENGTH_ON_LOOP_MAX: Final = 2
+
+FIRST: Final = Integer(name="number", minimum=1, accepts_text=True)
+LIMIT: Final = Integer(name="number", minimum=1, maximum=RANGE_LENGTH_MAX)
+
+
+def array(context: Context, items: Iterable[bytes]) -> bytes:
+    """A JSON array, given up as soon as it exceeds what this response may still hold."""
+    collected: list[bytes] = []
+    size = 2
+    for item in items:
+        size += len(item) + 1
+        context.require_bytes(size)
+        collected += (b"," if collected else b"[", item)
+    # One copy, without the interpreter if it is long.
+    return b"".join((*collected, b"]")) if collected else b"[]"
+
+
+def is_long_range(arguments: Sequence[Any]) -> bool:
+    limit: int = arguments[1]
+    return limit > RANGE_LENGTH_ON_LOOP_MAX
