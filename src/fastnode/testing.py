@@ -101,7 +101,7 @@ class RunningNetwork:
 
 
 def call_url(url: str, method: str, parameters: Sequence[Any]) -> Any:
-    """The result of one call to any JSON-RPC server; None when there is none.  RpcError."""
+    """The result of one call to any JSON-RPC server; None when there is none.  RpcError for its error, NoAnswer."""
     with Client(url, timeout_s=PATIENCE_S, retries=0) as client:
         try:
             return client.call(Call(method, tuple(parameters)))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fastnode.errors import RpcError, StartError
+from fastnode.errors import NoAnswer, RpcError, StartError
 from fastnode.local_network.accounts import SPONSORED_FPC, TEST_ACCOUNTS
 from fastnode.protocol.fields import hex_text
 from fastnode.testing import RunningNetwork, local_network
@@ -37,7 +37,7 @@ def test_a_network_is_a_process_with_accounts_that_ends_with_its_block() -> None
         assert network.contracts["sponsoredFPC"] == hex_text(SPONSORED_FPC)
         assert network.mine(2) == 7
         assert network.call_admin("nodeAdmin_getConfig")["minTxsPerBlock"] == 1
-    with pytest.raises(ConnectionRefusedError):
+    with pytest.raises(NoAnswer):
         network.mine()
 
 
