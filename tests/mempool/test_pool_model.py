@@ -269,7 +269,7 @@ class Game:
         pool = self.harness.pool
         held = [item for tx_hash in pool.pending_hashes() if (item := pool.entry(tx_hash)) is not None]
         nullifiers = [nullifier for item in held for nullifier in item.nullifiers]
-        assert len(nullifiers) == len(set(nullifiers)) == len(pool._owner_of_nullifier)
+        assert len(nullifiers) == len(set(nullifiers)) == pool._pending.nullifier_count
         assert len(held) == pool.pending_count <= self.model.maximum
         ranks = [item.rank for item in held]
         assert ranks == sorted(ranks, reverse=True)

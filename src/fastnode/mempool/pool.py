@@ -15,42 +15,31 @@ from __future__ import annotations
 
 import logging
 import threading
-from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from enum import Enum
 from pathlib import Path
 from typing import Final, Self
 
 from fastnode.errors import DatabaseFull, DatabaseUnwritable, Refused
 from fastnode.log import log_facts
+from fastnode.mempool.admission import Evictions, PoolOptions, evictions_for
 from fastnode.mempool.clock import SlotClock
 from fastnode.mempool.entries import PoolEntry, TxState
 from fastnode.mempool.ledger import Ledger, balance_slot
-from fastnode.mempool.rules import (
-    TxRejected,
-    cover,
-    insufficient_balance,
-    low_priority_fee,
-    minimum_bump,
-    nullifier_conflict,
-)
+from fastnode.mempool.pending import PendingIndex
+from fastnode.mempool.rules import Added, Origin, TxRejected, cover
 from fastnode.mempool.store import Change, PoolStore, entry_key, json_key
 from fastnode.mempool.validation import (
     EXPIRED,
-    PROTOCOL_CAPS,
     UNKNOWN_ANCHOR,
-    GasCaps,
     double_spend_reason,
     gas_limit_reason,
     is_expired,
 )
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.tx import Tx
-from fastnode.records import dataclass
-from fastnode.storage.database import DatabaseMemory
 
 __all__ = ["NOT_READY", "Added", "Origin", "PoolOptions", "TxPool"]
 
@@ -60,37 +49,6 @@ NOT_READY: Final = "P2P client not ready"
 
 #: How many deleted transactions are remembered.
 DELETED_KEPT_MAX: Final = 10_000
-
-_Rank = tuple[int, bytes]
-
-
-class Added(Enum):
-    """What became of a transaction that no rule rejected."""
-
-    ACCEPTED = "accepted"
-    #: Already there: pending, in a proposal or mined.
-    KNOWN = "known"
-    #: No longer includable when its turn came; forgotten without an error, as in the reference.
-    IGNORED = "ignored"
-
-
-class Origin(Enum):
-    """Who brought a transaction: clients must outbid by the configured percentage, nodes by rank."""
-
-    CLIENT = "client"
-    NODE = "node"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolOptions:
-    """``pending_max`` 0 means no limit; ``price_bump_percentage`` 0 means at least 1 more."""
-
-    pending_max: int = 1000
-    price_bump_percentage: int = 10
-    #: Transactions of undone blocks are deleted rather than pending again.
-    delete_after_reorg: bool = False
-    gas_caps: GasCaps = PROTOCOL_CAPS
-    database_memory: DatabaseMemory | None = None
 
 
 class TxPool:
@@ -112,11 +70,7 @@ class TxPool:
         self._clock = clock
         self._lock = threading.Lock()
         self._entries: dict[bytes, PoolEntry] = {}
-        # Indexes over what is pending.
-        self._order: list[_Rank] = []  # ascending
-        self._owner_of_nullifier: dict[bytes, bytes] = {}
-        self._txs_of_payer: dict[bytes, set[bytes]] = {}
-        self._unforwarded: dict[bytes, None] = {}  # oldest first
+        self._pending = PendingIndex(self._entries)
         self._touched_payers: set[bytes] = set()  # something about what they pay for has changed
         self._deleted: dict[bytes, None] = {}  # oldest first
         self._arrivals = 0
@@ -165,7 +119,7 @@ class TxPool:
 
     @property
     def pending_count(self) -> int:
-        return len(self._order)
+        return self._pending.count
 
     def state_of(self, tx_hash: bytes) -> TxState | None:
         entry = self._entries.get(tx_hash)
@@ -184,23 +138,18 @@ class TxPool:
 
     def pending_hashes(self, *, limit: int | None = None, after: bytes | None = None) -> list[bytes]:
         """Pending transactions by falling priority; ``after`` that is not pending gives none."""
-        order = tuple(self._order)
-        end = len(order)
-        if after is not None:
-            entry = self._entries.get(after)
-            end = 0 if entry is None else bisect_left(order, entry.rank)
-            if end == len(order) or order[end][1] != after:
-                return []
-        start = 0 if limit is None else max(0, end - limit)
-        return [tx_hash for _, tx_hash in reversed(order[start:end])]
+        if after is None:
+            return self._pending.hashes(limit=limit)
+        entry = self._entries.get(after)
+        return [] if entry is None else self._pending.hashes(limit=limit, after=entry)
 
     @property
     def has_unforwarded(self) -> bool:
-        return bool(self._unforwarded)
+        return self._pending.has_unforwarded
 
     def unforwarded_hashes(self) -> list[bytes]:
         """Pending transactions that no other node has taken yet, in the order in which they came."""
-        return list(self._unforwarded)
+        return self._pending.unforwarded_hashes()
 
     def best(self) -> PoolEntry | None:
         """The pending transaction of the highest priority."""
@@ -236,7 +185,7 @@ class TxPool:
                 return Added.KNOWN
             if self._ineligible_reason(entry) is not None:
                 return Added.IGNORED
-            self._apply_rules(entry, origin)
+            self._evictions_for(entry, origin)
             return Added.ACCEPTED
 
     def insert(self, entry: PoolEntry, tx_json: bytes, *, origin: Origin = Origin.CLIENT) -> Added:
@@ -257,12 +206,12 @@ class TxPool:
             logger.info("tx 0x%s is ignored: %s", entry.hash.hex(), reason)
             return self._settle(Added.IGNORED)
         try:
-            evicted = self._apply_rules(entry, origin)
+            evicted = self._evictions_for(entry, origin)
         except TxRejected as rejection:
             self.events[f"rejected {rejection.rule}"] += 1
             raise
-        for old, cause in evicted.items():
-            self._delete(self._entries[old], cause)
+        for old, cause in evicted:
+            self._delete(old, cause)
         self._arrivals += 1
         self._make_pending(replace(entry, state=TxState.PENDING, arrival=self._arrivals, block=0, slot=0))
         self._changes.append((json_key(entry.hash), tx_json))
@@ -273,41 +222,8 @@ class TxPool:
         self.events[outcome.value] += 1
         return outcome, self._stage()
 
-    def _apply_rules(self, entry: PoolEntry, origin: Origin) -> dict[bytes, str]:
-        """Hashes of what must leave for the newcomer, with the cause.  Changes nothing."""
-        evicted: dict[bytes, str] = {}
-        for conflicting in self._conflicts_of(entry):
-            if not self._outbids(entry, conflicting, origin):
-                raise nullifier_conflict(conflicting, entry, self._minimum_over(conflicting))
-            evicted[conflicting.hash] = "nullifier conflict"
-        for uncovered in self._check_payer(entry):
-            evicted.setdefault(uncovered.hash, "insufficient fee payer balance")
-        if self.options.pending_max and len(self._order) >= self.options.pending_max:
-            lowest = self._entries[self._order[0][1]]
-            if not self._outbids(entry, lowest, origin):
-                raise low_priority_fee(entry, self._minimum_over(lowest))
-            evicted.setdefault(lowest.hash, "low priority")
-        return evicted
-
-    def _conflicts_of(self, entry: PoolEntry) -> Iterator[PoolEntry]:
-        owners = (self._owner_of_nullifier.get(nullifier) for nullifier in entry.nullifiers)
-        return (self._entries[owner] for owner in dict.fromkeys(owners) if owner is not None)
-
-    def _outbids(self, newcomer: PoolEntry, existing: PoolEntry, origin: Origin) -> bool:
-        if origin is Origin.NODE:
-            return newcomer.rank > existing.rank
-        return newcomer.priority_fee >= self._minimum_over(existing)
-
-    def _minimum_over(self, existing: PoolEntry) -> int:
-        return minimum_bump(existing.priority_fee, self.options.price_bump_percentage)
-
-    def _check_payer(self, entry: PoolEntry) -> list[PoolEntry]:
-        """What the newcomer leaves uncovered of its payer's others; raises if it is not covered itself."""
-        balance = self._ledger.fee_juice_balance(entry.fee_payer)
-        coverage = cover([entry, *self._pending_of_payer(entry.fee_payer)], balance)
-        if any(uncovered.hash == entry.hash for uncovered in coverage.uncovered):
-            raise insufficient_balance(entry, balance, coverage.available[entry.hash])
-        return coverage.uncovered
+    def _evictions_for(self, entry: PoolEntry, origin: Origin) -> Evictions:
+        return evictions_for(entry, origin, self._pending, self._ledger.fee_juice_balance, self.options)
 
     def _ineligible_reason(self, entry: PoolEntry) -> str | None:
         """Why no block can include the transaction any more: what may change after validation."""
@@ -347,14 +263,14 @@ class TxPool:
                 self._leave_pending(entry)
                 self._put(entry.moved(TxState.MINED, block=block.number))
             for nullifier in [nullifier for effect in effects for nullifier in effect.nullifiers]:
-                owner = self._owner_of_nullifier.get(nullifier)
+                owner = self._pending.owner_of(nullifier)
                 if owner is not None:
-                    self._delete(self._entries[owner], "nullifier mined")
-            for entry in self._pending():
+                    self._delete(owner, "nullifier mined")
+            for entry in self._pending.entries():
                 if entry.expiration <= timestamp:
                     self._delete(entry, "expired")
             written = {write.leaf_slot for effect in effects for write in effect.public_data_writes}
-            self._touched_payers.update(payer for payer in self._txs_of_payer if balance_slot(payer) in written)
+            self._touched_payers.update(payer for payer in self._pending.payers() if balance_slot(payer) in written)
 
     def set_ledger(self, ledger: Ledger) -> None:
         """Look at the chain through this ledger from now on; the pool is already in line with it."""
@@ -383,7 +299,7 @@ class TxPool:
             self._require_open()
             entry = self._entries.get(tx_hash)
             if entry is not None and not entry.forwarded:
-                self._unforwarded.pop(tx_hash, None)
+                self._pending.note_forwarded(tx_hash)
                 self._put(replace(entry, forwarded=True))
                 self._stage()
 
@@ -421,7 +337,7 @@ class TxPool:
                     self._put(entry.moved(TxState.MINED, block=block))
             elif entry.state is TxState.MINED:
                 undone.append(entry)
-        for entry in self._pending():
+        for entry in self._pending.entries():
             reason = self._ineligible_reason(entry)
             if reason is not None:
                 self._delete(entry, reason)
@@ -430,13 +346,13 @@ class TxPool:
                 self._delete(entry, "block undone")
         else:
             self._return_to_pending(undone)
-        self._touched_payers.update(self._txs_of_payer)
+        self._touched_payers.update(self._pending.payers())
 
     def _return_to_pending(self, entries: Iterable[PoolEntry]) -> None:
         """Make pending again what a block could include and outranks whatever took its nullifiers; the best first."""
         for entry in sorted(entries, key=lambda entry: entry.rank, reverse=True):
             reason = self._ineligible_reason(entry)
-            rivals = list(self._conflicts_of(entry))
+            rivals = list(self._pending.conflicts_of(entry))
             if reason is None and any(rival.rank > entry.rank for rival in rivals):
                 reason = "nullifier conflict"
             if reason is not None:
@@ -456,13 +372,13 @@ class TxPool:
         while self._touched_payers:
             payers, self._touched_payers = self._touched_payers, set()
             for payer in payers:
-                coverage = cover(self._pending_of_payer(payer), self._ledger.fee_juice_balance(payer))
+                coverage = cover(self._pending.of_payer(payer), self._ledger.fee_juice_balance(payer))
                 for entry in coverage.uncovered:
                     self._delete(entry, "insufficient fee payer balance")
-            while self.options.pending_max and len(self._order) > self.options.pending_max:
-                self._delete(self._entries[self._order[0][1]], "low priority")
+            while self.options.pending_max and self.pending_count > self.options.pending_max:
+                self._delete(self._pending.lowest, "low priority")
 
-    # ---- the indexes; callers hold the lock -----------------------------------------------------
+    # ---- entries; callers hold the lock ---------------------------------------------------------
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
@@ -498,14 +414,8 @@ class TxPool:
         """What of these waits or is mined."""
         return [self._entries[tx_hash] for tx_hash in tx_hashes if self.is_waiting(tx_hash)]
 
-    def _pending(self) -> list[PoolEntry]:
-        return [self._entries[tx_hash] for _, tx_hash in self._order]
-
     def _in_state(self, state: TxState) -> list[PoolEntry]:
         return [entry for entry in self._entries.values() if entry.state is state]
-
-    def _pending_of_payer(self, payer: bytes) -> list[PoolEntry]:
-        return [self._entries[tx_hash] for tx_hash in self._txs_of_payer.get(payer, ())]
 
     def _put(self, entry: PoolEntry) -> None:
         self._entries[entry.hash] = entry
@@ -514,29 +424,14 @@ class TxPool:
     def _make_pending(self, entry: PoolEntry) -> None:
         self._deleted.pop(entry.hash, None)
         self._put(entry)
-        self._index(entry)
-
-    def _index(self, entry: PoolEntry) -> None:
-        insort(self._order, entry.rank)
-        if not entry.forwarded:
-            self._unforwarded[entry.hash] = None
-        self._txs_of_payer.setdefault(entry.fee_payer, set()).add(entry.hash)
-        for nullifier in entry.nullifiers:
-            self._owner_of_nullifier[nullifier] = entry.hash
+        self._pending.add(entry)
 
     def _leave_pending(self, entry: PoolEntry) -> None:
         """Take out of the indexes what is pending; no-op for the rest."""
         if entry.state is not TxState.PENDING:
             return
         self._touched_payers.add(entry.fee_payer)
-        del self._order[bisect_left(self._order, entry.rank)]
-        self._unforwarded.pop(entry.hash, None)
-        others = self._txs_of_payer[entry.fee_payer]
-        others.discard(entry.hash)
-        if not others:
-            del self._txs_of_payer[entry.fee_payer]
-        for nullifier in entry.nullifiers:
-            del self._owner_of_nullifier[nullifier]
+        self._pending.remove(entry)
 
     def _delete(self, entry: PoolEntry, cause: str) -> None:
         logger.info("tx 0x%s leaves the pool: %s", entry.hash.hex(), cause)
@@ -561,7 +456,7 @@ class TxPool:
                 self._entries[entry.hash] = entry
                 self._arrivals = max(self._arrivals, entry.arrival)
                 if entry.state is TxState.PENDING:
-                    self._index(entry)
+                    self._pending.add(entry)
                 elif entry.state is TxState.DELETED:
                     self._deleted[entry.hash] = None
             if self._current_ledger is not None:

@@ -12,13 +12,16 @@ that another node handed over: nodes of different settings must end with the sam
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from enum import Enum
 from typing import Any, NamedTuple
 
 from fastnode.errors import Refused
 from fastnode.mempool.entries import PoolEntry
 
 __all__ = [
+    "Added",
     "Coverage",
+    "Origin",
     "TxRejected",
     "cover",
     "insufficient_balance",
@@ -26,6 +29,23 @@ __all__ = [
     "minimum_bump",
     "nullifier_conflict",
 ]
+
+
+class Added(Enum):
+    """What became of a transaction that no rule rejected."""
+
+    ACCEPTED = "accepted"
+    #: Already there: pending, in a proposal or mined.
+    KNOWN = "known"
+    #: No longer includable when its turn came; forgotten without an error, as in the reference.
+    IGNORED = "ignored"
+
+
+class Origin(Enum):
+    """Who brought a transaction: clients must outbid by the configured percentage, nodes by rank."""
+
+    CLIENT = "client"
+    NODE = "node"
 
 
 class TxRejected(Refused):
