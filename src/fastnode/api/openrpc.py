@@ -49,7 +49,9 @@ _THIS_SERVER: Final = {"name": "this port", "url": "/"}
 #: What methods are about, by the module that answers them; others are about what their namespace is called.
 _TAGS: Final = {
     "admin": "configuration",
+    "blocks": "chain",
     "chain": "chain",
+    "checkpoints": "chain",
     "contracts": "contracts",
     "discovery": "interface",
     "fastnode": "fastnode",
