@@ -79,7 +79,7 @@ def start_of(command: list[str], port: int) -> Start:
     ) as node:
         try:
             while True:
-                if b'"result"' in _asked(port):
+                if b'"result"' in asked(port):
                     return Start(time.perf_counter() - begun, _cpu_s(node.pid))
                 assert node.poll() is None, node.stderr and node.stderr.read().decode()
                 assert time.perf_counter() - begun < PATIENCE_S
@@ -95,7 +95,8 @@ def _cpu_s(process: int) -> float:
     return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
 
 
-def _asked(port: int) -> bytes:
+def asked(port: int) -> bytes:
+    """The beginning of the answer to one question; empty when nothing listens."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection:
             connection.sendall(QUESTION)

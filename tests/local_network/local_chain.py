@@ -19,6 +19,7 @@ from fastnode.archiver.commit import ChainCommit
 from fastnode.archiver.ingest import Ingestor
 from fastnode.building.budget import BuildingLimits
 from fastnode.chain_data import ChainData
+from fastnode.local_network.accounts import TOKEN_ALLOW_LIST
 from fastnode.local_network.changes import Changes
 from fastnode.local_network.genesis import NewNetwork, read_setup
 from fastnode.local_network.network import LocalNetwork
@@ -98,7 +99,7 @@ class LocalChain:
         self.mempool = Mempool.open(
             self.directory / "p2p",
             self.view,
-            MempoolOptions(),
+            MempoolOptions(setup_allow_list_extension=TOKEN_ALLOW_LIST),
             fees=self.network.fees,
             on_accepted=self.network.forward,
             now=lambda: float(self.network.pool_time()),

@@ -22,6 +22,8 @@ import pytest
 from tests.local_network.stand_in_l1 import StandInL1, serving
 
 from fastnode.errors import RpcError, StartError
+from fastnode.local_network.genesis import read_setup
+from fastnode.local_network.l1_contracts import NewContracts, contract_names
 from fastnode.protocol.ethereum import keccak_256
 from fastnode.sources.l1.terms import STATE_SLOT
 from fastnode.testing import RunningNetwork, local_network
@@ -34,8 +36,9 @@ PATIENCE_S = 60.0
 class L1:
     """Calls to it, whatever it is."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, has_evm: bool = False) -> None:
         self.url = url
+        self.has_evm = has_evm
 
     def call(self, method: str, *params: Any) -> Any:
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
@@ -70,7 +73,7 @@ def l1(request: pytest.FixtureRequest) -> Iterator[L1]:
         if ANVIL is None:
             pytest.skip("no anvil on the path")
         with anvil() as url:
-            yield L1(url)
+            yield L1(url, has_evm=True)
     else:
         with serving(StandInL1()) as url:
             yield L1(url)
@@ -81,6 +84,26 @@ def stand_in() -> Iterator[tuple[StandInL1, str]]:
     l1 = StandInL1()
     with serving(l1) as url:
         yield l1, url
+
+
+@pytest.fixture
+def deployed(l1: L1) -> tuple[L1, str]:
+    """An L1 with contracts of version 77 that nobody has published to, and the address of their registry."""
+    if not l1.has_evm:
+        pytest.skip("the stand-in runs no contract")
+    names = {name: "0x" + f"{place:02x}" * 20 for place, name in enumerate(contract_names(), 0xA0)}
+    made = NewContracts(
+        addresses=names,
+        version=77,
+        genesis_time=l1.timestamp - 100 * 24,
+        slot_duration=24,
+        epoch_duration=2,
+        genesis_archive_root=read_setup().genesis.archive_root,
+    )
+    # The block of the deployment, which the contracts name, must be there.
+    for method, params in [("anvil_mine", ["0x20"]), *made.calls(), ("evm_mine", [])]:
+        l1.call(method, *params)
+    return l1, names["registryAddress"]
 
 
 def attached(url: str, *flags: str, in_process: bool = True) -> Any:
@@ -238,3 +261,25 @@ def test_an_l1_that_cannot_be_written_is_refused(stand_in: tuple[StandInL1, str]
 def test_an_l1_that_is_not_there_is_named() -> None:
     with pytest.raises(StartError, match="--l1-rpc-urls: L1 does not answer"), attached("http://127.0.0.1:9"):
         pass
+
+
+def test_contracts_that_are_there_are_used_as_they_are(deployed: tuple[L1, str]) -> None:
+    l1, registry = deployed
+    with attached(l1.url, f"--registry-address={registry}") as network:
+        assert network.call("node_getVersion") == 77
+        assert addresses(network)["registryAddress"] == registry
+        sent = network.call("fastnode_bridgeFeeJuice", ACCOUNT)
+        assert network.call("node_getL1ToL2MessageCheckpoint", sent["messageHash"]) is not None
+        tip = network.block_number
+        assert tips(network, l1) == (tip, tip)
+
+
+def test_contracts_that_somebody_published_to_are_refused(deployed: tuple[L1, str]) -> None:
+    l1, registry = deployed
+    with attached(l1.url, f"--registry-address={registry}") as network:
+        newest = network.block_number
+        rollup = addresses(network)["rollupAddress"]
+    before = l1.call("eth_getStorageAt", rollup, hex(STATE_SLOT), "latest")
+    with pytest.raises(StartError, match=f"has {newest} checkpoints of another chain"):
+        attached(l1.url, f"--registry-address={registry}").__enter__()
+    assert l1.call("eth_getStorageAt", rollup, hex(STATE_SLOT), "latest") == before

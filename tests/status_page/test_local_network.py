@@ -5,14 +5,21 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import orjson
 import pytest
 from tests.local_network.local_chain import for_chain
+from tests.mempool.chain import SAMPLE_CHAIN
 from tests.mempool.made import hash_of, made_txs
+from tests.mempool.recorded import recordings
 from tests.status_page.chromium import Chromium, Page
 from tests.status_page.conftest import KEY, Site
+
+from fastnode.local_network import opening
+from fastnode.local_network.network import LocalNetwork
+from fastnode.protocol.tx import Tx
 
 IS_SHOWN = "!document.querySelector('#page').hidden"
 
@@ -60,6 +67,32 @@ def test_a_transaction_has_its_public_calls_and_its_revert_stack(
     assert facts["Public call 0, app"] == f"transfer_in_public of {contract}"
     assert facts["Reverted"] == "Assertion failed: too little"
     assert facts["Revert stack 0"] == f"transfer_in_public of {contract}"
+
+
+@pytest.fixture(scope="module")
+def copied_site(start_site: Callable[..., Site]) -> Site:
+    """A local network that goes on from the recorded one at its time, so that what wallets sent to that can be sent."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(opening, "LocalNetwork", partial(LocalNetwork, wall=lambda: 0.0))
+        key_hash = hashlib.sha256(KEY.encode()).hexdigest()
+        return start_site(SAMPLE_CHAIN, local_network=True, admin_api_key_hash=key_hash)
+
+
+@pytest.mark.parametrize(("label", "depth"), [("token public transfer reverts", 1), ("nested revert", 2)])
+def test_a_transaction_that_really_reverts_says_where(copied_site: Site, label: str, depth: int) -> None:
+    (recorded,) = (row["tx"] for row in recordings().values() if (row["origin"], row["label"]) == ("fresh", label))
+    contract = "0x" + Tx.from_json(recorded).data.app_calls[0].contract_address.hex()
+    copied_site.run(ask(copied_site, "node_sendTx", recorded))
+    receipt = copied_site.run(ask(copied_site, "node_getTxReceipt", recorded["txHash"]))
+    assert receipt["executionResult"] == "app_logic_reverted"
+    (found,) = copied_site.find(recorded["txHash"])["found"]
+    facts = {fact["name"]: fact["value"] for fact in found["facts"]}
+    assert facts["Public call 0, app"].endswith(f" of {contract}")
+    assert facts["Reverted"] == "Assertion failed: "
+    assert int(facts["Revert data 0"], 16) > 0
+    stack = [value for name, value in facts.items() if name.startswith("Revert stack")]
+    assert len(stack) == depth
+    assert all(frame.startswith("0x") and frame.endswith(f" of {contract}") for frame in stack)
 
 
 async def mined_tx(site: Site) -> str:

@@ -14,6 +14,7 @@ behind the newest block, and the chain's is never behind L1's.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -32,7 +33,16 @@ from fastnode.protocol.ethereum import keccak_256
 from fastnode.protocol.fields import field_from_int
 from fastnode.records import dataclass
 from fastnode.sources.l1 import contracts
-from fastnode.sources.l1.abi import ADDRESS_BYTES, WORD_BYTES, Function, Kind, hex_data, quantity, words_of
+from fastnode.sources.l1.abi import (
+    ADDRESS_BYTES,
+    WORD_BYTES,
+    Function,
+    Kind,
+    from_quantity,
+    hex_data,
+    quantity,
+    words_of,
+)
 from fastnode.sources.l1.endpoints import L1Block, L1Endpoint, block_call, contract_call
 from fastnode.sources.l1.inbox import Inbox, InboxState
 from fastnode.sources.l1.terms import STATE_SLOT
@@ -40,7 +50,7 @@ from fastnode.sources.l1.terms import STATE_SLOT
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
 
-__all__ = ["AttachedL1", "connect_l1"]
+__all__ = ["AttachedL1", "connect_l1", "read_tips"]
 
 logger = logging.getLogger(__name__)
 
@@ -85,8 +95,12 @@ class _Seen:
 class AttachedL1:
     """Used by the thread that changes the chain.  ``fault`` may be read by any."""
 
-    #: How often it is looked at when nothing else happens.
-    poll_s: Final = 0.25
+    #: How often its block number is asked for.  A message on L1 has blocks built here, and a wallet that takes another
+    #: message asks for its place in the newest block, not in the one that it proves against: whoever sent the message
+    #: should find these blocks there when it hears that L1 has it.
+    poll_s: Final = 0.05
+    #: How often all of it is read although there is no new block: tests write into its storage.
+    read_s: Final = 0.25
 
     def __init__(self, endpoint: L1Endpoint, addresses: dict[str, str], first_block: int, epoch_duration: int) -> None:
         self._endpoint = endpoint
@@ -99,6 +113,7 @@ class AttachedL1:
         self._inbox = Inbox(self._inbox_address, first_block)
         self._lag: int | None = None
         self._seen: _Seen | None = None
+        self._read_at = 0.0
         #: Roots that this process has written, by epoch.
         self._roots: dict[int, bytes] = {}
         self._written_up_to = 0
@@ -110,6 +125,15 @@ class AttachedL1:
         return {"l1": self.fault}
 
     # ---- looking -------------------------------------------------------------------------------
+
+    def has_news(self) -> bool:
+        """Whether it is time to read it."""
+        if self._seen is None or self.fault is not None or time.monotonic() >= self._read_at + self.read_s:
+            return True
+        try:
+            return from_quantity(self._endpoint.call("eth_blockNumber"), "eth_blockNumber") != self._seen.block.number
+        except (UpstreamError, DecodeError):
+            return True  # reading says what is wrong
 
     def refresh(self) -> None:
         """Read what is new.  L1AwayError when it does not answer: the messages of a checkpoint are not known then."""
@@ -135,9 +159,9 @@ class AttachedL1:
         inbox = InboxState(*contracts.INBOX_STATE.decode(state))
         newest = L1Block.from_json(block)
         self._inbox.refresh(self._endpoint, newest, inbox)
-        (word,) = words_of(tips, "tips")
-        pending, proven = divmod(int.from_bytes(word, "big"), 1 << _TIPS_SHIFT)
+        pending, proven = read_tips(tips)
         self._seen = _Seen(newest, bool(automine), pending, proven, inbox.in_progress)
+        self._read_at = time.monotonic()
 
     def _set_fault(self, fault: str | None) -> None:
         if fault is not None and self.fault is None:
@@ -297,6 +321,13 @@ class AttachedL1:
             return
         if not is_done:
             logger.warning("L1 does not know the snapshot any more: it stays as it is")
+
+
+def read_tips(word: object) -> tuple[int, int]:
+    """The newest checkpoint and the newest proven one, from the rollup's storage; DecodeError."""
+    (tips,) = words_of(word, "tips")
+    pending, proven = divmod(int.from_bytes(tips, "big"), 1 << _TIPS_SHIFT)
+    return pending, proven
 
 
 def _root_slot(epoch: int) -> int:

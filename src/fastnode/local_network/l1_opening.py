@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Final
 
 from fastnode.errors import DecodeError, StartError, UpstreamError
 from fastnode.kernels import encode
-from fastnode.local_network.attached_l1 import AttachedL1, connect_l1
+from fastnode.local_network.attached_l1 import AttachedL1, connect_l1, read_tips
 from fastnode.local_network.genesis import L1Side
 from fastnode.local_network.l1_contracts import NewContracts
 from fastnode.log import log_facts
 from fastnode.outgoing.network import Network
-from fastnode.sources.l1.abi import from_quantity
+from fastnode.sources.l1.abi import from_quantity, hex_data, quantity
 from fastnode.sources.l1.chain import read_addresses
 from fastnode.sources.l1.rollup import RollupFacts, Wanted, read_facts
+from fastnode.sources.l1.terms import STATE_SLOT
 from fastnode.values.urls import check_url
 
 if TYPE_CHECKING:
@@ -55,8 +56,27 @@ class L1Opening:
                 return L1Side(self.chain_id, newest.number, newest.hash)
             wanted = Wanted(chain_id=self.chain_id, version=None, registry=encode.from_hex(self._registry), rollup=None)
             self.facts = facts = read_facts(self._endpoint, wanted)
+            self._require_no_checkpoint(facts.rollup)
             addresses = read_addresses(self._endpoint, facts)
             return L1Side(self.chain_id, facts.deployment_block, facts.deployment_hash, facts.version, addresses)
+
+    def _require_no_checkpoint(self, rollup: bytes) -> None:
+        """A new chain would replace the tips that others published there, and their nodes would lose their chain."""
+        pending, _ = read_tips(
+            self._endpoint.call("eth_getStorageAt", hex_data(rollup), quantity(STATE_SLOT), "latest")
+        )
+        if pending:
+            raise StartError(
+                f"--registry-address: the rollup {hex_data(rollup)} has {pending} checkpoints of another chain; a new "
+                "network needs contracts that nobody has published to"
+            )
+
+    def compare_genesis(self, archive_root: bytes) -> None:
+        """Say it when the contracts were deployed for another genesis block: proofs against it would fail there."""
+        assert self.facts is not None
+        if self.facts.genesis_archive_root != archive_root:
+            there, here = hex_data(self.facts.genesis_archive_root), hex_data(archive_root)
+            logger.warning("the contracts are of another genesis block", extra=log_facts(there=there, here=here))
 
     def attach(self, chain: ChainInfo) -> AttachedL1:
         """L1 for a chain that is there; contracts that are not are put there."""

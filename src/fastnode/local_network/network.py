@@ -267,7 +267,7 @@ class LocalNetwork:
 
     def _follow_l1(self) -> None:
         """Take what happened on L1: its time, messages, and a proven tip that was moved there."""
-        if self.l1 is None:
+        if self.l1 is None or not self.l1.has_news():
             return
         self._look_at_l1()
         tips = self._ingestor.view.tips

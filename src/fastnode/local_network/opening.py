@@ -93,9 +93,12 @@ class BeginningChain:
                 epoch_duration=facts.epoch_duration,
             )
         try:
-            store.adopt_chain(*network.records(self._setup))
+            chain, genesis = network.records(self._setup)
         except ValueError as error:
             raise SettingError(f"--prefund: {error}") from None
+        store.adopt_chain(chain, genesis)
+        if self._l1 is not None and self._l1.facts is not None:
+            self._l1.compare_genesis(genesis.archive_root)
 
     def attach_l1(self, chain: ChainInfo) -> AttachedL1 | None:
         """None when there is no L1."""

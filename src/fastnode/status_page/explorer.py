@@ -270,6 +270,9 @@ def _facts_of_calls(calls: list[dict[str, Any]]) -> Iterator[Fact]:
 
 def _facts_of_failure(failure: dict[str, Any]) -> Iterator[Fact]:
     yield Fact("Reverted", str(failure.get("originalMessage", "")))
+    # The first field names the message: its text is in the artifact of the contract, which a node does not have.
+    for place, value in enumerate(failure.get("revertData") or ()):
+        yield Fact(f"Revert data {place}", value)
     for depth, frame in enumerate(failure.get("functionErrorStack", ())):
         yield Fact(f"Revert stack {depth}", _call_text(frame), frame["contractAddress"])
 
