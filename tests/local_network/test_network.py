@@ -5,14 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
+import orjson
 import pytest
 from tests.local_network.local_chain import DAY, LIMITS, NOW, OPTIONS, SETUP, LocalChain, Wall, opened
 
 from fastnode.errors import Refused
 from fastnode.mempool.pool import Added
-from fastnode.protocol.fields import hex_text
+from fastnode.protocol.blobs import checkpoint_blob_fields, tx_blob_fields
+from fastnode.protocol.fields import FIELD_BYTES, hex_text
+from fastnode.protocol.kzg import KnownSum, blob_commitment, blobs_hash, blobs_of_fields, versioned_hash
 
 KEEP_ALIVE_S = 43_200
 
@@ -37,6 +41,21 @@ def test_a_new_network_has_the_recorded_set_up_under_headers_of_its_own(chain: L
         assert block.header.total_mana_used == recorded.mana
         assert block.header.global_variables.slot_number == number
     assert chain.timestamp() == NOW - 1
+
+
+def test_the_commitments_to_the_set_up_that_are_written_down_are_those_of_its_fields() -> None:
+    for block in SETUP.blocks:
+        fields = b"".join(tx_blob_fields(effect) for effect in block.effects)
+        assert block.blob == KnownSum(len(fields) // FIELD_BYTES, sha256(fields).digest(), blob_commitment(fields))
+
+
+def test_the_set_up_commits_to_all_of_its_blobs(chain: LocalChain) -> None:
+    for number in range(1, len(SETUP.blocks) + 1):
+        block, checkpoint = chain.ingestor.view.load_block(number), chain.ingestor.view.checkpoint(number)
+        assert block is not None
+        assert checkpoint is not None
+        hashes = [versioned_hash(blob_commitment(blob)) for blob in blobs_of_fields(checkpoint_blob_fields([block]))]
+        assert orjson.loads(checkpoint.header_json)["blobsHash"] == hex_text(blobs_hash(hashes))
 
 
 def test_without_test_accounts_there_is_one_empty_block(tmp_path: Path) -> None:

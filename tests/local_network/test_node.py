@@ -7,7 +7,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from tests.local_network.local_chain import LocalChain, for_chain
 from tests.mempool.made import hash_of, made_txs
 
 from fastnode.archiver.check import check_database
-from fastnode.errors import RpcError, StartError
+from fastnode.errors import NoAnswer, RpcError, StartError
 from fastnode.testing import RunningNetwork, local_network
 
 FLAGS = ("--local-network", "--disable-admin-api-key")
@@ -216,7 +215,7 @@ def wait_for_other_version(network: RunningNetwork, version: int) -> dict[str, A
     while time.monotonic() < deadline:
         try:
             info: dict[str, Any] = network.call("node_getNodeInfo")
-        except (OSError, HTTPException, RpcError):
+        except (NoAnswer, RpcError):
             continue
         if info["rollupVersion"] != version:
             return info

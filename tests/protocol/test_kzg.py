@@ -6,6 +6,7 @@ import json
 import lzma
 import random
 import threading
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from fastnode.protocol.checkpoint import PublishedCheckpoint
 from fastnode.protocol.fields import field_from_int
 from fastnode.protocol.kzg import (
     BLOB_BYTES,
+    KnownSum,
     blob_commitment,
     blobs_hash,
     blobs_of_fields,
@@ -53,6 +55,20 @@ def test_encoded_checkpoints_have_the_blobs_hash_of_their_headers(
 def test_all_points_add_up_to_the_generator() -> None:
     # The Lagrange polynomials add up to one, whatever the secret of the ceremony was.
     assert blob_commitment(field_from_int(1) * 4096) == G1Point().to_compressed_bytes()
+
+
+@pytest.mark.parametrize("known_fields", [1, 7, 40])
+def test_a_sum_that_is_known_is_used_for_its_fields_alone(known_fields: int) -> None:
+    chance = random.Random(known_fields)
+    fields = [chance.randbytes(31).rjust(32, b"\0") for _ in range(40)]
+    blob, beginning = b"".join(fields), b"".join(fields[:known_fields])
+    known = KnownSum(known_fields, sha256(beginning).digest(), blob_commitment(beginning))
+    assert blob_commitment(blob, known) == blob_commitment(blob)
+    assert blob_commitment(blob[32:], known) == blob_commitment(blob[32:])
+    # Where it does not belong to the fields it is not used; where it is wrong, so is what comes out.
+    wrong = known._replace(commitment=blob_commitment(fields[-1]))
+    assert blob_commitment(blob[32:], wrong) == blob_commitment(blob[32:])
+    assert (blob_commitment(blob, wrong) == blob_commitment(blob)) == (known_fields == len(fields))
 
 
 def test_zeros_at_the_end_do_not_matter() -> None:

@@ -25,7 +25,7 @@ from fastnode.protocol.checkpoint import (
 from fastnode.protocol.effects import Body, TxEffect
 from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD
 from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader, GlobalVariables, StateReference
-from fastnode.protocol.kzg import blob_commitment, blobs_hash, blobs_of_fields, versioned_hash
+from fastnode.protocol.kzg import KnownSum, blob_commitment, blobs_hash, blobs_of_fields, versioned_hash
 from fastnode.protocol.messages import in_hash
 from fastnode.protocol.out_hash import checkpoint_out_hash, epoch_out_hash, messages_of_block
 from fastnode.world_state.apply import BlockDraft
@@ -83,11 +83,16 @@ class CheckpointDraft:
         """Its own out hash: zero without messages to L1."""
         return checkpoint_out_hash([messages_of_block(block) for block in self.blocks])
 
-    def _blobs_hash(self) -> bytes:
-        return blobs_hash([versioned_hash(blob_commitment(blob)) for blob in blobs_of_fields(self.blob_fields)])
+    def _blobs_hash(self, known: KnownSum | None) -> bytes:
+        first, *others = blobs_of_fields(self.blob_fields)
+        commitments = [blob_commitment(first, known), *(blob_commitment(blob) for blob in others)]
+        return blobs_hash([versioned_hash(commitment) for commitment in commitments])
 
-    def publish(self, earlier_out_hashes: Sequence[bytes], l1: L1PublishedData) -> PublishedCheckpoint:
-        """The complete checkpoint.  ``earlier_out_hashes``: of the checkpoints before it in its epoch.
+    def publish(
+        self, earlier_out_hashes: Sequence[bytes], l1: L1PublishedData, known: KnownSum | None = None
+    ) -> PublishedCheckpoint:
+        """The complete checkpoint.  ``earlier_out_hashes``: of the checkpoints before it in its epoch; ``known``: the
+        sum of the beginning of its first blob.
 
         Commits to the blobs, which takes some 0.03 ms for each of their fields: not for the event loop.
         """
@@ -96,7 +101,7 @@ class CheckpointDraft:
         header = CheckpointHeader(
             last_archive_root=first.last_archive.root,
             block_headers_hash=block_headers_hash([block.hash() for block in self.blocks]),
-            blobs_hash=self._blobs_hash(),
+            blobs_hash=self._blobs_hash(known),
             in_hash=in_hash(self.messages),
             epoch_out_hash=epoch_out_hash([*earlier_out_hashes, self.out_hash]),
             slot_number=variables.slot_number,

@@ -14,11 +14,13 @@ from importlib import resources
 from typing import Any, Final, NamedTuple
 
 from fastnode.archiver.source import ChainRecord, CheckpointRecord, GenesisRecord
+from fastnode.local_network.setup_blobs import SETUP_BLOBS
 from fastnode.mempool.ledger import balance_slot
 from fastnode.protocol.effects import TxEffect
 from fastnode.protocol.fields import FIELD_BYTES, hex_text
 from fastnode.protocol.genesis import PrefilledPublicData
 from fastnode.protocol.header import GasFees
+from fastnode.protocol.kzg import KnownSum
 from fastnode.records import dataclass
 from fastnode.sources.chain_file import ChainFileSource
 from fastnode.world_state.genesis import genesis_of
@@ -38,11 +40,15 @@ _NO_ADDRESS: Final = "0x" + "00" * 20
 
 
 class SetupBlock(NamedTuple):
-    """A block that sets the network up: the effects of its transactions, what they cost, and at which price."""
+    """A block that sets the network up: the effects of its transactions, what they cost, and at which price.
+
+    ``blob``: the commitment to their blob fields, which are the same on every chain.
+    """
 
     effects: tuple[TxEffect, ...]
     mana: int
     gas_fees: GasFees
+    blob: KnownSum
 
 
 class L1Side(NamedTuple):
@@ -71,13 +77,14 @@ def read_setup() -> Setup:
         for record in source.records():
             assert isinstance(record, CheckpointRecord)
             for block in record.published.checkpoint.blocks:
-                header = block.header
-                blocks.append(
-                    SetupBlock(block.body.tx_effects, header.total_mana_used, header.global_variables.gas_fees)
-                )
-            if len(blocks) >= SETUP_BLOCKS:
+                header, effects = block.header, block.body.tx_effects
+                fees, blob = header.global_variables.gas_fees, SETUP_BLOBS[len(blocks)]
+                blocks.append(SetupBlock(effects, header.total_mana_used, fees, blob))
+                if len(blocks) == SETUP_BLOCKS:
+                    break
+            if len(blocks) == SETUP_BLOCKS:
                 break
-        return Setup(source.chain, source.genesis, tuple(blocks[:SETUP_BLOCKS]))
+        return Setup(source.chain, source.genesis, tuple(blocks))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

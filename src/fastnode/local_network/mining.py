@@ -20,6 +20,7 @@ from fastnode.protocol.effects import TxEffect
 from fastnode.protocol.fields import ZERO_FIELD, field_from_int
 from fastnode.protocol.hashing import sha256_to_field
 from fastnode.protocol.header import GasFees, GlobalVariables
+from fastnode.protocol.kzg import KnownSum
 from fastnode.public_execution.block import BlockOutcome, execute_block
 from fastnode.records import dataclass
 from fastnode.view import View
@@ -98,12 +99,14 @@ class Miner:
         self._store(view, variables, number, messages, effects, outcome.total_mana_used)
         return outcome, Mined(variables.block_number, variables.timestamp, outcome)
 
-    def store_effects(self, effects: Sequence[TxEffect], fees: GasFees, mana: int = 0) -> int:
-        """A block of effects that no transaction had; returns its number."""
+    def store_effects(
+        self, effects: Sequence[TxEffect], fees: GasFees, mana: int = 0, blob: KnownSum | None = None
+    ) -> int:
+        """A block of effects that no transaction had; returns its number.  ``blob``: of the effects' blob fields."""
         view = self.view
         variables = self._variables(view, fees)
         number = self._next_checkpoint(view)
-        self._store(view, variables, number, tuple(self._messages_of(number)), effects, mana)
+        self._store(view, variables, number, tuple(self._messages_of(number)), effects, mana, blob)
         return variables.block_number
 
     def _store(
@@ -114,6 +117,7 @@ class Miner:
         messages: tuple[bytes, ...],
         effects: Sequence[TxEffect],
         mana: int,
+        blob: KnownSum | None = None,
     ) -> None:
         draft = CheckpointDraft(variables, number, messages)
         draft.seal_block(self._state(), effects, mana)
@@ -121,7 +125,7 @@ class Miner:
         epoch = variables.slot_number // chain.chain.epoch_duration
         earlier = [chain.checkpoint(item) for item in chain.checkpoint_numbers_of_epoch(epoch)]
         out_hashes = [item.out_hash for item in earlier if item is not None]
-        published = draft.publish(out_hashes, self.published_at(variables))
+        published = draft.publish(out_hashes, self.published_at(variables), blob)
         self._ingestor.add_checkpoint(published, messages)
         self._clock.on_block(variables.timestamp)
 

@@ -147,7 +147,7 @@ class LocalNetwork:
         for block in blocks[self._ingestor.view.tip_number :]:
             # One slot after the other: they lie in the past.
             self.clock.time.next_timestamp = self.clock.slots.start_of(self.tip_slot() + 1)
-            self.miner.store_effects(block.effects, block.gas_fees, block.mana)
+            self.miner.store_effects(block.effects, block.gas_fees, block.mana, block.blob)
             if self.l1 is not None:
                 self._settle()
         if self._ingestor.view.tip_number == 0 or self._is_too_old():

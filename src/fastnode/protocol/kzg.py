@@ -18,7 +18,7 @@ import hashlib
 import threading
 from collections.abc import Sequence
 from importlib import resources
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastnode.protocol.constants import FIELDS_PER_BLOB
 from fastnode.protocol.fields import FIELD_BYTES
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BLOB_BYTES",
     "COMMITMENT_BYTES",
+    "KnownSum",
     "blob_commitment",
     "blobs_hash",
     "blobs_of_fields",
@@ -45,36 +46,52 @@ _VERSION: Final = b"\x01"
 _NO_FIELDS_COMMITMENT: Final = b"\xc0" + bytes(COMMITMENT_BYTES - 1)
 
 
+class KnownSum(NamedTuple):
+    """The commitment (48 bytes) to the first fields of a blob, worked out before: only what follows them is added."""
+
+    fields: int
+    #: sha256 of these fields, so that it is never taken for that of others.
+    digest: bytes
+    commitment: bytes
+
+    def is_of(self, blob: bytes) -> bool:
+        return hashlib.sha256(blob[: self.fields * FIELD_BYTES]).digest() == self.digest
+
+
 class _Points:
-    """The first points, as many as have been needed.  Usable from any thread."""
+    """The points by their places, those that have been needed.  Usable from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._unpacked: list[G1Point] = []
+        self._unpacked: dict[int, G1Point] = {}
         self._packed: bytes | None = None
 
-    def first(self, count: int) -> list[G1Point]:
-        if len(self._unpacked) < count:
+    def between(self, start: int, stop: int) -> list[G1Point]:
+        found = [self._unpacked.get(place) for place in range(start, stop)]
+        points = [point for point in found if point is not None]
+        if len(points) < stop - start:
             with self._lock:
-                self._unpack(count)
-        return self._unpacked[:count]
+                self._unpack(start, stop)
+            points = [self._unpacked[place] for place in range(start, stop)]
+        return points
 
-    def _unpack(self, count: int) -> None:
+    def _unpack(self, start: int, stop: int) -> None:
         from py_arkworks_bls12381 import G1Point
 
         if self._packed is None:
             self._packed = (resources.files("fastnode") / "data" / _POINTS_FILE).read_bytes()
-        for place in range(len(self._unpacked), count):
-            packed = self._packed[place * _POINT_BYTES : (place + 1) * _POINT_BYTES]
-            # Unchecked: the file is our own, and a test compares the sum of all points.
-            self._unpacked.append(G1Point.from_compressed_bytes_unchecked(packed))
+        for place in range(start, stop):
+            if place not in self._unpacked:
+                packed = self._packed[place * _POINT_BYTES : (place + 1) * _POINT_BYTES]
+                # Unchecked: the file is our own, and a test compares the sum of all points.
+                self._unpacked[place] = G1Point.from_compressed_bytes_unchecked(packed)
 
 
 _points: Final = _Points()
 
 
-def blob_commitment(blob: bytes) -> bytes:
-    """The commitment (48 bytes) to a blob; zeros at its end may be left out.
+def blob_commitment(blob: bytes, known: KnownSum | None = None) -> bytes:
+    """The commitment (48 bytes) to a blob; zeros at its end may be left out.  ``known`` is used where it fits.
 
     ValueError when it is longer than a blob or a field is not below the order of BLS12-381.
     """
@@ -87,8 +104,14 @@ def blob_commitment(blob: bytes) -> bytes:
     if count == 0:
         return _NO_FIELDS_COMMITMENT
     blob = blob.ljust(count * FIELD_BYTES, b"\0")
-    scalars = [Scalar.from_be_bytes(blob[at : at + FIELD_BYTES]) for at in range(0, len(blob), FIELD_BYTES)]
-    return G1Point.multiexp_unchecked(_points.first(count), scalars).to_compressed_bytes()
+    start = known.fields if known is not None and known.fields < count and known.is_of(blob) else 0
+    places = range(start * FIELD_BYTES, len(blob), FIELD_BYTES)
+    scalars = [Scalar.from_be_bytes(blob[at : at + FIELD_BYTES]) for at in places]
+    total = G1Point.multiexp_unchecked(_points.between(start, count), scalars)
+    if start:
+        assert known is not None
+        total += G1Point.from_compressed_bytes_unchecked(known.commitment)
+    return total.to_compressed_bytes()
 
 
 def versioned_hash(commitment: bytes) -> bytes:
