@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +13,7 @@ import orjson
 import pytest
 from tests.api.test_validators import Start
 from tests.conftest import ADMIN_KEY, ADMIN_KEY_HASH
+from tests.http_stand_in import HttpStandIn, answer_json
 
 from fastnode.api.slashing import Slashing, methods
 from fastnode.errors import Refused, ServerError, SettingError
@@ -125,35 +125,19 @@ def test_without_either_an_error_says_so() -> None:
 # ---- over the wire -------------------------------------------------------------------------------------
 
 
-class _Port(BaseHTTPRequestHandler):
-    """An admin port: asks for the key, answers with one offense."""
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if self.headers.get("x-api-key") != ADMIN_KEY:
-            text = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Unauthorized"}}'
-            status = 401
-        else:
-            text = json.dumps({"jsonrpc": "2.0", "id": body["id"], "result": as_json(THEIRS)}).encode()
-            status = 200
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, *_arguments: object) -> None:
-        """Nothing."""
+def admin_port(handler: BaseHTTPRequestHandler, body: bytes) -> None:
+    """Asks for the key, answers with one offense."""
+    if handler.headers.get("x-api-key") != ADMIN_KEY:
+        error = {"code": -32000, "message": "Unauthorized"}
+        answer_json(handler, {"jsonrpc": "2.0", "id": None, "error": error}, 401)
+    else:
+        answer_json(handler, {"jsonrpc": "2.0", "id": json.loads(body)["id"], "result": as_json(THEIRS)})
 
 
 @pytest.fixture(scope="module")
 def other_port() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Port)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with HttpStandIn(admin_port) as server:
+        yield server.url
 
 
 def test_another_admin_port_is_asked_with_its_key(other_port: str) -> None:

@@ -9,56 +9,40 @@ import re
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
+from tests.http_stand_in import HttpStandIn, answer
 
 from fastnode.cli.rpc import _parameter, coloured
 
 TIMEOUT_S = 60.0
 
 
-class Node:
-    """An HTTP server that keeps the calls it gets and answers what it is told."""
+class Node(HttpStandIn):
+    """Keeps the calls it gets and answers what it is told."""
 
     def __init__(self) -> None:
         self.calls: list[dict[str, Any]] = []
         self.keys: list[str | None] = []  # x-api-key of each call
         self.answer: bytes = b'{"jsonrpc":"2.0","id":1,"result":7}'
         self.status = 200
-        node = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                node.calls.append(json.loads(body))
-                node.keys.append(self.headers["x-api-key"])
-                self.send_response(node.status)
-                self.send_header("Content-Length", str(len(node.answer)))
-                self.end_headers()
-                self.wfile.write(node.answer)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
+    def respond(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        self.calls.append(json.loads(body))
+        self.keys.append(handler.headers["x-api-key"])
+        answer(handler, self.answer, self.status)
 
 
 @pytest.fixture
 def node() -> Iterator[Node]:
-    node = Node()
-    thread = threading.Thread(target=node.server.serve_forever, args=(0.05,))
-    thread.start()
-    yield node
-    node.server.shutdown()
-    thread.join()
-    node.server.server_close()
+    with Node() as node:
+        yield node
 
 
 def rpc(*arguments: object, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:

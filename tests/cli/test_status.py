@@ -4,60 +4,41 @@ from __future__ import annotations
 
 import json
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cli.test_commands import fastnode
+from tests.http_stand_in import HttpStandIn, answer, answer_json
 
 
-class Probed:
+class Probed(HttpStandIn):
     """A server whose probes and calls answer what they are told."""
 
     def __init__(self) -> None:
         self.probes: dict[str, tuple[int, bytes]] = {"/status": (200, b'{"ok":true}'), "/readyz": (200, b'{"ok":true}')}
         self.results: dict[str, Any] = {}
         self.keys: set[str | None] = set()
-        probed = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self.answer(*probed.probes.get(self.path, (404, b"")))
-
-            def do_POST(self) -> None:
-                call = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                probed.keys.add(self.headers["x-api-key"])
-                known = call["method"] in probed.results
-                said = (
-                    {"result": probed.results[call["method"]]} if known else {"error": {"code": -32601, "message": ""}}
-                )
-                self.answer(200, json.dumps({"jsonrpc": "2.0", "id": call["id"], **said}).encode())
-
-            def answer(self, code: int, body: bytes) -> None:
-                self.send_response(code)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
+    def respond(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        if handler.command == "GET":
+            status, content = self.probes.get(handler.path, (404, b""))
+            answer(handler, content, status)
+            return
+        call = json.loads(body)
+        self.keys.add(handler.headers["x-api-key"])
+        known = call["method"] in self.results
+        said = {"result": self.results[call["method"]]} if known else {"error": {"code": -32601, "message": ""}}
+        answer_json(handler, {"jsonrpc": "2.0", "id": call["id"], **said})
 
 
 @pytest.fixture
 def probed() -> Iterator[Probed]:
-    probed = Probed()
-    thread = threading.Thread(target=probed.server.serve_forever, args=(0.05,))
-    thread.start()
-    yield probed
-    probed.server.shutdown()
-    thread.join()
-    probed.server.server_close()
+    with Probed() as probed:
+        yield probed
 
 
 def status(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-import threading
 from collections.abc import Awaitable, Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.http_stand_in import HttpStandIn, answer
 
 from fastnode import AsyncClient, Client
 from fastnode.app.method_documentation import all_methods
@@ -101,49 +101,30 @@ def test_a_node_is_asked_from_asyncio(url: str) -> None:
 # ---- servers that misbehave ------------------------------------------------------------------------------
 
 
-class Server:
-    """Answers what it is told, in order, then the block number 7; keeps the calls and keys."""
+class Server(HttpStandIn):
+    """Answers what it is told, in order, then the block number 7; keeps the calls and keys.  Status 0: it hangs up."""
 
     def __init__(self) -> None:
         self.answers: list[tuple[int, bytes, dict[str, str]]] = []
         self.calls: list[Any] = []
         self.keys: list[str | None] = []
-        server = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                call = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                server.calls.append(call)
-                server.keys.append(self.headers["x-api-key"])
-                right = json.dumps({"jsonrpc": "2.0", "id": 0, "result": 7}).encode()
-                status, body, headers = server.answers.pop(0) if server.answers else (200, right, {})
-                if status == 0:
-                    self.close_connection = True
-                    return
-                self.send_response(status)
-                for name, value in {"Content-Length": str(len(body)), **headers}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}"
+    def respond(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        self.calls.append(json.loads(body))
+        self.keys.append(handler.headers["x-api-key"])
+        right = json.dumps({"jsonrpc": "2.0", "id": 0, "result": 7}).encode()
+        status, content, headers = self.answers.pop(0) if self.answers else (200, right, {})
+        if status == 0:
+            handler.close_connection = True
+        else:
+            answer(handler, content, status, **headers)
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    server = Server()
-    thread = threading.Thread(target=server.http.serve_forever, args=(0.02,))
-    thread.start()
-    yield server
-    server.http.shutdown()
-    thread.join()
-    server.http.server_close()
+    with Server() as server:
+        yield server
 
 
 #: Asks with one of the clients.

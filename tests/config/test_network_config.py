@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.http_stand_in import HttpStandIn, answer
 
 from fastnode.config import network_config
 from fastnode.config.allow_list import parse_allow_list
@@ -142,29 +142,19 @@ def test_a_file_that_is_not_there_or_not_json_is_named(tmp_path: Path) -> None:
 # ---- from a URL ------------------------------------------------------------------------------------------
 
 
-class _Handler(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        body = {
-            "/good.json?key=s3cret": json.dumps(CONFIG).encode(),
-            "/large.json": b" " * 2001,
-            "/bad.json": b"<html>",
-        }.get(self.path)
-        self.send_response(404 if body is None else 200)
-        self.end_headers()
-        self.wfile.write(body or b"")
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
+def respond(handler: BaseHTTPRequestHandler, _body: bytes) -> None:
+    body = {
+        "/good.json?key=s3cret": json.dumps(CONFIG).encode(),
+        "/large.json": b" " * 2001,
+        "/bad.json": b"<html>",
+    }.get(handler.path)
+    answer(handler, body or b"", 404 if body is None else 200)
 
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with HttpStandIn(respond) as server:
+        yield server.url
 
 
 def test_it_may_come_from_a_url_whose_secrets_are_not_shown(url: str) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from tests.http_stand_in import HttpStandIn, answer, answer_json
 
 __all__ = ["Signer", "remote_signer"]
 
@@ -26,27 +27,17 @@ class Signer:
 def remote_signer(*accounts: str) -> Iterator[Signer]:
     signer = Signer(*accounts)
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            signer.asked.append(question["method"])
-            if signer.failures:
-                signer.failures -= 1
-                self.send_response(503)
-                self.end_headers()
-                return
-            answer = {"jsonrpc": "2.0", "id": question["id"], "result": signer.accounts}
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps(answer).encode() if signer.body is None else signer.body)
+    def respond(handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        question = json.loads(body)
+        signer.asked.append(question["method"])
+        if signer.failures:
+            signer.failures -= 1
+            answer(handler, b"", 503)
+        elif signer.body is not None:
+            answer(handler, signer.body)
+        else:
+            answer_json(handler, {"jsonrpc": "2.0", "id": question["id"], "result": signer.accounts})
 
-        def log_message(self, *_: object) -> None:
-            """Nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        signer.url = f"http://127.0.0.1:{server.server_port}"
+    with HttpStandIn(respond) as server:
+        signer.url = server.url
         yield signer
-        server.shutdown()
-        thread.join()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
+from tests.http_stand_in import HttpStandIn, answer
 from tests.mempool.recorded import hashes, recorded_tx, recordings
 
 from fastnode.errors import Refused
@@ -19,7 +20,7 @@ from fastnode.mempool.simulation import UpstreamSimulator
 FRESH = hashes("fresh")[0]
 
 
-class Upstream:
+class Upstream(HttpStandIn):
     """Answers every POST with ``status`` and ``body``; keeps what it was asked."""
 
     def __init__(self) -> None:
@@ -28,38 +29,20 @@ class Upstream:
         self.asked: list[dict[str, Any]] = []
         self.hold: threading.Event | None = None
         self.arrived = threading.Semaphore(0)
-        outer = self
+        super().__init__()
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                outer.asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-                outer.arrived.release()
-                if outer.hold is not None:
-                    outer.hold.wait(20)
-                self.send_response(outer.status)
-                self.send_header("Content-Length", str(len(outer.body)))
-                self.end_headers()
-                self.wfile.write(outer.body)
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever)
-        self._thread.start()
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+    def respond(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        self.asked.append(json.loads(body))
+        self.arrived.release()
+        if self.hold is not None:
+            self.hold.wait(20)
+        answer(handler, self.body, self.status)
 
 
 @pytest.fixture
 def upstream() -> Iterator[Upstream]:
-    server = Upstream()
-    yield server
-    server.close()
+    with Upstream() as server:
+        yield server
 
 
 @pytest.fixture

@@ -7,69 +7,34 @@ import http.server
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
+from tests.http_stand_in import HttpStandIn, Respond, answer
 
 from fastnode.errors import UpstreamFault, UpstreamUnavailable
 from fastnode.outgoing.network import ClientLimits, Network
 
 LIMITS = ClientLimits(request_time_s=20.0, response_bytes_max=100_000)
-Respond = Callable[[http.server.BaseHTTPRequestHandler, bytes], None]
 
 
-class Server:
-    """Answers as ``respond`` says; counts its connections and keeps what it was asked."""
+class Server(HttpStandIn):
+    """Says hello; keeps what it was asked."""
 
     def __init__(self) -> None:
-        self.respond: Respond = lambda handler, body: answer(handler, b"hello")
         self.asked: list[http.server.BaseHTTPRequestHandler] = []
-        self.connections = 0
-        outer = self
+        self.reply: Respond = lambda handler, _body: answer(handler, b"hello")
+        super().__init__()
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def setup(self) -> None:
-                outer.connections += 1
-                super().setup()
-
-            def _do(self) -> None:
-                outer.asked.append(self)
-                outer.respond(self, self.rfile.read(int(self.headers.get("Content-Length", 0))))
-
-            do_POST = do_GET = _do  # noqa: N815 - the names that http.server asks for
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
-        self._thread.start()
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-
-def answer(handler: http.server.BaseHTTPRequestHandler, body: bytes, status: int = 200, **headers: str) -> None:
-    handler.send_response(status)
-    handler.send_header("Content-Length", str(len(body)))
-    for name, value in headers.items():
-        handler.send_header(name.replace("_", "-"), value)
-    handler.end_headers()
-    handler.wfile.write(body)
+    def respond(self, handler: http.server.BaseHTTPRequestHandler, body: bytes) -> None:
+        self.asked.append(handler)
+        self.reply(handler, body)
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    server = Server()
-    yield server
-    server.close()
+    with Server() as server:
+        yield server
 
 
 @pytest.fixture
@@ -83,7 +48,7 @@ def network() -> Iterator[Network]:
 
 def test_a_post_carries_its_body_and_headers(server: Server, network: Network) -> None:
     bodies: list[bytes] = []
-    server.respond = lambda handler, body: (bodies.append(body), answer(handler, b"yes", X_Thing="1"))[1]
+    server.reply = lambda handler, body: (bodies.append(body), answer(handler, b"yes", X_Thing="1"))[1]
     reply = network.post(server.url + "/a?b=1", b"question", LIMITS, {"x-api-key": "k"})
     assert (reply.status, reply.body, reply.headers["x-thing"]) == (200, b"yes", "1")
     assert bodies == [b"question"]
@@ -102,14 +67,14 @@ def test_a_connection_that_the_server_has_closed_is_replaced(server: Server, net
         answer(handler, b"bye")
         handler.close_connection = True
 
-    server.respond = and_close
+    server.reply = and_close
     for _ in range(3):
         assert network.get(server.url, LIMITS).body == b"bye"
     assert server.connections == 3
 
 
 def test_a_compressed_answer_is_read(server: Server, network: Network) -> None:
-    server.respond = lambda handler, _: answer(handler, gzip.compress(b"x" * 50_000), Content_Encoding="gzip")
+    server.reply = lambda handler, _: answer(handler, gzip.compress(b"x" * 50_000), Content_Encoding="gzip")
     assert network.get(server.url, LIMITS).body == b"x" * 50_000
     assert server.asked[0].headers["accept-encoding"] == "gzip"
 
@@ -121,7 +86,7 @@ def test_an_answer_in_chunks_is_read(server: Server, network: Network) -> None:
         handler.end_headers()
         handler.wfile.write(b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")
 
-    server.respond = in_chunks
+    server.reply = in_chunks
     assert network.get(server.url, LIMITS).body == b"abcde"
     assert network.get(server.url, LIMITS).body == b"abcde"
     assert server.connections == 1
@@ -139,20 +104,20 @@ def test_a_get_follows_redirects_and_a_post_does_not(server: Server, network: Ne
         else:
             answer(handler, b"", 302, Location="/there")
 
-    server.respond = redirect
+    server.reply = redirect
     assert network.get(server.url, LIMITS).body == b"found"
     assert network.post(server.url, b"", LIMITS).status == 302
 
 
 @pytest.mark.parametrize("location", ["file:///etc/passwd", "ftp://127.0.0.1/"])
 def test_a_redirect_to_something_else_than_http_is_refused(server: Server, network: Network, location: str) -> None:
-    server.respond = lambda handler, _: answer(handler, b"", 302, Location=location)
+    server.reply = lambda handler, _: answer(handler, b"", 302, Location=location)
     with pytest.raises(UpstreamFault, match="redirects to what is no http"):
         network.get(server.url, LIMITS)
 
 
 def test_redirects_without_end_are_given_up(server: Server, network: Network) -> None:
-    server.respond = lambda handler, _: answer(handler, b"", 302, Location="/again")
+    server.reply = lambda handler, _: answer(handler, b"", 302, Location="/again")
     with pytest.raises(UpstreamFault, match="redirects more than 5 times"):
         network.get(server.url, LIMITS)
 
@@ -161,13 +126,13 @@ def test_redirects_without_end_are_given_up(server: Server, network: Network) ->
 
 
 def test_an_answer_that_is_too_large_is_not_read_to_its_end(server: Server, network: Network) -> None:
-    server.respond = lambda handler, _: answer(handler, b"x" * 100_001)
+    server.reply = lambda handler, _: answer(handler, b"x" * 100_001)
     with pytest.raises(UpstreamFault, match="its answer exceeds 100000 bytes"):
         network.get(server.url, LIMITS)
 
 
 def test_an_answer_that_is_too_large_when_inflated_is_refused(server: Server, network: Network) -> None:
-    server.respond = lambda handler, _: answer(handler, gzip.compress(b"\0" * 10_000_000), Content_Encoding="gzip")
+    server.reply = lambda handler, _: answer(handler, gzip.compress(b"\0" * 10_000_000), Content_Encoding="gzip")
     with pytest.raises(UpstreamFault, match="its answer exceeds 100000 bytes"):
         network.get(server.url, LIMITS)
 
@@ -187,7 +152,7 @@ def test_a_server_that_sends_a_byte_now_and_then_is_given_up(server: Server, net
         except OSError:
             return
 
-    server.respond = trickle
+    server.reply = trickle
     begun = time.monotonic()
     with pytest.raises(UpstreamUnavailable, match=r"no complete answer within 0\.2 s"):
         network.get(server.url, ClientLimits(request_time_s=0.2))
@@ -199,13 +164,13 @@ def test_an_answer_that_is_cut_off_is_no_answer(server: Server, network: Network
         handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
         handler.close_connection = True
 
-    server.respond = cut
+    server.reply = cut
     with pytest.raises(UpstreamUnavailable, match="the connection broke"):
         network.get(server.url, LIMITS)
 
 
 def test_what_is_no_http_is_a_fault(server: Server, network: Network) -> None:
-    server.respond = lambda handler, _: (handler.wfile.write(b"SSH-2.0-x\r\n\r\n"), None)[1]
+    server.reply = lambda handler, _: (handler.wfile.write(b"SSH-2.0-x\r\n\r\n"), None)[1]
     with pytest.raises(UpstreamFault, match="no HTTP"):
         network.get(server.url, LIMITS)
 
@@ -223,7 +188,7 @@ def test_a_server_that_is_not_there_is_unavailable_and_its_address_is_not_told(n
 
 def test_closing_ends_what_is_under_way_in_other_threads(server: Server, network: Network) -> None:
     arrived, leave = threading.Event(), threading.Event()
-    server.respond = lambda _handler, _body: (arrived.set(), leave.wait(60), None)[2]
+    server.reply = lambda _handler, _body: (arrived.set(), leave.wait(60), None)[2]
     failures: list[Exception] = []
 
     def ask() -> None:

@@ -72,7 +72,7 @@ def test_every_pending_transaction_is_taken_once(txs: list[Any]) -> None:
     own, other = OwnPool(refusing=False), OtherPool(txs[:3])
     copier = mirror(own)
     for _ in range(2):
-        copier._next_at = 0.0
+        copier._rounds._next_at = 0.0
         copier.on_pass(other)  # type: ignore[arg-type]
     assert own.received == [tx["txHash"] for tx in txs[:3]]
     assert own.asked == 3
@@ -82,7 +82,7 @@ def test_what_was_refused_is_not_looked_at_again(txs: list[Any]) -> None:
     own, other = OwnPool(refusing=True), OtherPool(txs[:2])
     copier = mirror(own)
     for _ in range(2):
-        copier._next_at = 0.0
+        copier._rounds._next_at = 0.0
         copier.on_pass(other)  # type: ignore[arg-type]
     assert own.asked == 2
 

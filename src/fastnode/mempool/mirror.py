@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, Final
 
 from fastnode.errors import DecodeError, Refused, UpstreamError
 from fastnode.log import log_facts
+from fastnode.mempool.rounds import Rounds
 from fastnode.mempool.service import Mempool
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.tx import Tx
@@ -35,28 +34,17 @@ class PendingTxMirror:
     def __init__(self, mempool: Mempool, view: Callable[[], View | None], executor: Executor) -> None:
         self._mempool = mempool
         self._view = view
-        self._executor = executor
-        self._next_at = 0.0
-        self._is_running = threading.Lock()
+        self._rounds = Rounds(executor, INTERVAL_S)
         self._refused: set[str] = set()
 
     def on_pass(self, upstream: Upstream) -> None:
-        now = time.monotonic()
-        if now < self._next_at or not self._is_running.acquire(blocking=False):
-            return
-        self._next_at = now + INTERVAL_S
-        try:
-            self._executor.submit(self._run, upstream)
-        except RuntimeError:  # the node is stopping
-            self._is_running.release()
+        self._rounds.begin(lambda: self._run(upstream))
 
     def _run(self, upstream: Upstream) -> None:
         try:
             self._copy(upstream)
         except (UpstreamError, DecodeError) as error:
             logger.info("pending transactions not mirrored", extra=log_facts(upstream=upstream.name, reason=str(error)))
-        finally:
-            self._is_running.release()
 
     def _copy(self, upstream: Upstream) -> None:
         if not upstream.call("node_getPendingTxCount"):

@@ -7,8 +7,6 @@ round; so what the network itself says goes before what is built into this relea
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Final
@@ -17,6 +15,7 @@ from fastnode.config.allow_list import ALLOW_LIST, AllowedElement
 from fastnode.errors import UpstreamError, UpstreamRejection
 from fastnode.log import log_facts
 from fastnode.mempool.network import NetworkValues
+from fastnode.mempool.rounds import Rounds
 from fastnode.mempool.service import Mempool
 from fastnode.sources.upstreams import Upstream
 from fastnode.values.refusal import Reject
@@ -45,21 +44,12 @@ class UpstreamTerms:
         allow_list: bool = True,
     ) -> None:
         self._mempool = mempool
-        self._executor = executor
         self._l1_values = l1_values
         self._joins_allow_list = allow_list
-        self._next_at = 0.0
-        self._is_running = threading.Lock()
+        self._rounds = Rounds(executor, INTERVAL_S)
 
     def on_pass(self, upstream: Upstream) -> None:
-        now = time.monotonic()
-        if now < self._next_at or not self._is_running.acquire(blocking=False):
-            return
-        self._next_at = now + INTERVAL_S
-        try:
-            self._executor.submit(self._run, upstream)
-        except RuntimeError:  # the node is stopping
-            self._is_running.release()
+        self._rounds.begin(lambda: self._run(upstream))
 
     def _run(self, upstream: Upstream) -> None:
         try:
@@ -71,8 +61,6 @@ class UpstreamTerms:
             logger.debug("no allow list", extra=log_facts(upstream=upstream.name, reason=rejection.message))
         except (UpstreamError, Reject) as error:
             logger.info("allow list not understood", extra=log_facts(upstream=upstream.name, reason=str(error)))
-        finally:
-            self._is_running.release()
 
 
 def _allow_list_of(upstream: Upstream) -> tuple[AllowedElement, ...]:
