@@ -6,19 +6,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 
-cdef extern from "<time.h>" nogil:
-    ctypedef long time_t
-    struct timespec:
-        time_t tv_sec
-        long tv_nsec
-    int CLOCK_MONOTONIC
-    int clock_gettime(int clock, timespec *result)
-
-
-cdef inline int64_t _now() noexcept nogil:
-    cdef timespec moment
-    clock_gettime(CLOCK_MONOTONIC, &moment)
-    return <int64_t>moment.tv_sec * 1000000000 + moment.tv_nsec
+from fastnode._ext.clock cimport clock_ns
 
 
 @cython.final
@@ -28,7 +16,7 @@ cdef class Traffic:
 
 
 def now_ns():
-    return _now()
+    return clock_ns()
 
 
 @cython.final
@@ -70,7 +58,7 @@ cdef class CallMeter:
 
     def finish(self, name, int64_t started_ns, error_code):
         cdef Py_ssize_t row = self._row(name)
-        self.add(row, _now() - started_ns)
+        self.add(row, clock_ns() - started_ns)
         if error_code is not None:
             self._add_error(row, error_code)
 

@@ -4,8 +4,9 @@ cimport cython
 from cpython.bytes cimport PyBytes_GET_SIZE
 from libc.stdint cimport int64_t
 
+from fastnode._ext.clock cimport clock_ns
 from fastnode._ext.wire.call_meter cimport Traffic
-from fastnode._ext.wire.loop_time cimport LoopTime, Share, loop_now
+from fastnode._ext.wire.loop_time cimport LoopTime, Share
 from fastnode._ext.wire.simple_request cimport SimpleRequests
 
 
@@ -48,7 +49,7 @@ cdef class Receiver:
         if self._loop_time.is_crowded:
             self._connection.wait_for_turn(data)
             return
-        requests.started = started = loop_now()
+        requests.started = started = clock_ns()
         view = requests.begin_c()
         answers = requests.answer_c(
             data, 0, self._bytes_max, view, started + self._loop_time.slice_ns, self._resumed(data, view)
@@ -69,7 +70,7 @@ cdef class Receiver:
         if not self.is_resting and self._connection is not None:
             self._connection.settle()
         self._loop_time.look_c(self.active_at)
-        self._loop_time.charge_c(self._share, loop_now() - started)
+        self._loop_time.charge_c(self._share, clock_ns() - started)
 
     cdef inline list _resumed(self, bytes data, object view):
         """What there is already of the batch at the beginning of the data."""

@@ -19,6 +19,3 @@ cdef class LoopTime:
 
     cdef void charge_c(self, Share share, int64_t elapsed_ns) noexcept
     cdef void look_c(self, double moment) noexcept
-
-
-cdef int64_t loop_now() noexcept nogil

@@ -1,25 +1,10 @@
 # What connections have used of the event loop.  The stub (loop_time.pyi) says what everything does.
 
-cdef extern from "<time.h>" nogil:
-    ctypedef long time_t
-    struct timespec:
-        time_t tv_sec
-        long tv_nsec
-    int CLOCK_MONOTONIC
-    int clock_gettime(int clock, timespec *result)
-
-
-cdef int64_t loop_now() noexcept nogil:
-    cdef timespec moment
-    clock_gettime(CLOCK_MONOTONIC, &moment)
-    return <int64_t>moment.tv_sec * 1000000000 + moment.tv_nsec
+cimport cython
 
 
 cdef enum:
     UNKNOWN_TURN_NS = 250000    # of a party that has had none: more than modest ones need
-
-
-cimport cython
 
 
 @cython.final

@@ -10,28 +10,21 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memchr, memcmp, memcpy
 
+from fastnode._ext.clock cimport clock_ns
 from fastnode._ext.wire.call_meter cimport CallMeter
 from fastnode._ext.wire.encode cimport TEXT_NUMBER_DIGITS_MAX, text_put_number
 from fastnode._ext.wire.cached_responses cimport CachedResponses, Method
 from fastnode._ext.wire.packed cimport Packed
+from fastnode._ext.wire.request_text cimport (
+    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, FORBIDDEN, HOST, MEMBER_ID, MEMBER_JSONRPC, MEMBER_METHOD, MEMBER_PARAMS,
+    NUMBER_DIGITS_MAX, ORDINARY, is_in_name, known_header, member_of, skip_array, skip_plain_id, skip_text, strncasecmp,
+)
 from fastnode._ext.wire.usual_params cimport skip_blanks
-
-cdef extern from "<time.h>" nogil:
-    ctypedef long time_t
-    struct timespec:
-        time_t tv_sec
-        long tv_nsec
-    int CLOCK_MONOTONIC
-    int clock_gettime(int clock, timespec *result)
-
-cdef extern from "<strings.h>" nogil:
-    int strncasecmp(const char *left, const char *right, size_t length)
 
 cdef enum:
     REQUEST_LINE_BYTES = 17
     BEFORE_ID_BYTES = 22
     BEFORE_RESULT_BYTES = 10
-    NUMBER_DIGITS_MAX = 18      # such an integer has one text only
     LENGTH_DIGITS_MAX = 9
     KNOWN_HEAD_BYTES_MAX = 2048
     KEPT_CAPACITY_MAX = 1048576 # written out, because a debug build cannot compute in an enum
@@ -48,32 +41,10 @@ cdef enum:
     GZIP = 1
     OTHER_CODING = 2
 
-# Headers that mean something to the framing or to the answer, and may come once.
-cdef enum:
-    ORDINARY = 0
-    HOST = 1
-    CONTENT_LENGTH = 2
-    ACCEPT_ENCODING = 4
-    CONNECTION = 8
-    FORBIDDEN = 16
-
-# Members of a call that have been seen.
-cdef enum:
-    MEMBER_JSONRPC = 1
-    MEMBER_METHOD = 2
-    MEMBER_ID = 4
-    MEMBER_PARAMS = 8
-
 cdef const char *REQUEST_LINE = b"POST / HTTP/1.1\r\n"
 cdef const char *KEEP_ALIVE = b"keep-alive"
 cdef const char *BEFORE_ID = b'{"jsonrpc":"2.0","id":'
 cdef const char *BEFORE_RESULT = b',"result":'
-
-
-cdef inline int64_t _now() noexcept nogil:
-    cdef timespec moment
-    clock_gettime(CLOCK_MONOTONIC, &moment)
-    return <int64_t>moment.tv_sec * 1000000000 + moment.tv_nsec
 
 
 @cython.final
@@ -193,7 +164,7 @@ cdef class SimpleRequests:
         self._used = self._flushed = 0
         self._chunks = None
         if self._meter is not None:
-            started = self.started or _now()
+            started = self.started or clock_ns()
         self.started = 0
         while at < end:
             body = self._read_known_head(at, end)
@@ -228,7 +199,7 @@ cdef class SimpleRequests:
             self.unfinished = None
             if self._flushed + self._used > bytes_max:
                 break
-            if until_ns and at < end and _now() > until_ns:
+            if until_ns and at < end and clock_ns() > until_ns:
                 self.is_late = True
                 break
         self.position = at - first
@@ -241,7 +212,7 @@ cdef class SimpleRequests:
 
     cdef void _finish(self, Method method, int64_t *started) noexcept:
         """Count a call; the next one begins now."""
-        cdef int64_t now = _now()
+        cdef int64_t now = clock_ns()
         self._meter.add(method.row, now - started[0])
         started[0] = now
 
@@ -341,7 +312,7 @@ cdef class SimpleRequests:
             if index < finished:
                 result, call.elapsed = results[index]
                 results[index] = result
-            elif index > finished and self._until and _now() > self._until:
+            elif index > finished and self._until and clock_ns() > self._until:
                 self.unfinished = [(results[index], self._calls[index].elapsed) for index in range(len(results))]
                 self.is_late = True
                 return False
@@ -352,7 +323,7 @@ cdef class SimpleRequests:
                 results.append(result)
                 if self._meter is not None:
                     call.elapsed = -started[0]
-                    started[0] = _now()
+                    started[0] = clock_ns()
                     call.elapsed += started[0]
             methods.append(method)
             results_length += PyBytes_GET_SIZE(result)
@@ -475,11 +446,11 @@ cdef class SimpleRequests:
         cdef const char *value
         cdef const char *stop
         cdef int known
-        while at < end and _is_in_name(at[0]):
+        while at < end and is_in_name(at[0]):
             at += 1
         if at == name or at == end or at[0] != c":":
             return NULL
-        known = _known_header(name, at - name)
+        known = known_header(name, at - name)
         if known == FORBIDDEN or seen[0] & known:
             return NULL
         seen[0] |= known
@@ -550,10 +521,10 @@ cdef class SimpleRequests:
             if at == end or at[0] != c'"':
                 return NULL
             start = at + 1
-            at = _skip_text(start, end)
+            at = skip_text(start, end)
             if at == NULL:
                 return NULL
-            member = _member(start, at - 1 - start)
+            member = member_of(start, at - 1 - start)
             if member == 0 or seen & member:
                 return NULL
             seen |= member
@@ -564,14 +535,14 @@ cdef class SimpleRequests:
             if start == end:
                 return NULL
             if member == MEMBER_PARAMS:
-                at = _skip_array(start, end, &depth_left)
+                at = skip_array(start, end, &depth_left)
                 if at == NULL:
                     return NULL
                 call.params = start
                 call.params_length = at - start
                 call.is_empty = skip_blanks(start + 1, at) == at - 1
             elif start[0] == c'"':
-                at = _skip_text(start + 1, end)
+                at = skip_text(start + 1, end)
                 if at == NULL:
                     return NULL
                 if member == MEMBER_METHOD:
@@ -583,7 +554,7 @@ cdef class SimpleRequests:
                     call.id = start
                     call.id_length = at - start
             elif member == MEMBER_ID:
-                at = _skip_plain_id(start, end)
+                at = skip_plain_id(start, end)
                 if at == NULL:
                     return NULL
                 call.id = start
@@ -613,107 +584,3 @@ cdef bytes _body(Call *call, bytes result):
     if not result:
         return b'{"jsonrpc":"2.0","id":%b}' % call.id[:call.id_length]
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (call.id[:call.id_length], result)
-
-
-# ---- heads ------------------------------------------------------------------------------------
-
-
-cdef inline bint _is_in_name(char c) noexcept nogil:
-    return c"a" <= c <= c"z" or c"A" <= c <= c"Z" or c == c"-" or c"0" <= c <= c"9" or c == c"_"
-
-
-cdef int _known_header(const char *name, Py_ssize_t length) noexcept nogil:
-    if length == 4:
-        return HOST if strncasecmp(name, b"host", 4) == 0 else ORDINARY
-    if length == 6:
-        return FORBIDDEN if strncasecmp(name, b"expect", 6) == 0 else ORDINARY
-    if length == 7:
-        return FORBIDDEN if strncasecmp(name, b"upgrade", 7) == 0 else ORDINARY
-    if length == 10:
-        return CONNECTION if strncasecmp(name, b"connection", 10) == 0 else ORDINARY
-    if length == 14:
-        return CONTENT_LENGTH if strncasecmp(name, b"content-length", 14) == 0 else ORDINARY
-    if length == 15:
-        return ACCEPT_ENCODING if strncasecmp(name, b"accept-encoding", 15) == 0 else ORDINARY
-    if length == 16:
-        if strncasecmp(name, b"content-encoding", 16) == 0 or strncasecmp(name, b"proxy-connection", 16) == 0:
-            return FORBIDDEN
-    if length == 17 and strncasecmp(name, b"transfer-encoding", 17) == 0:
-        return FORBIDDEN
-    return ORDINARY
-
-
-# ---- JSON -------------------------------------------------------------------------------------
-
-
-cdef inline const char *_skip_text(const char *at, const char *end) noexcept nogil:
-    """Behind the quotation mark that ends a text of plain characters; NULL if it has others."""
-    while at < end and 0x20 <= <unsigned char>at[0] < 0x7f and at[0] != c"\\":
-        if at[0] == c'"':
-            return at + 1
-        at += 1
-    return NULL
-
-
-cdef inline int _member(const char *name, Py_ssize_t length) noexcept nogil:
-    if length == 2:
-        return MEMBER_ID if memcmp(name, b"id", 2) == 0 else 0
-    if length == 6:
-        if memcmp(name, b"method", 6) == 0:
-            return MEMBER_METHOD
-        return MEMBER_PARAMS if memcmp(name, b"params", 6) == 0 else 0
-    return MEMBER_JSONRPC if length == 7 and memcmp(name, b"jsonrpc", 7) == 0 else 0
-
-
-cdef const char *_skip_plain_id(const char *at, const char *end) noexcept nogil:
-    """Behind an integer of few digits or ``null``; what must follow is for the caller to see."""
-    cdef const char *first
-    if end - at >= 4 and memcmp(at, b"null", 4) == 0:
-        return at + 4
-    if at[0] == c"-":
-        at += 1
-    first = at
-    while at < end and c"0" <= at[0] <= c"9":
-        at += 1
-    if at == first or at - first > NUMBER_DIGITS_MAX or (first[0] == c"0" and at - first > 1):
-        return NULL
-    return at
-
-
-cdef const char *_skip_escaped_text(const char *at, const char *end) noexcept nogil:
-    """At the quotation mark that ends a text; NULL if none does."""
-    cdef const char *quote = NULL
-    cdef const char *escape
-    while at < end:
-        if quote < at:  # also behind an escaped one; each byte is looked at once for either character
-            quote = <const char *>memchr(at, c'"', end - at)
-            if quote == NULL:
-                return NULL
-        escape = <const char *>memchr(at, c"\\", quote - at)
-        if escape == NULL:
-            return quote
-        at = escape + 2
-    return NULL
-
-
-cdef const char *_skip_array(const char *at, const char *end, Py_ssize_t *depth_left) noexcept nogil:
-    """Behind an array whose brackets pair up; whether it is JSON inside is for a parser to say."""
-    cdef Py_ssize_t depth = 0
-    if at[0] != c"[":
-        return NULL
-    while at < end:
-        if at[0] == c'"':
-            at = _skip_escaped_text(at + 1, end)
-            if at == NULL:
-                return NULL
-        elif at[0] == c"[" or at[0] == c"{":
-            depth += 1
-            depth_left[0] -= 1
-            if depth_left[0] < 0:
-                return NULL
-        elif at[0] == c"]" or at[0] == c"}":
-            depth -= 1
-            if depth == 0:
-                return at + 1 if at[0] == c"]" else NULL
-        at += 1
-    return NULL
