@@ -24,6 +24,7 @@ from tests.local_network.stand_in_l1 import StandInL1, serving
 from fastnode.errors import RpcError, StartError
 from fastnode.local_network.genesis import read_setup
 from fastnode.local_network.l1_contracts import NewContracts, contract_names
+from fastnode.local_network.wallet_reads import QUIET_S
 from fastnode.protocol.ethereum import keccak_256
 from fastnode.sources.l1.terms import STATE_SLOT
 from fastnode.testing import RunningNetwork, local_network
@@ -162,21 +163,36 @@ def test_a_deposit_is_a_message_of_the_portal_that_can_be_claimed(l1: L1) -> Non
         assert witness is not None
 
 
+def send_on_l1(network: RunningNetwork, l1: L1) -> tuple[str, int]:
+    """A message to contract 1, as contracts of one's own send it; its hash and its checkpoint."""
+    inbox = addresses(network)["inboxAddress"]
+    sender = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266"
+    version = network.call("node_getVersion")
+    words = (1).to_bytes(32), int(version).to_bytes(32), (2).to_bytes(32), (3).to_bytes(32)
+    data = "0x1f6d510b" + b"".join(words).hex()
+    sent = l1.call("eth_sendTransaction", {"from": sender, "to": inbox, "data": data, "gas": hex(500_000)})
+    wait_until(lambda: l1.call("eth_getTransactionReceipt", sent) is not None)
+    _, checkpoint, message = l1.call("eth_getTransactionReceipt", sent)["logs"][0]["topics"]
+    return message, int(checkpoint, 16)
+
+
 def test_a_message_that_somebody_sends_on_l1_comes_in_by_itself(l1: L1) -> None:
     with attached(l1.url) as network:
-        inbox = addresses(network)["inboxAddress"]
-        sender = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266"
-        version = network.call("node_getVersion")
-        words = (1).to_bytes(32), int(version).to_bytes(32), (2).to_bytes(32), (3).to_bytes(32)
-        data = "0x1f6d510b" + b"".join(words).hex()
-        sent = l1.call("eth_sendTransaction", {"from": sender, "to": inbox, "data": data, "gas": hex(500_000)})
-        wait_until(lambda: l1.call("eth_getTransactionReceipt", sent) is not None)
-        logs = l1.call("eth_getTransactionReceipt", sent)["logs"]
-        _, message, *_ = (logs[0]["topics"] + [None])[1:]
+        message, checkpoint = send_on_l1(network, l1)
         wait_until(lambda: network.call("node_getL1ToL2MessageCheckpoint", message) is not None)
-        checkpoint = int(logs[0]["topics"][1], 16)
         wait_until(lambda: network.block_number >= checkpoint)
         assert network.call("node_getL1ToL2MessageCheckpoint", message) == checkpoint == 7
+
+
+def test_no_empty_block_is_built_for_a_message_while_a_wallet_is_at_work(l1: L1) -> None:
+    with attached(l1.url) as network:
+        _, checkpoint = send_on_l1(network, l1)
+        until = time.monotonic() + 2 * QUIET_S
+        while time.monotonic() < until:
+            network.call("node_getPublicStorageAt", "latest", ACCOUNT, "0x1")
+            assert network.block_number == 5
+            time.sleep(QUIET_S / 10)
+        wait_until(lambda: network.block_number == checkpoint)
 
 
 def test_l1_is_never_behind_the_chain_nor_the_chain_behind_l1(l1: L1) -> None:

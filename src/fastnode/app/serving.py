@@ -177,7 +177,18 @@ def _open_servers(joined: Joined) -> tuple[RpcServer, RpcServer]:
     admin.set_pages(_status_page(joined, public, admin, guard))
     introduce(key)
     _follow_network(joined, public, admin)
+    if joined.local_network is not None:
+        joined.local_network.wallet_reads.count = _reads_of_wallets(public)
     return public, admin
+
+
+def _reads_of_wallets(public: RpcServer) -> Callable[[], int]:
+    from fastnode.local_network.wallet_reads import READS_OF_WALLETS
+
+    meters = public.engine.meters
+    assert meters is not None
+    calls = meters.calls
+    return lambda: sum(sum(calls.histogram(name)[0]) for name in READS_OF_WALLETS)
 
 
 def _headers(joined: Joined, network: NetworkIdentity) -> list[tuple[str, str]]:
@@ -248,7 +259,9 @@ def _server(
         executor=joined.opened.threads,
         busy_executor=joined.opened.busy_threads,
         block_wait=block_wait,
-        meters=CallMeters((method.name for method in table), aliases) if settings.metrics_port else None,
+        meters=CallMeters((method.name for method in table), aliases)
+        if settings.metrics_port or settings.local_network
+        else None,
     )
     return RpcServer(
         engine,

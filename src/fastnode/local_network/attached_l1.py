@@ -95,9 +95,7 @@ class _Seen:
 class AttachedL1:
     """Used by the thread that changes the chain.  ``fault`` may be read by any."""
 
-    #: How often its block number is asked for.  A message on L1 has blocks built here, and a wallet that takes another
-    #: message asks for its place in the newest block, not in the one that it proves against: whoever sent the message
-    #: should find these blocks there when it hears that L1 has it.
+    #: How often its block number is asked for.
     poll_s: Final = 0.05
     #: How often all of it is read although there is no new block: tests write into its storage.
     read_s: Final = 0.25

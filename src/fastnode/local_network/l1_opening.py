@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from fastnode.errors import DecodeError, StartError, UpstreamError
+from fastnode.errors import DecodeError, StartError, UpstreamError, UpstreamRejection
 from fastnode.kernels import encode
 from fastnode.local_network.attached_l1 import AttachedL1, connect_l1, read_tips
 from fastnode.local_network.genesis import L1Side
 from fastnode.local_network.l1_contracts import NewContracts
 from fastnode.log import log_facts
 from fastnode.outgoing.network import Network
-from fastnode.sources.l1.abi import from_quantity, hex_data, quantity
+from fastnode.sources.l1.abi import Event, Function, Kind, from_quantity, hex_data, quantity
 from fastnode.sources.l1.chain import read_addresses
+from fastnode.sources.l1.endpoints import contract_call
 from fastnode.sources.l1.rollup import RollupFacts, Wanted, read_facts
 from fastnode.sources.l1.terms import STATE_SLOT
 from fastnode.values.urls import check_url
@@ -31,6 +32,8 @@ logger = logging.getLogger(__name__)
 _NEEDED: Final = ("rollupAddress", "inboxAddress", "outboxAddress", "feeJuicePortalAddress")
 _NO_ADDRESS: Final = "0x" + "00" * 20
 _NO_CODE: Final = "0x"
+_MINTER_ADDED: Final = Event("MinterAdded(address)", (Kind.ADDRESS,), ())
+_MINT_AMOUNT: Final = Function("mintAmount()", Kind.NUMBER)
 
 
 class L1Opening:
@@ -58,7 +61,18 @@ class L1Opening:
             self.facts = facts = read_facts(self._endpoint, wanted)
             self._require_no_checkpoint(facts.rollup)
             addresses = read_addresses(self._endpoint, facts)
+            addresses["feeAssetHandlerAddress"] = self._fee_asset_handler(addresses["feeJuiceAddress"])
             return L1Side(self.chain_id, facts.deployment_block, facts.deployment_hash, facts.version, addresses)
+
+    def _fee_asset_handler(self, fee_asset: str) -> str:
+        """Who gives fee juice to everybody on a test chain: no contract names it, but it was made a minter."""
+        query = {"address": fee_asset, "topics": [_MINTER_ADDED.topic], "fromBlock": quantity(0), "toBlock": "latest"}
+        for log in self._endpoint.call("eth_getLogs", query):
+            (minter,) = _MINTER_ADDED.decode(log)
+            (answer,) = self._endpoint.answers([contract_call(minter, _MINT_AMOUNT)])
+            if not isinstance(answer, UpstreamRejection) and answer != _NO_CODE:
+                return hex_data(minter)
+        return _NO_ADDRESS
 
     def _require_no_checkpoint(self, rollup: bytes) -> None:
         """A new chain would replace the tips that others published there, and their nodes would lose their chain."""

@@ -44,6 +44,7 @@ from fastnode.local_network.mining import Mined, Miner
 from fastnode.local_network.options import Fork, LocalNetworkOptions, options_of
 from fastnode.local_network.synthetic import balances_effect
 from fastnode.local_network.transactions import TransactionNotes
+from fastnode.local_network.wallet_reads import WalletReads
 from fastnode.log import log_facts
 from fastnode.protocol.constants import L1_TO_L2_MESSAGES_PER_CHECKPOINT
 from fastnode.protocol.effects import TxEffect
@@ -108,6 +109,7 @@ class LocalNetwork:
             self.miner.published_at = lambda variables: l1.published_at(variables.timestamp)
         self.fees = LocalFees(chain.epoch_duration, options.limits.mana_limit, lambda: self._mana)
         self.notes = TransactionNotes()
+        self.wallet_reads = WalletReads()
         #: Begins anew with another chain; None: this process cannot.
         self.on_reset: Callable[[Fork], None] | None = None
         self._mempool: Mempool | None = None
@@ -274,12 +276,14 @@ class LocalNetwork:
         if tips.proven.checkpoint.number < self.l1.proven_there <= tips.checkpointed.checkpoint.number:
             self.move_tips(proven=self.l1.proven_there)
         self.write_l1()
-        while self.is_automining and self.l1.newest_checkpoint_with_messages > self._newest_checkpoint:
-            self.mine_one(may_be_empty=True)
+        if self.wallet_reads.allow(is_wanted=self.is_automining and self._has_messages_to_come):
+            while self._has_messages_to_come:
+                self.mine_one(may_be_empty=True)
 
     @property
-    def _newest_checkpoint(self) -> int:
-        return self._ingestor.view.tips.checkpointed.checkpoint.number
+    def _has_messages_to_come(self) -> bool:
+        newest = self._ingestor.view.tips.checkpointed.checkpoint.number
+        return self.l1 is not None and self.l1.newest_checkpoint_with_messages > newest
 
     def _look_at_l1(self) -> None:
         if self.l1 is not None:
