@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import http.client
 import json
+import os
 import re
+import shlex
 import shutil
 import socket
+import ssl
 import subprocess
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +25,7 @@ import yaml
 
 from fastnode.cli.app import EXIT_SETTINGS, EXIT_USAGE
 from fastnode.config.settings import Settings, rows
+from fastnode.testing import local_network
 
 PROJECT = Path(__file__).parents[1]
 DEPLOY = PROJECT / "deploy"
@@ -563,3 +569,88 @@ def test_the_nginx_example_is_made_of_directives_and_blocks() -> None:
     assert depth == 0
     assert re.sub(r"[^;{}]*[;{}]", "", text).strip() == ""
     assert "8880" not in text
+
+
+class Gateway:
+    """The nginx example with other names and ports, in front of one node and of one that is not there."""
+
+    def __init__(self, folder: Path, node_port: int) -> None:
+        self.port, nothing = free_port(), free_port()
+        make = "openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=x -keyout key.pem -out cert.pem"
+        subprocess.run(shlex.split(make), cwd=folder, capture_output=True, check=True)
+        example = text_of("nginx", "fastnode.conf")
+        for old, new in (
+            ("10.0.0.11:8080", f"127.0.0.1:{node_port}"),
+            ("10.0.0.12:8080", f"127.0.0.1:{nothing}"),
+            ("listen 443 ssl;", f"listen 127.0.0.1:{self.port} ssl;"),
+            ("    listen [::]:443 ssl;\n", ""),
+            ("/etc/ssl/rpc.example.pem", str(folder / "cert.pem")),
+            ("/etc/ssl/private/rpc.example.key", str(folder / "key.pem")),
+        ):
+            assert old in example
+            example = example.replace(old, new)
+        paths = "".join(
+            f"{name}_temp_path {folder}/{name};\n" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        )
+        user = "user root;\n" if os.geteuid() == 0 else ""  # or it would write its files as another one
+        (folder / "nginx.conf").write_text(
+            f"{user}daemon off;\npid {folder}/pid;\nerror_log stderr;\nevents {{}}\n"
+            f"http {{\naccess_log off;\n{paths}{example}}}\n"
+        )
+        self._process = subprocess.Popen(
+            ["nginx", "-e", "stderr", "-c", str(folder / "nginx.conf")], stderr=subprocess.PIPE, text=True
+        )
+        self._trust = ssl.create_default_context(cafile=str(folder / "cert.pem"))
+        self._trust.check_hostname = False
+
+    def ask(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
+        connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=self._trust, timeout=60)
+        try:
+            connection.request(method, path, body, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def wait(self) -> None:
+        end = time.monotonic() + 60
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
+            except OSError:
+                assert self._process.poll() is None, self._process.communicate()[1]
+                assert time.monotonic() < end
+                time.sleep(0.01)
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.communicate(timeout=60)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_the_nginx_example_serves_through_the_node_that_is_there(tmp_path: Path) -> None:
+    if shutil.which("nginx") is None or shutil.which("openssl") is None:
+        pytest.skip("nginx is not here")
+    number = b'{"jsonrpc":"2.0","id":7,"method":"node_getBlockNumber","params":[]}'
+    with local_network("--no-test-accounts") as network:
+        gateway = Gateway(tmp_path, int(network.url.rsplit(":", 1)[1]))
+        try:
+            gateway.wait()
+            # The first of them may go to the node that is not there.
+            for _ in range(6):
+                assert gateway.ask("POST", "/", number) == (200, b'{"jsonrpc":"2.0","id":7,"result":1}')
+            status, batch = gateway.ask("POST", "/", b"[%b,%b]" % (number, number))
+            assert (status, [answer["result"] for answer in json.loads(batch)]) == (200, [1, 1])
+            assert gateway.ask("GET", "/readyz")[0] == 200
+            assert gateway.ask("GET", "/metrics")[0] == 404
+            # Both say how large a body may be, the node in JSON.
+            assert gateway.ask("POST", "/", b" " * 1_000_000 + number)[0] == 200
+            assert gateway.ask("POST", "/", b" " * 2_000_000)[0] == 413
+        finally:
+            gateway.stop()
