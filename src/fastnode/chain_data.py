@@ -23,10 +23,11 @@ from fastnode.log import log_facts
 from fastnode.log_index import TAG_FILTER_FILE, ChainIndexes
 from fastnode.records import dataclass
 from fastnode.storage.data_directory import DataDirectory
-from fastnode.storage.database import SMALL_MEMORY, DatabaseMemory
+from fastnode.storage.database import LOG_LEFT_BYTES_MAX, SMALL_MEMORY, DatabaseMemory, SharedDatabase, log_bytes
 from fastnode.storage.database_files import is_database
+from fastnode.storage.opening import OpeningDatabase
 from fastnode.storage.replacement import finish_replacement
-from fastnode.world_state.state import WorldState
+from fastnode.world_state.state import WORLD_STATE_DIRECTORY, WorldState, open_state_database
 
 __all__ = ["ChainData", "ChainOptions"]
 
@@ -73,8 +74,12 @@ class ChainData:
         self._options = options
         self.directory = self._resources.enter_context(directory)
         self.indexes = ChainIndexes(filter_bytes=options.tag_filter_mb * _MIB)
+        self._opening_state: OpeningDatabase | None = None
         try:
             finish_replacement(directory.path)
+            if log_bytes(directory.path / WORLD_STATE_DIRECTORY) > LOG_LEFT_BYTES_MAX:
+                self._opening_state = OpeningDatabase(self._open_state_database)
+                self._resources.callback(self._opening_state.close)
             self.store = self._resources.enter_context(
                 ArchiverStore.open(directory.path, create=create, memory=options.database_memory)
             )
@@ -146,9 +151,15 @@ class ChainData:
             self.store.load_genesis(),
             cache_mb=self._options.world_state_cache_mb,
             history=self._options.world_state_checkpoint_history,
-            write_buffer_bytes=self._options.database_memory.write_buffer_bytes,
+            database=self._open_state_database() if self._opening_state is None else self._opening_state.take(),
         )
         return self._resources.enter_context(state)
+
+    def _open_state_database(self) -> SharedDatabase:
+        options = self._options
+        return open_state_database(
+            self.directory.path, options.world_state_cache_mb, options.database_memory.write_buffer_bytes
+        )
 
     def close(self) -> None:
         """May be called more than once."""

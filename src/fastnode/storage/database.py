@@ -31,7 +31,15 @@ from fastnode.storage.damage import Damage
 from fastnode.storage.database_files import fault_of_files, is_database
 from fastnode.storage.seal import break_seal, broken_by, write_seal
 
-__all__ = ["SMALL_MEMORY", "DatabaseMemory", "SharedDatabase", "WriteBatch", "open_leveldb"]
+__all__ = [
+    "LOG_LEFT_BYTES_MAX",
+    "SMALL_MEMORY",
+    "DatabaseMemory",
+    "SharedDatabase",
+    "WriteBatch",
+    "log_bytes",
+    "open_leveldb",
+]
 
 # A write buffer of this size halves what merging writes, compared with a quarter of it, and the log that the
 # next start replays after a crash still takes less than a second.

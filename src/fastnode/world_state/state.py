@@ -41,7 +41,7 @@ from fastnode.world_state.layout import (
 from fastnode.world_state.snapshot import Snapshot
 from fastnode.world_state.view import WorldStateView
 
-__all__ = ["WORLD_STATE_DIRECTORY", "WorldState"]
+__all__ = ["WORLD_STATE_DIRECTORY", "WorldState", "open_state_database"]
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +55,12 @@ REMEMBERED_LEAVES: Final = 20_000
 #: History is dropped a few blocks at a time, so that lowering the setting never makes one block take long.
 PRUNED_BLOCKS_PER_COMMIT: Final = 64
 KEYS_REMOVED_PER_BATCH: Final = 10_000
+
+
+def open_state_database(data_directory: Path, cache_mb: int, write_buffer_bytes: int) -> SharedDatabase:
+    """The database of a :class:`WorldState` with the same parameters, which are explained there; created if missing."""
+    memory = DatabaseMemory(block_cache_bytes(cache_mb), write_buffer_bytes)
+    return SharedDatabase.open(data_directory / WORLD_STATE_DIRECTORY, create=True, memory=memory, remedy=REMEDY)
 
 
 class WorldState:
@@ -77,22 +83,22 @@ class WorldState:
         cache_mb: int = 256,
         history: int = 0,
         write_buffer_bytes: int = WRITE_BUFFER_BYTES,
+        database: SharedDatabase | None = None,
     ) -> None:
         """Open ``<data_directory>/world_state``, or create it from the prefilled data of ``genesis``.
 
         ``cache_mb`` bounds the memory of tree nodes and of the database's cache; ``history`` is the number of
         checkpoints whose blocks can still be read, 0 or less for all.  DataDirectoryError: in use, unwritable,
         damaged, of another schema or chain.  StartError: the computed genesis archive root is not ``genesis``'s.
+        ``database`` is what :func:`open_state_database` gave, where that was called before.
         """
-        path = data_directory / WORLD_STATE_DIRECTORY
         self._genesis = genesis
         self._cache_mb = cache_mb
         self._history = history
         self._finalized: float = math.inf
         self._views: weakref.WeakSet[WorldStateView] = weakref.WeakSet()
         self._forest = Forest.within(cache_mb)
-        memory = DatabaseMemory(block_cache_bytes(cache_mb), write_buffer_bytes)
-        self._database = SharedDatabase.open(path, create=True, memory=memory, remedy=REMEDY)
+        self._database = database or open_state_database(data_directory, cache_mb, write_buffer_bytes)
         self._closed = False
         try:
             if self._database.get(RESET_KEY) is not None:
