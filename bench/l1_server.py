@@ -1,4 +1,6 @@
-"""L1 and a consensus client with the checkpoints of a chain file, for the benchmark of derivation: `l1_server.py FILE`.
+"""L1 and a consensus client with the checkpoints of a chain file, for the benchmark of derivation.
+
+l1_server.py FILE DELAY      each answer comes DELAY seconds late
 
 Prints one line of JSON when everything is published: both URLs, the registry, the newest block, transactions.
 """
@@ -9,6 +11,7 @@ import json
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 
 from tests.sources.l1.publishing import PublishingL1, served
@@ -17,9 +20,11 @@ from fastnode.archiver.source import CheckpointRecord
 from fastnode.sources.chain_file import ChainFileSource
 
 
-def main(file: Path) -> None:
+def main(file: Path, delay_s: float) -> None:
     with ChainFileSource(file) as source:
         l1 = PublishingL1(source.chain.node_info, source.chain.l1_constants)
+        l1.disturb = lambda _handler, _body: bool(time.sleep(delay_s))
+        l1.beacon.delay_s = delay_s
         block_count = tx_count = 0
         for record in source.records():
             if not isinstance(record, CheckpointRecord):
@@ -38,4 +43,4 @@ def main(file: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), float(sys.argv[2]))

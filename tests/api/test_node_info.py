@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,7 @@ def test_the_version_of_the_contract_language_is_that_of_the_followed_node_if_it
     directory, genesis = tmp_path / "made", tmp_path / "genesis.jsonl"
     directory.mkdir()
     with made_chain(directory) as chain:
-        lines = ({"kind": "chain", "version": 1, **chain.chain_record}, {"kind": "genesis", **chain.genesis})
-        genesis.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        chain.write_genesis(genesis)
         chain.chain_record["nodeInfo"] |= version
         with scripted_upstream(chain, is_fastnode=is_fastnode) as upstream:
             chain.checkpoint(1)

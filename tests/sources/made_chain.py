@@ -118,6 +118,12 @@ class MadeChain:
 
     # ---- looking -----------------------------------------------------------------------------
 
+    def write_genesis(self, path: Path) -> Path:
+        """A chain file that has the genesis and nothing else, at ``path``."""
+        lines = ({"kind": "chain", "version": 1, **self.chain_record}, {"kind": "genesis", **self.genesis})
+        path.write_text("".join(orjson.dumps(line).decode() + "\n" for line in lines))
+        return path
+
     @property
     def tip(self) -> int:
         return self._state.view.tip.number

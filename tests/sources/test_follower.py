@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import random
 from pathlib import Path
 
@@ -204,12 +203,6 @@ def test_an_upstream_that_is_behind_does_not_take_blocks_away(tmp_path: Path, ch
 # ---- nodes that are no fastnode -----------------------------------------------------------------
 
 
-def genesis_file(chain: MadeChain, path: Path) -> Path:
-    lines = ({"kind": "chain", "version": 1, **chain.chain_record}, {"kind": "genesis", **chain.genesis})
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
-
-
 class L1:
     """Knows the messages of all checkpoints."""
 
@@ -227,7 +220,7 @@ def test_a_node_without_the_own_namespace_is_followed_with_a_genesis_file_and_l1
     tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
 ) -> None:
     upstream.is_fastnode = False
-    file = genesis_file(chain, tmp_path / "genesis.jsonl")
+    file = chain.write_genesis(tmp_path / "genesis.jsonl")
     with following(tmp_path / "node", upstream.url, messages=L1(chain), genesis=file) as node:
         node.wait_for(chain)
         with upstream.lock:
@@ -246,7 +239,7 @@ def test_checkpoints_without_messages_need_no_source_of_them(tmp_path: Path) -> 
         chain.checkpoint(2)
         chain.checkpoint(1)
         chain.propose(2)
-        file = genesis_file(chain, tmp_path / "genesis.jsonl")
+        file = chain.write_genesis(tmp_path / "genesis.jsonl")
         with (
             scripted_upstream(chain, is_fastnode=False) as upstream,
             following(tmp_path / "node", upstream.url, genesis=file) as node,

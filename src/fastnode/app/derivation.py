@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -25,15 +26,15 @@ from fastnode.sources.l1.history import HistoryNeed, missing_logs, missing_state
 from fastnode.sources.l1.propose_calls import is_unknown_method
 from fastnode.sources.l1.rollup import RollupFacts
 from fastnode.sources.l1.service import USUAL_SLOT_S, L1Reader
-from fastnode.sources.l1.source import L1Source
+from fastnode.sources.l1.source import CHECKPOINTS_AHEAD, L1Source
 from fastnode.values.urls import check_url
 
 __all__ = ["Derivation"]
 
 logger = logging.getLogger(__name__)
 
-#: Threads that fetch, prove and decode the blobs of checkpoints ahead of ingestion.
-DERIVING_THREADS: Final = 3
+#: Threads that fetch, prove and decode the blobs of checkpoints ahead of ingestion.  Mostly they wait for providers.
+DERIVING_THREADS: Final = CHECKPOINTS_AHEAD
 _NO_SUCH_TRANSACTION: Final = "0x" + "00" * 32
 
 
@@ -59,7 +60,14 @@ class Derivation:
     def open(self, facts: RollupFacts, stored: ChainView) -> L1Source:
         """StartError when no place of blobs can be reached, no L1 node traces and one must, or none has old logs."""
         settings = self._settings
-        fetcher = BlobFetcher(self._sources(facts), self._executor, patience=FetchPatience(), sleep=self._sleep)
+        fetcher = BlobFetcher(
+            self._sources(facts),
+            self._executor,
+            patience=FetchPatience(),
+            sleep=self._sleep,
+            # One core is left to the thread that ingests.
+            computed_at_once=max(1, (os.cpu_count() or 1) - 1),
+        )
         self._check_blobs(fetcher)
         traces = self._traces()
         self._check_traces(traces)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import http.server
 import json
 import lzma
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -279,6 +281,8 @@ class ScriptedBeacon:
         self.claim: Callable[[bytes], str] = _commitment
         self.hidden: set[bytes] = set()
         self.cut = 0  # characters that are missing at the end of a blob
+        #: Seconds before each answer.
+        self.delay_s = 0.0
         #: Status to answer everything with.
         self.status: int | None = None
         self.requests: list[str] = []
@@ -303,8 +307,10 @@ class ScriptedBeacon:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # a body behind its head would wait 40 ms for the client
 
             def do_GET(self) -> None:
+                time.sleep(beacon.delay_s)
                 with beacon.lock:
                     beacon.requests.append(self.path)
                     beacon.headers.append(dict(self.headers.items()))
@@ -342,8 +348,7 @@ class ScriptedBeacon:
         if what == "beacon" and where == "headers":
             return 200, {"data": []}
         if what == "headers":
-            slots = {hex_data(beacon_root(number)): number - 1 for number in range(1, 2_000)}
-            slot = max(self.blobs, default=0) if where == "head" else slots.get(where)
+            slot = max(self.blobs, default=0) if where == "head" else _slots_by_root().get(where)
             if slot is None:
                 return 404, {}
             return 200, {"data": {"header": {"message": {"slot": str(slot)}}}}
@@ -362,6 +367,12 @@ class ScriptedBeacon:
         blobs = self.blobs.get(int(slot), ())
         listed = [shown(hash_, self.tamper(blob)) for hash_, blob in blobs if hash_ not in self.hidden]
         return 200, {"data": [item for item in listed if item is not None]}
+
+
+@functools.cache
+def _slots_by_root() -> dict[str, int]:
+    """Of the parents of the first blocks."""
+    return {hex_data(beacon_root(number)): number - 1 for number in range(1, 10_000)}
 
 
 def _commitment(blob: bytes) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,10 +22,7 @@ from fastnode.protocol.fees import ManaUsage
 
 @pytest.fixture
 def genesis(tmp_path: Path, chain: MadeChain) -> Path:
-    path = tmp_path / "genesis.jsonl"
-    lines = ({"kind": "chain", "version": 1, **chain.chain_record}, {"kind": "genesis", **chain.genesis})
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
+    return chain.write_genesis(tmp_path / "genesis.jsonl")
 
 
 @contextmanager

@@ -23,9 +23,7 @@ from tests.sources.scripted_upstream import ScriptedUpstream
 def node(
     tmp_path: Path, start_node: Callable[..., Any], chain: MadeChain, upstream: ScriptedUpstream, l1: ScriptedL1
 ) -> Any:
-    genesis = tmp_path / "genesis.jsonl"
-    lines = ({"kind": "chain", "version": 1, **chain.chain_record}, {"kind": "genesis", **chain.genesis})
-    genesis.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    genesis = chain.write_genesis(tmp_path / "genesis.jsonl")
     node = start_node(
         *("--data-directory", tmp_path / "data", "--genesis", genesis, "--metrics-port=0"),
         *("--upstream-url", upstream.url, "--archiver-polling-interval-ms=10", "--l1-polling-interval-ms=10"),

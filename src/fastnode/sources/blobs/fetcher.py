@@ -78,6 +78,7 @@ class _Search:
     """One checkpoint's blobs so far, by versioned hash."""
 
     request: BlobRequest
+    commitment_of: Callable[[bytes], bytes]
     found: dict[bytes, bytes] = field(default_factory=dict)
     tried: dict[str, str] = field(default_factory=dict)
 
@@ -92,9 +93,10 @@ class _Search:
     def take(self, blob: bytes) -> bool:
         """Whether it is a blob that was asked for and not there yet: its hash is computed from its data."""
         try:
-            found = versioned_hash(blob_commitment(blob))
+            commitment = self.commitment_of(blob)
         except ValueError:
             return False
+        found = versioned_hash(commitment)
         if found not in self.request.versioned_hashes or found in self.found:
             return False
         self.found[found] = blob
@@ -102,7 +104,10 @@ class _Search:
 
 
 class BlobFetcher:
-    """Usable from any thread.  ``executor`` uploads; ``sleep`` waits, and returns whether to go on."""
+    """Usable from any thread.  ``executor`` uploads; ``sleep`` waits, and returns whether to go on.
+
+    ``computed_at_once`` bounds the commitments that are being computed, each of which takes a whole core.
+    """
 
     def __init__(
         self,
@@ -111,12 +116,14 @@ class BlobFetcher:
         *,
         patience: FetchPatience | None = None,
         sleep: Callable[[float], bool] | None = None,
+        computed_at_once: int = 1,
     ) -> None:
         self._sources = sources
         self._executor = executor
         self._patience = patience or FetchPatience()
         self._sleep = sleep or _sleep
         self._lock = threading.Lock()
+        self._computing = threading.BoundedSemaphore(computed_at_once)
         self._health = {source.name: _Health() for source in sources.all}
         self._signed_at: float | None = None
         self.blob_count = 0
@@ -129,7 +136,7 @@ class BlobFetcher:
 
     def fetch(self, request: BlobRequest, *, near_tip: bool) -> list[bytes]:
         """The blobs in the order of their hashes, zeros at their ends left out.  BlobsUnavailable."""
-        search = _Search(request)
+        search = _Search(request, self._commitment_of)
         self._ask_all(search, random.sample(self._sources.stores, len(self._sources.stores)))
         self._ask_all(search, self._sources.consensus)
         if near_tip and self._sources.stores:
@@ -172,6 +179,10 @@ class BlobFetcher:
             }
             for name, health in self._health.items()
         ]
+
+    def _commitment_of(self, blob: bytes) -> bytes:
+        with self._computing:
+            return blob_commitment(blob)
 
     # ---- one source after the other --------------------------------------------------------------
 

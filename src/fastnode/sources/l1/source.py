@@ -20,7 +20,7 @@ import itertools
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Hashable, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from typing import Any, Final
 
@@ -42,6 +42,7 @@ from fastnode.protocol.fields import hex_text
 from fastnode.protocol.messages import in_hash
 from fastnode.protocol.tips import L2Tips, TipId
 from fastnode.records import dataclass
+from fastnode.sources.ahead import made_ahead
 from fastnode.sources.blobs.fetcher import BlobFetcher
 from fastnode.sources.l1.checkpoint_derivation import CheckpointDerivation, DerivedCheckpoint
 from fastnode.sources.l1.endpoints import L1Block, L1Client
@@ -351,7 +352,8 @@ class L1Source:
     ) -> Iterator[DerivedCheckpoint]:
         """Fetched and decoded some checkpoints ahead of their use."""
         pending: deque[Future[DerivedCheckpoint]] = deque()
-        placed = self._placed(view, facts, state, common, limit, deadline)
+        pages = made_ahead(self._executor, self._placed(view, facts, state, common, limit, deadline))
+        placed = itertools.chain.from_iterable(pages)
         near_tip = limit - common <= CHECKPOINTS_AHEAD
         try:
             while True:
@@ -363,11 +365,12 @@ class L1Source:
         finally:
             for future in pending:
                 future.cancel()
+            pages.close()
 
     def _placed(
         self, view: ChainView, facts: RollupFacts, state: L1State, common: int, limit: int, deadline: float
-    ) -> Iterator[PlacedEvent]:
-        """Events of the chain that L1 has now, in order, with their transactions and blocks."""
+    ) -> Generator[Sequence[PlacedEvent], None, None]:
+        """Events of the chain that L1 has now, in order, with their transactions and blocks; page by page."""
         number = common
         for end, events in self._events.read(view, facts, state, common):
             # The same checkpoint may have been proposed twice: the later event is the one that counts.
@@ -377,10 +380,10 @@ class L1Source:
             for start in range(0, len(wanted), CHECKPOINTS_AHEAD):
                 if self._clock() > deadline:
                     return
-                page = wanted[start : start + CHECKPOINTS_AHEAD]
-                for placed in self._events.place(facts, state, page):
-                    number = placed.event.number
-                    yield placed
+                page = self._events.place(facts, state, wanted[start : start + CHECKPOINTS_AHEAD])
+                if page:
+                    number = page[-1].event.number
+                    yield page
             if number == limit or self._clock() > deadline:
                 return
 

@@ -5,45 +5,25 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.conftest import PATIENCE_S
-from tests.sources.l1.publishing import PublishingL1, publish, served
-from tests.sources.l1.test_source import Deriving, has
-from tests.sources.made_chain import SHAPE, MadeChain, made_chain
+from tests.sources.l1.derivation.deriving import Deriving, has
+from tests.sources.l1.publishing import PublishingL1, publish
+from tests.sources.made_chain import SHAPE, MadeChain
 from tests.sources.scripted_upstream import RejectionError
 
+from fastnode.development.synthetic_chain import ChainShape
 from fastnode.errors import DecodeError, UpstreamError
 
 
 @pytest.fixture
-def chain(tmp_path: Path) -> Iterator[MadeChain]:
+def shape() -> ChainShape:
     """Messages stay where they are when checkpoints are replaced, so this chain has none."""
-    directory = tmp_path / "made"
-    directory.mkdir()
-    with made_chain(directory, replace(SHAPE, l1_to_l2=0)) as chain:
-        for blocks in (1, 2, 1):
-            chain.checkpoint(blocks)
-        yield chain
-
-
-@pytest.fixture
-def l1(chain: MadeChain) -> Iterator[PublishingL1]:
-    with served(PublishingL1(chain.chain_record["nodeInfo"], chain.chain_record["l1Constants"])) as l1:
-        for unit in chain.units:
-            publish(l1, unit)
-        yield l1
-
-
-@pytest.fixture
-def node(tmp_path: Path, chain: MadeChain, l1: PublishingL1) -> Iterator[Deriving]:
-    with ExitStack() as stack:
-        yield Deriving(tmp_path / "node", chain.chain_record, chain.genesis, l1, stack)
+    return replace(SHAPE, l1_to_l2=0)
 
 
 def reasons(node: Deriving) -> str:

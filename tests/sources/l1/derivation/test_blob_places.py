@@ -13,9 +13,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from tests.snapshots.fake_gcs import FakeGcs, fake_gcs
-from tests.sources.l1.publishing import PublishingL1, publish, served
-from tests.sources.l1.test_source import Deriving, has
-from tests.sources.made_chain import MadeChain, made_chain
+from tests.sources.l1.derivation.deriving import Deriving, has
+from tests.sources.l1.publishing import PublishingL1
+from tests.sources.made_chain import MadeChain
 
 from fastnode.errors import BlobsUnavailable
 from fastnode.protocol.kzg import BLOB_BYTES
@@ -29,24 +29,6 @@ from fastnode.sources.l1.abi import hex_data
 
 Json = dict[str, Any]
 BUCKET = "bucket"
-
-
-@pytest.fixture
-def chain(tmp_path: Path) -> Iterator[MadeChain]:
-    directory = tmp_path / "made"
-    directory.mkdir()
-    with made_chain(directory) as chain:
-        for blocks in (1, 2, 1):
-            chain.checkpoint(blocks)
-        yield chain
-
-
-@pytest.fixture
-def l1(chain: MadeChain) -> Iterator[PublishingL1]:
-    with served(PublishingL1(chain.chain_record["nodeInfo"], chain.chain_record["l1Constants"])) as l1:
-        for unit in chain.units:
-            publish(l1, unit)
-        yield l1
 
 
 @contextmanager

@@ -2,44 +2,20 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.sources.conftest import FollowingNode, following
-from tests.sources.l1.publishing import PublishingL1, RecordedL1, publish, send_messages, served
+from tests.sources.l1.publishing import PublishingL1, RecordedL1, publish, send_messages
 from tests.sources.made_chain import MadeChain, made_chain
 from tests.sources.scripted_upstream import RejectionError, ScriptedUpstream, scripted_upstream
 
 from fastnode.errors import SettingError, StartError
-
-
-@pytest.fixture
-def chain(tmp_path: Path) -> Iterator[MadeChain]:
-    directory = tmp_path / "made"
-    directory.mkdir()
-    with made_chain(directory) as chain:
-        for blocks in (1, 2, 1):
-            chain.checkpoint(blocks)
-        yield chain
-
-
-@pytest.fixture
-def l1(tmp_path: Path, chain: MadeChain) -> Iterator[PublishingL1]:
-    with served(PublishingL1(chain.chain_record["nodeInfo"], chain.chain_record["l1Constants"])) as l1:
-        for unit in chain.units:
-            publish(l1, unit)
-        l1.genesis = tmp_path / "genesis.jsonl"
-        lines = ({"kind": "chain", "version": 1, **chain.chain_record}, {"kind": "genesis", **chain.genesis})
-        l1.genesis.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        yield l1
 
 
 @pytest.fixture
@@ -101,12 +77,11 @@ def test_a_long_way_to_the_newest_checkpoint_is_not_told_block_by_block(
     assert told() == [5, 6]
 
 
-def test_a_network_with_a_usual_genesis_is_known_by_its_registry_alone(tmp_path: Path) -> None:
-    packed = (files("fastnode") / "data" / "sample_chain.jsonl.gz").read_bytes()
-    lines = [json.loads(line) for line in gzip.decompress(packed).splitlines()]
-    recorded = RecordedL1(lines[0]["nodeInfo"], lines[0]["l1Constants"])
-    with served(recorded) as l1, deriving(tmp_path / "node", l1) as node:
-        node.wait(lambda: node.tips.to_json() == lines[-1]["tips"])
+def test_a_network_with_a_usual_genesis_is_known_by_its_registry_alone(
+    tmp_path: Path, sample: list[dict[str, Any]], recorded: RecordedL1
+) -> None:
+    with deriving(tmp_path / "node", recorded) as node:
+        node.wait(lambda: node.tips.to_json() == sample[-1]["tips"])
 
 
 def test_a_restart_goes_on_where_it_was(tmp_path: Path, chain: MadeChain, l1: PublishingL1) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.snapshots.conftest import import_checkpoints
-from tests.sources.l1.publishing import RecordedL1, served
+from tests.sources.l1.publishing import RecordedL1
 
 from fastnode.app.following import Following
 from fastnode.config.settings import Settings
@@ -27,12 +24,8 @@ CHECKPOINTS = 8
 
 
 @pytest.fixture
-def l1(sample_chain: Path) -> Iterator[RecordedL1]:
-    with gzip.open(sample_chain) as lines:
-        chain = json.loads(next(lines))
-    with served(RecordedL1(chain["nodeInfo"], chain["l1Constants"])) as l1:
-        assert isinstance(l1, RecordedL1)
-        yield l1
+def l1(recorded: RecordedL1) -> RecordedL1:
+    return recorded
 
 
 @pytest.fixture

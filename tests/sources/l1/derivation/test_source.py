@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
+import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 from coincurve import PrivateKey
+from tests.sources.l1.derivation.deriving import Deriving, has
 from tests.sources.l1.publishing import (
     PublishingL1,
     RecordedL1,
@@ -26,104 +25,23 @@ from tests.sources.l1.publishing import (
     send_messages,
     served,
 )
-from tests.sources.made_chain import SHAPE, MadeChain, made_chain
+from tests.sources.made_chain import SHAPE, MadeChain
 
-from fastnode.archiver.ingest import Ingestor
-from fastnode.archiver.source import ChainRecord, GenesisRecord, Record, TipsRecord, UndoRecord
-from fastnode.chain_data import ChainData
+from fastnode.archiver.source import TipsRecord, UndoRecord
 from fastnode.errors import BlobsUnavailable, UpstreamError, UpstreamFault, UpstreamUnavailable
-from fastnode.outgoing.health import Patience
-from fastnode.outgoing.network import Network
 from fastnode.protocol.checkpoint import PublishedCheckpoint
 from fastnode.protocol.ethereum import keccak_256, payload_digest, signed_digest
-from fastnode.protocol.tips import L2Tips
+from fastnode.protocol.kzg import blob_commitment
+from fastnode.sources.blobs.base import BlobRequest
 from fastnode.sources.blobs.beacon import BeaconNode
-from fastnode.sources.blobs.fetcher import BlobFetcher, BlobSources, FetchPatience
+from fastnode.sources.blobs.fetcher import BlobSources
 from fastnode.sources.blobs.file_store import FileStore, folder_of, pack_blob
-from fastnode.sources.blobs.http_get import HttpGet
 from fastnode.sources.l1.abi import hex_data
 from fastnode.sources.l1.propose_calls import MULTICALL3
 from fastnode.sources.l1.retries import PassRetries
-from fastnode.sources.l1.rollup import Wanted
-from fastnode.sources.l1.service import L1Options, L1Reader
-from fastnode.sources.l1.source import L1Source
-
-QUICK = Patience(unavailable_s=0.01, unavailable_max_s=0.05, aside_s=0.05, aside_max_s=0.05)
-AT_ONCE = FetchPatience(retries_s=(0.0,), store_rounds_s=(0.0,), lie_rest_s=0.0)
+from fastnode.sources.l1.source import CHECKPOINTS_AHEAD
 
 Json = dict[str, Any]
-
-
-class Deriving:
-    """Databases, L1 as their only source; passes are made by the test."""
-
-    def __init__(
-        self,
-        directory: Path,
-        chain: Json,
-        genesis: Json,
-        l1: PublishingL1,
-        stack: ExitStack,
-        sources: Callable[[HttpGet], BlobSources] | None = None,
-    ) -> None:
-        network = Network()
-        stack.callback(network.close)
-        self.data = stack.enter_context(ChainData.open(directory))
-        store = self.data.store
-        if not store.has_chain:
-            store.adopt_chain(ChainRecord.from_json(chain), GenesisRecord.from_json(genesis))
-        self.ingestor: Ingestor = self.data.open_ingestor(verify="full")
-        self.reader = L1Reader([l1.url], network, L1Options(poll_interval_s=0.005, drift_max_s=0), patience=QUICK)
-        stack.callback(self.reader.close)
-        stack.callback(self.reader.interrupt)
-        self.reader.learn(Wanted.of(chain["nodeInfo"]))
-        self.reader.begin(lambda: self.ingestor.view)
-        http = HttpGet(network)
-        given = (
-            BlobSources(consensus=(BeaconNode(l1.beacon.url, http, "beacon 1"),)) if sources is None else sources(http)
-        )
-        executor = stack.enter_context(ThreadPoolExecutor(3))
-        self.fetcher = BlobFetcher(given, executor, patience=AT_ONCE)
-        self.source = L1Source(self.reader, self.fetcher, executor, first_pause_s=0.0)
-        self.l1 = l1
-
-    def look(self) -> None:
-        """Until the newest block of L1 was looked at."""
-        for _ in range(100):
-            self.reader._look_again()
-            if self.reader._reason is None:
-                return
-        raise AssertionError(self.reader._reason)
-
-    def pass_(self) -> list[Record]:
-        self.look()
-        applied = []
-        for record in self.source.records(lambda: self.ingestor.view):
-            self.ingestor.apply(record)
-            applied.append(record)
-        return applied
-
-    @property
-    def tips(self) -> L2Tips:
-        return self.ingestor.view.tips
-
-    @property
-    def checkpoint(self) -> int:
-        return self.tips.checkpointed.checkpoint.number
-
-
-@pytest.fixture(scope="module")
-def sample() -> list[Json]:
-    """The recorded chain, line by line."""
-    packed = (files("fastnode") / "data" / "sample_chain.jsonl.gz").read_bytes()
-    return [orjson.loads(line) for line in gzip.decompress(packed).splitlines()]
-
-
-@pytest.fixture
-def recorded(sample: list[Json]) -> Iterator[RecordedL1]:
-    with served(RecordedL1(sample[0]["nodeInfo"], sample[0]["l1Constants"])) as l1:
-        assert isinstance(l1, RecordedL1)
-        yield l1
 
 
 def test_a_recorded_network_is_derived_hash_by_hash(tmp_path: Path, sample: list[Json], recorded: RecordedL1) -> None:
@@ -147,39 +65,50 @@ def test_a_recorded_network_is_derived_hash_by_hash(tmp_path: Path, sample: list
         assert node.tips.to_json() == sample[-1]["tips"]
 
 
+def test_no_more_than_16_checkpoints_are_in_memory_at_once(
+    tmp_path: Path, sample: list[Json], recorded: RecordedL1, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ExitStack() as stack:
+        node = Deriving(tmp_path, sample[0], sample[1], recorded, stack)
+        fetch = node.fetcher.fetch
+        ahead: list[int] = []
+
+        def counted(request: BlobRequest, *, near_tip: bool) -> list[bytes]:
+            ahead.append(request.checkpoint - node.checkpoint)
+            return fetch(request, near_tip=near_tip)
+
+        monkeypatch.setattr(node.fetcher, "fetch", counted)
+        node.pass_()
+        assert node.checkpoint == len(ahead) == 41
+        assert 1 < max(ahead) <= CHECKPOINTS_AHEAD == 16
+
+
+def test_only_so_many_commitments_are_computed_at_once(
+    tmp_path: Path, sample: list[Json], recorded: RecordedL1, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running, most = 0, 0
+
+    def counted(blob: bytes) -> bytes:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        time.sleep(0.005)  # three threads would meet here
+        running -= 1
+        return blob_commitment(blob)
+
+    monkeypatch.setattr("fastnode.sources.blobs.fetcher.blob_commitment", counted)
+    with ExitStack() as stack:
+        node = Deriving(tmp_path, sample[0], sample[1], recorded, stack)
+        node.pass_()
+        assert node.checkpoint == 41
+    assert most == 1
+
+
 # ---- a made chain, published on a scripted L1 -------------------------------------------------
 
 
 #: Messages stay where they are when checkpoints are replaced; this chain would bring others.
-without_messages = pytest.mark.parametrize("chain", [replace(SHAPE, l1_to_l2=0)], indirect=True)
-
-
-@pytest.fixture
-def chain(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[MadeChain]:
-    directory = tmp_path / "made"
-    directory.mkdir()
-    with made_chain(directory, getattr(request, "param", SHAPE)) as chain:
-        for blocks in (1, 2, 1):
-            chain.checkpoint(blocks)
-        yield chain
-
-
-@pytest.fixture
-def l1(chain: MadeChain) -> Iterator[PublishingL1]:
-    with served(PublishingL1(chain.chain_record["nodeInfo"], chain.chain_record["l1Constants"])) as l1:
-        for unit in chain.units:
-            publish(l1, unit)
-        yield l1
-
-
-@pytest.fixture
-def node(tmp_path: Path, chain: MadeChain, l1: PublishingL1) -> Iterator[Deriving]:
-    with ExitStack() as stack:
-        yield Deriving(tmp_path / "node", chain.chain_record, chain.genesis, l1, stack)
-
-
-def has(node: Deriving, chain: MadeChain) -> bool:
-    return node.tips.checkpointed == chain.tips().checkpointed and node.tips.proposed == chain.tips().proposed
+without_messages = pytest.mark.parametrize("shape", [replace(SHAPE, l1_to_l2=0)])
 
 
 def test_a_made_chain_with_messages_is_derived(node: Deriving, chain: MadeChain) -> None:

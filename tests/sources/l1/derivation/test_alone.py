@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import os
 import random
 import subprocess
 import textwrap
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ from tests.conftest import PATIENCE_S
 from tests.killed import killed, script_command
 from tests.mempool.sample_tx import sample_tx
 from tests.metrics.test_collector import Samples, free_port
-from tests.sources.l1.publishing import RecordedL1, served
+from tests.sources.l1.publishing import RecordedL1
 
 from fastnode.chain_data import ChainData
 from fastnode.data_check import check_data
@@ -83,16 +81,8 @@ DERIVE = textwrap.dedent(
 
 
 @pytest.fixture
-def lines(sample_chain: Path) -> list[dict[str, Any]]:
-    with gzip.open(sample_chain) as file:
-        return [json.loads(line) for line in file]
-
-
-@pytest.fixture
-def l1(lines: list[dict[str, Any]]) -> Iterator[RecordedL1]:
-    with served(RecordedL1(lines[0]["nodeInfo"], lines[0]["l1Constants"])) as l1:
-        assert isinstance(l1, RecordedL1)
-        yield l1
+def l1(recorded: RecordedL1) -> RecordedL1:
+    return recorded
 
 
 def reached(directory: Path) -> int:
@@ -106,7 +96,7 @@ def reached(directory: Path) -> int:
             return view.tip_number
 
 
-def test_catching_up_may_be_killed_at_any_moment(tmp_path: Path, lines: list[dict[str, Any]], l1: RecordedL1) -> None:
+def test_catching_up_may_be_killed_at_any_moment(tmp_path: Path, sample: list[dict[str, Any]], l1: RecordedL1) -> None:
     moments = random.Random(7)
     directory, command = tmp_path / "node-0", []
     at_work = block = 0
@@ -123,7 +113,7 @@ def test_catching_up_may_be_killed_at_any_moment(tmp_path: Path, lines: list[dic
     subprocess.run(command, stdout=subprocess.DEVNULL, timeout=PATIENCE_S, check=True)
     assert reached(directory) == TIP
     with ChainData.open(directory, create=False) as data, data.store.open_view() as view:
-        assert view.tips.checkpointed.to_json() == lines[-1]["tips"]["checkpointed"]
+        assert view.tips.checkpointed.to_json() == sample[-1]["tips"]["checkpointed"]
 
 
 @pytest.fixture

@@ -1,0 +1,92 @@
+"""A chain that is derived from L1, one pass after the other, as a test wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from tests.sources.l1.publishing import PublishingL1
+from tests.sources.made_chain import MadeChain
+
+from fastnode.archiver.ingest import Ingestor
+from fastnode.archiver.source import ChainRecord, GenesisRecord, Record
+from fastnode.chain_data import ChainData
+from fastnode.outgoing.health import Patience
+from fastnode.outgoing.network import Network
+from fastnode.protocol.tips import L2Tips
+from fastnode.sources.blobs.beacon import BeaconNode
+from fastnode.sources.blobs.fetcher import BlobFetcher, BlobSources, FetchPatience
+from fastnode.sources.blobs.http_get import HttpGet
+from fastnode.sources.l1.rollup import Wanted
+from fastnode.sources.l1.service import L1Options, L1Reader
+from fastnode.sources.l1.source import L1Source
+
+QUICK = Patience(unavailable_s=0.01, unavailable_max_s=0.05, aside_s=0.05, aside_max_s=0.05)
+AT_ONCE = FetchPatience(retries_s=(0.0,), store_rounds_s=(0.0,), lie_rest_s=0.0)
+
+Json = dict[str, Any]
+
+
+class Deriving:
+    """Databases, L1 as their only source; passes are made by the test."""
+
+    def __init__(
+        self,
+        directory: Path,
+        chain: Json,
+        genesis: Json,
+        l1: PublishingL1,
+        stack: ExitStack,
+        sources: Callable[[HttpGet], BlobSources] | None = None,
+    ) -> None:
+        network = Network()
+        stack.callback(network.close)
+        self.data = stack.enter_context(ChainData.open(directory))
+        store = self.data.store
+        if not store.has_chain:
+            store.adopt_chain(ChainRecord.from_json(chain), GenesisRecord.from_json(genesis))
+        self.ingestor: Ingestor = self.data.open_ingestor(verify="full")
+        self.reader = L1Reader([l1.url], network, L1Options(poll_interval_s=0.005, drift_max_s=0), patience=QUICK)
+        stack.callback(self.reader.close)
+        stack.callback(self.reader.interrupt)
+        self.reader.learn(Wanted.of(chain["nodeInfo"]))
+        self.reader.begin(lambda: self.ingestor.view)
+        http = HttpGet(network)
+        given = (
+            BlobSources(consensus=(BeaconNode(l1.beacon.url, http, "beacon 1"),)) if sources is None else sources(http)
+        )
+        executor = stack.enter_context(ThreadPoolExecutor(3))
+        self.fetcher = BlobFetcher(given, executor, patience=AT_ONCE)
+        self.source = L1Source(self.reader, self.fetcher, executor, first_pause_s=0.0)
+        self.l1 = l1
+
+    def look(self) -> None:
+        """Until the newest block of L1 was looked at."""
+        for _ in range(100):
+            self.reader._look_again()
+            if self.reader._reason is None:
+                return
+        raise AssertionError(self.reader._reason)
+
+    def pass_(self) -> list[Record]:
+        self.look()
+        applied = []
+        for record in self.source.records(lambda: self.ingestor.view):
+            self.ingestor.apply(record)
+            applied.append(record)
+        return applied
+
+    @property
+    def tips(self) -> L2Tips:
+        return self.ingestor.view.tips
+
+    @property
+    def checkpoint(self) -> int:
+        return self.tips.checkpointed.checkpoint.number
+
+
+def has(node: Deriving, chain: MadeChain) -> bool:
+    return node.tips.checkpointed == chain.tips().checkpointed and node.tips.proposed == chain.tips().proposed
