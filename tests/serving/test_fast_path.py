@@ -14,6 +14,7 @@ from tests.serving.fixtures import ServedSets
 from tests.serving.sockets import post
 from tests.serving.two_paths import HTTP_ODDITIES, JSON_ODDITIES, JSON_TEXTS, HotCalls, TwoPaths, random_pieces
 
+from fastnode.http.connection import INCOMING_BYTES_MAX
 from fastnode.http.reader import RequestReader
 from fastnode.view import View
 
@@ -211,3 +212,28 @@ def test_a_cached_response_is_made_once_for_each_view(view: View, loop_runner: a
     assert loop_runner.run(ask()).count(b'"result":0}') == 3
     paths.fast.views.publish(None)
     assert loop_runner.run(ask()).count(b'"result":') == 3
+
+
+# ---- turns -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("body", [*USUAL, b"[" + USUAL[0] + b"]"])
+def test_a_connection_that_had_much_to_read_when_its_turn_came_is_read_again(
+    view: View, loop_runner: asyncio.Runner, body: bytes
+) -> None:
+    side, request = TwoPaths(view).fast, post(body)
+    count = INCOMING_BYTES_MAX // len(request) + 2
+
+    async def send_while_others_wait() -> None:
+        connection = side.connect()
+        connection.data_received(request)  # the next ones are answered from what is cached
+        await side.settle()
+        side.turns.time.is_crowded = True
+        connection.data_received(request * count)
+        assert not side.wire.reads
+        while side.turns.waiting_count or side.tasks:
+            await asyncio.sleep(0)
+
+    loop_runner.run(send_while_others_wait())
+    assert bytes(side.wire.sent).count(b"HTTP/1.1 ") == count + 1
+    assert side.wire.reads

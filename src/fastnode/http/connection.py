@@ -309,6 +309,10 @@ class HttpConnection(asyncio.Protocol):
         if self._transport is not None and self._transport.is_reading():
             self._transport.pause_reading()
 
+    def _resume_reading(self) -> None:
+        if self._transport is not None and not self._transport.is_reading():
+            self._transport.resume_reading()
+
     def eof_received(self) -> bool:
         """The client sends no more; True keeps the connection for the answers it still waits for."""
         self._has_ended = True

@@ -222,6 +222,8 @@ class FastConnection(HttpConnection):
         if self._incoming and self._fast.requests.is_open and self._is_at_rest():
             incoming = [*self._incoming]
             self._drop_incoming()
+            # The receiver reads on without a word: what was too much to wait with must not keep the system from asking.
+            self._resume_reading()
             self._receiver.is_resting = True
             self.data_received(bytes(incoming[0]) if len(incoming) == 1 else b"".join(incoming))
         else:
