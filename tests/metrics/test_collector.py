@@ -25,6 +25,8 @@ PROJECT = Path(__file__).parents[2]
 TIP = 106
 #: Metrics of what a node without upstreams and without snapshots does not have.
 SOMETIMES = {
+    "outgoing_request_seconds",
+    "outgoing_failures_total",
     "client_calls_total",
     "client_cost_total",
     "client_refused_calls_total",
@@ -116,6 +118,7 @@ def test_what_a_node_did_can_be_read_from_its_metrics(loaded: tuple[Any, int]) -
     assert samples.get("fastnode_ready") == 1
     assert samples.get("fastnode_component_failing", component="chain_database") == 0
     assert samples.get("fastnode_tag_filter_ready") == 1
+    assert samples.get("fastnode_event_loop_lag_seconds_count") > 0
     assert {"fastnode_build_info", "process_cpu_seconds_total", "fastnode_pool_pending_txs"} <= samples.names()
     # Under the reference node's names:
     assert samples.get("aztec_archiver_block_height", aztec_status="proposed") == TIP

@@ -13,7 +13,7 @@ import pytest
 from tests.http_stand_in import HttpStandIn, Respond, answer
 
 from fastnode.errors import UpstreamFault, UpstreamUnavailable
-from fastnode.outgoing.network import ClientLimits, Network
+from fastnode.outgoing.network import OTHER_SERVERS, ClientLimits, ExchangeTimes, Network
 
 LIMITS = ClientLimits(request_time_s=20.0, response_bytes_max=100_000)
 
@@ -54,6 +54,29 @@ def test_a_post_carries_its_body_and_headers(server: Server, network: Network) -
     assert bodies == [b"question"]
     assert (server.asked[0].path, server.asked[0].headers["x-api-key"]) == ("/a?b=1", "k")
     assert server.asked[0].headers["user-agent"].startswith("fastnode/")
+
+
+def test_exchanges_are_timed_by_server_without_the_secrets_of_a_url(server: Server, network: Network) -> None:
+    with_name = server.url.replace("http://", "http://name:secret@")
+    for _ in range(3):
+        network.post(with_name, b"question", LIMITS)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        nobody = f"127.0.0.1:{listener.getsockname()[1]}"
+    with pytest.raises(UpstreamUnavailable):
+        network.get(f"http://{nobody}/", LIMITS)
+    times = network.times.by_server()
+    assert set(times) == {server.url.removeprefix("http://").rstrip("/"), nobody}
+    assert [(count, failed) for count, _, failed in times.values()] == [(3, 0), (1, 1)]
+    assert all(0 < seconds < 20 for _, seconds, _ in times.values())
+
+
+def test_a_thousand_servers_are_counted_in_few_rows() -> None:
+    times = ExchangeTimes()
+    for number in range(1000):
+        times.add(f"host{number}:80", 0.5, has_failed=True)
+    rows = times.by_server()
+    assert len(rows) == 65
+    assert rows[OTHER_SERVERS] == (936, 468.0, 936)
 
 
 def test_a_connection_is_used_again(server: Server, network: Network) -> None:

@@ -99,6 +99,8 @@ class Following:
         self._expected = expected
         self._patience = patience or FollowingPatience()
         self._network = Network()
+        #: How long upstreams, L1 and places of blobs took to answer.
+        self.exchange_times = self._network.times
         limits = ClientLimits(
             request_time_s=settings.upstream_timeout_s, response_bytes_max=settings.upstream_max_response_size
         )

@@ -73,7 +73,7 @@ async def serve(joined: Joined, stack: AsyncExitStack) -> Serving:
     stack.push_async_callback(admin.stop, grace_seconds=grace_s)
     urls = {"url": public.url, "admin_url": admin.url}
     logger.info("serving", extra=log_facts(**urls, port=public.port, admin_port=admin.port))
-    metrics = await _open_metrics_port(joined, public, admin)
+    metrics = await _open_metrics_port(joined, public, admin, stack)
     if metrics is not None:
         stack.push_async_callback(metrics.stop, grace_seconds=grace_s)
     l1_clock = await _open_l1_clock(joined)
@@ -341,16 +341,20 @@ async def _open_l1_clock(joined: Joined) -> RpcServer | None:
     return server
 
 
-async def _open_metrics_port(joined: Joined, public: RpcServer, admin: RpcServer) -> HttpServer | None:
+async def _open_metrics_port(
+    joined: Joined, public: RpcServer, admin: RpcServer, stack: AsyncExitStack
+) -> HttpServer | None:
     settings = joined.opened.settings
     if settings.metrics_port == 0:
         return None
     # On demand, and in a thread: the library takes a while to load, and requests are answered already.
     await asyncio.to_thread(import_module, "fastnode.metrics.port")
     from fastnode.metrics.collector import Sources
+    from fastnode.metrics.loop_lag import LoopLag
     from fastnode.metrics.port import metrics_server
 
-    data = joined.opened.data
+    data, following = joined.opened.data, joined.opened.following
+    lag = LoopLag(asyncio.get_running_loop())
     sources = Sources(
         servers={"public": public, "admin": admin},
         view=lambda: joined.views.newest,
@@ -362,6 +366,8 @@ async def _open_metrics_port(joined: Joined, public: RpcServer, admin: RpcServer
         uploads=joined.uploads,
         health=joined.condition.health,
         sync_status=joined.condition.sync_status,
+        loop_lag=lag,
+        exchange_times=None if following is None else following.exchange_times,
     )
     host, port = settings.metrics_host, settings.metrics_port
     server = metrics_server(
@@ -377,4 +383,6 @@ async def _open_metrics_port(joined: Joined, public: RpcServer, admin: RpcServer
         # The chain is served without; a port that happens to be taken is no reason not to.
         logger.warning("no metrics", extra=log_facts(reason=describe_bind_error(error, host, port, "metrics-")))
         return None
+    lag.start()
+    stack.callback(lag.stop)
     return server

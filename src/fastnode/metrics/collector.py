@@ -16,7 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
@@ -27,6 +33,8 @@ from fastnode.http.meters import BATCH_BOUNDS, DURATION_BOUNDS_NS, OTHER
 from fastnode.log_index.known_tags import KnownTags
 from fastnode.mempool.service import Mempool
 from fastnode.metrics.l1 import l1_metrics
+from fastnode.metrics.loop_lag import LAG_BOUNDS_S, LoopLag
+from fastnode.outgoing.network import ExchangeTimes
 from fastnode.proofs.judge import ProofJudge
 from fastnode.proofs.verdict import Judgement
 from fastnode.recent_blocks import RecentBlocks
@@ -65,6 +73,9 @@ class Sources:
     health: Callable[[], Health] = Health
     #: How the chain is followed; None when it is not.
     sync_status: Callable[[], dict[str, Any] | None] = lambda: None
+    loop_lag: LoopLag | None = None
+    #: Of requests to other servers; None: there are none to ask.
+    exchange_times: ExchangeTimes | None = None
 
 
 def registry_of(*collectors: Collector) -> CollectorRegistry:
@@ -107,6 +118,8 @@ class NodeCollector(Collector):
         yield from _databases(sources.data_directory)
         yield from _health(sources.health())
         yield from _snapshots(sources.uploads)
+        yield from _loop(sources.loop_lag)
+        yield from _other_servers(sources.exchange_times)
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:
@@ -379,3 +392,27 @@ def _bytes_below(directory: Path) -> int:
             except FileNotFoundError:  # a compaction has just removed it
                 continue
     return total
+
+
+def _loop(lag: LoopLag | None) -> Iterator[Metric]:
+    if lag is not None:
+        family = HistogramMetricFamily(
+            "fastnode_event_loop_lag_seconds", "How late the event loop comes to what is due."
+        )
+        family.add_metric((), buckets_of(lag.counts, LAG_BOUNDS_S), lag.total_s)
+        yield family
+
+
+def _other_servers(times: ExchangeTimes | None) -> Iterator[Metric]:
+    if times is None:
+        return
+    text = "Requests to other servers, from sending to the last byte of the answer."
+    taken = SummaryMetricFamily("fastnode_outgoing_request_seconds", text, labels=("server",))
+    failed = CounterMetricFamily(
+        "fastnode_outgoing_failures", "Requests to other servers without an answer.", labels=("server",)
+    )
+    for server, (count, seconds, failures) in times.by_server().items():
+        taken.add_metric((server,), count, seconds)
+        failed.add_metric((server,), failures)
+    yield taken
+    yield failed

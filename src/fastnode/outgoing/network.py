@@ -31,7 +31,7 @@ from fastnode.values.urls import is_http_url
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["Answer", "ClientLimits", "Network"]
+__all__ = ["OTHER_SERVERS", "Answer", "ClientLimits", "ExchangeTimes", "Network"]
 
 _MIB: Final = 1 << 20
 _READ_BYTES: Final = 256 * 1024
@@ -45,6 +45,9 @@ _ANY_HEAD: Final = 32 + zlib.MAX_WBITS
 _THIS_MACHINE: Final = ("localhost", "127.", "[::1]", "::1")
 
 STOPPING: Final = "the node is stopping"
+#: Servers beyond this number are counted together.
+_SERVERS_COUNTED_MAX: Final = 64
+OTHER_SERVERS: Final = "other"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +85,28 @@ class _Request:
     is_repeatable: bool = True
 
 
+class ExchangeTimes:
+    """How long exchanges with each server took, and how many failed.  Usable from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._servers: dict[str, list[float]] = {}
+
+    def add(self, server: str, seconds: float, *, has_failed: bool) -> None:
+        with self._lock:
+            if server not in self._servers and len(self._servers) >= _SERVERS_COUNTED_MAX:
+                server = OTHER_SERVERS
+            sums = self._servers.setdefault(server, [0, 0.0, 0])
+            sums[0] += 1
+            sums[1] += seconds
+            sums[2] += has_failed
+
+    def by_server(self) -> dict[str, tuple[int, float, int]]:
+        """Exchanges, seconds of them all, and failed ones, by ``host:port``; redirects lead to few servers more."""
+        with self._lock:
+            return {server: (int(sums[0]), sums[1], int(sums[2])) for server, sums in self._servers.items()}
+
+
 class Network:
     """Usable from any thread.  Every exchange raises UpstreamUnavailable when there is no complete answer in time, and
     UpstreamFault when the answer is too large or no HTTP."""
@@ -93,6 +118,7 @@ class Network:
         self._busy: dict[http.client.HTTPConnection, socket.socket | None] = {}
         self._tls: ssl.SSLContext | None = None
         self._is_closed = False
+        self.times = ExchangeTimes()
 
     def __enter__(self) -> Self:
         return self
@@ -158,6 +184,14 @@ class Network:
         raise UpstreamFault(f"it redirects more than {redirects_max} times")
 
     def _exchange(self, request: _Request, limits: ClientLimits, deadline: float) -> Answer:
+        begun, answer = time.monotonic(), None
+        try:
+            answer = self._answer(request, limits, deadline)
+            return answer
+        finally:
+            self.times.add(_name_of(request.url), time.monotonic() - begun, has_failed=answer is None)
+
+    def _answer(self, request: _Request, limits: ClientLimits, deadline: float) -> Answer:
         try:
             return self._on_kept_or_new(request, limits, deadline)
         except TimeoutError:
@@ -407,3 +441,9 @@ def _describe(what: str, error: OSError) -> str:
     if not isinstance(reason, str):
         reason = os.strerror(error.errno) if error.errno else type(error).__name__
     return f"{what}: {reason}"
+
+
+def _name_of(url: str) -> str:
+    """``host:port``, without the name and password that a URL may have."""
+    parts = urlsplit(url)
+    return f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
