@@ -32,6 +32,8 @@ from fastnode.testing import RunningNetwork, local_network
 ANVIL = os.environ.get("FASTNODE_ANVIL") or shutil.which("anvil")
 ACCOUNT = "0x0a60414ee907527880b7a53d4dacdeb9ef768bb98d9d8d1e7200725c13763331"
 PATIENCE_S = 60.0
+#: Contracts that were there before the network.
+DEPLOYED = {name: "0x" + f"{place:02x}" * 20 for place, name in enumerate(contract_names(), 0xA0)}
 
 
 class L1:
@@ -92,9 +94,8 @@ def deployed(l1: L1) -> tuple[L1, str]:
     """An L1 with contracts of version 77 that nobody has published to, and the address of their registry."""
     if not l1.has_evm:
         pytest.skip("the stand-in runs no contract")
-    names = {name: "0x" + f"{place:02x}" * 20 for place, name in enumerate(contract_names(), 0xA0)}
     made = NewContracts(
-        addresses=names,
+        addresses=DEPLOYED,
         version=77,
         genesis_time=l1.timestamp - 100 * 24,
         slot_duration=24,
@@ -104,7 +105,7 @@ def deployed(l1: L1) -> tuple[L1, str]:
     # The block of the deployment, which the contracts name, must be there.
     for method, params in [("anvil_mine", ["0x20"]), *made.calls(), ("evm_mine", [])]:
         l1.call(method, *params)
-    return l1, names["registryAddress"]
+    return l1, DEPLOYED["registryAddress"]
 
 
 def attached(url: str, *flags: str, in_process: bool = True) -> Any:
@@ -161,6 +162,10 @@ def test_a_deposit_is_a_message_of_the_portal_that_can_be_claimed(l1: L1) -> Non
         assert int(claim["messageLeafIndex"]) == 1024 * (checkpoint - 1)
         witness = network.call("node_getL1ToL2MessageMembershipWitness", "latest", claim["messageHash"])
         assert witness is not None
+
+
+def selector(signature: str) -> str:
+    return "0x" + keccak_256(signature.encode())[:4].hex()
 
 
 def send_on_l1(network: RunningNetwork, l1: L1) -> tuple[str, int]:
@@ -288,6 +293,19 @@ def test_contracts_that_are_there_are_used_as_they_are(deployed: tuple[L1, str])
         assert network.call("node_getL1ToL2MessageCheckpoint", sent["messageHash"]) is not None
         tip = network.block_number
         assert tips(network, l1) == (tip, tip)
+
+
+def test_the_handler_of_the_fee_asset_is_found_among_its_minters(deployed: tuple[L1, str]) -> None:
+    l1, registry = deployed
+    asset, handler = DEPLOYED["feeJuiceAddress"], DEPLOYED["feeAssetHandlerAddress"]
+    owner = "0x" + l1.call("eth_call", {"to": asset, "data": selector("owner()")}, "latest")[-40:]
+    l1.call("anvil_impersonateAccount", owner)
+    l1.call("anvil_setBalance", owner, hex(10**20))
+    for minter in (ACCOUNT[-40:], handler[2:]):
+        data = selector("addMinter(address)") + minter.rjust(64, "0")
+        l1.call("eth_sendTransaction", {"from": owner, "to": asset, "data": data, "gas": hex(500_000)})
+    with attached(l1.url, f"--registry-address={registry}") as network:
+        assert addresses(network)["feeAssetHandlerAddress"] == handler
 
 
 def test_contracts_that_somebody_published_to_are_refused(deployed: tuple[L1, str]) -> None:
