@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
 
 from fastnode.protocol.fees import (
     PREDICTED_SLOTS,
@@ -11,18 +13,24 @@ from fastnode.protocol.fees import (
     L1Fees,
     ManaPricing,
     ManaUsage,
+    excess_mana,
     minimum_fees,
     predicted_minimum_fees,
 )
 from fastnode.protocol.header import GasFees
 
-__all__ = ["LocalFees"]
+if TYPE_CHECKING:
+    from fastnode.archiver.queries import ChainView
+
+__all__ = ["MANA_TARGET", "LocalFees", "mana_of"]
 
 #: An idle L1, as anvil's is after a while.
 QUIET_L1: Final = L1Fees(base_fee=7, blob_fee=1)
 MANA_TARGET: Final = 100_000_000
 PROVING_COST_PER_MANA: Final = 100
 ETH_PER_FEE_ASSET: Final = 10_000_000
+#: Checkpoints over which excess mana is added up; more than it takes any excess to be used up.
+EXCESS_CHECKPOINTS: Final = 256
 
 
 class LocalFees:
@@ -51,3 +59,15 @@ class LocalFees:
     def _parent(self) -> FeeHeader:
         excess, used = self._usage()
         return FeeHeader(excess, used, ETH_PER_FEE_ASSET)
+
+
+def mana_of(chain: ChainView) -> tuple[int, int]:
+    """Excess mana before the newest checkpoint, and the mana that this one used."""
+    newest = chain.tips.checkpointed.checkpoint.number
+    excess, used = 0, 0
+    for number in range(max(1, newest - EXCESS_CHECKPOINTS + 1), newest + 1):
+        checkpoint = chain.checkpoint(number)
+        assert checkpoint is not None
+        excess = excess_mana(excess, used, MANA_TARGET)
+        used = int(orjson.loads(checkpoint.header_json)["totalManaUsed"], 16)
+    return excess, used

@@ -31,9 +31,9 @@ import orjson
 
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.source import CheckpointRecord
-from fastnode.errors import FastnodeError, Refused
+from fastnode.errors import Refused
 from fastnode.local_network.clock import ChainClock, SlotTime
-from fastnode.local_network.fees import MANA_TARGET, LocalFees
+from fastnode.local_network.fees import MANA_TARGET, LocalFees, mana_of
 from fastnode.local_network.finality import final_checkpoint
 from fastnode.local_network.genesis import SetupBlock
 from fastnode.local_network.jobs import JobQueue
@@ -42,6 +42,7 @@ from fastnode.local_network.l1_away import L1AwayError
 from fastnode.local_network.messages import messages_of_checkpoint
 from fastnode.local_network.mining import Mined, Miner
 from fastnode.local_network.options import Fork, LocalNetworkOptions, options_of
+from fastnode.local_network.state_files import write_state
 from fastnode.local_network.synthetic import balances_effect
 from fastnode.local_network.transactions import TransactionNotes
 from fastnode.local_network.wallet_reads import WalletReads
@@ -51,7 +52,6 @@ from fastnode.protocol.effects import TxEffect
 from fastnode.protocol.fees import excess_mana
 from fastnode.protocol.tips import L2Tips
 from fastnode.protocol.tx import Tx
-from fastnode.sources.chain_export import export_chain_file
 from fastnode.sources.sync_control import SyncControl
 from fastnode.view import View
 from fastnode.world_state.state import WorldState
@@ -75,8 +75,6 @@ KEEP_ALIVE_S: Final = 43_200
 KEEP_ALIVE_CHECK_S: Final = 30.0
 #: Transactions that are kept decoded from their arrival to their block.
 DECODED_MAX: Final = 256
-#: Checkpoints over which excess mana is added up after a start; more than it takes any excess to be used up.
-EXCESS_CHECKPOINTS: Final = 256
 
 
 class LocalNetwork:
@@ -181,19 +179,8 @@ class LocalNetwork:
                 self._jobs.wait(self._idle_s())
         finally:
             self._jobs.close()
-            self._dump()
+            write_state(self._ingestor.view, self.options.dump_file)
             self._release(self._take_waiting())
-
-    def _dump(self) -> None:
-        file = self.options.dump_file
-        if file is None:
-            return
-        try:
-            export_chain_file(self._ingestor.view, file)
-        except FastnodeError as error:
-            logger.error("the chain is not written", extra=log_facts(file=file, reason=error))
-        else:
-            logger.info("the chain is written", extra=log_facts(file=file, tip=self._ingestor.view.tip_number))
 
     def reconfigure(self, settings: Settings, valid_txs_per_block_min: int | None = None) -> None:
         """Build by other settings from the next block on; from any thread."""
@@ -511,13 +498,4 @@ class LocalNetwork:
         return info.slot_number, info.timestamp
 
     def _count_mana(self) -> None:
-        """Excess mana after the newest checkpoints."""
-        chain = self._ingestor.view
-        newest = chain.tips.checkpointed.checkpoint.number
-        excess, used = 0, 0
-        for number in range(max(1, newest - EXCESS_CHECKPOINTS + 1), newest + 1):
-            checkpoint = chain.checkpoint(number)
-            assert checkpoint is not None
-            excess = excess_mana(excess, used, MANA_TARGET)
-            used = int(orjson.loads(checkpoint.header_json)["totalManaUsed"], 16)
-        self._mana = (excess, used)
+        self._mana = mana_of(self._ingestor.view)

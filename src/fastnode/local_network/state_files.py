@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import logging
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fastnode.archiver.source import CheckpointRecord, TipsRecord
-from fastnode.errors import BlockRejected, Refused, StartError
+from fastnode.errors import BlockRejected, FastnodeError, Refused, StartError
+from fastnode.log import log_facts
 from fastnode.sources.chain_export import export_chain_file
 from fastnode.sources.chain_file import ChainFileSource
 
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
     from fastnode.local_network.network import LocalNetwork
 
-__all__ = ["dump_chain", "load_chain"]
+__all__ = ["dump_chain", "load_chain", "write_state"]
+
+logger = logging.getLogger(__name__)
 
 
 def dump_chain(chain: ChainView) -> bytes:
@@ -25,6 +29,18 @@ def dump_chain(chain: ChainView) -> bytes:
         path = Path(directory) / "chain.jsonl.gz"
         export_chain_file(chain, path)
         return path.read_bytes()
+
+
+def write_state(chain: ChainView, file: Path | None) -> None:
+    """At the end of a process; what goes wrong is in the log.  None: nothing is to be written."""
+    if file is None:
+        return
+    try:
+        export_chain_file(chain, file)
+    except FastnodeError as error:
+        logger.error("the chain is not written", extra=log_facts(file=file, reason=error))
+    else:
+        logger.info("the chain is written", extra=log_facts(file=file, tip=chain.tip_number))
 
 
 def load_chain(network: LocalNetwork, content: bytes) -> None:
