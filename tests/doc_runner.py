@@ -52,6 +52,8 @@ end_background() {{
     [ -n "$background" ] || return 0
     kill -- "-$background" 2>/dev/null || true
     wait "$background" || true
+    # The shell around the node ends at once, the node when its databases are closed.
+    while kill -0 -- "-$background" 2>/dev/null; do sleep 0.05; done
     background=
 }}
 trap end_background EXIT
