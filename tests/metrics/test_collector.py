@@ -27,6 +27,7 @@ TIP = 106
 SOMETIMES = {
     "outgoing_request_seconds",
     "outgoing_failures_total",
+    "derivation_eta_seconds",
     "client_calls_total",
     "client_cost_total",
     "client_refused_calls_total",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import math
 
 import pytest
 
@@ -50,3 +51,17 @@ def test_a_terminal_has_one_line_that_is_wiped_in_the_end(clock: list[float]) ->
     assert "\n" not in terminal.getvalue()
     catching_up.note(100, 100)
     assert terminal.getvalue().endswith("\r" + " " * WIDTH + "\r")
+
+
+def test_a_measurement_that_was_begun_goes_on_through_a_pause(
+    clock: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    catching_up = CatchUpProgress(unit="checkpoint", quiet_s=math.inf)
+    catching_up.begin(10)
+    assert catching_up.eta_s is None
+    clock[0] += 6.0
+    catching_up.note(22, 82, blobs=12)
+    assert catching_up.eta_s == 30
+    [line] = [record.facts for record in caplog.records]  # type: ignore[attr-defined]
+    assert line == {"tip": 22, "of": 82, "lag": 60, "blobs": 12, "checkpoints_per_s": 2.0, "eta_s": 30}

@@ -46,6 +46,9 @@ def _deriving(derivation: Mapping[str, Any]) -> Iterator[Metric]:
         yield _gauge("derivation_newest_checkpoint", "Newest checkpoint on L1.", derivation["newestCheckpoint"])
     text = "Checkpoints that were derived from L1 since the start."
     yield CounterMetricFamily("fastnode_derivation_checkpoints", text, value=derivation["derivedCheckpoints"])
+    progress = derivation["progress"]
+    if progress is not None and progress["etaSeconds"] is not None:
+        yield _gauge("derivation_eta_seconds", "Until the newest checkpoint of L1 is stored.", progress["etaSeconds"])
     waiting = derivation["waitingForBlobs"]
     yield _gauge(
         "derivation_waiting_for_blobs",

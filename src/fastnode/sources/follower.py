@@ -53,6 +53,7 @@ BAD_PASSES_MAX: Final = 3
 _BLOCKS_PER_CHECKPOINT: Final = 8
 #: With no upstream in sight the loop still looks around this often.
 LONGEST_PAUSE_S: Final = 1.0
+_NOT_ASKED: Final = "no source has been asked yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +149,7 @@ class Follower:
         self._disagreements = dict.fromkeys(upstreams.all, 0)
         self._is_comparing = threading.Lock()
         #: Why the chain does not advance; None while it does.
-        self.trouble: str | None = "no source has been asked yet"
+        self.trouble: str | None = _NOT_ASKED
         self.has_caught_up = False
         self.source_tip: int | None = None
         self.reorg_count = 0
@@ -295,6 +296,8 @@ class Follower:
 
     def _l1_pass(self, source: L1Source) -> None:
         records = source.records(lambda: self._ingestor.view)
+        if self.trouble == _NOT_ASKED:
+            self._end_trouble()
         try:
             for position, record in enumerate(records):
                 self._control.pass_point()
@@ -307,7 +310,8 @@ class Follower:
                         source=source.name, tip=self._ingestor.view.tip_number, back_to=record.block_number
                     )
                     logger.warning("reorg", extra=shown)
-                self._ingestor.apply(record)
+                if self._ingestor.apply(record):
+                    self._end_trouble()
                 source.note(self._ingestor.view)
         finally:
             records.close()
@@ -405,7 +409,8 @@ class Follower:
             self._publication.release()
 
     def _apply(self, record: Record, source: UpstreamSource) -> None:
-        self._ingestor.apply(record)
+        if self._ingestor.apply(record):
+            self._end_trouble()
         tips = source.tips
         if tips is not None:
             self.source_tip = tips.proposed.number

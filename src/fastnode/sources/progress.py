@@ -31,11 +31,13 @@ def level_of_blocks(lag: int) -> int:
 class CatchUpProgress:
     """``note`` it after every record; says nothing as long as the chain is followed block by block.
 
-    ``terminal`` None: standard error, if that is one.  ``unit``: what is counted.
+    ``terminal`` None: standard error, if that is one.  ``unit``: what is counted.  After ``quiet_s`` without a note a
+    new measurement begins.
     """
 
-    def __init__(self, terminal: TextIO | None = None, *, unit: str = "block") -> None:
+    def __init__(self, terminal: TextIO | None = None, *, unit: str = "block", quiet_s: float = QUIET_S) -> None:
         self._unit = unit
+        self._quiet_s = quiet_s
         #: Seconds until the end, as far as they can be told.
         self.eta_s: int | None = None
         self._terminal = terminal or (sys.stderr if sys.stderr.isatty() else None)
@@ -44,11 +46,18 @@ class CatchUpProgress:
         self._start = 0
         self._is_shown = False
 
-    def note(self, tip: int, source_tip: int) -> None:
+    def begin(self, tip: int) -> None:
+        """What is noted from now on is measured from here."""
+        self._started_at = self._noted_at = time.monotonic()
+        self._start = tip
+        self._next_at = self._started_at + self._interval_s
+        self.eta_s = None
+
+    def note(self, tip: int, source_tip: int, **facts: int) -> None:
+        """``facts`` are logged beside it."""
         now = time.monotonic()
-        if now - self._noted_at > QUIET_S:
-            self._started_at, self._start = now, tip
-            self._next_at = now + self._interval_s
+        if now - self._noted_at > self._quiet_s:
+            self.begin(tip)
         self._noted_at = now
         if source_tip <= tip:
             self.eta_s = None
@@ -59,14 +68,14 @@ class CatchUpProgress:
         if now >= self._next_at:
             self._next_at = now + self._interval_s
             rate = (tip - self._start) / (now - self._started_at)
-            self._show(tip, source_tip, rate)
+            self._show(tip, source_tip, rate, facts)
 
-    def _show(self, tip: int, source_tip: int, rate: float) -> None:
+    def _show(self, tip: int, source_tip: int, rate: float, facts: dict[str, int]) -> None:
         lag = source_tip - tip
         eta_s = round(lag / rate) if rate > 0 else None
         if self._terminal is None:
             speed = {f"{self._unit}s_per_s": round(rate, 1)}
-            logger.info("catching up", extra=log_facts(tip=tip, of=source_tip, lag=lag, **speed, eta_s=eta_s))
+            logger.info("catching up", extra=log_facts(tip=tip, of=source_tip, lag=lag, **facts, **speed, eta_s=eta_s))
             return
         eta = "" if eta_s is None else f", {eta_s // 60}:{eta_s % 60:02} left"
         text = f"{self._unit} {tip} of {source_tip}, {rate:.0f}/s{eta}"

@@ -69,16 +69,16 @@ class ProposalEvents:
 
     def read(
         self, view: ChainView, facts: RollupFacts, state: L1State, common: int
-    ) -> Iterator[tuple[int, list[ProposedCheckpoint]]]:
-        """(last L1 block of a piece, its events), from those of checkpoint ``common`` on."""
+    ) -> Iterator[list[ProposedCheckpoint]]:
+        """Piece by piece of L1, from the events of checkpoint ``common`` on."""
         # Fast path. If: there is one more.  Then: its event was read when it was seen that there is.
         if state.proposed is not None and state.proposed.number == common + 1:
-            yield state.head.number, [state.proposed]
+            yield [state.proposed]
             return
         if self._logs is None:
             self._logs = LogRanges(facts.rollup, CHECKPOINT_PROPOSED, self._log_blocks)
         logs, head = self._logs, state.head
-        first = self._first_block(view, facts, common)
+        first = self.first_block(view, facts, common)
         while first <= head.number:
             start = first
 
@@ -86,11 +86,11 @@ class ProposalEvents:
                 return next(logs.read(endpoint, start, head.number))
 
             end, found = self._reader.ask(head, read)
-            yield end, [ProposedCheckpoint.from_log(log) for log in found]
+            yield [ProposedCheckpoint.from_log(log) for log in found]
             first = end + 1
 
-    def _first_block(self, view: ChainView, facts: RollupFacts, common: int) -> int:
-        """Where the events of what is new begin."""
+    def first_block(self, view: ChainView, facts: RollupFacts, common: int) -> int:
+        """The L1 block where the events of what is new begin."""
         newest = view.checkpoint(common)
         if newest is None:
             return facts.deployment_block

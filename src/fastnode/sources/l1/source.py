@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
@@ -141,7 +142,7 @@ class L1Source:
         self.newest_checkpoint: int | None = None
         self.progress: DerivationProgress | None = None
         self.derived_count = 0
-        self._line = CatchUpProgress(unit="checkpoint")
+        self._line = CatchUpProgress(unit="checkpoint", quiet_s=math.inf)
 
     @property
     def waiting_for(self) -> BlobsUnavailable | None:
@@ -160,7 +161,8 @@ class L1Source:
         progress = self.progress
         if progress is not None:
             progress.checkpoint = view.tips.checkpointed.checkpoint.number
-            self._line.note(progress.checkpoint, progress.checkpoint_wanted)
+            where = {"l1_block": progress.l1_block, "of_l1_block": progress.l1_block_wanted}
+            self._line.note(progress.checkpoint, progress.checkpoint_wanted, **where, blobs=self._blobs.blob_count)
 
     def describe(self) -> dict[str, Any]:
         """For status reports."""
@@ -179,7 +181,7 @@ class L1Source:
         }
 
     def records(self, stored: Callable[[], ChainView]) -> Generator[Record, None, None]:
-        """One pass.
+        """One pass, when L1 has been looked at.
 
         UpstreamUnavailable when L1 does not answer, or has not indexed yet what it has; UpstreamFault when it
         contradicts what is final; BlobsUnavailable; MessagesUnavailable.
@@ -188,6 +190,11 @@ class L1Source:
         self.newest_checkpoint = state.pending
         self._state, self._situation = state, _situation(stored(), state)
         self._retries.check(self._situation)
+        return self._records(stored, facts, state)
+
+    def _records(
+        self, stored: Callable[[], ChainView], facts: RollupFacts, state: L1State
+    ) -> Generator[Record, None, None]:
         try:
             yield from self._pass(stored, facts, state)
         except (UpstreamError, DecodeError, MessagesUnavailable, BlobsUnavailable) as error:
@@ -280,6 +287,9 @@ class L1Source:
             return
         deadline = self._clock() + PASS_TIME_S
         number = common
+        begin = self._events.first_block(stored(), facts, common)
+        progress = self.progress = DerivationProgress(common, limit, begin, state.head.number)
+        self._line.begin(common)
         for derived in self._derived(stored(), facts, state, common, limit, deadline):
             checkpoint = derived.published.checkpoint
             if checkpoint.number != number + 1:
@@ -289,6 +299,7 @@ class L1Source:
                 self._on_invalid(InvalidCheckpoint(checkpoint.number, root, derived.refusal, derived.block))
                 return
             number = checkpoint.number
+            progress.l1_block = derived.block.number
             yield from self._without_other_blocks(stored(), derived.published)
             yield self._record(derived.published)
             self.derived_count += 1
@@ -372,11 +383,10 @@ class L1Source:
     ) -> Generator[Sequence[PlacedEvent], None, None]:
         """Events of the chain that L1 has now, in order, with their transactions and blocks; page by page."""
         number = common
-        for end, events in self._events.read(view, facts, state, common):
+        for events in self._events.read(view, facts, state, common):
             # The same checkpoint may have been proposed twice: the later event is the one that counts.
             latest = {(event.number, event.archive_root): event for event in events if number < event.number <= limit}
             wanted = sorted(latest.values(), key=lambda event: event.number)
-            self.progress = DerivationProgress(number, limit, end, state.head.number)
             for start in range(0, len(wanted), CHECKPOINTS_AHEAD):
                 if self._clock() > deadline:
                     return

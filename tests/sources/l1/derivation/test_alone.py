@@ -6,6 +6,8 @@ import os
 import random
 import subprocess
 import textwrap
+import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +24,8 @@ from fastnode.chain_data import ChainData
 from fastnode.data_check import check_data
 
 TIP = 106
+#: The checkpoint whose blob comes late.
+LAST_MISSING = 40
 KILLS = 30 if os.environ.get("FASTNODE_LONG") == "1" else 3
 #: About the time of one checkpoint: a kill comes so much after a random commit, at most.
 CHECKPOINT_S = 0.05
@@ -152,3 +156,80 @@ def test_what_l1_and_the_places_of_blobs_were_asked_is_in_the_metrics(node: Any)
     assert samples.get("fastnode_derivation_checkpoints_total") == 41
     assert samples.get("fastnode_derivation_waiting_for_blobs") == 0
     assert samples.get("fastnode_blob_source_blobs_total", source="consensus client 1") == 41
+
+
+def test_catching_up_says_how_far_it_is_and_what_it_waits_for(
+    tmp_path: Path, start_node: Callable[..., Any], l1: RecordedL1
+) -> None:
+    """In the log, in the status, under /status and in the metrics."""
+    l1.beacon.delay_s = 1.0
+    slots = sorted(l1.beacon.blobs)
+    l1.beacon.hidden = {item for item, _ in l1.beacon.blobs[slots[LAST_MISSING - 1]]}
+    port = free_port()
+    node = start_node(
+        *("--data-directory", tmp_path / "data", f"--metrics-port={port}", "--l1-rpc-urls", l1.url),
+        *("--l1-consensus-host-urls", l1.beacon.url, "--registry-address", l1.addresses.registry),
+        "--max-allowed-eth-client-drift-seconds=0",
+    )
+    node.wait_until_serving()
+
+    def look() -> tuple[dict[str, Any], str, Samples]:
+        """Status, what /status says, metrics."""
+        status = node.call("fastnode_getSyncStatus")["result"]
+        return status, read(f"{node.url}/status"), Samples(read(f"http://127.0.0.1:{port}/metrics"))
+
+    def wait_for(condition: Callable[[dict[str, Any]], object]) -> tuple[dict[str, Any], str, Samples]:
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            found = look()
+            if condition(found[0]):
+                return found
+            assert time.monotonic() < deadline, found[0]
+            time.sleep(0.05)
+
+    status, health, samples = wait_for(
+        lambda status: ((status["derivation"] or {}).get("progress") or {}).get("etaSeconds")
+    )
+    progress = status["derivation"]["progress"]
+    assert (status["state"], status["reason"]) == ("catching up", None)
+    assert 0 < progress["checkpoint"] < progress["ofCheckpoint"] == 41
+    assert 0 < progress["l1Block"] < progress["ofL1Block"] == l1.head.number
+    assert 1 <= progress["etaSeconds"] < 600
+    assert "no source" not in health
+    assert samples.get("fastnode_sync_degraded") == 0
+    assert 1 <= samples.get("fastnode_derivation_eta_seconds") < 600
+    line = node.wait_for_line("catching up")
+    assert 0 < line["tip"] < line["of"] == 41
+    assert line["lag"] == 41 - line["tip"]
+    assert line["l1_block"] < line["of_l1_block"] == l1.head.number
+    assert line["blobs"] >= line["tip"]
+    assert line["eta_s"] >= 1
+
+    l1.beacon.delay_s = 0.0
+    waits = (
+        f"waiting for 1 blobs of checkpoint {LAST_MISSING} (sources tried: consensus client 1: it does not have them)"
+    )
+    status, health, samples = wait_for(lambda status: status["reason"] == waits)
+    assert status["state"] == "degraded"
+    assert status["derivation"]["waitingForBlobs"]["checkpoint"] == LAST_MISSING
+    assert waits in health
+    assert samples.get("fastnode_derivation_waiting_for_blobs") == LAST_MISSING
+    assert samples.get("fastnode_sync_degraded") == 1
+    assert node.wait_for_line("the chain does not advance")["reason"] == waits
+
+    l1.beacon.hidden = set()
+    node.wait_for_line("caught up")
+    status, health, samples = wait_for(lambda status: status["reason"] is None)
+    assert waits not in health
+    assert samples.get("fastnode_derivation_waiting_for_blobs") == 0
+
+
+def read(url: str) -> str:
+    """What is there, whatever its status."""
+    try:
+        with urllib.request.urlopen(url, timeout=60) as response:
+            return str(response.read().decode())
+    except urllib.error.HTTPError as answer:
+        return answer.read().decode()
+    except urllib.error.URLError:  # the metrics come a moment after everything else
+        return ""
