@@ -59,7 +59,7 @@ def instructions(dockerfile: str) -> list[tuple[str, str]]:
     return [(line.split(None, 1)[0], line.split(None, 1)[1]) for line in joined.splitlines() if line.strip()]
 
 
-def test_the_image_runs_as_somebody_else_than_root_and_has_no_compiler() -> None:
+def test_the_image_does_not_run_as_root_and_has_no_compiler() -> None:
     lines = instructions(text_of("docker", "Dockerfile"))
     known = {"FROM", "RUN", "WORKDIR", "COPY", "ENV", "USER", "VOLUME", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK"}
     assert {name for name, _ in lines} <= known | {"ENTRYPOINT", "CMD"}
@@ -543,7 +543,7 @@ ALERT_SCENARIO: dict[str, Any] = {
 }
 
 
-def test_alerts_fire_where_they_should_and_nowhere_else(tmp_path: Path) -> None:
+def test_alerts_fire_where_they_should_only(tmp_path: Path) -> None:
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("promtool is not here")

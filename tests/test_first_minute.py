@@ -81,7 +81,7 @@ def test_an_address_of_another_machine_is_named() -> None:
     assert line.endswith("; choose an address of this machine with --host")
 
 
-def test_an_address_that_nobody_knows_is_named() -> None:
+def test_an_unknown_address_is_named() -> None:
     line, code = start("--admin-host=nowhere.invalid")
     assert code == 1
     assert "cannot listen on nowhere.invalid:0: " in line

@@ -56,7 +56,7 @@ def test_the_level_is_a_threshold(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_an_event_is_one_line_whatever_a_field_holds(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_event_is_one_line_for_any_value_of_a_field(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
     configure(level="info", as_json=as_json)
     logger.info("open", extra=log_facts(path="a\nb\udcff", text="x" * 10_000))
     text = capsys.readouterr().err

@@ -70,7 +70,7 @@ def test_what_is_no_run_of_fields_is_refused(module: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_a_field_that_is_none_is_said_to_whoever_waits(module: ModuleType) -> None:
+def test_a_value_above_the_modulus_is_reported_to_each_caller(module: ModuleType) -> None:
     pending = module.start_hash(MODULUS_BYTES * ARITY)
     for _ in range(2):
         with pytest.raises(ValueError, match="modulus"):
@@ -156,7 +156,7 @@ def test_a_hash_goes_on_while_the_interpreter_is_busy() -> None:
 
 
 @only_threads
-def test_what_nobody_wants_any_more_is_not_computed() -> None:
+def test_a_hash_that_was_given_up_is_not_computed() -> None:
     _wait_for_silence()
     run = _run(1, LONG)
     before, _ = kernel.counts()

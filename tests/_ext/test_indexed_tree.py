@@ -149,7 +149,7 @@ def test_the_oldest_history_falls_out_and_is_asked_for() -> None:
     assert all(path[32 * level : 32 * level + 32] == bytes(32) for level in missing)
 
 
-def test_a_tile_of_an_undone_block_misleads_nobody() -> None:
+def test_a_tile_of_an_undone_block_gives_no_wrong_path() -> None:
     tree = Tree(kernel, history_bytes=1 << 20)
     first, second, third = (bytes([0, value]) * 16 for value in (1, 2, 3))
     tree.update(4, dict.fromkeys(range(4), first))

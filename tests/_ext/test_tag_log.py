@@ -253,7 +253,7 @@ def test_no_tags_are_an_empty_array() -> None:
 
 
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=300)), max_size=30))
-def test_whatever_is_stored_is_joined_alike(stored: list[bytes | None]) -> None:
+def test_kernel_and_twin_join_any_stored_pages_alike(stored: list[bytes | None]) -> None:
     pages = dict(zip(numbered(len(stored)), stored, strict=True))
     expected = b"[" + b",".join(b"[]" if page is None else page for page in stored) + b"]"
     for module in (kernel, twin):

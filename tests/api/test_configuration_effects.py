@@ -91,7 +91,7 @@ def test_the_poll_interval_is_passed_on_in_seconds() -> None:
     assert intervals == [0.25]
 
 
-def test_a_penalty_is_only_kept_where_nobody_watches_for_offenses(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_penalty_has_no_effect_without_the_watch_for_offenses(caplog: pytest.LogCaptureFixture) -> None:
     for watched, line in (
         (False, "configuration kept for parts that do not run here"),
         (True, "configuration changed"),

@@ -88,7 +88,7 @@ def test_while_l1_is_away_clients_are_told_to_come_back(ask: Callable[..., Any],
     }
 
 
-def test_l1_is_not_asked_about_transactions_that_nobody_knows(ask: Callable[..., Any]) -> None:
+def test_l1_is_not_asked_about_unknown_transactions(ask: Callable[..., Any]) -> None:
     def unexpected(_: int) -> bytes:
         raise AssertionError
 

@@ -209,7 +209,7 @@ def test_these_name_no_block(value: object) -> None:
 
 
 @given(value=st.none() | st.integers() | st.floats() | st.text() | st.dictionaries(st.text(), st.integers()))
-def test_whatever_the_release_set_takes_the_development_set_takes_as_the_same(value: object) -> None:
+def test_the_development_set_reads_all_parameters_of_the_release_set_alike(value: object) -> None:
     if accepts(chain.RELEASE_BLOCK, value):
         assert chain.DEVELOPMENT_BLOCK.from_json(value) == chain.RELEASE_BLOCK.from_json(value)
 

@@ -66,7 +66,7 @@ def headers_of(node: NodeProcess, port: int) -> dict[str, str]:
         return {name.lower(): value for name, value in response.headers.items()}
 
 
-def test_an_upstream_that_says_nothing_keeps_nobody_waiting(directory: Path, start_node: Start) -> None:
+def test_a_silent_upstream_does_not_delay_serving(directory: Path, start_node: Start) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         node = start_node("--upstream-url", url, "--upstream-timeout-s=300", "--data-directory", directory)
@@ -83,7 +83,7 @@ def test_an_upstream_that_says_nothing_keeps_nobody_waiting(directory: Path, sta
             assert node.stop() == 0
 
 
-def test_l1_that_says_nothing_keeps_nobody_waiting(directory: Path, start_node: Start) -> None:
+def test_a_silent_l1_does_not_delay_serving(directory: Path, start_node: Start) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         sources = ("--l1-rpc-urls", url, "--l1-consensus-host-urls", url, "--l1-timeout-s=0.2")

@@ -88,7 +88,7 @@ def test_a_schema_that_never_was_is_refused(tmp_path: Path) -> None:
     "entries",
     [{b"somebody": b"else"}, {layout.KEY_SCHEMA: b"1"}, {layout.KEY_SCHEMA: layout.SCHEMA_NAME + b"one"}],
 )
-def test_somebody_elses_database_is_refused(tmp_path: Path, entries: dict[bytes, bytes]) -> None:
+def test_the_database_of_another_program_is_refused(tmp_path: Path, entries: dict[bytes, bytes]) -> None:
     write_raw(tmp_path, entries)
     with pytest.raises(DataDirectoryError, match="is not a fastnode chain database"):
         ArchiverStore.open(tmp_path)

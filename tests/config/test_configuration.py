@@ -245,7 +245,7 @@ def test_penalty_bounds_in_the_wrong_order_are_refused() -> None:
     change(configuration, slashMinPenaltyPercentage=3, slashMaxPenaltyPercentage=4)
 
 
-def test_whoever_asked_is_told_what_has_changed_and_the_log_says_what_is_only_kept(
+def test_subscribers_get_what_has_changed_and_the_log_says_what_is_only_kept(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     configuration = NodeConfiguration(Settings())

@@ -181,7 +181,7 @@ def test_what_is_wrong_with_what_a_url_gives_is_named(
     assert "s3cret" not in str(failure.value)
 
 
-def test_a_url_where_nobody_answers_is_named_without_its_password() -> None:
+def test_a_url_without_an_answer_is_named_without_its_password() -> None:
     with pytest.raises(SettingError, match=r"http://127\.0\.0\.1:1/x cannot be fetched: ") as failure:
         resolved("http://user:s3cret@127.0.0.1:1/x")
     assert "s3cret" not in str(failure.value)

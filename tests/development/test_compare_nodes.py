@@ -95,7 +95,7 @@ def test_a_difference_that_passes_does_not_count(url: str) -> None:
     )
 
 
-def test_errors_are_alike_whatever_their_texts(url: str) -> None:
+def test_errors_are_alike_if_only_their_texts_differ(url: str) -> None:
     unknown: list[Question] = [("node_getBlockHeader", ["0x" + "05" * 32 + "1"])]
     [answer] = asking(url)(unknown)
     assert isinstance(answer, Failure)

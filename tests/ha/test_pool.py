@@ -130,7 +130,7 @@ def test_without_an_idle_time_none_is_closed(server: Server, pools: ExitStack) -
     assert server.alive == 2
 
 
-def test_a_broken_connection_is_not_given_to_anybody(server: Server, pools: ExitStack) -> None:
+def test_a_broken_connection_is_not_used_again(server: Server, pools: ExitStack) -> None:
     connections = pool(server, pools)
     with connections.connection() as first:
         first.close()
@@ -142,7 +142,7 @@ def test_a_broken_connection_is_not_given_to_anybody(server: Server, pools: Exit
     assert connections.count == 1
 
 
-def test_a_server_that_is_down_takes_nobodys_place(server: Server, pools: ExitStack) -> None:
+def test_a_failed_connection_frees_its_place_in_the_pool(server: Server, pools: ExitStack) -> None:
     connections = pool(server, pools, connections_max=1)
     connections.drop_idle()
     server.is_down = True

@@ -52,7 +52,7 @@ PIECES = [b'"result":', b'},{"jsonrpc":"2.0","id":', b"[", b"]", b"}", b"x" * 25
 
 
 @given(pieces=st.lists(st.sampled_from(PIECES) | st.binary(max_size=20), max_size=12))
-def test_whatever_is_encoded_is_itself_again(pieces: list[bytes]) -> None:
+def test_what_is_encoded_is_decoded_to_the_same(pieces: list[bytes]) -> None:
     body = b"".join(pieces)
     coder = CompressedResponses(10_000)
     for coding in ("gzip", "deflate"):

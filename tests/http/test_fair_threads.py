@@ -52,7 +52,7 @@ def test_a_party_that_asks_for_much_waits_for_itself() -> None:
     threads.shutdown()
 
 
-def test_what_nobody_waits_for_is_not_begun() -> None:
+def test_work_without_a_waiting_client_is_not_begun() -> None:
     threads = FairThreads(1, name="test")
     gate, done = Gate(threads), list[str]()
     party = Party()

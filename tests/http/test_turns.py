@@ -179,7 +179,7 @@ def test_a_coroutine_waits_for_its_turn(run: Callable[..., Any]) -> None:
     assert share.used_ns >= 2 * SLICE
 
 
-def test_a_turn_that_fails_keeps_nobody_from_theirs(run: Callable[..., Any]) -> None:
+def test_a_turn_that_fails_does_not_stop_the_others(run: Callable[..., Any]) -> None:
     work = Work()
 
     async def both() -> list[str]:

@@ -122,7 +122,7 @@ def test_only_so_many_wait() -> None:
     run(test)
 
 
-def test_a_view_without_the_block_wakes_nobody() -> None:
+def test_a_view_without_the_block_ends_no_wait() -> None:
     async def test() -> None:
         rig = Rig(0.2)
         waiting = asyncio.ensure_future(rig.call("test_ask"))

@@ -191,13 +191,13 @@ def test_a_key_without_a_rate_has_no_end(limits: RateLimits) -> None:
     assert all(client.refusal_of("dear") is None for _ in range(10_000))
 
 
-def test_a_wrong_key_is_nobody(limits: RateLimits) -> None:
+def test_a_wrong_key_names_no_client(limits: RateLimits) -> None:
     assert limits.client_of("1.2.3.4", {b"x-api-key": b"wrong"}) is None
     assert limits.client_of("1.2.3.4", {b"x-api-key": b"wrong", b"authorization": b"Bearer partner"}) is None
     assert limits.client_of("1.2.3.4", {b"authorization": b"Basic cGFydG5lcg=="}) is not None  # no key at all
 
 
-def test_where_keys_are_required_an_address_is_nobody(tmp_path: Path, clock: Clock) -> None:
+def test_where_keys_are_required_an_address_names_no_client(tmp_path: Path, clock: Clock) -> None:
     limits = limits_of(tmp_path, clock, "requires-key = true\n" + RULES)
     assert limits.client_of("1.2.3.4", {}) is None
     assert client_at(limits, "1.2.3.4", x_api_key="partner").name == "partner"

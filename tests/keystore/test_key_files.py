@@ -194,7 +194,7 @@ def test_bytes_that_are_no_key_are_refused(secret: bytes) -> None:
             make(secret)
 
 
-def test_a_key_shows_itself_nowhere() -> None:
+def test_a_key_is_in_no_text_of_itself() -> None:
     secret = bytes(range(1, 33))
     for key in (EthKey(secret), BlsKey(secret)):
         assert key.reveal() == secret

@@ -34,7 +34,7 @@ def probe(*signers: RemoteSigner, pauses_s: tuple[float, ...] = ()) -> None:
     probe_signers(signers, threading.Event(), pauses_s=pauses_s)
 
 
-def test_without_remote_signers_nobody_is_asked() -> None:
+def test_without_remote_signers_no_request_is_sent() -> None:
     probe()
 
 

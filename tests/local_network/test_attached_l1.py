@@ -181,7 +181,7 @@ def send_on_l1(network: RunningNetwork, l1: L1) -> tuple[str, int]:
     return message, int(checkpoint, 16)
 
 
-def test_a_message_that_somebody_sends_on_l1_comes_in_by_itself(l1: L1) -> None:
+def test_a_message_sent_on_l1_comes_in_by_itself(l1: L1) -> None:
     with attached(l1.url) as network:
         message, checkpoint = send_on_l1(network, l1)
         wait_until(lambda: network.call("node_getL1ToL2MessageCheckpoint", message) is not None)
@@ -308,7 +308,7 @@ def test_the_handler_of_the_fee_asset_is_found_among_its_minters(deployed: tuple
         assert addresses(network)["feeAssetHandlerAddress"] == handler
 
 
-def test_contracts_that_somebody_published_to_are_refused(deployed: tuple[L1, str]) -> None:
+def test_contracts_with_checkpoints_of_another_network_are_refused(deployed: tuple[L1, str]) -> None:
     l1, registry = deployed
     with attached(l1.url, f"--registry-address={registry}") as network:
         newest = network.block_number

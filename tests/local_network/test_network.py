@@ -209,7 +209,7 @@ def test_an_interval_can_be_set_and_removed(chain: LocalChain) -> None:
     assert chain.changes.mine() == tip + 1
 
 
-def test_a_network_that_nobody_uses_stays_usable(tmp_path: Path) -> None:
+def test_an_idle_network_stays_usable(tmp_path: Path) -> None:
     """Transactions live for a day after the newest block; without a younger one none could be included ever again."""
     wall = Wall()
     with LocalChain(tmp_path, wall=wall) as chain:

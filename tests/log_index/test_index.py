@@ -104,7 +104,7 @@ def _matches(log: dict[str, Any], contract: bytes | None, tag: bytes | None) -> 
 
 @settings(max_examples=60)
 @given(steps)
-def test_every_answer_is_that_of_a_plain_list_whatever_happens_to_the_chain(plan: list[Any]) -> None:
+def test_every_answer_is_that_of_a_plain_list_after_any_change_of_the_chain(plan: list[Any]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         chain = Chain(Path(directory))
         try:

@@ -96,7 +96,7 @@ def test_a_huge_answer_is_not_read(upstream: Upstream, monkeypatch: pytest.Monke
         simulator.simulate(recorded_tx(FRESH), skip_fee_enforcement=False)
 
 
-def test_nobody_there_is_an_error() -> None:
+def test_a_refused_connection_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with pytest.raises(Refused, match="cannot be reached"):

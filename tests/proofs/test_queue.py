@@ -139,7 +139,7 @@ def test_a_shared_check_takes_the_better_turn(case: Case) -> None:
     assert case.judge.order.index(1) <= 2
 
 
-def test_nobody_who_waits_can_cancel_it_for_the_others(case: Case) -> None:
+def test_one_caller_cannot_cancel_a_check_for_the_others(case: Case) -> None:
     case.occupy()
     one, other = case.ask(1, "one"), case.ask(1, "other")
     assert not one.cancel()

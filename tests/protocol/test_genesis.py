@@ -51,7 +51,7 @@ def test_genesis_leaves_stand_where_the_reference_puts_them(misc_vectors: dict[s
 
 
 @given(st.sets(st.integers(128, MODULUS - 1), max_size=30), st.randoms())
-def test_prefilled_slots_come_last_and_ascending_whatever_their_order(slots: set[int], random: Any) -> None:
+def test_prefilled_slots_come_last_and_ascending_in_any_order_of_input(slots: set[int], random: Any) -> None:
     shuffled = list(slots)
     random.shuffle(shuffled)
     leaves = genesis_public_data([PrefilledPublicData(field_from_int(s), field_from_int(s % 97)) for s in shuffled])

@@ -126,7 +126,7 @@ def test_a_private_log_with_another_tag_publishes_nothing() -> None:
 
 
 @pytest.mark.parametrize("number", [1, PROTOCOL_CONTRACTS_MAX])
-def test_nobody_publishes_a_contract_of_the_protocol(number: int) -> None:
+def test_a_contract_of_the_protocol_cannot_be_published(number: int) -> None:
     journal = StateJournal(MemoryState())
     publish(journal, (), [instance_log(field_from_int(number))])
     assert Contracts(journal, CHANGE, ProgramCache()).current(field_from_int(number)) is None

@@ -184,7 +184,7 @@ def test_a_cancelled_executor_runs_nothing_more(view: View) -> None:
         executor.execute(ExecutableTx.of(TRANSFER))
 
 
-def test_a_contract_whose_class_nobody_published_is_an_error() -> None:
+def test_a_contract_of_an_unpublished_class_is_an_error() -> None:
     tx = ExecutableTx.of(tx_running(ENDLESS_LOOP))
     setup = tx.setup._replace(class_logs=())
     unpublished = ExecutableTx(

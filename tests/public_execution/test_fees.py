@@ -73,7 +73,7 @@ def test_one_too_little_is_an_error_unless_the_fee_is_not_enforced() -> None:
         pay_private_fee(journal_with(999), PAYER, 1000)
 
 
-def test_nobody_pays_only_when_the_fee_is_not_enforced() -> None:
+def test_a_missing_fee_payer_is_allowed_only_when_the_fee_is_not_enforced() -> None:
     journal = journal_with(1000)
     with pytest.raises(TxExecutionError, match=r"^Fee payer cannot be 0 unless"):
         pay_fee(journal, ZERO_FIELD, 0, is_enforced=True)

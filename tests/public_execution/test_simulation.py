@@ -227,7 +227,7 @@ def _damaged(tx: Tx, rng: random.Random) -> Tx:
     return Tx(TxData.from_buffer(bytes(buffer)), tx.proof, tx.class_logs[: rng.randrange(3)], calldata)
 
 
-def test_whatever_is_simulated_gives_an_answer_or_an_error_for_the_client(view: View) -> None:
+def test_any_simulation_gives_an_answer_or_an_error_for_the_client(view: View) -> None:
     rng = random.Random(20261121)
     local = simulator(view, timeout_s=1)
     recorded = [recorded_tx(tx_hash) for tx_hash in hashes("fresh")[::STRIDE]]

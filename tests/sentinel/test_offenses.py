@@ -227,7 +227,7 @@ def test_epochs_in_a_row_are_those_of_its_committees(watch: Watch) -> None:
     assert found(patient, "all") == lazy_in(range(4, 30))
 
 
-def test_without_a_penalty_nobody_is_inactive(watch: Watch) -> None:
+def test_without_a_penalty_no_inactivity_is_recorded(watch: Watch) -> None:
     assert found(watch(slashInactivityPenalty=0), "all") == []
 
 
@@ -283,7 +283,7 @@ def test_too_few_attestations_are_the_proposers_offense(watch: Watch, sentinel: 
     ]
 
 
-def test_a_signature_that_is_nobodys_is_the_proposers_offense(watch: Watch, sentinel: FakeSentinel) -> None:
+def test_a_signature_without_an_address_is_the_proposers_offense(watch: Watch, sentinel: FakeSentinel) -> None:
     sentinel.signed = {A: by(0, 1, 2, 3, 4, is_broken=True)}
     assert kinds(watch(**NOW, sentinel=sentinel), FakeView((1, A))) == [
         ("PROPOSED_INCORRECT_ATTESTATIONS", PROPOSER, 1, 5)
@@ -319,7 +319,7 @@ def test_without_a_committee_on_l1_what_the_checkpoint_says_counts(watch: Watch,
     assert kinds(watch(**NOW, sentinel=sentinel), FakeView((1, A), (2, B))) == []
 
 
-def test_without_l1_nobody_knows_the_proposer_but_what_was_signed_counts(watch: Watch, sentinel: FakeSentinel) -> None:
+def test_without_l1_the_proposer_is_unknown_but_signatures_count(watch: Watch, sentinel: FakeSentinel) -> None:
     sentinel.proposer = None
     sentinel.signed = {A: by(0, 1), B: by(0, 1, 2, 3, 4)}
     assert kinds(watch(**NOW, sentinel=sentinel), FakeView((1, A), (2, B))) == [
@@ -327,7 +327,7 @@ def test_without_l1_nobody_knows_the_proposer_but_what_was_signed_counts(watch: 
     ]
 
 
-def test_whoever_signs_what_follows_an_invalid_checkpoint_offends_however_late(
+def test_attesting_to_a_descendant_of_an_invalid_checkpoint_is_an_offense_at_any_time(
     watch: Watch, sentinel: FakeSentinel
 ) -> None:
     sentinel.signed = {A: by(0, 1), B: by(2, 3, 4, 5, 1), C: by(0, 1, 2, 3, 4)}
@@ -340,7 +340,7 @@ def test_whoever_signs_what_follows_an_invalid_checkpoint_offends_however_late(
     ]
 
 
-def test_whoever_signs_two_checkpoints_of_one_slot_offends(watch: Watch, sentinel: FakeSentinel) -> None:
+def test_attesting_to_two_checkpoints_of_one_slot_is_an_offense(watch: Watch, sentinel: FakeSentinel) -> None:
     sentinel.signed = {A: by(0, 1, 2, 3, 4), B: by(1, 2, 3, 4, 5), C: by(0, 1, 2, 3, 4)}
     assert kinds(watch(**NOW, sentinel=sentinel), FakeView((1, A), (2, B))) == []
     # A reorg has replaced the checkpoint of slot 2.

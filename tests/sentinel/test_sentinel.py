@@ -195,7 +195,7 @@ def test_one_validator_may_be_asked_for_a_range(view: ChainView) -> None:
 
 
 @pytest.mark.parametrize(("first", "last"), [(10**9, None), (5, 4), (0, 0)])
-def test_a_range_without_slots_finds_nobody(view: ChainView, first: int, last: int | None) -> None:
+def test_a_range_without_slots_finds_no_validators(view: ChainView, first: int, last: int | None) -> None:
     assert sentinel(view).validator_stats(view, ADDRESSES[0], first, last) is None
 
 

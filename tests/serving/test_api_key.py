@@ -130,7 +130,7 @@ def test_a_hash_that_is_none_stops_the_start_and_is_not_repeated(tmp_path: Path,
     assert str(caught.value) == 'Invalid admin API key hash: expected 64-char hex string, got "…"'
 
 
-def test_disabled_means_that_nobody_is_asked(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_disabled_key_asks_for_nothing_and_writes_no_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     key = choose(tmp_path, disabled=True, digest_text="nonsense", reset=True)
     assert ApiKeyGuard.of(key) is None
     assert list(tmp_path.iterdir()) == []

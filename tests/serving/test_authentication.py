@@ -97,7 +97,7 @@ def test_the_status_needs_no_key(server: RunningServer) -> None:
     assert (status, body) == (200, b"OK")
 
 
-def test_a_body_of_somebody_unknown_is_not_waited_for(server: RunningServer) -> None:
+def test_a_body_without_a_valid_key_is_not_waited_for(server: RunningServer) -> None:
     """The answer comes when the head is complete, to "100-continue" too."""
     for header in ("Content-Length: 5000", "Transfer-Encoding: chunked", "Content-Length: 5\r\nExpect: 100-continue"):
         with server.connect() as connection:

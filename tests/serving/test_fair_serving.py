@@ -51,7 +51,7 @@ def test_others_are_answered_between_pipelined_requests(serve: Callable[..., Run
         assert [greedy.read().status for _ in range(count)] == [200] * count
 
 
-def test_what_nobody_waits_for_is_not_done(serve: Callable[..., RunningServer]) -> None:
+def test_work_of_a_client_that_has_left_is_not_done(serve: Callable[..., RunningServer]) -> None:
     running = serve(Limits())
     with running.connect() as client:
         client.send(batch(*[call("test_holdUp", 10), call("test_fill", 600)] * 50))

@@ -73,7 +73,7 @@ def test_an_address_localhost_or_a_name_of_the_operator_is_admitted(host: bytes)
         b"[evil.example]",
     ],
 )
-def test_a_name_that_somebody_else_lets_lead_here_is_not(host: bytes) -> None:
+def test_a_name_of_another_domain_is_not_admitted(host: bytes) -> None:
     """For a browser that page and this port are of one origin, as long as both are called by that name."""
     guard = SameOriginGuard()
     assert not guard.admits(b"POST", b"/", {b"host": host, b"origin": b"http://" + host})

@@ -198,7 +198,7 @@ def test_connect_is_not_a_tunnel(connection: Connection) -> None:
 # ---- pieces -----------------------------------------------------------------------------------
 
 
-def test_half_a_request_and_then_silence_harms_nobody(running: RunningServer) -> None:
+def test_half_a_request_and_then_silence_does_not_affect_others(running: RunningServer) -> None:
     whole = post(call())
     for size in (0, 1, 10, len(whole) // 2, len(whole) - 1):
         with running.connect() as connection:
@@ -380,7 +380,7 @@ def test_too_many_connections_are_turned_away_with_503(serve: Callable[..., Runn
     assert running.server.turned_away_count == 1
 
 
-def test_a_client_that_leaves_while_its_call_runs_harms_nobody(
+def test_a_client_that_leaves_while_its_call_runs_does_not_affect_others(
     running: RunningServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):

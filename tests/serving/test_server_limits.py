@@ -126,7 +126,7 @@ def test_one_ambiguous_request_gets_one_answer_and_nothing_behind_it_is_read(
 
 @pytest.mark.parametrize(("size", "what"), [(1, b"headers"), (60, b"headers"), (-3, b"body")])
 @pytest.mark.parametrize("before", [0, 3])
-def test_what_stalls_in_the_middle_is_408_whatever_was_answered_before(
+def test_a_request_that_stalls_is_408_after_any_answers_before_it(
     start: Callable[..., RunningServer], size: int, what: bytes, before: int
 ) -> None:
     running = start(QUICK)
@@ -238,7 +238,7 @@ def test_answers_behind_one_that_is_not_ready_are_held_up_to_the_mark(start: Cal
         wait_until(lambda: not running.server._behind)
 
 
-def test_whoever_is_behind_longest_makes_room(start: Callable[..., RunningServer]) -> None:
+def test_the_client_that_is_behind_longest_is_cut_off(start: Callable[..., RunningServer]) -> None:
     running = start(Limits(unsent_bytes_max=2 * LARGE))
     with ExitStack() as stack:
         connections = [stack.enter_context(running.connect(receive_buffer=4096)) for _ in range(4)]

@@ -349,7 +349,7 @@ def test_a_message_that_is_not_the_one_of_l1_is_refused(
         node.wait_for(chain)
 
 
-def test_messages_that_nobody_has_stop_the_sync_with_one_clear_line(
+def test_messages_that_no_source_has_stop_the_sync_with_one_clear_line(
     tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream, caplog: pytest.LogCaptureFixture
 ) -> None:
     chain.publish()
@@ -525,7 +525,7 @@ def test_a_second_node_that_swallows_requests_does_not_hold_up_the_chain(
 # ---- what others may learn of it ---------------------------------------------------------------------------
 
 
-def test_nobody_learns_from_the_status_where_an_upstream_is(
+def test_the_status_does_not_tell_where_an_upstream_is(
     tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
 ) -> None:
     address = upstream.url.removeprefix("http://")

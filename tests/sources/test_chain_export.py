@@ -165,7 +165,7 @@ def test_blocks_that_the_chain_does_not_have_cannot_be_exported(
     assert not (tmp_path / "part.jsonl").exists()
 
 
-def test_an_export_to_nowhere_says_so(view: ChainView, tmp_path: Path) -> None:
+def test_an_export_to_an_absent_folder_says_so(view: ChainView, tmp_path: Path) -> None:
     with pytest.raises(ChainFileError, match="cannot be written: No such file or directory"):
         export_chain_file(view, tmp_path / "absent" / "chain.jsonl")
 

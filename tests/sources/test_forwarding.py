@@ -67,7 +67,7 @@ def test_an_answer_is_kept_for_a_moment(upstream: ScriptedUpstream, upstreams: U
     assert upstream.requests.count("node_getValidatorsStats") == 1
 
 
-def test_a_question_nobody_answers_says_so(upstream: ScriptedUpstream, upstreams: Upstreams) -> None:
+def test_a_question_that_no_upstream_answers_says_so(upstream: ScriptedUpstream, upstreams: Upstreams) -> None:
     with pytest.raises(Refused, match="No upstream answers"):
         UpstreamQuestions(upstreams).ask("node_getValidatorsStats", [])
 

@@ -61,7 +61,7 @@ async def fits(page: Page, width: int) -> bool:
 # ---- the key --------------------------------------------------------------------------------------------
 
 
-def test_the_key_is_asked_for_refused_and_accepted_and_kept_nowhere(site: Any, visit: Any) -> None:
+def test_the_page_asks_for_the_key_and_keeps_it_in_memory_only(site: Any, visit: Any) -> None:
     async def scenario(page: Page) -> None:
         await page.open(site.url)
         await page.wait("document.activeElement.id === 'key'")
@@ -98,7 +98,7 @@ def test_the_key_is_asked_for_refused_and_accepted_and_kept_nowhere(site: Any, v
 # ---- what is shown --------------------------------------------------------------------------------------
 
 
-def test_the_page_shows_the_node_and_asks_nobody_else(open_site: Any, visit: Any) -> None:
+def test_the_page_shows_the_node_and_loads_nothing_from_elsewhere(open_site: Any, visit: Any) -> None:
     # The tail holds the newest lines only, and other tests of this process write some too.
     logging.getLogger("fastnode.test").info("a line to be seen")
 

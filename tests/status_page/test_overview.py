@@ -98,7 +98,7 @@ def test_the_log_comes_once_and_without_the_key(site: Any) -> None:
     assert "a-wrong-key-of-somebody" not in everything
 
 
-def test_the_answer_is_bounded_whatever_is_logged() -> None:
+def test_the_answer_is_bounded_for_any_log() -> None:
     tail = LogTail()
     for number in range(3 * LINES_MAX):
         tail.handle(logging.LogRecord("fastnode.x", logging.INFO, "", 0, "line %d " + "x" * 10_000, (number,), None))

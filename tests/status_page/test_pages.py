@@ -45,7 +45,7 @@ def test_without_an_admin_key_everybody_gets_the_page(open_site: Any) -> None:
     assert [open_site.get(path, key=None)[0] for path in DATA] == [HTTPStatus.OK] * len(DATA)
 
 
-def test_the_page_and_its_files_are_the_same_whatever_the_node_holds(site: Any, open_site: Any) -> None:
+def test_the_page_and_its_files_do_not_depend_on_the_chain(site: Any, open_site: Any) -> None:
     for path in sorted(open_paths()):
         name = path.decode().lstrip("/")
         ours, theirs = site.get(name, key=None)[2], open_site.get(name, key=None)[2]

@@ -30,7 +30,7 @@ def database(tmp_path: Path) -> Iterator[SharedDatabase]:
         shared.release()
 
 
-def test_a_transaction_sees_its_own_changes_and_nobody_else_does(database: SharedDatabase) -> None:
+def test_only_the_transaction_itself_sees_its_changes(database: SharedDatabase) -> None:
     database.write([(b"kept", b"1"), (b"dropped", b"2")])
     batch = WriteBatch(database)
     batch.put(b"new", b"3")

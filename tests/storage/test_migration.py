@@ -82,7 +82,7 @@ def test_a_migration_that_is_interrupted_goes_on_with_the_next_start(database: S
 
 
 @pytest.mark.parametrize(("found", "reason"), [(4, "newer than this fastnode's 3"), (0, "which no fastnode wrote")])
-def test_a_version_that_nobody_here_knows_is_refused(database: SharedDatabase, found: int, reason: str) -> None:
+def test_an_unknown_version_is_refused(database: SharedDatabase, found: int, reason: str) -> None:
     with pytest.raises(DataDirectoryError, match=f"has schema {found}, {reason}"):
         bring_up_to_date(database, found, (doubled(b"a"), doubled(b"b")), record)
     assert database.get(b"a") == b"1"

@@ -137,7 +137,7 @@ def test_absence_needs_a_leaf_below_that_points_past(verifier: Verifier) -> None
         verifier.require_absent(witness._replace(next_index=6), _field(15), root, 3)
 
 
-def test_the_last_leaf_points_nowhere(verifier: Verifier) -> None:
+def test_the_last_leaf_has_no_next_leaf(verifier: Verifier) -> None:
     last, root = _low_leaf(verifier, 10, 0, 0)
     verifier.require_absent(last, _field(plain.P - 1), root, 3)
     broken, root = _low_leaf(verifier, 10, 0, 4)

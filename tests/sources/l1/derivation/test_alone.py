@@ -134,7 +134,7 @@ def node(tmp_path: Path, start_node: Callable[..., Any], l1: RecordedL1) -> Any:
     return node
 
 
-def test_a_node_without_another_one_says_that_it_has_nobody_to_hand_a_transaction_to(node: Any) -> None:
+def test_a_node_without_an_upstream_says_that_it_cannot_forward_transactions(node: Any) -> None:
     error = node.call("node_sendTx", sample_tx())["error"]
     assert error["data"]["code"] == "NO_TRANSACTIONS"
     assert "nobody to hand a transaction to: give --upstream-url URL" in error["message"]

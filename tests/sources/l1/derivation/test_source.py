@@ -636,7 +636,7 @@ def test_a_checkpoint_needs_the_signatures_of_its_committee(
         assert node.source.invalid is None
 
 
-def test_a_signature_of_somebody_else_is_refused(
+def test_a_signature_of_another_address_is_refused(
     tmp_path: Path, chain: MadeChain, attested: PublishingL1, committee: list[PrivateKey]
 ) -> None:
     sheet = attested.sheet(chain.units[0].published or {})

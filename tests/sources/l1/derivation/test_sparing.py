@@ -148,7 +148,7 @@ def test_a_chain_without_multicall3_is_read_all_the_same(
     assert [record.message for record in caplog.records].count("L1 is asked call by call, some fifteen a block") == 1
 
 
-def test_blobs_that_are_nowhere_do_not_cost_calls(hour: SimulatedHour, chain: MadeChain) -> None:
+def test_missing_blobs_cost_no_calls(hour: SimulatedHour, chain: MadeChain) -> None:
     """Each pass would ask for the same event and transaction again."""
     hour.run(3 * 60)
     l1 = hour._l1
