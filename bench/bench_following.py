@@ -125,7 +125,7 @@ def test_a_new_block_is_served(benchmark: BenchmarkFixture, tmp_path: Path, shor
     """From the moment an upstream has a block to the moment the node that follows it serves that block.
 
     Time on the wall, as waiting is what is measured: the rest between two looks, the fetch, verification and writing.
-    The baseline asks every 500 ms whatever happens.
+    The baseline asks every 500 ms in every case.
     """
     with ExitStack() as stack:
         (tmp_path / "made").mkdir()

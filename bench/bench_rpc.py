@@ -5,7 +5,7 @@ uvloop protocol that answers every request with the same number of bytes it has 
 
 The server runs in a process of its own (this file as a script), one keep-alive connection, requests
 one after another or a hundred at a time.  ``server_cpu_us`` in the extra columns is what a request
-costs the server, whatever the client does; wall times include the client.
+costs the server alone; wall times include the client.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python bench/beside.py --before FOLDER [--rounds 25] [--requests 2000] [--only NAME] [--json FILE]
 
 ``FOLDER`` is a tree of the other version with its extensions built (git worktree add FOLDER COMMIT; in it
-``python setup.py build_ext --inplace``).  Both nodes have the sample chain and run on the first processor; whoever asks
+``python setup.py build_ext --inplace``).  Both nodes have the sample chain and run on the first processor; the client
 has the others: 32 keep-alive connections, one request at a time on each.  The two are asked by turns, many short rounds
 in an order that changes, so that what else the machine does meets both alike.
 

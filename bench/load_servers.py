@@ -24,7 +24,7 @@ import uvloop
 
 #: Tells a server which processor is its own.
 CORE_VARIABLE = "FASTNODE_BENCH_CORE"
-#: Before anybody has left it.
+#: Before any process has left it.
 FIRST_PROCESSOR = min(os.sched_getaffinity(0))
 
 

@@ -75,7 +75,7 @@ def soak_connections(node: ServerProcess, options: argparse.Namespace) -> list[F
     print(f"half of the load: {rate:.0f} requests/s")
     client.ask_at_rate(requests, rate, options.seconds / 3)
     print(describe("alone", client.ask_at_rate(requests, rate, options.seconds)))
-    # What watches the machine may look at every connection there is, so the baseline has as many, to somebody else.
+    # What watches the machine may look at every connection there is, so the baseline has as many, to another server.
     bystander = ServerProcess("canned", "200/100")
     with held_connections(bystander.port, options):
         before = client.ask_at_rate(requests, rate, options.seconds)

@@ -34,7 +34,7 @@ __all__ = ["ChainData", "ChainOptions"]
 logger = logging.getLogger(__name__)
 
 _MIB = 1 << 20
-#: Of the settings where they say nothing.  A local network is to stay small in whatever runs beside it.
+#: Of the settings where they say nothing.  A local network is to stay small beside what it is tested with.
 WORLD_STATE_CACHE_MB: Final = 256
 LOCAL_WORLD_STATE_CACHE_MB: Final = 32
 

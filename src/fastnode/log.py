@@ -92,7 +92,7 @@ def one_line(record: logging.LogRecord) -> str:
 class _LineFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         time = _time_of(record).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
-        # One event is one line, whatever a text brought in; a traceback is the exception.
+        # One event is one line for any text in it; only a traceback has more.
         line = f"{time}  {record.levelname.lower():7}  {record.name}  {one_line(record)}"
         if record.exc_info:
             line += "\n" + printable(self.formatException(record.exc_info))

@@ -26,7 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def fastnode_session_network(request: pytest.FixtureRequest) -> Iterator[RunningNetwork]:
-    """One local network for the whole run, with whatever the tests leave on it."""
+    """One local network for the whole run; what a test leaves on it stays."""
     from fastnode.testing import local_network
 
     with local_network(*request.config.getini("fastnode_flags")) as network:

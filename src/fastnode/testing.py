@@ -2,7 +2,7 @@
 
     with local_network() as network:
         wallet = Wallet(network.url)
-        with network.rolled_back():             # whatever happens in here never happened
+        with network.rolled_back():             # what happens in here is undone at the end
             network.mine(3)
             network.warp("+86400")
 

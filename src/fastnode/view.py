@@ -1,7 +1,7 @@
 """What one request sees: the chain and the state at one tip.
 
 A request takes the current view once and reads only from it; a batch shares one view.  So the
-answers of one HTTP request can never disagree with each other, whatever ingestion does meanwhile.
+answers of one HTTP request can never disagree with each other, also while blocks come.
 
 A published view is not closed.  Ingestion replaces the reference to it; the requests that still
 hold the old one, on the loop or in a thread, finish with it, and the last of them frees its

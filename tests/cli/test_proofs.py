@@ -81,7 +81,7 @@ def test_what_is_no_transaction_is_named(content: bytes, complaint: str, tmp_pat
 
 
 def test_a_place_to_work_is_asked_for(tmp_path: Path) -> None:
-    assert "nowhere to work: add --data-directory" in _run("check", TX).stderr
+    assert "no directory to work in: add --data-directory" in _run("check", TX).stderr
     assert "does not exist" in _run("install", tmp_path / "none", "--data-directory", tmp_path).stderr
 
 

@@ -148,7 +148,7 @@ def _logs_json(found: FoundLogs) -> bytes:
 def _span_of(chain: ChainView, wanted: LogFilter) -> Span:
     """The positions that a filter speaks of: none when its range ends where it starts or before.
 
-    A transaction is looked up whatever the range says.  ``afterLog`` stands in for the start of the range.
+    A transaction is looked up also outside the range.  ``afterLog`` stands in for the start of the range.
     """
     after, end = wanted.after_log, chain.tip_number + 1
     if after is None and wanted.tx_hash is not None:

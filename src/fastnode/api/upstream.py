@@ -43,7 +43,7 @@ class _UpstreamMethods:
         """This node has none: that of the followed one, as it is now or else as it was when the chain was learned."""
         enr = context.view.chain.chain.node_info.get("enr")
         if self._questions is not None:
-            with suppress(Refused):  # nobody answers: what is stored has to do
+            with suppress(Refused):  # no upstream answers: the stored value is used
                 enr = self._questions.ask_cached("node_getEncodedEnr", [], RECORD_AGE_MAX_S)
         return orjson.dumps(enr) if isinstance(enr, str) else None
 

@@ -111,5 +111,5 @@ def connect_polling(configuration: NodeConfiguration, set_interval: Callable[[fl
 
 
 def connect_offenses(configuration: NodeConfiguration) -> None:
-    """Somebody watches for offenses and reads the configuration each time: a change needs no more."""
+    """The watch for offenses reads the configuration each time: a change needs no more."""
     configuration.on_change(_OFFENSE_KEYS, lambda _new, _changed: None)

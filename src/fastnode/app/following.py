@@ -211,7 +211,7 @@ class Following:
         if self._derivation is not None and self.l1 is not None:
             return self._learn_chain_from_l1(self.l1, genesis_file)
         if genesis_file is not None:
-            ChainFileSource(genesis_file).close()  # whatever is wrong with it is said before anybody is waited for
+            ChainFileSource(genesis_file).close()  # errors of the file are reported before any node is waited for
         while not self._is_closed and not self.upstreams.are_all_put_aside:
             upstream = self.upstreams.choose()
             if upstream is not None:

@@ -88,7 +88,7 @@ class IngestionThread:
         except StopRequested:
             logger.info("ingestion stopped", extra=log_facts(tip=self._ingestor.view.tip_number))
         except DatabaseUnreadable as error:
-            # Reads of whatever else is stored go on; /readyz says what the database says.
+            # Reads of everything else that is stored go on; /readyz says what the database says.
             logger.error("ingestion has ended", extra=log_facts(reason=str(error)))
         except BaseException as error:  # noqa: BLE001 - handed to the node, which ends with it
             self._on_failure(error)

@@ -54,7 +54,7 @@ __all__ = ["Joined", "join_network"]
 logger = logging.getLogger("fastnode.app")
 
 #: Why a node whose chain comes from L1 alone takes no transaction.
-NO_UPSTREAM: Final = "this node follows L1 alone and has nobody to hand a transaction to: give --upstream-url URL"
+NO_UPSTREAM: Final = "this node follows L1 alone and has no node to forward a transaction to: give --upstream-url URL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

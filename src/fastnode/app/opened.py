@@ -81,7 +81,7 @@ class Opened:
 
 
 async def open_node(settings: Settings, awaiting: Awaiting, stack: AsyncExitStack) -> Opened:
-    """StartError or DatabaseError; whatever was opened is closed by ``stack``."""
+    """StartError or DatabaseError; ``stack`` closes what was opened."""
     extension = settings.tx_public_setup_allow_list_extend or ()
     log_tail = LogTail()
     stack.enter_context(log_tail.attached())

@@ -28,7 +28,7 @@ logger = logging.getLogger("fastnode.app")
 _RESET_MARK: Final = " reset "
 #: Files of a data directory that are not of a chain.
 _KEPT: Final = frozenset({LOCK_FILE, "admin"})
-#: Said once, to whom started the process: the file is closed by now.
+#: Said once, to the process that started this one: the file is closed by now.
 _ONCE: Final = "--ready-fd"
 
 

@@ -31,7 +31,7 @@ class Views:
         return self.published.value
 
     def replace(self, view: View | None) -> None:
-        """Publish a view without telling anybody."""
+        """Publish a view; subscribers are not called."""
         self.published.publish(view)
 
     def show(self, chain: ChainView) -> None:

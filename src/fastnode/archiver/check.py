@@ -139,7 +139,7 @@ class _Check:
 
     @contextlib.contextmanager
     def _noting(self, where: str) -> Iterator[None]:
-        """Whatever is wrong inside becomes a problem, and the walk goes on behind it."""
+        """An error inside becomes a problem, and the walk goes on behind it."""
         try:
             yield
         except BlockRejected as error:

@@ -51,7 +51,7 @@ class StateApplier(Protocol):
         ...
 
     def reset(self) -> None:
-        """Return to the genesis, whatever is or is not there."""
+        """Return to the genesis from any state of the index."""
         ...
 
 

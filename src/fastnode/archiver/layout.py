@@ -44,7 +44,7 @@ from fastnode.storage.migration import Migration, version_after
 #: From each version of the layout to the next: there has been one so far.
 MIGRATIONS: Final[tuple[Migration, ...]] = ()
 SCHEMA_VERSION: Final = version_after(MIGRATIONS)
-#: Tells this database from the node's others, and from anybody else's.
+#: Tells this database from the node's others, and from those of other programs.
 SCHEMA_NAME: Final = b"fastnode archiver "
 
 KEY_SCHEMA: Final = b"V"

@@ -100,7 +100,9 @@ def _options(settings: Settings) -> Any:
     from fastnode.proofs.options import bb_options
 
     if settings.bb_working_directory is None and settings.data_directory is None:
-        raise SettingError("nowhere to work: add --data-directory DIRECTORY or --bb-working-directory DIRECTORY")
+        raise SettingError(
+            "no directory to work in: add --data-directory DIRECTORY or --bb-working-directory DIRECTORY"
+        )
     return bb_options(settings, settings.data_directory)
 
 

@@ -16,7 +16,7 @@ from fastnode.config.settings import START, Settings
 
 __all__ = ["start"]
 
-#: Layers in which somebody has given a value to this node.
+#: Layers in which the operator has given a value to this node.
 _GIVEN: Final = frozenset({"flag", "environment", "file"})
 
 

@@ -1,7 +1,7 @@
 """Settings that are read, checked and shown, and have no effect, with what they would need to have one.
 
 They are there so that the configuration of a network's node can be kept as it is.  ``KEPT`` are those of parts that
-this node does not have; a test holds them to the code: whatever is not among them is used somewhere.  Others have no
+this node does not have; a test compares them with the code: every other setting is used.  Others have no
 effect beside certain settings, or only part of what their names promise: :func:`without_effect` knows all of them.
 """
 

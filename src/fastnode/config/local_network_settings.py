@@ -36,7 +36,7 @@ class LocalNetworkSettings:
         None,
         Seconds(0.05, 86_400),
         LOCAL_NETWORK,
-        "Build a block every so many seconds instead, with whatever waits.",
+        "Build a block every so many seconds instead, with the transactions that wait.",
         flags=("--block-time",),
     )
     slot_duration_s: int = setting(

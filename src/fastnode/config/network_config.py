@@ -3,7 +3,7 @@
     { "registryAddress": "0x...", "l1ChainId": 1, "bootnodes": [], "snapshots": [],        required
       "blobFileStoreUrls": [], "blockDurationMs": 1, "txPublicSetupAllowListExtend": "..." ...  }
 
-or an object of such objects by the names of networks.  It stands in for settings that are given nowhere
+or an object of such objects by the names of networks.  It gives values to settings that no other layer has given
 else: flag, environment and settings file win.  Fields that the node has no use for are passed over.
 """
 

@@ -225,7 +225,7 @@ class ValidatorSettings:
         None,
         HexText(_ADDRESS_BYTES),
         SLASHING,
-        "Payload to vote for, whatever the offenses are.",
+        "Payload to vote for, independent of the offenses.",
         environment=("SLASH_OVERRIDE_PAYLOAD",),
     )
     slash_min_penalty_percentage: float = setting(
@@ -246,14 +246,14 @@ class ValidatorSettings:
         (),
         ArrayOf(HexText(_ADDRESS_BYTES)),
         SLASHING,
-        "Validators to slash whatever they do.",
+        "Validators to slash in every case.",
         environment=("SLASH_VALIDATORS_ALWAYS",),
     )
     slash_validators_never: tuple[str, ...] = setting(
         (),
         ArrayOf(HexText(_ADDRESS_BYTES)),
         SLASHING,
-        "Validators not to slash whatever they do.",
+        "Validators never to slash.",
         environment=("SLASH_VALIDATORS_NEVER",),
     )
     slash_prune_penalty: int = setting(

@@ -48,7 +48,7 @@ IGNORED_KEYS: Final = frozenset({"_cachedHash"})
 
 @dataclass(frozen=True)
 class Failure:
-    """An error of whatever code and text: nodes choose their own."""
+    """An error of any code and text: nodes choose their own."""
 
     message: str = field(compare=False)
 

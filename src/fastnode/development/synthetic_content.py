@@ -34,7 +34,7 @@ REWRITE_SHARE: Final = 0.5
 #: Slots remembered for that.
 REMEMBERED_SLOTS: Final = 4096
 FEE_MAX: Final = 10**18
-#: Top three bits cleared: whatever is left is below the field modulus.
+#: With the top three bits cleared any value is below the field modulus.
 _BELOW_MODULUS: Final = bytes(byte & 0x1F for byte in range(256))
 
 

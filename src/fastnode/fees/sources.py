@@ -3,7 +3,7 @@
 ====================  ==========================================================================
 :class:`ChainFees`    what the chain's source last said, else the price of the newest block
 :class:`ModelFees`    the fee model over facts read from L1 (:mod:`fastnode.protocol.fees`)
-:class:`LatestFees`   what somebody else sets from time to time, such as an upstream's answer
+:class:`LatestFees`   what another part sets from time to time, such as an upstream's answer
 ====================  ==========================================================================
 """
 

@@ -6,7 +6,7 @@ one that ends at a byte boundary and refers to nothing before it can be kept and
     gzip header | block: {"jsonrpc":"2.0","id":7,"result": | kept blocks: the result | last block: } | CRC-32, length
     zlib header |   as above, the ids as they are, the results compressed once               | Adler-32
 
-Where an answer is divided decides only what can be kept; the content is the answer, whatever it is.
+Where an answer is divided decides only what can be kept; the content is the same.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def is_known_coding(name: str) -> bool:
 class Inflation:
     """A body sent as ``coding`` while it is inflated; ``content`` is what there is so far.
 
-    Never makes more than ``bytes_max`` of content, nor more than the ratio allows, and one byte, whatever the size it
+    Never makes more than ``bytes_max`` of content, nor more than the ratio allows, and one byte, for any size it
     claims.
     """
 

@@ -6,7 +6,7 @@
 
 /readyz is about serving now: it fails until there is a chain with its state that is new enough, and again from the
 moment the node is told to stop.  /status is about what an operator should look at: a node whose upstreams are all
-away still serves what it has.  What is wrong stands in the answer of /readyz too, whatever its status.
+away still serves what it has.  The answer of /readyz names what is wrong with any status.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Response(NamedTuple):
 
 
 def length_of(body: bytes | list[bytes] | None) -> int:
-    """Bytes of a body, in whatever form."""
+    """Bytes of a body in any of its forms."""
     if body is None:
         return 0
     return len(body) if isinstance(body, bytes) else sum(map(len, body))

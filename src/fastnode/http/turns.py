@@ -5,7 +5,7 @@
 
 A turn is a function that goes on where the connection stopped.  Turns are given by use (http/fair_queue.py), for a
 round's time; then the loop looks for new data, and new data queues with the others.  So a client that asks for little
-is answered within about two rounds, whatever others ask for.
+is answered within about two rounds, for any requests of others.
 """
 
 from __future__ import annotations

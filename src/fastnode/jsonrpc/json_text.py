@@ -139,7 +139,7 @@ class IdTexts:
         return self._texts[index]
 
     def prepare(self) -> None:
-        """Look up now what may have to be looked up, in whatever thread this is."""
+        """Do the look-ups of the answer now, in the thread that calls this."""
         if self._escapes() or b"-0" in self._body:
             self._texts = json_shape.find_ids(self._body)
 

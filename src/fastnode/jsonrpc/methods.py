@@ -297,7 +297,7 @@ class MethodTable:
         return self._by_wire_name.get(name)
 
     def method(self, name: str) -> BoundMethod | None:
-        """The method of this name, whatever clients may call it."""
+        """The method of this name or other name."""
         return self._methods.get(name)
 
     def by_wire_name(self) -> Mapping[str, BoundMethod]:

@@ -30,7 +30,7 @@ TOML, or JSON with the same tables.  Everything may be left out::
     [proxies]                       # whose X-Forwarded-For is believed
     trusted = ["10.0.0.0/8"]
 
-Whatever is wrong is a SettingError that names the file, the key and the value.
+Every mistake is a SettingError that names the file, the key and the value.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class Usage:
 
 
 class Client:
-    """Somebody who asks.  ``name`` is the key's, or the address."""
+    """One client.  ``name`` is the key's, or the address."""
 
     __slots__ = ("_bucket", "_clock", "_prices", "_rules", "name", "usage")
 

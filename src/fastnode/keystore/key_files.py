@@ -46,7 +46,7 @@ def decrypt_key_file(document: object, password: str) -> bytes:
         if version == 4:
             return _decrypt_v4(document, password)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, MemoryError):
-        # Whatever a damaged file runs into; the cause may quote its content.
+        # Any error of a damaged file; the cause may quote its content.
         raise KeyFileError("not a key file of version 3 or 4") from None
     raise KeyFileError("not a key file of version 3 or 4")
 

@@ -1,4 +1,4 @@
-"""Private keys in memory: they know their address and show nothing else, whatever prints them."""
+"""Private keys in memory: all that can be printed of them is their address."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class BlsKey:
 
 @dataclass(frozen=True, slots=True)
 class RemoteSigner:
-    """A key that somebody else holds and signs with."""
+    """A key that a remote signer holds and signs with."""
 
     address: str
     url: str

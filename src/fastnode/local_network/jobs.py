@@ -59,7 +59,7 @@ class JobQueue:
     # ---- the thread that works ---------------------------------------------------------------
 
     def wait(self, timeout_s: float | None) -> None:
-        """Until there is a job, or somebody wakes us, or the time is over."""
+        """Until there is a job, or ``wake`` is called, or the time is over."""
         with self._changed:
             self._changed.wait_for(lambda: self._jobs or self._is_awake or self._is_closed, timeout_s)
             self._is_awake = False

@@ -39,7 +39,7 @@ _MINT_AMOUNT: Final = Function("mintAmount()", Kind.NUMBER)
 class L1Opening:
     """Everything here raises StartError with what is wrong.
 
-    ``registry`` is where the contracts were deployed by somebody else; None: this network has its own.
+    ``registry`` is where the contracts were deployed from outside; None: this network has its own.
     """
 
     def __init__(self, url: str, network: Network, registry: str | None) -> None:
@@ -82,7 +82,7 @@ class L1Opening:
         if pending:
             raise StartError(
                 f"--registry-address: the rollup {hex_data(rollup)} has {pending} checkpoints of another chain; a new "
-                "network needs contracts that nobody has published to"
+                "network needs contracts without published checkpoints"
             )
 
     def compare_genesis(self, archive_root: bytes) -> None:

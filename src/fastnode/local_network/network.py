@@ -9,7 +9,7 @@
 Blocks are built
 
     automine     the moment a transaction arrives; those that come meanwhile go into the next block
-    interval     every so many seconds, with whatever waits
+    interval     every so many seconds, with what waits
     manual       when asked for
 
 and always when the newest block is half a day old: a transaction lives for a day after the block that it was proven

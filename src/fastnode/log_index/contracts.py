@@ -84,7 +84,7 @@ class ContractEntries:
 
 
 def contract_entries(block: L2Block) -> ContractEntries:
-    """Everything that the contract events of a block add to the registry, whatever is there already."""
+    """Everything that the contract events of a block add to the registry, also what is there already."""
     entries = ContractEntries()
     number = layout.encode_number(block.number)
     for tx_index, effect in enumerate(block.body.tx_effects):

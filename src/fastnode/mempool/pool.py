@@ -194,7 +194,7 @@ class TxPool:
         with self._lock:
             self._require_open()
             outcome, ticket = self._insert(entry, tx_json, origin)
-        # Whatever the answer rests on must be durable, also when another thread put it there.
+        # What the answer rests on must be durable, also what another thread put there.
         self._store.commit(ticket)
         return outcome
 
@@ -349,7 +349,7 @@ class TxPool:
         self._touched_payers.update(self._pending.payers())
 
     def _return_to_pending(self, entries: Iterable[PoolEntry]) -> None:
-        """Make pending again what a block could include and outranks whatever took its nullifiers; the best first."""
+        """Make pending again what a block could include and what outranks its rivals for nullifiers; the best first."""
         for entry in sorted(entries, key=lambda entry: entry.rank, reverse=True):
             reason = self._ineligible_reason(entry)
             rivals = list(self._pending.conflicts_of(entry))

@@ -113,7 +113,7 @@ class Mempool:
     ``fees`` gives what a block proposed now would charge at least.  ``sink``: other nodes that take transactions.
     ``on_accepted``: what builds blocks here is told of each transaction that a client has sent, once it is durable; it
     may block until the block is there.
-    ``closed``: why no client may send one, whatever it is; None if they may.
+    ``closed``: why clients may send none at all; None if they may.
     """
 
     def __init__(

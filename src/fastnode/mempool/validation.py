@@ -10,7 +10,7 @@
     data             hash, calldata and class logs are what the data commits to
     deployments      addresses and class ids in its logs hold
     gas and fees     limits, price, balance            not with skip_fee_enforcement
-    proof            whatever the verifier says        not in a simulation
+    proof            what the verifier says            not in a simulation
 
 All rules run; the reasons are put together.  A price below the current one makes the result ``skipped``
 rather than ``invalid``, because prices fall again; and so does what this node cannot judge: a proof without a
@@ -93,7 +93,7 @@ BALANCE_TOO_LOW: Final = "Insufficient fee payer balance"
 TX_BYTES_MAX: Final = 512 << 10
 CALLDATA_FIELDS_MAX: Final = 16_000
 
-#: Gas that every transaction uses, whatever it does.
+#: Gas that every transaction uses.
 DA_GAS_MIN: Final = 96
 PUBLIC_L2_GAS_MIN: Final = 540_000
 PRIVATE_L2_GAS_MIN: Final = 440_000

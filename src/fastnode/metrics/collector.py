@@ -1,6 +1,6 @@
 """What monitoring systems are told, in the text form of Prometheus.
 
-The node's parts keep plain counters; nothing here is touched while they work.  When somebody asks, a
+The node's parts keep plain counters; nothing here is touched while they work.  At a scrape, a
 :class:`NodeCollector` reads the counters and prometheus-client writes them down.
 
 Labels are bounded: methods are those of the table, or ``other``; codes and limits are the node's own.
@@ -59,7 +59,7 @@ _NS_PER_S: Final = 1e9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """What is read when somebody asks."""
+    """What is read at a scrape."""
 
     servers: Mapping[str, RpcServer]
     view: Callable[[], View | None]

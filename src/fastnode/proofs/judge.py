@@ -25,7 +25,7 @@ NO_VERIFIER: Final = (
 class ProofJudge:
     """Judges proofs with what the settings and the network ask for.  Usable from any thread.
 
-    ``bb`` None: there is nowhere to keep its files, so only a command can judge.
+    ``bb`` None: there is no directory for its files, so only a command can judge.
     """
 
     def __init__(self, *, required: bool, command: CommandVerifier | None = None, bb: BbVerifier | None = None) -> None:
@@ -41,7 +41,7 @@ class ProofJudge:
         return self._required
 
     def require(self, required: bool) -> None:
-        """From the next transaction on; a command is asked whatever the network says."""
+        """From the next transaction on; a command is asked for any values of the network."""
         self._required = required
         self.start()
 

@@ -39,7 +39,7 @@ _REFUSALS: Final = re.compile(
     r"verification failed at|Assertion failed:|Cannot aggregate: incoming pairing points are at infinity|"
     r"(?:proof|verification key) has wrong size:"
 )
-#: What it says of its own troubles, whatever else it says.
+#: Errors of the program itself, in any text around them.
 _TROUBLES: Final = re.compile(
     r"HTTP request failed|bad_alloc|[Cc]annot allocate|No space left|Unable to open file|Failed to (?:open|read|lock)|"
     r"Permission denied|No such file|\bCRS\b.*(?:not found|missing|fail)|"

@@ -3,9 +3,9 @@
     clients without a refused proof   one check each in turn ──┐
     suspects: one lately              one check each in turn ──┴─► as many at once as there are threads
 
-Suspects have every eighth turn, and whatever turns the others leave.  A full queue makes room for a client that has
+Suspects have every eighth turn, and the turns that the others leave.  A full queue makes room for a client that has
 fewer checks in it: the newest check of the client with the most is given up, a suspect's before another one's.  So
-whatever one client sends, the checks of others go on.
+the checks of others go on for any number that one client sends.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ __all__ = ["BbOptions", "BbVerifier", "VerifierState", "find_program"]
 logger = logging.getLogger(__name__)
 
 NOT_READY: Final = "the proof verifier is being set up"
-SETUP_CHANGED: Final = "its setup files were changed or removed by somebody else"
+SETUP_CHANGED: Final = "its setup files were changed or removed from outside"
 OTHER_KEYS: Final = "this network's transactions are of another release than the keys that come with the node"
 
 #: Where `fastnode proofs install` puts the program, in the working directory.

@@ -241,7 +241,7 @@ class CommitteeAttestation:
 
 @dataclass(frozen=True, slots=True)
 class PublishedCheckpoint:
-    """A checkpoint together with where and by whom it was published."""
+    """A checkpoint with its place on L1 and its attestations."""
 
     checkpoint: Checkpoint
     l1: L1PublishedData

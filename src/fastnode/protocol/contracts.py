@@ -1,7 +1,7 @@
 """Contract classes and instances: their ids and addresses, their JSON, and the logs that publish them.
 
 A class id commits to artifact, private functions and public bytecode; an address commits to the original
-class, salt, initialisation, deployer and public keys.  So whatever a log or a file claims can be checked:
+class, salt, initialisation, deployer and public keys.  So the claims of a log or a file can be checked:
 
     class id        H(CONTRACT_CLASS_ID, artifact hash, private functions root, bytecode commitment)
     commitment      H(PUBLIC_BYTECODE + byte length * 2^32, 31-byte chunks ...)

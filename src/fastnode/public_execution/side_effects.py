@@ -38,7 +38,7 @@ class Mark(NamedTuple):
 
 
 class SideEffects:
-    """The lists may be read by anybody and grow through the methods only."""
+    """The lists may be read directly and grow through the methods only."""
 
     __slots__ = (
         "_log_fields",

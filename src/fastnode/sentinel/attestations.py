@@ -1,8 +1,8 @@
 """The committee of a checkpoint, and who of it signed.
 
 A published checkpoint has one attestation per committee member, in the committee's order.  A member that signed is
-known by its signature: the address is recovered from it, whatever address stands beside it.  A member that did not is
-known by its address.
+known by its signature: its address is recovered, and the one that stands beside it does not count.  A member that did
+not sign is known by its address.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Statuses of validators per slot, worked out from the stored checkpoints whenever somebody asks.
+"""Statuses of validators per slot, worked out from the stored checkpoints at each request.
 
     slot with a checkpoint       its proposer: checkpoint-mined; the others: attestation-sent or -missed
     slot without one             its proposer: checkpoint-missed if blocks of it are known, else blocks-missed
@@ -56,7 +56,7 @@ class Sentinel:
         self.history_epochs = history_epochs
         self._proven_epochs = proven_epochs
         self._is_ready = is_ready
-        #: What L1 tells, if anybody asks it; then what is not known yet will be.
+        #: What L1 says, for a node that reads L1: there, what is not known yet will be.
         self.proposer_of = proposer_of
         self.committee_of = committee_of
         self.knows_l1 = False
@@ -123,7 +123,7 @@ class Sentinel:
             return dict(self._proven)
 
     def learn_from(self, committee_of: CommitteeOf, proposer_of: ProposerOf) -> None:
-        """Somebody asks L1.  To be called before the first question."""
+        """Take these from L1.  To be called before the first question."""
         self.committee_of, self.proposer_of = committee_of, proposer_of
         self.knows_l1 = True
 

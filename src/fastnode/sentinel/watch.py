@@ -3,12 +3,12 @@
     inactivity                 duties missed in a proven epoch, and in enough of its epochs before
     insufficient attestations  the proposer of a checkpoint that not more than two thirds of its committee signed
     incorrect attestations     likewise, with a signature of no address, or not of the member in its place
-    descendant of invalid      everybody who signed a checkpoint that builds on such a one
-    duplicate attestation      everybody who signed two checkpoints of one slot, one of which a reorg replaced
+    descendant of invalid      every signer of a checkpoint that builds on such a one
+    duplicate attestation      every signer of two checkpoints of one slot, one of which a reorg replaced
     duplicate proposal         the proposer of such a slot
 
 The others (data withheld, a valid epoch pruned, an invalid block broadcast) take what only a member of the peer-to-peer
-network sees.  Who proposes is drawn on L1: without somebody who asks there, offenses of proposers are not found.
+network sees.  Who proposes is drawn on L1: without L1, offenses of proposers are not found.
 
 An offense is kept as it was found, with the penalty of that moment; a change of the configuration counts for those
 found later.  Expired ones are forgotten.

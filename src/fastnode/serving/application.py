@@ -245,7 +245,7 @@ class RpcApplication:
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "only the content codings gzip and deflate are understood"
             )
         inflation = Inflation(body, name, bytes_max=self._engine.limits.body_bytes_max)
-        # Fast path. If: it is small, whatever it claims.  Then: inflating takes less than changing to a thread.
+        # Fast path. If: the body is small.  Then: inflating takes less than changing to a thread.
         try:
             if not inflation.go_on(INFLATED_ON_LOOP_BYTES_MAX):
                 return self._inflate_in_thread(inflation, headers, client, allowance)

@@ -50,7 +50,7 @@ KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
 class FastPath:
     """What the connections of a server share.
 
-    Whatever an answer depends on beside the view tells when it changes: the headers, the date, the meters, the guard.
+    What an answer depends on beside the view tells when it changes: the headers, the date, the meters, the guard.
     """
 
     def __init__(self, engine: Engine, application: RpcApplication, writer: ResponseWriter) -> None:

@@ -24,10 +24,10 @@ _SCHEMES: Final = (b"http://", b"https://")
 class SameOriginGuard:
     """Admits what does not come from a page, and what comes from a page of this port.
 
-    A browser names the page in ``Origin`` with whatever could change something here; the host in it must be the one
+    With every request that could change something here a browser names the page in ``Origin``; its host must be the one
     that was asked.  That alone is not enough: a site may let its own name lead to this machine, and its page is then of
     this port for the browser.  So the host must be an address, localhost, or one of the ``names`` of the operator.
-    Probes are for everybody.
+    Probes are open to all.
     """
 
     refusal = _REFUSAL

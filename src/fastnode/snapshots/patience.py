@@ -22,7 +22,7 @@ INDEX_TIME_S: Final = 30.0
 #: For an archive to bring anything more.
 STALL_TIME_S: Final = 60.0
 
-#: How often somebody who wants to stop is heard.
+#: How often it is looked whether the node is stopping.
 _HEARING_INTERVAL_S: Final = 0.1
 #: Chunks that wait to be unpacked.
 _CHUNKS_AHEAD: Final = 4

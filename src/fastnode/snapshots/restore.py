@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 #: ``on_progress(what, done, total)``
 OnProgress = Callable[[str, int, int], None]
-#: SnapshotError for what somebody else knows better.
+#: SnapshotError for what L1 or an upstream contradicts.
 Confirm = Callable[[Contents], None]
 
 DOWNLOADING: Final = "downloading"

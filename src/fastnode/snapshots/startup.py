@@ -55,7 +55,7 @@ def start_from_snapshot(
     """Restore a snapshot into ``directory`` if ``mode`` wants one; whether that was done.
 
     ``learn_network`` tells which network is wanted while nothing is stored, None if any will do.  ``confirm`` raises
-    SnapshotError for a snapshot that somebody else contradicts.  ``is_stopped`` is asked now and then; once it says
+    SnapshotError for a snapshot that L1 or an upstream contradicts.  ``is_stopped`` is asked now and then; once it says
     yes, what was there stays.  DataDirectoryError when the directory cannot be used.
     """
     if mode == FULL or not urls:

@@ -1,4 +1,4 @@
-"""Verifying a downloaded snapshot in a process of its own: whatever its tables do to LevelDB ends that process alone.
+"""Verifying a downloaded snapshot in a process of its own: if its tables crash LevelDB, only that process ends.
 
 in    one JSON line: {"network": {...}, "snapshot": {...}}, as in an index
 out   JSON lines: {"done": blocks, "total": blocks} ..., then {"error": reason or null}
@@ -29,7 +29,7 @@ __all__ = ["verify_apart"]
 
 #: Memory that a verification may take, besides the tables that it maps.
 MEMORY_BYTES_MAX: Final = 4 << 30
-#: How often somebody who wants to stop is heard.
+#: How often it is looked whether the node is stopping.
 _HEARING_INTERVAL_S: Final = 0.1
 _READ_BYTES: Final = 1 << 16
 

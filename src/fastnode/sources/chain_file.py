@@ -96,7 +96,7 @@ class ChainFileSource:
         return self._file.tell()
 
     def records(self, _stored: Callable[[], ChainView] | None = None) -> Iterator[Record]:
-        """All records of the file, whatever is stored."""
+        """All records of the file, also those that are stored."""
         previous = _ORDER["genesis"]
         while (raw := self._next()) is not None:
             kind = raw.get("kind")
@@ -193,7 +193,7 @@ class ChainFileWriter:
     """Writes a chain file beside its final name and moves it there when it is complete.
 
     A context manager: leaving it without an error completes the file, leaving it with one removes what was
-    written.  Whatever the disk refuses is a :class:`ChainFileError`.
+    written.  A write that the disk refuses is a :class:`ChainFileError`.
     """
 
     def __init__(self, path: Path) -> None:

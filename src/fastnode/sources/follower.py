@@ -1,6 +1,6 @@
 """The loop that follows a live chain: choose an upstream, make a pass, sleep.
 
-Runs in the thread that ingests.  Whatever the other side does is an expected event here: an upstream that does
+Runs in the thread that ingests.  Anything that the other side does is expected here: an upstream that does
 not answer is asked again later, one that gives wrong answers is put aside, and the stored chain stays as it was.
 """
 
@@ -425,7 +425,7 @@ class Follower:
         return _Reorg(view, record.block_number)
 
     def _put_back(self, reorg: _Reorg) -> None:
-        """The replacement is wrong or did not come: what was there before is right as far as anybody knows."""
+        """The replacement is wrong or did not come: what was there before counts as right."""
         self._ingestor.undo_above(reorg.target)
         for record in stored_records(reorg.before, reorg.target + 1):
             self._ingestor.apply(record)

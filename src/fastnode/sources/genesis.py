@@ -2,7 +2,7 @@
 
 A fastnode says all of it (``fastnode_getGenesis``).  Any other node gives its contracts and the hash of its
 block 0, and the state before block 1 is found by trying what networks are started with: nothing, or the test
-accounts of a local network.  Whatever is found is recomputed when the state trees are made.
+accounts of a local network.  What is found is recomputed when the state trees are made.
 """
 
 from __future__ import annotations

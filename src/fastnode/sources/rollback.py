@@ -2,7 +2,7 @@
 
 The rules of going back are those of the reference node: the target is the last block of a checkpoint, below
 the newest block, and not below the finalized one unless that is forced.  Forced below it, the world state and the
-pool are cleared, and the state is built anew from the stored blocks.  Whatever happens, ingestion goes on afterwards,
+pool are cleared, and the state is built anew from the stored blocks.  In every case ingestion goes on afterwards,
 unless the caller asked for it to rest.
 """
 

@@ -65,7 +65,7 @@ class SyncControl:
                 raise StopRequested
 
     def sleep(self, seconds: float) -> None:
-        """A pass point that lasts; ends early when somebody wants something."""
+        """A pause at which a request of the operator is served at once."""
         with self._changed:
             self._changed.wait_for(lambda: self._state is not SyncState.RUNNING, timeout=seconds)
         self.pass_point()

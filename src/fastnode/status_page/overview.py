@@ -31,7 +31,7 @@ __all__ = ["NodeSources", "Overview"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSources:
-    """What is read when somebody looks."""
+    """What is read at each request of the page."""
 
     servers: Mapping[str, RpcServer]
     view: Callable[[], View | None]

@@ -7,7 +7,7 @@
     fastnode.seal     what all of these were when the database was closed (seal.py)
 
 LevelDB takes a folder without CURRENT for a new database and removes the tables in it, and one without its log for an
-older one.  It takes as much memory as a footer says that an index has, whatever the file's size.
+older one.  It takes as much memory as a footer says that an index has, for any size of the file.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class Integer(ValueType):
         return number
 
     def read(self, value: object) -> int | None:
-        """The whole number that a JSON value is, whatever its size; None if it is none."""
+        """The whole number, of any size, that a JSON value is; None if it is none."""
         if type(value) is int:
             return value
         if isinstance(value, float) and value.is_integer():

@@ -24,7 +24,7 @@ def block_cache_bytes(cache_mb: int) -> int:
 class Forest:
     """A quarter of the budget is for upper nodes, a quarter for superseded nodes of the indexed trees.
 
-    Both grow only as they fill: a small chain uses little whatever the budget.  The other half is the
+    Both grow only as they fill: a small chain uses little of any budget.  The other half is the
     database's, for what lies below: :func:`block_cache_bytes`.
     """
 

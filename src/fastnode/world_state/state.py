@@ -244,7 +244,7 @@ class WorldState:
         self._publish(record, oldest)
 
     def settle(self, finalized: int) -> None:
-        """Keep what a return to block ``finalized`` needs, whatever the history setting, and drop what falls out now.
+        """Keep what a return to block ``finalized`` needs, also beyond the history setting, and drop the rest.
 
         Until this is called no block counts as one that may be taken back.
         """

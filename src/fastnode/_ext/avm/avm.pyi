@@ -12,7 +12,7 @@ How a call ends:
 * *success* or *revert*: the program said so.  It returns data and keeps the gas it did not use.
 * *halt*: an error.  All gas of the call is gone and it returns nothing.  A host halts the running call by
   raising :class:`~fastnode.errors.CallHalted`; its text is the reason, as the interpreter's own texts are.
-* Any other exception of the host leaves :meth:`Machine.execute` at once, from whatever depth, without
+* Any other exception of the host leaves :meth:`Machine.execute` at once, from any depth, without
   further calls of the host; checkpoints stay open and belong to the host.
 
 The readable form of everything here is ``fastnode/_twins/avm.py``.

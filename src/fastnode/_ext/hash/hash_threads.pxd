@@ -26,4 +26,4 @@ cdef extern from "hash_threads.h" nogil:
 cdef class PendingHash:
     cdef:
         hash_job *_job      # owned
-        bytes _hash         # once somebody has waited for it
+        bytes _hash         # once a caller has waited for it

@@ -101,7 +101,7 @@ class AttestationCheck:
         return committee
 
     def _is_hatch_open(self, endpoint: L1Endpoint, epoch: int, head: L1Block) -> bool:
-        """Whatever cannot be told counts as closed."""
+        """What cannot be decided counts as closed."""
         try:
             hatch = endpoint.read(self._facts.rollup, contracts.ESCAPE_HATCH, block=head.number)[0]
             if hatch == _NO_ADDRESS:

@@ -51,7 +51,7 @@ class CheckpointDerivation:
         self._blobs = blobs
         self._traces = traces
         self._check: AttestationCheck | None = None
-        #: The checkpoint whose blobs are nowhere yet.
+        #: The checkpoint whose blobs no place has yet.
         self.waiting_for: BlobsUnavailable | None = None
 
     def derive(self, facts: RollupFacts, head: L1Block, placed: PlacedEvent, near_tip: bool) -> DerivedCheckpoint:

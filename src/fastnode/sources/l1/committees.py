@@ -93,7 +93,7 @@ def _read(endpoint: L1Endpoint, facts: RollupFacts, epoch: int, *, has_multicall
 def _proposers_together(
     endpoint: L1Endpoint, facts: RollupFacts, times: Sequence[int]
 ) -> Sequence[bytes | None] | None:
-    """None where not all of them are answered, for whatever reason: drawing takes gas, and calls have a limit of it."""
+    """None where not all of them are answered: drawing takes gas, and calls have a limit of it."""
     answers = read_together(endpoint, [Read(contracts.PROPOSER_AT, (time,), facts.rollup) for time in times])
     if answers is None:
         return None

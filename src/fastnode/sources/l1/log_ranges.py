@@ -1,7 +1,7 @@
 """Logs of a contract over a range of L1 blocks, in pieces that the provider grants.
 
-Providers limit the blocks of a question, the logs of an answer, or its bytes, each with its own error.  So whatever is
-refused is asked again for half as many blocks, and what was granted lets the pieces grow.
+Providers limit the blocks of a question, the logs of an answer, or its bytes, each with its own error.  So a
+question that is refused is asked again for half as many blocks, and one that is granted lets the pieces grow.
 """
 
 from __future__ import annotations

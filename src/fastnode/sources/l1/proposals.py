@@ -128,7 +128,7 @@ class Proposal:
 
     @cached_property
     def attestations_hash(self) -> bytes:
-        """Over the attestations in the one form that is canonical, whatever form the call data had."""
+        """Over the attestations in the one canonical form, from any form of the call data."""
         first = _encoded_bytes(self.signature_indices)
         offsets = _word(WORD_BYTES) + _word(2 * WORD_BYTES) + _word(2 * WORD_BYTES + len(first))
         return keccak_256(offsets + first + _encoded_bytes(self.signatures_or_addresses))

@@ -1,6 +1,6 @@
 """When to try again what L1 did not allow.
 
-A pass that failed would fail again, and ask the provider again each time: blobs that are nowhere, logs that come late,
+A pass that failed would fail again, and ask the provider again each time: blobs that no place has, logs that come late,
 a checkpoint that makes no sense.  So it is repeated when L1 or the stored chain has moved, else ever more rarely.
 """
 

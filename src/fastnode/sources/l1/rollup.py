@@ -26,7 +26,7 @@ _GENESIS_CHECKPOINT: Final = 0
 class Wanted:
     """Which rollup: by its registry and version; ``rollup`` if there is no registry to ask.
 
-    ``chain_id`` None: whatever chain L1 is; ``version`` None: the one that the registry calls canonical.
+    ``chain_id`` None: any chain of L1; ``version`` None: the one that the registry calls canonical.
     """
 
     chain_id: int | None
@@ -172,7 +172,7 @@ def _chain_id(endpoint: L1Endpoint, wanted: Wanted) -> int:
 
 
 def difference(facts: RollupFacts, node_info: Mapping[str, Any], constants: Mapping[str, Any], who: str) -> str | None:
-    """The first thing that L1 and somebody else say differently; None if nothing is.
+    """The first value that L1 and the other source give differently; None if there is none.
 
     What the other one does not say is not compared.
     """

@@ -389,7 +389,7 @@ class L1Reader:
             self._rest(self.look_once())
 
     def look_once(self) -> float:
-        """Whatever is new; returns after how many seconds to look again."""
+        """Read what is new; returns after how many seconds to look again."""
         with self._changed:
             self._looks_begun += 1
         try:

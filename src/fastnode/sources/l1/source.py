@@ -146,7 +146,7 @@ class L1Source:
 
     @property
     def waiting_for(self) -> BlobsUnavailable | None:
-        """The checkpoint whose blobs are nowhere yet."""
+        """The checkpoint whose blobs no place has yet."""
         return self._derivation.waiting_for
 
     def checkpoints_behind(self, view: ChainView) -> int:

@@ -1,6 +1,6 @@
 /* Threads that hash long runs of field elements.
  *
- * A sponge is one chain of permutations: the hash of a transaction takes milliseconds, whatever the processor could do
+ * A sponge is one chain of permutations: the hash of a transaction takes milliseconds on any number of cores
  * beside it.  So it is computed by a thread of its own, which never needs the interpreter, and runs that wait for one
  * go together where the kernel has lanes. */
 #ifndef FASTNODE_HASH_THREADS_H
