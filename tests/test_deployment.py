@@ -543,6 +543,14 @@ ALERT_SCENARIO: dict[str, Any] = {
 }
 
 
+def test_alerts_name_components_that_the_node_has() -> None:
+    named = re.findall(r'component=~"([^"]+)"', text_of("prometheus", "alerts.yaml"))
+    sources = "".join(path.read_text() for path in (PROJECT / "src" / "fastnode").rglob("*.py"))
+    assert len(named) == 2
+    for component in "|".join(named).split("|"):
+        assert f'"{component}"' in sources, component
+
+
 def test_alerts_fire_where_they_should_only(tmp_path: Path) -> None:
     promtool = shutil.which("promtool")
     if promtool is None:

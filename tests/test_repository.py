@@ -96,6 +96,32 @@ def test_files_that_people_edit_are_short() -> None:
     assert long == {}
 
 
+#: Modules above the limit of the package.  None may be added.
+LONG_MODULES = {
+    "_ext/avm/c/avm_run.c",
+    "_ext/trees/append_tree.pyx",
+    "_ext/trees/indexed_tree.pyx",
+    "_ext/wire/simple_request.pyx",
+    "_twins/avm_opcodes.py",
+    "api/local_network.py",
+    "archiver/ingest.py",
+    "http/connection.py",
+    "local_network/network.py",
+}
+MODULE_LINES_MAX = 500
+
+
+def test_modules_of_the_package_are_shorter_but_for_those_that_are_known() -> None:
+    """Without those that scripts/make-docs writes."""
+    lengths = {
+        name.removeprefix("src/fastnode/"): text.count("\n")
+        for name, text in texts()
+        if name.startswith("src/fastnode/") and name.endswith((".py", ".pyx", ".pxd", ".pyi", ".c", ".h"))
+    }
+    made = {"client/methods.py", "client/records.py", "_ext/hash/c/poseidon2_tables.h"}
+    assert {name for name, lines in lengths.items() if lines > MODULE_LINES_MAX} <= LONG_MODULES | made
+
+
 def test_every_text_ends_with_one_line_break_and_has_no_trailing_blanks() -> None:
     for name, text in texts():
         if not text or name in GENERATED:

@@ -23,12 +23,12 @@ NOT_COMPARABLE = (layout.KEY_CHAIN, layout.KEY_GENESIS)
 
 
 def change(store: ArchiverStore, key: bytes, value: bytes | None) -> None:
-    transaction = store.write_batch()
+    batch = store.write_batch()
     if value is None:
-        transaction.delete(key)
+        batch.delete(key)
     else:
-        transaction.put(key, value)
-    transaction.commit()
+        batch.put(key, value)
+    batch.commit()
 
 
 def flip(value: bytes, position: int) -> bytes:

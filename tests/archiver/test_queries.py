@@ -352,8 +352,8 @@ def assert_consistent(view: ChainView) -> None:
 
 
 def test_a_missing_value_points_to_the_check(full_store: ArchiverStore) -> None:
-    transaction = full_store.write_batch()
-    transaction.delete(b"e" + (50).to_bytes(4, "big") + bytes(4))
-    transaction.commit()
+    batch = full_store.write_batch()
+    batch.delete(b"e" + (50).to_bytes(4, "big") + bytes(4))
+    batch.commit()
     with full_store.open_view() as view, pytest.raises(DatabaseError, match="run `fastnode db check`"):
         view.body_json(50)

@@ -36,9 +36,9 @@ def full(chain: Chain) -> Chain:
 
 
 def change(chain: Chain, key: bytes, value: bytes | None) -> None:
-    transaction = chain.store.write_batch()
-    transaction.put(key, value) if value is not None else transaction.delete(key)
-    transaction.commit()
+    batch = chain.store.write_batch()
+    batch.put(key, value) if value is not None else batch.delete(key)
+    batch.commit()
 
 
 def problems(chain: Chain) -> list[str]:

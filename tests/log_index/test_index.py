@@ -206,8 +206,8 @@ def test_a_failed_write_leaves_the_index_where_the_chain_is(chain: Chain, monkey
 def test_an_index_that_is_behind_the_chain_is_not_extended(make_chain: Callable[..., Chain]) -> None:
     chain = make_chain(indexed=False)
     chain.add([private_log(TAGS[0])])
-    transaction = chain.store.write_batch()
+    batch = chain.store.write_batch()
     block = chain.build([private_log(TAGS[0])])
     for writer in chain.indexes.writers:
         with pytest.raises(DatabaseError, match="ends at block 0, the chain at block 1"):
-            writer.write(transaction, block)
+            writer.write(batch, block)

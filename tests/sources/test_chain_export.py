@@ -175,9 +175,9 @@ def test_a_damaged_value_is_not_exported_and_the_older_file_stays(
 ) -> None:
     older = tmp_path / "chain.jsonl"
     older.write_bytes(b"an older one")
-    transaction = full_store.write_batch()
-    transaction.put(layout.effect_key(42, 0), b"\xff" * 100)
-    transaction.commit()
+    batch = full_store.write_batch()
+    batch.put(layout.effect_key(42, 0), b"\xff" * 100)
+    batch.commit()
     with (
         full_store.open_view() as view,
         pytest.raises(DatabaseError, match=r"^checkpoint \d+ cannot be exported: .* `fastnode db check`$"),

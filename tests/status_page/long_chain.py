@@ -20,7 +20,7 @@ def write_long_chain(store: ArchiverStore, chain_file: Path, blocks: int) -> Non
     """``blocks`` blocks on the genesis of ``chain_file``, a multiple of four of them; all but four are finalized."""
     adopt_chain_file(store, chain_file)
     header = b'{"filler":"%b"}' % (b"0" * 1500)  # about what a header takes
-    transaction = store.write_batch()
+    batch = store.write_batch()
     for number in range(1, blocks + 1):
         place = number - 1
         info = BlockInfo(
@@ -33,14 +33,14 @@ def write_long_chain(store: ArchiverStore, chain_file: Path, blocks: int) -> Non
             timestamp=STARTED_AT + number * BLOCK_TIME_S,
             tx_count=0,
         )
-        transaction.put(layout.block_key(number), StoredBlock(info, header, b"{}").encode())
-        transaction.put(layout.tx_hashes_key(number), b"")
-        transaction.put(layout.BLOCK_BY_HASH + info.hash, layout.encode_number(number))
+        batch.put(layout.block_key(number), StoredBlock(info, header, b"{}").encode())
+        batch.put(layout.tx_hashes_key(number), b"")
+        batch.put(layout.BLOCK_BY_HASH + info.hash, layout.encode_number(number))
     last = blocks // BLOCKS_PER_CHECKPOINT
     for number in (last - 1, last):
-        transaction.put(layout.checkpoint_key(number), _checkpoint(number).encode())
-    transaction.put(layout.KEY_TIPS, StoredTips(blocks, last, last - 1, last - 1).encode())
-    transaction.commit()
+        batch.put(layout.checkpoint_key(number), _checkpoint(number).encode())
+    batch.put(layout.KEY_TIPS, StoredTips(blocks, last, last - 1, last - 1).encode())
+    batch.commit()
 
 
 def _hash(kind: int, number: int) -> bytes:
