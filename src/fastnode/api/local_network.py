@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from fastnode.api.local_network_about import About, text_of
 from fastnode.api.local_network_parameters import (
     AMOUNT,
     BLOCK_TIME,
@@ -54,10 +55,6 @@ _FALSE: Final = b"false"
 
 
 # ---- handlers -----------------------------------------------------------------------------------------
-
-
-def _text(value: bytes) -> str:
-    return encode.to_hex(value).decode()
 
 
 def _hex_number(value: int) -> bytes:
@@ -176,7 +173,7 @@ class _Pool:
 
     def content(self, _context: Context) -> bytes:
         """Hashes of what waits, the first to be in a block first."""
-        return orjson.dumps([_text(tx_hash) for tx_hash in self._network.mempool.pool.pending_hashes()])
+        return orjson.dumps([text_of(tx_hash) for tx_hash in self._network.mempool.pool.pending_hashes()])
 
 
 class _State:
@@ -219,7 +216,7 @@ class _L1:
     def send_message(self, _context: Context, message: OpenMessage, mine: bool | None) -> bytes:
         sent = self._changes.send_message(message, mine=mine is not False)
         return orjson.dumps(
-            {"hash": _text(sent.hash), "index": str(sent.leaf_index), "checkpointNumber": sent.checkpoint_number}
+            {"hash": text_of(sent.hash), "index": str(sent.leaf_index), "checkpointNumber": sent.checkpoint_number}
         )
 
     def bridge(
@@ -252,9 +249,9 @@ def _claim_json(bridged: BridgedFeeJuice) -> bytes:
     return orjson.dumps(
         {
             "claimAmount": str(bridged.amount),
-            "claimSecret": None if bridged.secret is None else _text(bridged.secret),
-            "claimSecretHash": _text(bridged.secret_hash),
-            "messageHash": _text(bridged.message.hash),
+            "claimSecret": None if bridged.secret is None else text_of(bridged.secret),
+            "claimSecretHash": text_of(bridged.secret_hash),
+            "messageHash": text_of(bridged.message.hash),
             "messageLeafIndex": str(bridged.message.leaf_index),
         }
     )
@@ -273,58 +270,6 @@ class _Process:
     def reset(self, _context: Context, fork: Fork | None) -> bytes:
         self._network.request_reset(fork or Fork(None, None))
         return _TRUE
-
-
-class _About:
-    def __init__(self, network: LocalNetwork, names: FunctionNames) -> None:
-        self._network = network
-        self._names = names
-
-    def node_info(self, _context: Context) -> bytes:
-        network, chain = self._network, self._network.view.chain
-        info = chain.block_info(chain.tip_number)
-        assert info is not None
-        return orjson.dumps(
-            {
-                "currentBlockNumber": info.number,
-                "currentBlockTimestamp": info.timestamp,
-                "currentBlockHash": _text(info.hash),
-                "nextBlockTimestamp": network.clock.next_timestamp(),
-                "clockOffset": network.clock.time.offset,
-                "automine": network.is_automining,
-                "intervalMining": network.interval_s,
-                "coinbase": _text(network.miner.coinbase),
-                "minFee": str(network.fees.current().fee_per_l2_gas),
-                "finalityLag": network.options.finality_lag,
-                "pendingTxs": network.mempool.pool.pending_count,
-                "snapshots": [f"0x{snapshot.number:x}" for snapshot in network.kept.snapshots],
-                "openMessages": len(network.kept.messages),
-            }
-        )
-
-    def failure(self, _context: Context, tx_hash: bytes) -> bytes | None:
-        stored = self._network.notes.failure_json(tx_hash)
-        if stored is None:
-            return None
-        failure = orjson.loads(stored)
-        return orjson.dumps(failure | {"functionErrorStack": self._named(failure["functionErrorStack"])})
-
-    def calls(self, _context: Context, tx_hash: bytes) -> bytes | None:
-        stored = self._network.notes.calls_json(tx_hash)
-        return None if stored is None else orjson.dumps(self._named(orjson.loads(stored)))
-
-    def _named(self, frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """With the names of the functions that wallets have registered."""
-        for frame in frames:
-            selector = frame.get("functionSelector")
-            name = None if selector is None else self._names.name_of(encode.from_hex(selector))
-            if name is not None:
-                frame["functionName"] = name
-        return frames
-
-    def register(self, _context: Context, signatures: Sequence[str]) -> None:
-        for signature in signatures:
-            self._names.register(signature)
 
 
 # ---- table --------------------------------------------------------------------------------------------
@@ -366,7 +311,7 @@ def methods(network: LocalNetwork, changes: Changes, names: FunctionNames) -> li
         *_state_rows(_State(network, changes)),
         *_l1_rows(_L1(network, changes)),
         *_process_rows(_Process(network)),
-        *_about_rows(_About(network, names)),
+        *_about_rows(About(network, names)),
     ]
     return [method for row in rows for method in row.methods()]
 
@@ -508,7 +453,7 @@ def _process_rows(handlers: _Process) -> list[_Row]:
     ]  # fmt: skip
 
 
-def _about_rows(handlers: _About) -> list[_Row]:
+def _about_rows(handlers: About) -> list[_Row]:
     return [
         _Row("fastnode_nodeInfo", "The newest block, the clock and how blocks are built.", handlers.node_info, "any",
              also=("fastnode_metadata", "anvil_nodeInfo", "anvil_metadata", "hardhat_metadata"), in_thread=False),
