@@ -25,6 +25,12 @@ Json = dict[str, Any]
 OTHER_FIELD = "0x" + "00" * 31 + "07"
 
 
+@pytest.fixture
+def unverified(store: ArchiverStore, open_ingestor: Callable[..., Ingestor]) -> Ingestor:
+    """It checks the order of records only."""
+    return open_ingestor(store, verification=Verification.NONE)
+
+
 def add_checkpoints(ingestor: Ingestor, sample: SampleChain, count: int) -> None:
     for number in range(1, count + 1):
         ingestor.apply(sample.checkpoint(number))
@@ -440,29 +446,23 @@ def test_wrong_l1_to_l2_messages_are_rejected(
         open_ingestor(store).apply(CheckpointRecord(record))
 
 
-def test_a_message_of_an_earlier_checkpoint_is_rejected(
-    store: ArchiverStore, open_ingestor: Callable[..., Ingestor], sample: SampleChain
-) -> None:
-    ingestor = open_ingestor(store, verification=Verification.NONE)
-    add_checkpoints(ingestor, sample, 8)
+def test_a_message_of_an_earlier_checkpoint_is_rejected(unverified: Ingestor, sample: SampleChain) -> None:
+    add_checkpoints(unverified, sample, 8)
     record = sample.checkpoint_json(9) | {"l1ToL2Messages": sample.checkpoint_json(8)["l1ToL2Messages"][:1]}
     with pytest.raises(BlockRejected, match=r"checkpoint 9: L1->L2 message 0x\w{64}: index is 8192, expected 7168"):
-        ingestor.apply(CheckpointRecord(record))
+        unverified.apply(CheckpointRecord(record))
 
 
-def test_without_verification_only_the_order_is_checked(
-    store: ArchiverStore, open_ingestor: Callable[..., Ingestor], sample: SampleChain
-) -> None:
-    ingestor = open_ingestor(store, verification=Verification.NONE)
-    add_checkpoints(ingestor, sample, 5)
+def test_without_verification_only_the_order_is_checked(unverified: Ingestor, sample: SampleChain) -> None:
+    add_checkpoints(unverified, sample, 5)
     wrong_hash = sample.checkpoint_json(6)
     set_sponge_blob_hash(wrong_hash)
     header_of(wrong_hash)["inHash"] = OTHER_FIELD
     wrong_parent = sample.checkpoint_json(6)
     set_parent_archive(wrong_parent)
     with pytest.raises(BlockRejected, match="lastArchive"):
-        ingestor.apply(CheckpointRecord(wrong_parent))
-    assert ingestor.apply(CheckpointRecord(wrong_hash)) == 4
+        unverified.apply(CheckpointRecord(wrong_parent))
+    assert unverified.apply(CheckpointRecord(wrong_hash)) == 4
 
 
 def test_running_without_verification_is_said_in_the_log(
@@ -486,38 +486,29 @@ def test_a_block_that_does_not_follow_the_newest_is_rejected(
         ingestor.add_block(L2Block.from_json(raw))
 
 
-def test_a_known_transaction_is_rejected(
-    store: ArchiverStore, open_ingestor: Callable[..., Ingestor], sample: SampleChain
-) -> None:
-    ingestor = open_ingestor(store, verification=Verification.NONE)
-    add_checkpoints(ingestor, sample, 3)
+def test_a_known_transaction_is_rejected(unverified: Ingestor, sample: SampleChain) -> None:
+    add_checkpoints(unverified, sample, 3)
     raw = sample.block_json(4)
     raw["body"]["txEffects"][0]["txHash"] = sample.block_json(2)["body"]["txEffects"][0]["txHash"]
     with pytest.raises(BlockRejected, match=r"block 4: transaction 0x\w{64} is already in block 2"):
-        ingestor.add_block(L2Block.from_json(raw))
+        unverified.add_block(L2Block.from_json(raw))
 
 
-def test_a_transaction_twice_in_one_checkpoint_is_rejected(
-    store: ArchiverStore, open_ingestor: Callable[..., Ingestor], sample: SampleChain
-) -> None:
-    ingestor = open_ingestor(store, verification=Verification.NONE)
-    add_checkpoints(ingestor, sample, 3)
+def test_a_transaction_twice_in_one_checkpoint_is_rejected(unverified: Ingestor, sample: SampleChain) -> None:
+    add_checkpoints(unverified, sample, 3)
     record = sample.checkpoint_json(4)
     first, second = blocks_of(record)
     second["body"] = first["body"]
     with pytest.raises(BlockRejected, match=r"block 5: transaction 0x\w{64} is there twice"):
-        ingestor.apply(CheckpointRecord(record))
+        unverified.apply(CheckpointRecord(record))
 
 
-def test_a_known_archive_root_is_rejected(
-    store: ArchiverStore, open_ingestor: Callable[..., Ingestor], sample: SampleChain
-) -> None:
-    ingestor = open_ingestor(store, verification=Verification.NONE)
-    add_checkpoints(ingestor, sample, 3)
+def test_a_known_archive_root_is_rejected(unverified: Ingestor, sample: SampleChain) -> None:
+    add_checkpoints(unverified, sample, 3)
     raw = sample.block_json(4)
     raw["archive"]["root"] = sample.block_json(2)["archive"]["root"]
     with pytest.raises(BlockRejected, match=r"block 4: archive.root 0x\w{64} is already that of block 2"):
-        ingestor.add_block(L2Block.from_json(raw))
+        unverified.add_block(L2Block.from_json(raw))
 
 
 def test_messages_for_a_later_block_of_a_checkpoint_are_rejected(ingestor: Ingestor, sample: SampleChain) -> None:
@@ -529,29 +520,27 @@ def test_messages_for_a_later_block_of_a_checkpoint_are_rejected(ingestor: Inges
 
 
 def test_a_checkpoint_whose_messages_differ_from_those_of_its_first_block_is_rejected(
-    store: ArchiverStore, open_ingestor: Callable[..., Ingestor], sample: SampleChain
+    unverified: Ingestor, sample: SampleChain
 ) -> None:
-    ingestor = open_ingestor(store, verification=Verification.NONE)
-    add_checkpoints(ingestor, sample, 7)
-    ingestor.add_block(sample.block(sample.checkpoint(8).block_headers[0].global_variables.block_number), [])
+    add_checkpoints(unverified, sample, 7)
+    unverified.add_block(sample.block(sample.checkpoint(8).block_headers[0].global_variables.block_number), [])
     with pytest.raises(BlockRejected, match="checkpoint 8, known already: number of L1->L2 messages is 5, expected 0"):
-        ingestor.apply(sample.checkpoint(8))
+        unverified.apply(sample.checkpoint(8))
 
 
 def test_a_checkpoint_that_ends_before_a_known_block_of_it_is_rejected(
-    store: ArchiverStore, open_ingestor: Callable[..., Ingestor], sample: SampleChain
+    unverified: Ingestor, sample: SampleChain
 ) -> None:
-    ingestor = open_ingestor(store, verification=Verification.NONE)
-    add_checkpoints(ingestor, sample, 3)
+    add_checkpoints(unverified, sample, 3)
     for record in sample.block_records(4):
-        ingestor.apply(record)
+        unverified.apply(record)
     short = sample.checkpoint_json(4)
     del blocks_of(short)[1]
     with pytest.raises(
         BlockRejected,
         match="block 5, stored behind the last block of checkpoint 4: checkpointNumber is 4, expected 5",
     ):
-        ingestor.apply(CheckpointRecord(short))
+        unverified.apply(CheckpointRecord(short))
 
 
 def test_a_rejected_block_does_not_spoil_the_next_one(ingestor: Ingestor, sample: SampleChain) -> None:
