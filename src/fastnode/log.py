@@ -8,7 +8,7 @@ Facts travel as fields beside a fixed message::
     {"number":7,"txs":3,"time":"2026-11-21T07:16:00.123Z","level":"info","logger":"fastnode.app.node","message":...}
 
 Never log a request or response body, and never a key: fields are for numbers, hashes, names and addresses.
-Long texts are cut all the same.
+Long texts are cut.
 """
 
 from __future__ import annotations

@@ -114,6 +114,6 @@ def test_at_the_start_a_remote_signer_that_is_away_is_worth_a_line(
         assert keys.validators._probing is not None
         keys.validators._probing.join(30)
     assert keys.addresses == [REMOTE]
-    assert caplog.messages == ["a remote signer is of no use"]
+    assert caplog.messages == ["a remote signer cannot be used"]
     keys.validators.close()
     keys.validators.close()

@@ -51,7 +51,7 @@ class Condition:
         self._faults += faults
 
     def mention(self, *troubles: Callable[[], Mapping[str, str | None]]) -> None:
-        """From now on ask these too: what is wrong with parts without which the node serves all the same."""
+        """From now on ask these too: what is wrong with parts that serving does not need."""
         self._troubles += troubles
 
     @property

@@ -128,7 +128,7 @@ class Derivation:
             shown = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
             raise StartError(
                 f"no place of blobs can be reached, and the chain cannot be derived from L1 without: {shown} "
-                f"(--blob-allow-empty-sources starts all the same)"
+                f"(--blob-allow-empty-sources starts without)"
             )
 
     # ---- traces --------------------------------------------------------------------------------

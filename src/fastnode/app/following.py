@@ -79,7 +79,7 @@ class FollowingPatience(Patience):
     #: A chain that only got shorter, with no other block in place of ours, is believed when it has said so for this
     #: long: it may be a node that was started from an old backup.
     shortening_s: float = 12.0
-    #: When the answers are right but of no use, such as a checkpoint whose messages are not known yet.
+    #: Pause when answers are right but cannot be used yet, such as a checkpoint whose messages are not known.
     blocked_s: float = 2.0
     #: For how long L1 may be silent, or behind an upstream, before the status says so.
     l1_grace_s: float = 5.0

@@ -26,8 +26,8 @@ def health_of(
     """``sync`` says how the chain is followed, None if it is not; ``is_ready``, whether it is new enough.
 
     ``faults`` is what keeps parts that work in the background from their work, None for nothing: a node with one of
-    them is not ready.  ``troubles`` are for an operator to look at; the node serves all the same.  ``notes`` is what an
-    operator has chosen, and should see; ``states``, how parts are that have nothing wrong with them either.
+    them is not ready.  ``troubles`` are for an operator to look at; the node goes on serving.  ``notes`` is what an
+    operator has chosen, and should see; ``states``, how parts are, also those without a fault.
     """
     components = {
         **faults,

@@ -42,7 +42,7 @@ __all__ = ["SKIPPED_WITHOUT_VERIFICATION", "CheckpointVerifier", "Verification",
 #: For the log line that says what ``Verification.NONE`` means.
 SKIPPED_WITHOUT_VERIFICATION: Final = (
     "not checked: block headers hash, blob sponge hash, in hash, epoch out hash, fee and mana sums, limits, "
-    "padding of logs, global variables; checked all the same: numbering, archive chaining, unknown transactions "
+    "padding of logs, global variables; still checked: numbering, archive chaining, unknown transactions "
     "and messages"
 )
 
@@ -77,7 +77,7 @@ def require_at_most(where: str, field: str, given: int, maximum: int) -> None:
 class CheckpointVerifier:
     """Checks the blocks of one checkpoint in order, then the checkpoint against its blocks.
 
-    ``parent`` is the last block before the checkpoint.  After a rejection the verifier is of no use.
+    ``parent`` is the last block before the checkpoint.  After a rejection the verifier must not be used.
     """
 
     def __init__(self, parent: BlockInfo, *, chain_id: int, version: int, mode: Verification) -> None:

@@ -1,7 +1,7 @@
 """What a validator accepts: the operator's limits on blocks that others built.
 
 They are independent of the limits that blocks are built by: without one only those of the protocol hold, which
-ingestion checks anyway.
+ingestion always checks.
 """
 
 from __future__ import annotations

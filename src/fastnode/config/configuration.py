@@ -195,7 +195,7 @@ Apply = Callable[["NodeConfiguration", frozenset[str]], None]
 class NodeConfiguration:
     """The values of one running node.  Usable from any thread.
 
-    ``initial`` replaces what the settings say where the node knows better, ``unset`` what a key falls back to that is
+    ``initial`` replaces values of settings that the chain decides, ``unset`` is what a key falls back to that is
     set to null.  ``limits``: the most that the network allows for a key; a value above it is capped.
     """
 

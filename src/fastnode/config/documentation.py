@@ -45,7 +45,7 @@ rpc-max-body-size = "2mb"
 log-json = true
 ```
 
-A setting marked *No effect* is for a part that this node does not have. It is read and checked all the same, so that
+A setting marked *No effect* is for a part that this node does not have. It is read and checked like the others, so that
 the configuration of a network's node can be kept, and shown by `nodeAdmin_getConfig`. A start that is given one warns
 in its log, and names what the setting would need; so it does for keys of validators and the database of redundant
 signers, as nothing here signs, and for settings of offenses without `--sentinel-enabled`. `fastnode start --help` marks

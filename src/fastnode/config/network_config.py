@@ -4,7 +4,7 @@
       "blobFileStoreUrls": [], "blockDurationMs": 1, "txPublicSetupAllowListExtend": "..." ...  }
 
 or an object of such objects by the names of networks.  It gives values to settings that no other layer has given
-else: flag, environment and settings file win.  Fields that the node has no use for are passed over.
+else: flag, environment and settings file win.  Fields that the node does not use are ignored.
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ class RequestReader:
     def _head_without_upgrade(self) -> bytes:
         """The request just read, as it would have been sent by a client that does not ask for another protocol.
 
-        There is none to offer, and then the request counts as it is (RFC 9110, section 7.8).
+        This server offers no other protocol; then the request counts as it is (RFC 9110, section 7.8).
         """
         version = b"1.0" if self._is_http_1_0 else b"1.1"
         lines = [b"%b %b HTTP/%b\r\n" % (self._method, self._target, version)]

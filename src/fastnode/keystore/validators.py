@@ -104,8 +104,8 @@ class Validators:
                 _probe(keystore.remote_signers, self._stop, pauses_s=self._probe_pauses_s)
             except KeystoreError as error:
                 if not self._stop.is_set():
-                    self._signer_trouble = f"a remote signer is of no use: {error}"
-                    logger.warning("a remote signer is of no use", extra=log_facts(reason=str(error)))
+                    self._signer_trouble = f"a remote signer cannot be used: {error}"
+                    logger.warning("a remote signer cannot be used", extra=log_facts(reason=str(error)))
 
         if keystore.remote_signers:
             self._probing = threading.Thread(target=probe, name="fastnode-signers")

@@ -216,7 +216,7 @@ class Mempool:
         return {"pool": self.pool.fault}
 
     def troubles(self) -> dict[str, str | None]:
-        """What is wrong while the pool works all the same, None for nothing."""
+        """What is wrong while the pool goes on working, None for nothing."""
         return {} if self.handover is None else {"forwarding": self.handover.trouble}
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
     inactivity                 duties missed in a proven epoch, and in enough of its epochs before
     insufficient attestations  the proposer of a checkpoint that not more than two thirds of its committee signed
     incorrect attestations     likewise, with a signature of no address, or not of the member in its place
-    descendant of invalid      every signer of a checkpoint that builds on such a one
+    descendant of invalid      every signer of a checkpoint that builds on one of these two
     duplicate attestation      every signer of two checkpoints of one slot, one of which a reorg replaced
     duplicate proposal         the proposer of such a slot
 

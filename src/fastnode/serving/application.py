@@ -41,7 +41,7 @@ from fastnode.jsonrpc.rate_limits import Client, refusal_delay
 
 __all__ = ["Pages", "RpcApplication", "path_of"]
 
-#: A smaller answer travels in one packet anyway.
+#: A smaller answer fits in one packet.
 COMPRESSED_BYTES_MIN: Final = 1024
 #: A larger answer is compressed in a thread.
 COMPRESSED_ON_LOOP_BYTES_MAX: Final = 64 * 1024

@@ -1,10 +1,10 @@
-"""Connections whose clients have budgets: who asks is found out before the application is asked.
+"""Connections whose clients have budgets: the client is identified before the application is asked.
 
     request -> client (key, or address) -> application, which charges the client -> answer for the origin that asks
 
 A single call of the usual form is charged from its bytes and goes on to the fast path.  If that leaves it to the strict
-path all the same, it gets its money back there and is charged like every other.  Everything that could be read in two
-ways, and every list of origins, means the strict path.
+path, the charge is taken back there and made anew, like every other.  Everything that could be read in two ways, and
+every list of origins, means the strict path.
 
 A request without a key that is asked for is refused with 401.  Probes and preflights are free.  Refusals come a
 moment late (refusal_delay), see jsonrpc/rate_limits.py.

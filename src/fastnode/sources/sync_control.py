@@ -80,7 +80,7 @@ class SyncControl:
     # ---- the other side ----------------------------------------------------------------------
 
     def pause(self, timeout_s: float) -> bool:
-        """Wait until the worker rests; False if it did not get there in time (it will all the same)."""
+        """Wait until the worker rests; False if it does not in time (then it rests later)."""
         deadline = time.monotonic() + timeout_s
         with self._changed:
             if self._state is SyncState.RUNNING:

@@ -1,7 +1,7 @@
 """How the node is, in one JSON object: what the status page asks for every other second.
 
-Everything in it is a plain number that some part keeps anyway, or one of a fixed count of reads: the cost does not
-grow with the chain.  Counters only ever rise; the page shows what they rise by.
+Everything in it is a number that a part keeps for its own work, or comes from a fixed count of reads: the cost does not
+grow with the chain.  Counters only ever rise; the page shows the differences.
 """
 
 from __future__ import annotations

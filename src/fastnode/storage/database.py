@@ -62,7 +62,7 @@ ROOM_BYTES: Final = 256 << 20
 #: No key is longer.
 KEY_BYTES_MAX: Final = 128
 RESTART: Final = "start the node again when the disk can be written"
-#: What an operator does about a damaged database, unless its owner knows better.
+#: What an operator does about a damaged database, unless its owner says otherwise.
 RESTORE_OR_IMPORT: Final = "restore it, or remove it and import again"
 
 

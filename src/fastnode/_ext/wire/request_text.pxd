@@ -77,7 +77,7 @@ cdef inline int member_of(const char *name, Py_ssize_t length) noexcept nogil:
 
 
 cdef inline const char *skip_plain_id(const char *at, const char *end) noexcept nogil:
-    """Behind an integer of few digits or ``null``; what must follow is for the caller to see."""
+    """Behind an integer of few digits or ``null``; the caller checks what follows."""
     cdef const char *first
     if end - at >= 4 and memcmp(at, b"null", 4) == 0:
         return at + 4
@@ -108,7 +108,7 @@ cdef inline const char *skip_escaped_text(const char *at, const char *end) noexc
 
 
 cdef inline const char *skip_array(const char *at, const char *end, Py_ssize_t *depth_left) noexcept nogil:
-    """Behind an array whose brackets pair up; whether it is JSON inside is for a parser to say."""
+    """Behind an array whose brackets pair up; a parser checks whether it is JSON inside."""
     cdef Py_ssize_t depth = 0
     if at[0] != c"[":
         return NULL

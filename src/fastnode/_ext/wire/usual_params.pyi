@@ -6,7 +6,7 @@ The readable form of everything here is ``fastnode/_twins/usual_params.py``.
 def read(shape: bytes, text: bytes, tip: int, items_max: int) -> tuple[int | bytes | None, ...] | None:
     """The values of the JSON array ``text``, one for each letter of ``shape``; None if one has an unusual form.
 
-    What is None here may be right all the same: then the parameter types of the method table read it, and for
+    None does not mean wrong: the parameter types of the method table read the text then, and for
     everything else they give the same value.  Those behind a ``|`` may be left out, and are None then.
 
         b   a block: an integer of up to 9 digits, ``"latest"`` for ``tip``, or a hash as with h

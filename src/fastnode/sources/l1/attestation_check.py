@@ -79,7 +79,7 @@ class AttestationCheck:
         return reason
 
     def _committee_of(self, endpoint: L1Endpoint, epoch: int, head: L1Block) -> tuple[bytes, ...]:
-        """Empty where there is none; that is asked again the next time."""
+        """Empty where there is none; the next call asks again."""
         with self._lock:
             known = self._committees.get(epoch)
         if known is not None:

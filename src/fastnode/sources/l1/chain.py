@@ -71,7 +71,7 @@ def chain_of_l1(
     real_proofs: bool,
     genesis_file: Path | None = None,
 ) -> tuple[ChainRecord, GenesisRecord]:
-    """Which chain the rollup has.  StartError when its genesis is none that is known."""
+    """Which chain the rollup has.  StartError when its genesis is unknown."""
     if genesis_file is not None:
         return _from_file(genesis_file, facts, l1_constants)
     sample = resources.files("fastnode") / "data" / "sample_chain.jsonl.gz"

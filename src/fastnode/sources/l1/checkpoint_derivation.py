@@ -1,7 +1,7 @@
 """One checkpoint from its event: call data, attestations, blobs, blocks.
 
 What is found is proven by hashes: the call data by the two of the event, the blobs by their versioned hashes, these by
-the header.  Whether the blocks are right is for those to say who replay them.
+the header.  Replaying the blocks shows whether they are right.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ T = TypeVar("T")
 USUAL_SLOT_S: Final = 12
 #: How long a caller waits for messages from L1.
 MESSAGE_WAIT_S: Final = 5.0
-#: Asked again for the same messages within this time, the first answer was of no use.
+#: A second question for the same messages within this time means that the first answer could not be used.
 DOUBT_S: Final = 30.0
 _DOUBTS_MAX: Final = 256
 #: Outbox roots that are kept until the next L1 block.
@@ -58,7 +58,7 @@ ROOTS_MAX: Final = 256
 class L1Options:
     """Times in seconds; ``grace_s``: how long L1 may be silent before it counts as trouble.
 
-    ``slot_duration``: of L1; None takes the stored chain's word, else the usual one.
+    ``slot_duration``: of L1; None: that of the stored chain, else the usual one.
     """
 
     slot_duration: int | None = None
