@@ -103,7 +103,6 @@ LONG_MODULES = {
     "_ext/trees/indexed_tree.pyx",
     "_ext/wire/simple_request.pyx",
     "_twins/avm_opcodes.py",
-    "archiver/ingest.py",
     "http/connection.py",
     "local_network/network.py",
 }

@@ -28,23 +28,26 @@ from fastnode.archiver.entries import (
 )
 from fastnode.archiver.hooks import IndexWriter, StateApplier
 from fastnode.archiver.progress import IngestionProgress
-from fastnode.archiver.queries import GENESIS_TIP
-from fastnode.archiver.records import BlockInfo, StoredCheckpoint, StoredTips
+from fastnode.archiver.queries import stored_block, stored_info
+from fastnode.archiver.records import BlockInfo
 from fastnode.archiver.source import BlockRecord, CheckpointRecord, Record, TipsRecord
 from fastnode.archiver.store import ArchiverStore
+from fastnode.archiver.tips import require_tips, tips_after_undo
 from fastnode.archiver.verification import (
     SKIPPED_WITHOUT_VERIFICATION,
     CheckpointVerifier,
     Verification,
-    check_messages,
+    check_new_messages,
+    is_known_checkpoint,
     require,
-    show,
+    require_same_block,
+    require_same_messages,
+    require_unknown,
 )
 from fastnode.errors import BlockRejected, DatabaseError
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.checkpoint import PublishedCheckpoint
-from fastnode.protocol.messages import first_message_index
-from fastnode.protocol.tips import BlockId, L2Tips, TipId
+from fastnode.protocol.tips import L2Tips
 from fastnode.records import dataclass
 from fastnode.storage.database import WriteBatch
 
@@ -105,7 +108,7 @@ class Ingestor:
     def apply(self, record: Record) -> int:
         """Apply one record of a source; returns how many blocks were new."""
         if isinstance(record, CheckpointRecord):
-            if self._is_known_checkpoint(record):
+            if is_known_checkpoint(self.view, record):
                 return 0
             return self.add_checkpoint(record.published, record.l1_to_l2_messages)
         if isinstance(record, BlockRecord):
@@ -143,12 +146,12 @@ class Ingestor:
 
     def _return_to_chain(self, state: StateApplier) -> None:
         state.undo_above(self.view.tip_number)
-        while state.block_number > 0 and state.block_hash != self._info(state.block_number).hash:
+        while state.block_number > 0 and state.block_hash != stored_info(self.view, state.block_number).hash:
             log.warning("state trees are on another fork at block %d: going back", state.block_number)
             state.undo_above(state.block_number - 1)
 
     def _apply_stored_block(self, state: StateApplier, number: int) -> None:
-        block = self._load_block(number)
+        block = stored_block(self.view, number)
         is_first = block.index_within_checkpoint == 0
         messages = self.view.l1_to_l2_messages(block.checkpoint_number) if is_first else ()
         try:
@@ -176,20 +179,20 @@ class Ingestor:
     def _check_checkpoint(self, published: PublishedCheckpoint, messages: Sequence[bytes]) -> _CheckedCheckpoint:
         checkpoint, view = published.checkpoint, self.view
         last = view.checkpoint(view.tips.checkpointed.checkpoint.number)
-        parent = self._info(last.last_block if last else 0)
+        parent = stored_info(self.view, last.last_block if last else 0)
         require(f"checkpoint {checkpoint.number}", "number", checkpoint.number, parent.checkpoint_number + 1)
-        self._check_messages(checkpoint.number, messages)
+        check_new_messages(self.view, checkpoint.number, messages)
         verifier = self._verifier(parent)
         seen: set[bytes] = set()
         for block in checkpoint.blocks:
             info = verifier.check_block(block, block.hash())
             if info.number <= view.tip_number:
-                self._require_same_block(info)
+                require_same_block(self.view, info)
             else:
-                self._require_unknown(block, seen)
+                require_unknown(self.view, block, seen)
         self._check_following_block(verifier)
         if checkpoint.blocks and checkpoint.blocks[0].number <= view.tip_number:
-            self._require_same_messages(checkpoint.number, messages)
+            require_same_messages(self.view, checkpoint.number, messages)
         epoch = checkpoint.header.slot_number // view.chain.epoch_duration
         out_hash = verifier.check_checkpoint(checkpoint, messages, self._out_hashes_of_epoch(epoch))
         return _CheckedCheckpoint(
@@ -247,30 +250,11 @@ class Ingestor:
         )
         require(f"{where}, known already", "number of blocks", len(checkpoint.blocks), stored.block_count)
         for block in checkpoint.blocks:
-            self._require_same_block(block_info(block, block.hash()))
-        self._require_same_messages(checkpoint.number, messages)
+            require_same_block(self.view, block_info(block, block.hash()))
+        require_same_messages(self.view, checkpoint.number, messages)
         record = checkpoint_entries(published, header_hash=stored.header_hash, out_hash=stored.out_hash)
         if record[layout.checkpoint_key(stored.number)] != stored.encode():
             self._commit(record)
-
-    def _is_known_checkpoint(self, record: CheckpointRecord) -> bool:
-        """Whether all of a record is stored, seen from its headers alone.  False may also mean: look closer."""
-        stored = self.view.checkpoint(record.number)
-        return (
-            stored is not None
-            and record.header.hash() == stored.header_hash
-            and record.publication_json == (stored.l1_json, stored.attestations_json)
-            and record.fee_asset_price_modifier == stored.fee_asset_price_modifier
-            and self._are_known_headers(record, stored)
-            and self.view.l1_to_l2_messages(record.number) == list(record.l1_to_l2_messages)
-        )
-
-    def _are_known_headers(self, record: CheckpointRecord, stored: StoredCheckpoint) -> bool:
-        headers = record.block_headers
-        if len(headers) != stored.block_count:
-            return False
-        numbers = range(stored.start_block, stored.last_block + 1)
-        return all(header.hash() == self._info(number).hash for number, header in zip(numbers, headers, strict=True))
 
     # ---- blocks --------------------------------------------------------------------------
 
@@ -281,20 +265,20 @@ class Ingestor:
         """
         with self._lock:
             if 1 <= block.number <= self.view.tip_number:
-                self._require_same_block(block_info(block, block.hash()))
+                require_same_block(self.view, block_info(block, block.hash()))
                 if block.index_within_checkpoint == 0 and messages:
-                    self._require_same_messages(block.checkpoint_number, messages)
+                    require_same_messages(self.view, block.checkpoint_number, messages)
                 return False
             is_first = block.index_within_checkpoint == 0
             if is_first:
-                self._check_messages(block.checkpoint_number, messages)
+                check_new_messages(self.view, block.checkpoint_number, messages)
             elif messages:
                 raise BlockRejected(f"block {block.number}: L1->L2 messages given, expected none after a first block")
             verifier = self._verifier_for_next_block(is_first=is_first)
             self._open_checkpoint = None  # a rejection leaves the verifier useless
             with self.progress.phase("verify"):
                 info = verifier.check_block(block, block.hash())
-                self._require_unknown(block, set())
+                require_unknown(self.view, block, set())
             self._store_block(block, info, messages)
             self._open_checkpoint = verifier
             return True
@@ -306,7 +290,7 @@ class Ingestor:
         )
 
     def _verifier_for_next_block(self, *, is_first: bool) -> CheckpointVerifier:
-        tip = self._info(self.view.tip_number)
+        tip = stored_info(self.view, self.view.tip_number)
         complete = self.view.tips.checkpointed.checkpoint.number == tip.checkpoint_number
         if is_first or complete:
             return self._verifier(tip)
@@ -314,9 +298,9 @@ class Ingestor:
             return self._open_checkpoint
         # After a restart or an undo: run once more through the blocks of the unfinished checkpoint.
         start = tip.number - tip.index_within_checkpoint
-        verifier = self._verifier(self._info(start - 1))
+        verifier = self._verifier(stored_info(self.view, start - 1))
         for number in range(start, tip.number + 1):
-            verifier.pass_block(self._load_block(number), self._info(number).hash)
+            verifier.pass_block(stored_block(self.view, number), stored_info(self.view, number).hash)
         return verifier
 
     def _store_block(
@@ -388,44 +372,13 @@ class Ingestor:
         checkpointed <= proposed.  The first two follow from what is stored and are only compared.
         """
         with self._lock:
-            self._require_known_block("tips.proposed", tips.proposed)
-            for name, tip in (
-                ("checkpointed", tips.checkpointed),
-                ("proven", tips.proven),
-                ("finalized", tips.finalized),
-            ):
-                self._require_known_tip(f"tips.{name}", tip)
+            require_tips(self.view, tips)
             proven, finalized = tips.proven.checkpoint.number, tips.finalized.checkpoint.number
-            _require_order("tips.proven", proven, "the checkpointed tip", tips.checkpointed.checkpoint.number)
-            _require_order("tips.finalized", finalized, "the proven tip", proven)
             stored = self.view.stored_tips()
             if (stored.proven, stored.finalized) != (proven, finalized):
                 if self._state is not None:
                     self._state.settle(tips.finalized.block.number)
                 self._commit({}, proven=proven, finalized=finalized)
-
-    def _require_known_block(self, where: str, block: BlockId) -> None:
-        info = self.view.block_info(block.number)
-        if info is None:
-            raise BlockRejected(f"{where}: block {block.number} is unknown, the newest is {self.view.tip_number}")
-        # An empty chain's tips carry a constant in place of the real genesis hash.
-        if block.number == 0 and block.hash == GENESIS_TIP.block.hash:
-            return
-        require(f"{where}: block {block.number}", "hash", block.hash, info.hash)
-
-    def _require_known_tip(self, where: str, tip: TipId) -> None:
-        self._require_known_block(where, tip.block)
-        number = tip.checkpoint.number
-        if number == 0:
-            require(where, "checkpoint.hash", tip.checkpoint.hash, GENESIS_TIP.checkpoint.hash)
-            require(where, "block.number", tip.block.number, 0)
-            return
-        stored = self.view.checkpoint(number)
-        if stored is None:
-            newest = self.view.tips.checkpointed.checkpoint.number
-            raise BlockRejected(f"{where}: checkpoint {number} is unknown, the newest is {newest}")
-        require(f"{where}: checkpoint {number}", "hash", tip.checkpoint.hash, stored.header_hash)
-        require(f"{where}: checkpoint {number}", "last block", tip.block.number, stored.last_block)
 
     # ---- undo ----------------------------------------------------------------------------
 
@@ -473,7 +426,7 @@ class Ingestor:
             batch = self._store.write_batch()
             for number in range(self.view.tip_number, step, -1):
                 self._remove_block(batch, number)
-            batch.put(layout.KEY_TIPS, self._tips_after_undo(step).encode())
+            batch.put(layout.KEY_TIPS, tips_after_undo(self.view, step).encode())
             if step > target:
                 batch.put(layout.KEY_UNDO, layout.encode_number(target))
             else:
@@ -483,9 +436,9 @@ class Ingestor:
 
     def _remove_block(self, batch: WriteBatch, number: int) -> None:
         view = self.view
-        info = self._info(number)
+        info = stored_info(self.view, number)
         if self._index_writers:
-            block = self._load_block(number)
+            block = stored_block(self.view, number)
             for writer in reversed(self._index_writers):
                 writer.undo(batch, block)
         keys = block_keys(info, view.tx_hashes(number) or [])
@@ -497,92 +450,11 @@ class Ingestor:
         for key in keys:
             batch.delete(key)
 
-    def _tips_after_undo(self, block_number: int) -> StoredTips:
-        tips = self.view.stored_tips()
-        checkpointed = self.view.newest_complete_checkpoint(block_number)
-        proven = tips.proven
-        if proven > checkpointed:
-            proven = self._newest_known_root(checkpointed, tips.finalized)
-        return StoredTips(block_number, checkpointed, proven, min(tips.finalized, proven))
-
-    def _newest_known_root(self, checkpointed: int, finalized: int) -> int:
-        """The newest checkpoint up to ``checkpointed`` that L1 has a root of messages at, as far as is known here.
-
-        Everything up to there is proven, but the root on L1 is that of a later checkpoint of the epoch.  Known are the
-        ends of whole epochs, and the final tip, which was a proven one.
-        """
-        if finalized == checkpointed or checkpointed == 0:
-            return checkpointed
-        stored = self.view.checkpoint(checkpointed)
-        assert stored is not None  # the newest complete one
-        epoch = self._info(stored.start_block).slot_number // self.view.chain.epoch_duration
-        of_epoch = self.view.checkpoint_numbers_of_epoch(epoch)
-        if of_epoch.stop == checkpointed + 1 and self.view.checkpoint(of_epoch.stop) is not None:
-            return checkpointed
-        return max(of_epoch.start - 1, finalized if finalized <= checkpointed else 0)
-
     def _finish_interrupted_undo(self) -> None:
         target = self.view.get(layout.KEY_UNDO)
         if target is not None:
             log.warning("finishing an interrupted undo to block %d", layout.decode_number(target))
             self._undo_in_steps(layout.decode_number(target))
-
-    # ---- what is stored already ------------------------------------------------------------
-
-    def _info(self, number: int) -> BlockInfo:
-        info = self.view.block_info(number)
-        if info is None:
-            raise DatabaseError(f"block {number} is missing from the chain database; run `fastnode db check`")
-        return info
-
-    def _load_block(self, number: int) -> L2Block:
-        block = self.view.load_block(number)
-        if block is None:
-            raise DatabaseError(f"block {number} is missing from the chain database; run `fastnode db check`")
-        return block
-
-    def _require_same_block(self, given: BlockInfo) -> None:
-        """A known number must come with the very same block."""
-        stored = self.view.block_info(given.number)
-        where = f"block {given.number}, known already"
-        if stored is None:
-            raise BlockRejected(f"block {given.number}: unknown, the newest is {self.view.tip_number}")
-        require(where, "hash", given.hash, stored.hash)
-        require(where, "archive.root", given.archive_root, stored.archive_root)
-        require(where, "checkpointNumber", given.checkpoint_number, stored.checkpoint_number)
-        require(where, "indexWithinCheckpoint", given.index_within_checkpoint, stored.index_within_checkpoint)
-
-    def _require_unknown(self, block: L2Block, seen: set[bytes]) -> None:
-        """Nothing that a new block is indexed by may be there yet, or an undo would remove the older entry."""
-        where = f"block {block.number}"
-        known = self.view.block_number_by_archive(block.archive.root)
-        if known is not None or block.archive.root in seen:
-            raise BlockRejected(f"{where}: archive.root {show(block.archive.root)} is already that of block {known}")
-        seen.add(block.archive.root)
-        for effect in block.body.tx_effects:
-            location = self.view.tx_location(effect.tx_hash)
-            if location is not None:
-                raise BlockRejected(
-                    f"{where}: transaction {show(effect.tx_hash)} is already in block {location.block_number}"
-                )
-            if effect.tx_hash in seen:
-                raise BlockRejected(f"{where}: transaction {show(effect.tx_hash)} is there twice")
-            seen.add(effect.tx_hash)
-
-    def _check_messages(self, checkpoint_number: int, messages: Sequence[bytes]) -> None:
-        check_messages(checkpoint_number, messages)
-        first = first_message_index(checkpoint_number)
-        for index, message in enumerate(messages, first):
-            known = self.view.l1_to_l2_message_index(message)
-            if known is not None:
-                require(f"checkpoint {checkpoint_number}: L1->L2 message {show(message)}", "index", index, known)
-
-    def _require_same_messages(self, checkpoint_number: int, messages: Sequence[bytes]) -> None:
-        stored = self.view.l1_to_l2_messages(checkpoint_number)
-        where = f"checkpoint {checkpoint_number}, known already"
-        require(where, "number of L1->L2 messages", len(messages), len(stored))
-        for index, (given, known) in enumerate(zip(messages, stored, strict=True)):
-            require(where, f"L1->L2 message {index}", given, known)
 
     # ---- writing -------------------------------------------------------------------------
 
@@ -611,8 +483,3 @@ class Ingestor:
         """Let the newest view go.  It closes with the last reader that holds it, never under one."""
         self._writer.shutdown()
         self.__dict__.pop("view", None)
-
-
-def _require_order(where: str, number: int, above: str, limit: int) -> None:
-    if number > limit:
-        raise BlockRejected(f"{where}: checkpoint {number} is above {above}, checkpoint {limit}")

@@ -39,7 +39,15 @@ from fastnode.records import dataclass
 if TYPE_CHECKING:
     from fastnode.storage.database import SharedDatabase
 
-__all__ = ["BlockInfo", "ChainInfo", "ChainView", "StoredCheckpoint", "TxLocation"]
+__all__ = [
+    "BlockInfo",
+    "ChainInfo",
+    "ChainView",
+    "StoredCheckpoint",
+    "TxLocation",
+    "stored_block",
+    "stored_info",
+]
 
 #: The checkpoint of an empty chain's tips is a constant of the protocol; its block is this chain's genesis.
 GENESIS_TIP: Final = genesis_tips().checkpointed
@@ -419,3 +427,19 @@ def _closed(_key: bytes) -> bytes | None:
 
 def _split32(data: bytes) -> list[bytes]:
     return [data[start : start + 32] for start in range(0, len(data), 32)]
+
+
+def stored_info(view: ChainView, number: int) -> BlockInfo:
+    """The numbers of a block that must be there; DatabaseError when it is not."""
+    info = view.block_info(number)
+    if info is None:
+        raise DatabaseError(f"block {number} is missing from the chain database; run `fastnode db check`")
+    return info
+
+
+def stored_block(view: ChainView, number: int) -> L2Block:
+    """A block that must be there; DatabaseError when it is not."""
+    block = view.load_block(number)
+    if block is None:
+        raise DatabaseError(f"block {number} is missing from the chain database; run `fastnode db check`")
+    return block

@@ -1,18 +1,19 @@
 """What a block and a checkpoint must satisfy before anything of them is stored.
 
-Every failure is a :class:`BlockRejected` that names the block or checkpoint, the field, the value
-given and the value expected.  Roots of the state trees and of the archive are recomputed by the
-state applier, not here.
+First come the rules that need no database, then the comparison with what is stored.  Every failure is a
+:class:`BlockRejected` that names the block or checkpoint, the field, the value given and the value expected.  Roots of
+the state trees and of the archive are recomputed by the state applier, not here.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from fastnode.archiver.entries import block_info
-from fastnode.archiver.records import BlockInfo
+from fastnode.archiver.queries import stored_info
+from fastnode.archiver.records import BlockInfo, StoredCheckpoint
 from fastnode.errors import BlockRejected
 from fastnode.protocol.blobs import CHECKPOINT_FIELDS_MAX, BlobSponge, block_blob_fields
 from fastnode.protocol.block import L2Block
@@ -34,10 +35,26 @@ from fastnode.protocol.constants import (
 )
 from fastnode.protocol.effects import TXS_PER_BLOCK_MAX, TxEffect
 from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD
-from fastnode.protocol.messages import in_hash
+from fastnode.protocol.messages import first_message_index, in_hash
 from fastnode.protocol.out_hash import checkpoint_out_hash, epoch_out_hash, messages_of_block
 
-__all__ = ["SKIPPED_WITHOUT_VERIFICATION", "CheckpointVerifier", "Verification", "check_messages", "reject"]
+if TYPE_CHECKING:
+    from fastnode.archiver.queries import ChainView
+    from fastnode.archiver.source import CheckpointRecord
+
+__all__ = [
+    "SKIPPED_WITHOUT_VERIFICATION",
+    "CheckpointVerifier",
+    "Verification",
+    "check_messages",
+    "check_new_messages",
+    "is_known_checkpoint",
+    "reject",
+    "require",
+    "require_same_block",
+    "require_same_messages",
+    "require_unknown",
+]
 
 #: For the log line that says what ``Verification.NONE`` means.
 SKIPPED_WITHOUT_VERIFICATION: Final = (
@@ -274,3 +291,75 @@ def _check_padding(where: str, effect: TxEffect) -> None:
     for index, class_log in enumerate(effect.contract_class_logs):
         if len(class_log.fields) > class_log.emitted_length * FIELD_BYTES:
             raise BlockRejected(f"{where}: contractClassLogs[{index}] is not zero behind its emittedLength")
+
+
+# ---- against what is stored already ----------------------------------------------------------------
+
+
+def is_known_checkpoint(view: ChainView, record: CheckpointRecord) -> bool:
+    """Whether all of a record is stored, seen from its headers alone.  False may also mean: look closer."""
+    stored = view.checkpoint(record.number)
+    return (
+        stored is not None
+        and record.header.hash() == stored.header_hash
+        and record.publication_json == (stored.l1_json, stored.attestations_json)
+        and record.fee_asset_price_modifier == stored.fee_asset_price_modifier
+        and _are_known_headers(view, record, stored)
+        and view.l1_to_l2_messages(record.number) == list(record.l1_to_l2_messages)
+    )
+
+
+def _are_known_headers(view: ChainView, record: CheckpointRecord, stored: StoredCheckpoint) -> bool:
+    headers = record.block_headers
+    if len(headers) != stored.block_count:
+        return False
+    numbers = range(stored.start_block, stored.last_block + 1)
+    return all(header.hash() == stored_info(view, number).hash for number, header in zip(numbers, headers, strict=True))
+
+
+def require_same_block(view: ChainView, given: BlockInfo) -> None:
+    """A known number must come with the very same block."""
+    stored = view.block_info(given.number)
+    where = f"block {given.number}, known already"
+    if stored is None:
+        raise BlockRejected(f"block {given.number}: unknown, the newest is {view.tip_number}")
+    require(where, "hash", given.hash, stored.hash)
+    require(where, "archive.root", given.archive_root, stored.archive_root)
+    require(where, "checkpointNumber", given.checkpoint_number, stored.checkpoint_number)
+    require(where, "indexWithinCheckpoint", given.index_within_checkpoint, stored.index_within_checkpoint)
+
+
+def require_unknown(view: ChainView, block: L2Block, seen: set[bytes]) -> None:
+    """Nothing that a new block is indexed by may be there yet, or an undo would remove the older entry."""
+    where = f"block {block.number}"
+    known = view.block_number_by_archive(block.archive.root)
+    if known is not None or block.archive.root in seen:
+        raise BlockRejected(f"{where}: archive.root {show(block.archive.root)} is already that of block {known}")
+    seen.add(block.archive.root)
+    for effect in block.body.tx_effects:
+        location = view.tx_location(effect.tx_hash)
+        if location is not None:
+            raise BlockRejected(
+                f"{where}: transaction {show(effect.tx_hash)} is already in block {location.block_number}"
+            )
+        if effect.tx_hash in seen:
+            raise BlockRejected(f"{where}: transaction {show(effect.tx_hash)} is there twice")
+        seen.add(effect.tx_hash)
+
+
+def check_new_messages(view: ChainView, checkpoint_number: int, messages: Sequence[bytes]) -> None:
+    """The messages of a checkpoint that is not stored yet."""
+    check_messages(checkpoint_number, messages)
+    first = first_message_index(checkpoint_number)
+    for index, message in enumerate(messages, first):
+        known = view.l1_to_l2_message_index(message)
+        if known is not None:
+            require(f"checkpoint {checkpoint_number}: L1->L2 message {show(message)}", "index", index, known)
+
+
+def require_same_messages(view: ChainView, checkpoint_number: int, messages: Sequence[bytes]) -> None:
+    stored = view.l1_to_l2_messages(checkpoint_number)
+    where = f"checkpoint {checkpoint_number}, known already"
+    require(where, "number of L1->L2 messages", len(messages), len(stored))
+    for index, (given, known) in enumerate(zip(messages, stored, strict=True)):
+        require(where, f"L1->L2 message {index}", given, known)
