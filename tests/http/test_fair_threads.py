@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
 from concurrent.futures import CancelledError
 
 import pytest
@@ -42,14 +44,40 @@ def test_a_party_that_asks_for_much_waits_for_itself() -> None:
     threads = FairThreads(1, name="test")
     gate, done = Gate(threads), list[str]()
     greedy, modest = Party(), Party()
-    futures = [threads.submit_for(greedy, done.append, "greedy") for _ in range(50)]
-    futures += [threads.submit_for(modest, done.append, "modest") for _ in range(3)]
+    work = _takes_a_millisecond(done)
+    futures = [threads.submit_for(greedy, work, "greedy") for _ in range(50)]
+    futures += [threads.submit_for(modest, work, "modest") for _ in range(3)]
     assert threads.waiting_count == 53
     gate.open()
     for future in futures:
         future.result(PATIENCE_S)
-    assert [place for place, name in enumerate(done) if name == "modest"][-1] <= 6
+    assert [place for place, name in enumerate(done) if name == "modest"][-1] <= 25
     threads.shutdown()
+
+
+def test_the_connections_of_one_address_have_one_share_of_the_threads() -> None:
+    threads = FairThreads(1, name="test")
+    gate, done = Gate(threads), list[str]()
+    work = _takes_a_millisecond(done)
+    parties = [Party() for _ in range(21)]
+    for party in parties:
+        party.network = b"many"
+    parties[-1].network = b"one"
+    futures = [threads.submit_for(party, work, "many") for party in parties[:-1]]
+    futures += [threads.submit_for(parties[-1], work, "one") for _ in range(4)]
+    gate.open()
+    for future in futures:
+        future.result(PATIENCE_S)
+    assert [place for place, name in enumerate(done) if name == "one"][-1] <= 16
+    threads.shutdown()
+
+
+def _takes_a_millisecond(done: list[str]) -> Callable[[str], None]:
+    def work(name: str) -> None:
+        time.sleep(0.001)
+        done.append(name)
+
+    return work
 
 
 def test_work_without_a_waiting_client_is_not_begun() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
-from fastnode.http.fair_queue import FairQueue
+from fastnode.http.fair_queue import GROUPS_MAX, FairQueue, Groups
 from fastnode.http.turns import Turns
 from fastnode.kernels import loop_time
 
@@ -51,14 +54,109 @@ def test_much_of_one_party_does_not_keep_another_waiting() -> None:
     assert "modest" in [queue.pop()[1] for _ in range(2)]
 
 
+def serve(queue: FairQueue[str], used_ns: int, *, again: bool = True) -> str:
+    """Give one turn, and queue its party again."""
+    share, name = queue.pop()
+    share.charge(used_ns)
+    queue.advance(share, used_ns)
+    if again:
+        queue.push(share, name)
+    return name
+
+
 def test_rest_is_no_credit() -> None:
     queue: FairQueue[str] = FairQueue()
+    queue.push(loop_time.Share(), "busy")
+    for _ in range(100):
+        serve(queue, 1_000_000)
+    queue.push(loop_time.Share(), "rested")
+    assert [serve(queue, 1_000_000) for _ in range(20)].count("busy") >= 9
+
+
+def test_rest_among_the_connections_of_an_address_is_no_credit() -> None:
+    queue: FairQueue[str] = FairQueue()
+    groups = Groups()
     busy, rested = loop_time.Share(), loop_time.Share()
-    busy.used_ns = 1_000_000
+    for share in (busy, rested):
+        groups.join(share, b"host")
     queue.push(busy, "busy")
-    queue.pop()
+    for _ in range(100):
+        serve(queue, 1_000_000)
     queue.push(rested, "rested")
-    assert rested.used_ns == 1_000_000
+    assert [serve(queue, 1_000_000) for _ in range(20)].count("busy") >= 9
+
+
+def test_what_was_used_while_nobody_waited_is_not_paid_back_for_ever() -> None:
+    queue: FairQueue[str] = FairQueue()
+    old = loop_time.Share()
+    old.add(3600 * 10**9)
+    queue.push(old, "old")
+    queue.push(loop_time.Share(), "new")
+    names = [serve(queue, 1_000_000) for _ in range(200)]
+    assert 60 < names.count("old") < 100
+
+
+def test_one_that_asks_for_little_passes_hundreds_that_have_just_come() -> None:
+    queue: FairQueue[str] = FairQueue()
+    modest = loop_time.Share()
+    queue.push(modest, "modest")
+    for _ in range(20):
+        serve(queue, 50_000)
+    serve(queue, 50_000, again=False)
+    for _ in range(300):
+        queue.push(loop_time.Share(), "new")
+    for _ in range(500):
+        serve(queue, 100_000)
+    queue.push(modest, "modest")
+    assert "modest" in [serve(queue, 100_000) for _ in range(3)]
+
+
+def test_connections_of_one_address_share_its_turns() -> None:
+    queue: FairQueue[str] = FairQueue()
+    groups = Groups()
+    many, one = [loop_time.Share() for _ in range(10)], loop_time.Share()
+    for share in many:
+        groups.join(share, b"many")
+    groups.join(one, b"one")
+    for share in (*many, one):
+        queue.push(share, "one" if share is one else "many")
+    order = []
+    for _ in range(20):
+        order.append(serve(queue, 250_000))
+    assert order.count("one") >= 9
+
+
+def test_new_connections_of_an_address_begin_where_it_is() -> None:
+    queue: FairQueue[str] = FairQueue()
+    groups = Groups()
+    other = loop_time.Share()
+    groups.join(other, b"other")
+    queue.push(other, "other")
+    order = []
+    for _ in range(20):
+        fresh = loop_time.Share()
+        groups.join(fresh, b"host")
+        queue.push(fresh, "fresh")
+        order.append(serve(queue, 250_000))
+    assert order.count("other") >= 9
+
+
+def test_the_addresses_remembered_are_bounded() -> None:
+    groups = Groups()
+    first, again = loop_time.Share(), loop_time.Share()
+    groups.join(first, b"first")
+    for number in range(GROUPS_MAX):
+        groups.join(loop_time.Share(), number.to_bytes(8, "big"))
+    groups.join(again, b"first")
+    assert again.group is not first.group
+
+
+def test_what_is_used_beside_turns_does_not_make_them_look_short() -> None:
+    time, share = loop_time.LoopTime(SLICE, ROUND), loop_time.Share()
+    before = share.turn_ns
+    time.add(share, ROUND + 1)
+    assert (share.turn_ns, share.used_ns) == (before, ROUND + 1)
+    assert time.is_crowded
 
 
 # ---- rounds ---------------------------------------------------------------------------------------
@@ -136,15 +234,57 @@ def test_the_loop_is_crowded_when_a_round_is_used_up() -> None:
     assert share.used_ns == ROUND + 1
 
 
-def test_a_round_begins_when_the_loop_looks_for_new_data() -> None:
-    time, share = loop_time.LoopTime(SLICE, ROUND), loop_time.Share()
-    for moment in (1.0, 1.0, 2.0, 2.0):
-        time.look(moment)
-        time.charge(share, ROUND // 2)
-    assert not time.is_crowded
-    time.look(2.0)
-    time.charge(share, 1)
-    assert time.is_crowded
+def test_use_is_noted_once_in_a_round() -> None:
+    noted = []
+    time, share = loop_time.LoopTime(SLICE, ROUND, lambda: noted.append(1)), loop_time.Share()
+    time.charge(share, ROUND // 8)
+    assert noted == []
+    for _ in range(4):
+        time.charge(share, ROUND // 4)
+    assert noted == [1]
+    time.begin_round()
+    assert time.spent_ns == 0
+    time.charge(share, ROUND // 2)
+    assert noted == [1, 1]
+
+
+def test_a_round_ends_when_the_loop_looks_for_new_data(run: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+    async def work() -> None:
+        turns, share = Turns(slice_ns=SLICE, round_ns=ROUND), loop_time.Share()
+        turns.time.charge(share, ROUND + 1)
+        assert turns.time.is_crowded
+        await asyncio.sleep(0)
+        assert not turns.time.is_crowded
+        assert turns.time.spent_ns == 0
+
+    run(work())
+
+
+def test_a_round_does_not_begin_anew_while_the_loop_works(run: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+    """The loop's clock goes on meanwhile."""
+
+    async def work() -> None:
+        turns, shares = Turns(slice_ns=SLICE, round_ns=ROUND), [loop_time.Share() for _ in range(20)]
+        loop, looked, order = asyncio.get_running_loop(), [0], list[int]()
+
+        def turn(share: loop_time.Share) -> None:
+            until = time.monotonic() + 0.002
+            while time.monotonic() < until:
+                loop.time()
+            order.append(looked[0])
+            turns.time.charge(share, SLICE)
+
+        async def look() -> None:
+            while turns.waiting_count:
+                await asyncio.sleep(0)
+                looked[0] += 1
+
+        for share in shares:
+            turns.wait(share, partial(turn, share))
+        await look()
+        assert max(Counter(order).values()) <= ROUND // SLICE
+
+    run(work())
 
 
 def test_short_turns_come_before_long_ones_of_many() -> None:

@@ -73,7 +73,6 @@ class Receiver:
         else:
             self._transport.writelines(answers)
         self._settle_if_woken()
-        self._loop_time.look(self.active_at)
         self._loop_time.charge(self._share, monotonic_ns() - started_ns)
 
     def _resumed(self, data: bytes, view: Any) -> list[tuple[bytes, int]] | None:

@@ -5,6 +5,7 @@ The stub ``fastnode/_ext/loop_time.pyi`` says what everything does.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 __all__ = ["LoopTime", "Share"]
@@ -12,37 +13,57 @@ __all__ = ["LoopTime", "Share"]
 
 #: Of a party that has had no turn: more than modest ones need.
 UNKNOWN_TURN_NS: Final = 250_000
+#: Of a round, above which its end has to be looked for.
+NOTED_PART: Final = 4
 
 
 class Share:
-    __slots__ = ("turn_ns", "used_ns")
+    __slots__ = ("group", "served_ns", "turn_ns", "used_ns")
 
     def __init__(self) -> None:
         self.used_ns = 0
         self.turn_ns = UNKNOWN_TURN_NS
+        self.served_ns = 0
+        self.group: Share | None = None
 
     def charge(self, elapsed_ns: int) -> None:
-        self.used_ns += elapsed_ns
+        self.add(elapsed_ns)
         self.turn_ns += (elapsed_ns - self.turn_ns) // 4
+
+    def add(self, elapsed_ns: int) -> None:
+        self.used_ns += elapsed_ns
+        if self.group is not None:
+            self.group.used_ns += elapsed_ns
 
 
 class LoopTime:
-    def __init__(self, slice_ns: int, round_ns: int) -> None:
+    def __init__(self, slice_ns: int, round_ns: int, on_use: Callable[[], None] | None = None) -> None:
         if not 0 < slice_ns <= round_ns:
             raise ValueError(f"a slice of {slice_ns} ns in a round of {round_ns} ns")
         self.slice_ns = slice_ns
         self.round_ns = round_ns
         self.spent_ns = 0
         self.is_crowded = False
-        self._looked_at = 0.0
+        self._is_noted = False
+        self._on_use = on_use
 
-    def look(self, moment: float) -> None:
-        if moment != self._looked_at:
-            self._looked_at = moment
-            self.spent_ns = 0
+    def begin_round(self) -> None:
+        self.spent_ns = 0
+        self._is_noted = False
 
     def charge(self, share: Share, elapsed_ns: int) -> None:
         share.charge(elapsed_ns)
+        self._spend(elapsed_ns)
+
+    def add(self, share: Share, elapsed_ns: int) -> None:
+        share.add(elapsed_ns)
+        self._spend(elapsed_ns)
+
+    def _spend(self, elapsed_ns: int) -> None:
         self.spent_ns += elapsed_ns
         if self.spent_ns > self.round_ns:
             self.is_crowded = True
+        if self.spent_ns > self.round_ns // NOTED_PART and not self._is_noted:
+            self._is_noted = True
+            if self._on_use is not None:
+                self._on_use()

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import orjson
 
+from fastnode import interpreter
 from fastnode.errors import DecodeError, InvalidParams, ServerError
 from fastnode.fees.sources import ChainFees, FeeSource
 from fastnode.jsonrpc.methods import Context, Method, Parameter, Signature, Usual, common
@@ -73,7 +74,8 @@ MANA_USAGE: Final = Choice(tuple(ManaUsage), name="ManaUsageEstimate")
 def decode_tx(value: dict[str, Any]) -> Tx:
     """InvalidParams names what makes it no transaction."""
     try:
-        return Tx.from_json(value)
+        with interpreter.BUSY:
+            return Tx.from_json(value)
     except DecodeError as error:
         raise InvalidParams(f"Invalid params: tx (parameter 1) is no transaction: {error}") from None
 

@@ -89,7 +89,7 @@ async def open_node(settings: Settings, awaiting: Awaiting, stack: AsyncExitStac
     # Each proof that is checked has a thread wait for it.
     threads = FairThreads(RPC_THREADS + checks_at_once(settings), name="rpc")
     stack.callback(threads.shutdown)
-    busy_threads = FairThreads(BUSY_THREADS, name="rpc-busy")
+    busy_threads = FairThreads(BUSY_THREADS, name="rpc-busy", keeps_busy=True)
     stack.callback(busy_threads.shutdown)
     await awaiting.in_thread(_restore_snapshot, settings, awaiting)
     data = await awaiting.in_thread(_open_data, settings, stack)

@@ -43,6 +43,7 @@ ROOMS: Final = (
     Room("_ext", "Cython and C: bytes in, bytes out; no asyncio, no settings, no logging", _only("errors")),
     Room("_twins", "the same modules in plain Python", _only("errors")),
     Room("kernels", "the one door to the extensions", _only("errors _ext _twins"), is_module=True),
+    Room("interpreter", "how many threads keep the interpreter from the event loop", _only(""), is_module=True),
     Room("values", "the types of settings and parameters: read from text and JSON, described, JSON schemas", _GROUND),
     Room("protocol", "the network's types and rules: hashes, binary forms, JSON; no database, no network", _GROUND),
     Room(
@@ -82,7 +83,11 @@ ROOMS: Final = (
     Room("snapshots", "copies of the databases: made while the node runs, uploaded, verified, restored"),
     Room("keystore", "validator keys: key files, mnemonics, remote signers"),
     Room("ha", "the PostgreSQL database in which redundant nodes agree on who signs"),
-    Room("http", "HTTP/1.1: connections, codings, limits, probes; knows no JSON-RPC", _GROUND | _only("values")),
+    Room(
+        "http",
+        "HTTP/1.1: connections, codings, limits, probes; knows no JSON-RPC",
+        _GROUND | _only("values interpreter"),
+    ),
     Room(
         "jsonrpc",
         "the engine, the method table, waiting for a block, rate limits; knows no chain",

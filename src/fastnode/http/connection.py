@@ -230,6 +230,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport = transport
         transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes_max)
         self.network = self.party.network = network_of(transport.get_extra_info("peername"))
+        self._owner.turns.groups.join(self.party.share, self.network)
         refusal = self._owner.admit(self)
         if refusal is not None:
             self._transport = None
@@ -278,7 +279,7 @@ class HttpConnection(asyncio.Protocol):
     def _linger_in_turn(self, size: int) -> None:
         """Drop more when it is this connection's turn."""
         turns = self._owner.turns
-        turns.time.charge(self.party.share, size // TAKEN_BYTES_PER_NS)
+        turns.time.add(self.party.share, size // TAKEN_BYTES_PER_NS)
         self._pause_reading()
         if not self._is_waiting:
             self._is_waiting = True
@@ -294,7 +295,7 @@ class HttpConnection(asyncio.Protocol):
         self._incoming_bytes += len(data)
         self._owner.budget.take_unasked(len(data))
         if len(data) > INCOMING_BYTES_MAX:
-            self._owner.turns.time.charge(self.party.share, len(data) // TAKEN_BYTES_PER_NS)
+            self._owner.turns.time.add(self.party.share, len(data) // TAKEN_BYTES_PER_NS)
 
     def _drop_incoming(self) -> None:
         self._incoming.clear()
@@ -390,7 +391,6 @@ class HttpConnection(asyncio.Protocol):
         """Go on for a slice."""
         started = time.monotonic_ns()
         loop_time = self._owner.turns.time
-        loop_time.look(self._loop.time())
         self._slice_end = started + loop_time.slice_ns
         self._go_on()
         loop_time.charge(self.party.share, time.monotonic_ns() - started)

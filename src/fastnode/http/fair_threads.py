@@ -14,10 +14,12 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, NamedTuple, TypeVar
 
+from fastnode import interpreter
 from fastnode.http.allowance import Allowance, Party
-from fastnode.http.fair_queue import FairQueue
+from fastnode.http.fair_queue import FairQueue, Groups
 from fastnode.kernels import loop_time
 
 __all__ = ["FairThreads", "run_off_loop"]
@@ -40,13 +42,18 @@ class _Work(NamedTuple):
 
 
 class FairThreads(Executor):
-    """``count`` threads.  As any executor it takes work of no party in particular, which then shares one share."""
+    """``count`` threads.  As any executor it takes work of no party in particular, which then shares one share.
 
-    def __init__(self, count: int, *, name: str) -> None:
+    ``keeps_busy``: the work is for the interpreter, and has a place for it (interpreter.py).
+    """
+
+    def __init__(self, count: int, *, name: str, keeps_busy: bool = False) -> None:
         self._pool = ThreadPoolExecutor(count, thread_name_prefix=name, initializer=_step_back)
         self._waiting: FairQueue[_Work] = FairQueue()
+        self._groups = Groups()
         self._others = loop_time.Share()
         self._lock = threading.Lock()
+        self._place: AbstractContextManager[None] = interpreter.BUSY if keeps_busy else nullcontext()
 
     @property
     def waiting_count(self) -> int:
@@ -69,16 +76,23 @@ class FairThreads(Executor):
 
     def _share_of(self, party: Party) -> loop_time.Share:
         """What it has used of these threads: use of others is on another clock, and would put it behind all."""
-        return party.thread_shares.setdefault(self, loop_time.Share())
+        share = party.thread_shares.get(self)
+        if share is None:
+            share = party.thread_shares[self] = loop_time.Share()
+            self._groups.join(share, party.network)
+        return share
 
     def _run_next(self) -> None:
         with self._lock:
-            share, work = self._waiting.pop()
-        started = time.monotonic_ns()
-        _run(work)
+            share, work = self._waiting.pop(EXPECTED_NS)
+        with self._place:
+            started = time.monotonic_ns()
+            _run(work)
+            elapsed = time.monotonic_ns() - started
         with self._lock:
-            share.charge(time.monotonic_ns() - started)
-            share.used_ns -= EXPECTED_NS
+            share.charge(elapsed)
+            share.add(-EXPECTED_NS)
+            self._waiting.advance(share, elapsed)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         if cancel_futures:

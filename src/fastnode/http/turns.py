@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from fastnode.http.fair_queue import FairQueue
+from fastnode.http.fair_queue import FairQueue, Groups
 from fastnode.kernels import loop_time
 
 __all__ = ["ROUND_NS", "SLICE_NS", "Turns"]
@@ -30,10 +30,15 @@ class Turns:
     """The turns of one event loop; to be used in it alone."""
 
     def __init__(self, *, slice_ns: int = SLICE_NS, round_ns: int = ROUND_NS) -> None:
-        self.time = loop_time.LoopTime(slice_ns, round_ns)
+        self.time = loop_time.LoopTime(slice_ns, round_ns, self._end_round_later)
         self._waiting: FairQueue[Turn] = FairQueue()
+        #: Which parties share the turns of one address.
+        self.groups = Groups()
         self._is_scheduled = False
         self._is_running = False
+        #: Whose turn it is, and what it waits for again.
+        self._served: loop_time.Share | None = None
+        self._again: list[Turn] = []
 
     @property
     def waiting_count(self) -> int:
@@ -42,6 +47,9 @@ class Turns:
 
     def wait(self, share: loop_time.Share, turn: Turn) -> None:
         """Call ``turn`` when it is this party's turn; it charges what it uses."""
+        if share is self._served:  # its own turn is not charged yet
+            self._again.append(turn)
+            return
         self._waiting.push(share, turn)
         if not self._is_running:
             self.time.is_crowded = True
@@ -65,17 +73,40 @@ class Turns:
         """One round."""
         loop_time_ = self.time
         self._is_running = True
-        loop_time_.spent_ns = 0
+        loop_time_.begin_round()
         try:
             while self._waiting and loop_time_.spent_ns < loop_time_.round_ns:
                 loop_time_.is_crowded = False
-                _, turn = self._waiting.pop()
-                turn()
+                self._give_turn()
         finally:
             self._is_running = False
             self._is_scheduled = loop_time_.is_crowded = len(self._waiting) > 0
             if self._is_scheduled:
                 asyncio.get_running_loop().call_soon(self._run)
+
+    def _give_turn(self) -> None:
+        spent_ns = self.time.spent_ns
+        self._served, turn = self._waiting.pop()
+        share = self._served
+        try:
+            turn()
+        finally:
+            self._served = None
+            self._waiting.advance(share, self.time.spent_ns - spent_ns)
+            for turn in self._again:
+                self._waiting.push(share, turn)
+            self._again.clear()
+
+    def _end_round_later(self) -> None:
+        """Before the loop looks for new data again, which it does when it has answered all that it found.
+
+        Its own clock does not tell: that of uvloop goes on while the loop works.
+        """
+        asyncio.get_running_loop().call_soon(self._end_round)
+
+    def _end_round(self) -> None:
+        self.time.begin_round()
+        self.time.is_crowded = len(self._waiting) > 0
 
     def slice_end(self) -> int:
         """When a slice that begins now is over, in nanoseconds of ``time.monotonic_ns``."""

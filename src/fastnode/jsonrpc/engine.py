@@ -56,8 +56,12 @@ logger = logging.getLogger("fastnode.rpc")
 
 NULL_ID: Final = b"null"
 _NO_PARAMETERS: Final[list[Any]] = []
-#: A longer body is read in a thread.
+#: A longer body is read in a thread, unless it is plain.
 READ_ON_LOOP_BYTES_MAX: Final = 32 * 1024
+#: A plain body has no more than this, no escapes and few values: it consists of long texts, as a transaction does,
+#: which are copied in a tenth of a millisecond.
+PLAIN_BYTES_MAX: Final = 256 * 1024
+PLAIN_VALUES_MAX: Final = 1024
 #: A longer answer stays in parts: to copy it would take long, and twice the memory.
 JOINED_BYTES_MAX: Final = 256 * 1024
 
@@ -156,8 +160,8 @@ class Engine:
             return _error_reply(refusal, NULL_ID)
         if allowance is None:
             allowance = Allowance(Party())
-        # Fast path. If: the body is small.  Then: reading it takes less than changing to a thread.
-        if len(body) > READ_ON_LOOP_BYTES_MAX:
+        # Fast path. If: the body is small, or plain.  Then: reading it takes less than changing to a thread.
+        if len(body) > READ_ON_LOOP_BYTES_MAX and not _is_plain(body):
             return self._handle_long(body, client, allowance)
         try:
             request = json_text.parse(body, self.limits, allowance.take)
@@ -383,6 +387,10 @@ class Engine:
 
 
 # ---- parts of a request -----------------------------------------------------------------------
+
+
+def _is_plain(body: bytes) -> bool:
+    return len(body) <= PLAIN_BYTES_MAX and b"\\" not in body and body.count(b",") < PLAIN_VALUES_MAX
 
 
 def _flaw_of(request: dict[str, Any]) -> str | None:

@@ -24,6 +24,7 @@ from typing import Any, Final, Literal, Protocol
 
 import orjson
 
+from fastnode import interpreter
 from fastnode.errors import DecodeError
 from fastnode.kernels import poseidon2
 from fastnode.mempool.clock import SlotClock
@@ -220,15 +221,17 @@ class TxValidator:
 
         ``client``: who asks, for the verifier's queue.
         """
-        reasons = list(self._invalid_reasons(tx, ledger))
-        unjudged = list(self._unknown_network())
-        reasons += unjudged
-        is_invalid = len(reasons) > len(unjudged)
-        if not skip_fee_enforcement:
-            gas_reason, makes_invalid = self._gas_and_fees(tx, ledger, min_fees)
-            if gas_reason is not None:
-                reasons.append(gas_reason)
-                is_invalid |= makes_invalid
+        _ = tx.data.tx_hash  # before the place, which others need meanwhile
+        with interpreter.BUSY:
+            reasons = list(self._invalid_reasons(tx, ledger))
+            unjudged = list(self._unknown_network())
+            reasons += unjudged
+            is_invalid = len(reasons) > len(unjudged)
+            if not skip_fee_enforcement:
+                gas_reason, makes_invalid = self._gas_and_fees(tx, ledger, min_fees)
+                if gas_reason is not None:
+                    reasons.append(gas_reason)
+                    is_invalid |= makes_invalid
         if not is_simulation and not reasons:
             # Last, and only when nothing else is wrong: a proof takes a quarter of a second of one core.
             verdict = self._verifier.judge(tx, client)

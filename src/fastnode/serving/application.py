@@ -25,6 +25,7 @@ from typing import Any, Final, Protocol
 
 import orjson
 
+from fastnode import interpreter
 from fastnode.api.discovery import DISCOVER, DOCUMENT_PATH
 from fastnode.errors import InvalidRequest, NodeBusy, ParseError, RateLimited
 from fastnode.http.allowance import Allowance
@@ -256,10 +257,14 @@ class RpcApplication:
     async def _inflate_in_thread(
         self, inflation: Inflation, headers: dict[bytes, bytes], client: Client | None, allowance: Allowance
     ) -> Response:
+        def inflate() -> None:
+            with interpreter.BUSY.left():
+                inflation.go_on(inflation.bytes_max + 1)
+
         try:
             allowance.take_for_waiting()
             allowance.take(inflation.bytes_max)
-            await run_off_loop(self._engine.busy_executor, allowance, inflation.go_on, inflation.bytes_max + 1)
+            await run_off_loop(self._engine.busy_executor, allowance, inflate)
         except NodeBusy as error:
             return self._refuse_busy(error)
         except (BodyTooLarge, ValueError) as error:
@@ -356,7 +361,8 @@ class RpcApplication:
         self, status: HTTPStatus, coding: Coding, body: bytes | list[bytes], allowance: Allowance
     ) -> Response:
         def compress() -> bytes:
-            return self.coded.encode(body if isinstance(body, bytes) else b"".join(body), coding)
+            with interpreter.BUSY.left():
+                return self.coded.encode(body if isinstance(body, bytes) else b"".join(body), coding)
 
         try:
             allowance.take_for_waiting()

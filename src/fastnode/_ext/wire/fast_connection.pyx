@@ -69,7 +69,6 @@ cdef class Receiver:
             self._writelines(answers)
         if not self.is_resting and self._connection is not None:
             self._connection.settle()
-        self._loop_time.look_c(self.active_at)
         self._loop_time.charge_c(self._share, clock_ns() - started)
 
     cdef inline list _resumed(self, bytes data, object view):

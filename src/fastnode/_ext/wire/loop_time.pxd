@@ -5,8 +5,11 @@ cdef class Share:
     cdef:
         public int64_t used_ns
         public int64_t turn_ns
+        public int64_t served_ns
+        public Share group
 
     cdef void charge_c(self, int64_t elapsed_ns) noexcept
+    cdef void add_c(self, int64_t elapsed_ns) noexcept
 
 
 cdef class LoopTime:
@@ -15,7 +18,8 @@ cdef class LoopTime:
         readonly int64_t round_ns
         public int64_t spent_ns
         public bint is_crowded
-        double _looked_at
+        bint _is_noted
+        object _on_use
 
-    cdef void charge_c(self, Share share, int64_t elapsed_ns) noexcept
-    cdef void look_c(self, double moment) noexcept
+    cdef int charge_c(self, Share share, int64_t elapsed_ns) except -1
+    cdef int spend(self, int64_t elapsed_ns) except -1

@@ -3,25 +3,35 @@
 The readable form is ``fastnode/_twins/loop_time.py``; :mod:`fastnode.http.turns` decides from these numbers.
 """
 
+from collections.abc import Callable
+
 class Share:
     """What one party has used, in nanoseconds."""
 
-    #: In all; more than that after it has rested while others worked.
+    #: In all, as far as it counts (http/fair_queue.py).
     used_ns: int
     #: In one turn, lately: the newest counts a quarter, those before it three quarters.
     turn_ns: int
+    #: Of a group: what a member would have used that had waited all the time.
+    served_ns: int
+    #: What several parties have used together, such as the connections of one address; None: it is alone.
+    group: Share | None
 
     def charge(self, elapsed_ns: int) -> None:
-        """Note a turn."""
+        """Note a turn, for the group too."""
+
+    def add(self, elapsed_ns: int) -> None:
+        """Note what was used beside turns: it tells nothing about how long they are."""
 
 class LoopTime:
     """The time of one event loop.
 
     A *slice* is what one party may use at a stretch; a *round* what all together may use before the loop looks for new
-    data.  ValueError unless ``0 < slice_ns <= round_ns``.
+    data.  ValueError unless ``0 < slice_ns <= round_ns``.  ``on_use`` is called once in a round of which more than a
+    quarter is used: :meth:`begin_round` has to follow when it is over.
     """
 
-    def __init__(self, slice_ns: int, round_ns: int) -> None: ...
+    def __init__(self, slice_ns: int, round_ns: int, on_use: Callable[[], None] | None = None) -> None: ...
     @property
     def slice_ns(self) -> int: ...
     @property
@@ -34,6 +44,8 @@ class LoopTime:
     def charge(self, share: Share, elapsed_ns: int) -> None:
         """Note what a party has used; the loop is crowded when the round is over."""
 
-    def look(self, moment: float) -> None:
-        """``moment`` is the loop's own time, which stands still until it looks for new data: another one than before
-        begins a round."""
+    def add(self, share: Share, elapsed_ns: int) -> None:
+        """The same for what is no turn."""
+
+    def begin_round(self) -> None:
+        """The loop has looked for new data."""

@@ -5,6 +5,7 @@ cimport cython
 
 cdef enum:
     UNKNOWN_TURN_NS = 250000    # of a party that has had none: more than modest ones need
+    NOTED_PART = 4              # of a round, above which its end has to be looked for
 
 
 @cython.final
@@ -15,32 +16,50 @@ cdef class Share:
     def charge(self, int64_t elapsed_ns):
         self.charge_c(elapsed_ns)
 
+    def add(self, int64_t elapsed_ns):
+        self.add_c(elapsed_ns)
+
     cdef void charge_c(self, int64_t elapsed_ns) noexcept:
-        self.used_ns += elapsed_ns
+        self.add_c(elapsed_ns)
         self.turn_ns += (elapsed_ns - self.turn_ns) // 4
+
+    cdef void add_c(self, int64_t elapsed_ns) noexcept:
+        self.used_ns += elapsed_ns
+        if self.group is not None:
+            self.group.used_ns += elapsed_ns
 
 
 @cython.final
 cdef class LoopTime:
-    def __init__(self, int64_t slice_ns, int64_t round_ns):
+    def __init__(self, int64_t slice_ns, int64_t round_ns, on_use=None):
         if not 0 < slice_ns <= round_ns:
             raise ValueError(f"a slice of {slice_ns} ns in a round of {round_ns} ns")
         self.slice_ns = slice_ns
         self.round_ns = round_ns
+        self._on_use = on_use
 
     def charge(self, Share share not None, int64_t elapsed_ns):
         self.charge_c(share, elapsed_ns)
 
-    def look(self, double moment):
-        self.look_c(moment)
+    def add(self, Share share not None, int64_t elapsed_ns):
+        share.add_c(elapsed_ns)
+        self.spend(elapsed_ns)
 
-    cdef void look_c(self, double moment) noexcept:
-        if moment != self._looked_at:
-            self._looked_at = moment
-            self.spent_ns = 0
+    def begin_round(self):
+        self.spent_ns = 0
+        self._is_noted = False
 
-    cdef void charge_c(self, Share share, int64_t elapsed_ns) noexcept:
+    cdef int charge_c(self, Share share, int64_t elapsed_ns) except -1:
         share.charge_c(elapsed_ns)
+        return self.spend(elapsed_ns)
+
+    cdef int spend(self, int64_t elapsed_ns) except -1:
         self.spent_ns += elapsed_ns
         if self.spent_ns > self.round_ns:
             self.is_crowded = True
+        # Fast path. If: little was used.  Then: no round can be over soon.
+        if self.spent_ns > self.round_ns // NOTED_PART and not self._is_noted:
+            self._is_noted = True
+            if self._on_use is not None:
+                self._on_use()
+        return 0
