@@ -24,7 +24,7 @@ __all__ = ["GROUPS_MAX", "FairQueue", "Groups"]
 #: Addresses whose use is remembered, connected or not.
 GROUPS_MAX: Final = 8192
 #: By how much the use of one who begins to wait counts for more than that of those who wait.
-DEBT_NS_MAX: Final = 50_000_000
+DEBT_NS_MAX: Final = 2_000_000
 
 Item = TypeVar("Item")
 
