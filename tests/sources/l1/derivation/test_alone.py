@@ -137,7 +137,7 @@ def node(tmp_path: Path, start_node: Callable[..., Any], l1: RecordedL1) -> Any:
 def test_a_node_without_an_upstream_says_that_it_cannot_forward_transactions(node: Any) -> None:
     error = node.call("node_sendTx", sample_tx())["error"]
     assert error["data"]["code"] == "NO_TRANSACTIONS"
-    assert "nobody to hand a transaction to: give --upstream-url URL" in error["message"]
+    assert "no node to forward a transaction to: give --upstream-url URL" in error["message"]
     assert node.call("node_isReady")["result"] is False
     node.wait_for_line("transactions that are sent here are refused")
     assert node.call("node_getBlockNumber")["result"] == TIP
