@@ -20,7 +20,7 @@ from fastnode.world_state.layout import (
 from fastnode.world_state.snapshot import Snapshot
 from fastnode.world_state.trees import NODES_AT_OPEN, Tree, zero_nodes
 
-__all__ = ["AppendOnlyTree", "Change", "Growth", "filled"]
+__all__ = ["AppendOnlyTree", "Change", "Growth", "filled", "stored_level"]
 
 ZERO_LEAF: Final = bytes(HASH_BYTES)
 
@@ -183,7 +183,7 @@ class AppendOnlyTree:
         self.nodes.raise_first_level(level)
         self.nodes.resize(size)
         for loaded in range(level, min(size.bit_length(), self.tree.height + 1)):
-            with self._stored_level(snapshot, loaded) as entries:
+            with stored_level(snapshot, self._node_prefix, loaded) as entries:
                 self.nodes.load(entries)
 
     def load_next_level(self, snapshot: Snapshot, size: int) -> bool:
@@ -191,15 +191,9 @@ class AppendOnlyTree:
         level = self.nodes.first_level - 1
         if level < append_tree.TILE_LEVELS or not self._fits(level, size):
             return False
-        with self._stored_level(snapshot, level) as entries:
+        with stored_level(snapshot, self._node_prefix, level) as entries:
             self.nodes.load_next_level(size, entries)
         return True
-
-    @contextmanager
-    def _stored_level(self, snapshot: Snapshot, level: int) -> Iterator[Iterator[tuple[bytes, bytes]]]:
-        skip = len(self._node_prefix)
-        with snapshot.scan(self._node_prefix + bytes([level])) as entries:
-            yield ((key[skip:], node) for key, node in entries)
 
     def _fits(self, level: int, size: int) -> bool:
         """Whether this level of a tree of ``size`` leaves has room in memory together with all above it."""
@@ -217,3 +211,10 @@ def filled(path: bytes, missing: list[int], node: Callable[[int], bytes]) -> byt
     for level in missing:
         nodes[level * HASH_BYTES : (level + 1) * HASH_BYTES] = node(level)
     return bytes(nodes)
+
+
+@contextmanager
+def stored_level(snapshot: Snapshot, prefix: bytes, level: int) -> Iterator[Iterator[tuple[bytes, bytes]]]:
+    """(level u8 || index u48, node) of the nodes of one level, whose keys begin with ``prefix``."""
+    with snapshot.scan(prefix + bytes([level])) as entries:
+        yield ((key[len(prefix) :], node) for key, node in entries)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import field, replace
 from itertools import islice, pairwise
 from typing import Final
@@ -11,7 +10,7 @@ from typing import Final
 from fastnode.errors import BlockRejected, DatabaseError
 from fastnode.kernels import append_tree, indexed_tree, poseidon2, witness_text
 from fastnode.records import dataclass
-from fastnode.world_state.append_only import Change, filled
+from fastnode.world_state.append_only import Change, filled, stored_level
 from fastnode.world_state.layout import (
     HASH_BYTES,
     LEAF,
@@ -411,7 +410,7 @@ class IndexedTree:
             level += 1
         self.nodes.raise_first_level(level)
         for loaded in range(level, indexed_tree.depth(size)):
-            with self._stored_level(snapshot, loaded) as entries:
+            with stored_level(snapshot, self._node_prefix, loaded) as entries:
                 self.nodes.load(entries)
 
     def load_next_level(self, snapshot: Snapshot, size: int) -> bool:
@@ -419,15 +418,9 @@ class IndexedTree:
         level = self.nodes.first_level - 1
         if level < indexed_tree.TILE_LEVELS or not self._fits(level, size):
             return False
-        with self._stored_level(snapshot, level) as entries:
+        with stored_level(snapshot, self._node_prefix, level) as entries:
             self.nodes.load_next_level(entries)
         return True
-
-    @contextmanager
-    def _stored_level(self, snapshot: Snapshot, level: int) -> Iterator[Iterator[tuple[bytes, bytes]]]:
-        skip = len(self._node_prefix)
-        with snapshot.scan(self._node_prefix + bytes([level])) as entries:
-            yield ((key[skip:], stored) for key, stored in entries)
 
     def remember_block(
         self, snapshot: Snapshot, block: int, size_before: int, size: int, leaves: list[tuple[int, bytes]]
