@@ -362,3 +362,17 @@ def test_the_three_walks_lead_through_files_that_exist() -> None:
         files = re.findall(r"`([\w/]+\.py)`", walk)
         assert 5 < len(files) <= 14, walk
         assert [file for file in files if not (PACKAGE / file).is_file()] == []
+
+
+def test_no_module_draws_from_the_generator_that_all_modules_share() -> None:
+    drawing = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if (
+                isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Name)
+                and node.value.id == "random"
+                and node.attr not in ("Random", "SystemRandom")
+            ):
+                drawing.append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
+    assert not drawing, "of a program that seeds it, and draws from a thread, results would not repeat"

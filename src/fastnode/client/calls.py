@@ -29,6 +29,8 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 R_co = TypeVar("R_co", covariant=True)
 
+#: A generator of its own: the module's belongs to the program, which may have seeded it.
+_CHANCE: Final = random.Random()
 #: Calls in one request; a node of default settings takes no more.
 BATCH_CALLS_MAX: Final = 100
 #: Before the second, third, ... try, in seconds, unless the node says when.
@@ -176,7 +178,7 @@ def pause_before(attempt: int, options: Options, calls: Sequence[Call[Any]], ret
     if retry_after is not None and retry_after.isascii() and retry_after.isdigit():
         return min(float(retry_after), _LONGEST_PAUSE_S)
     pause: float = min(_FIRST_PAUSE_S * 2 ** (attempt - 1), _LONGEST_PAUSE_S)
-    return pause * random.uniform(0.5, 1.0)
+    return pause * _CHANCE.uniform(0.5, 1.0)
 
 
 def is_passing(status: int) -> bool:

@@ -38,6 +38,8 @@ BYTES_PER_COST: Final = 32 * 1024
 #: Stands for all clients without a key; no key has such a name.
 ADDRESSES: Final = "(address)"
 
+#: A generator of its own: the module's belongs to the program, which may have seeded it.
+_CHANCE: Final = random.Random()
 _BEARER: Final = re.compile(rb"bearer +(.*)", re.IGNORECASE | re.DOTALL)
 #: A subscriber to IPv6 has at least this prefix.
 _IPV6_HOST_BITS: Final = 64
@@ -45,7 +47,7 @@ _IPV6_HOST_BITS: Final = 64
 
 def refusal_delay() -> float:
     """Seconds to hold a refused request back: each another time, so that many do not come again at once."""
-    return REFUSAL_DELAY_S * random.uniform(1.0, 2.0)
+    return REFUSAL_DELAY_S * _CHANCE.uniform(1.0, 2.0)
 
 
 class Bucket:

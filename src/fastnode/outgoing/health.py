@@ -20,6 +20,8 @@ from fastnode.records import dataclass
 
 __all__ = ["EndpointHealth", "EndpointState", "Patience"]
 
+#: A generator of its own: the module's belongs to the program, which may have seeded it.
+_CHANCE: Final = random.Random()
 #: Of a pause; by then it has long reached its maximum.
 _DOUBLINGS_MAX: Final = 16
 
@@ -126,4 +128,4 @@ class EndpointHealth:
 
 def _pause(first_s: float, longest_s: float, times_before: int) -> float:
     pause: float = min(first_s * 2 ** min(times_before, _DOUBLINGS_MAX), longest_s)
-    return pause * random.uniform(0.5, 1.5)
+    return pause * _CHANCE.uniform(0.5, 1.5)

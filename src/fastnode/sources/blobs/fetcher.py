@@ -32,6 +32,8 @@ __all__ = ["BlobFetcher", "BlobSources", "FetchPatience"]
 
 logger = logging.getLogger(__name__)
 
+#: A generator of its own: the module's belongs to the program, which may have seeded it.
+_CHANCE: Final = random.Random()
 #: Blobs of one answer whose commitments are computed.
 CANDIDATES_MAX: Final = 64
 #: Seconds between two signs that the store that is written is kept.
@@ -137,7 +139,7 @@ class BlobFetcher:
     def fetch(self, request: BlobRequest, *, near_tip: bool) -> list[bytes]:
         """The blobs in the order of their hashes, zeros at their ends left out.  BlobsUnavailable."""
         search = _Search(request, self._commitment_of)
-        self._ask_all(search, random.sample(self._sources.stores, len(self._sources.stores)))
+        self._ask_all(search, _CHANCE.sample(self._sources.stores, len(self._sources.stores)))
         self._ask_all(search, self._sources.consensus)
         if near_tip and self._sources.stores:
             for pause in self._patience.store_rounds_s:
