@@ -9,7 +9,9 @@ the subject and its seed.
 
 from __future__ import annotations
 
+import atexit
 import base64
+import itertools
 import random
 import string
 import sys
@@ -17,10 +19,15 @@ import time
 import zlib
 from collections import Counter, deque
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import orjson
+import plyvel
 from tests._ext.avm_programs import random_case
 from tests._ext.test_append_tree import HEIGHT, ZEROS, random_leaves
 from tests._ext.test_append_tree import Tree as AppendTree
@@ -38,6 +45,7 @@ from fastnode import kernels
 from fastnode._twins import (
     append_tree,
     block_text,
+    checked_reads,
     encode,
     field_runs,
     grumpkin,
@@ -67,6 +75,12 @@ HEX: Final = string.hexdigits.encode()
 
 #: One poseidon2 of the twin takes milliseconds.
 TWIN_HASHES: Final = 200
+
+#: Of the databases that are read.
+ENTRIES: Final = 2000
+
+stack = ExitStack()  # closes what is open while the process runs
+atexit.register(stack.close)
 
 
 class Calls:
@@ -180,8 +194,8 @@ def json_shape_calls(dice: Random, calls: Calls) -> None:
 
 
 def usual_params_calls(dice: Random, calls: Calls) -> None:
-    letters = [bytes(dice.choice(b"bfhnt") for _ in range(dice.randrange(least, 4))) for least in (1, 0)]
-    shape = b"|".join(letters) if letters[1] else letters[0]  # the first parameter is never optional
+    letters = [bytes(dice.choice(b"bfhnt") for _ in range(dice.randrange(4))) for _ in range(2)]
+    shape = b"|".join(letters) if letters[1] else letters[0]
     values = []
     for _ in range(dice.randrange(5)):
         quoted = b'"' + text_of_field(dice) + b'"'
@@ -216,16 +230,23 @@ def field_runs_calls(dice: Random, calls: Calls) -> None:
 def poseidon2_calls(dice: Random, calls: Calls) -> None:
     ours = kernels.poseidon2
     fields = run_of_fields(dice, 40)
-    arity = dice.choice((0, 1, 2, 3, 5, 16, 1 << 20, (1 << 20) + 1))
+    arity = dice.choice((-1, 0, 1, 2, 3, 5, 16, 1 << 20, (1 << 20) + 1))
     names = ("permute", "hash_fields", "hash_pairs", "hash_leaves_3", "hash_leaves_4")
     made: list[tuple[str, tuple[Any, ...]]] = [(name, (fields,)) for name in names]
     made += [("hash_pair", (fields[:32], fields[32:64])), ("hash_runs", (fields, arity))]
     made += [("sponge_absorb", (fields[:128], fields[128:]))]
-    for name, arguments in made:
-        if dice.randrange(TWIN_HASHES):
-            calls.alone("poseidon2", getattr(ours, name), *arguments)
-        else:
-            calls.alike("poseidon2", ours, poseidon2, name, *arguments)
+    in_use = ours.kernel_name()
+    try:
+        for name, arguments in made:
+            outcomes = set()
+            for kernel in ours.available_kernels():
+                ours.use_kernel(kernel)
+                outcomes.add(calls.alone("poseidon2", getattr(ours, name), *arguments))
+            assert len(outcomes) == 1, f"{name}{arguments!r}: the kernels do not agree"
+            if not dice.randrange(TWIN_HASHES):
+                calls.alike("poseidon2", ours, poseidon2, name, *arguments)
+    finally:
+        ours.use_kernel(in_use)
 
 
 def hash_threads_calls(dice: Random, calls: Calls) -> None:
@@ -262,6 +283,65 @@ def leveldb_table_calls(dice: Random, calls: Calls) -> None:
     calls.alike("leveldb_table", kernels.leveldb_table, leveldb_table, "fault_of", table)
     for name in ("crc32c", "crc32c_portable"):
         calls.alike("leveldb_table", kernels.leveldb_table, leveldb_table, name, table[: dice.randrange(300)])
+
+
+@cache
+def _databases() -> tuple[plyvel.DB, plyvel.DB]:
+    """A sound database, and one with damaged tables; both stay until the process ends."""
+    opened = []
+    folder = Path(stack.enter_context(TemporaryDirectory()))
+    for name in ("sound", "damaged"):
+        place = str(folder / name)
+        with closing(plyvel.DB(place, create_if_missing=True)) as db:
+            for number in range(ENTRIES):
+                db.put(b"%04d" % number, Random(number).randbytes(number % 300))
+            db.compact_range()
+        if name == "damaged":
+            for table in (folder / name).glob("*.ldb"):
+                content = bytearray(table.read_bytes())
+                for place_of_damage in range(2000, len(content) // 2, 5000):  # the index is behind
+                    content[place_of_damage] ^= 1
+                table.write_bytes(content)
+        opened.append(stack.enter_context(closing(plyvel.DB(place))))
+    return opened[0], opened[1]
+
+
+def checked_reads_calls(dice: Random, calls: Calls) -> None:
+    raw = dice.choice(_databases()).snapshot()
+    modules = kernels.checked_reads, checked_reads
+    ours, twin = (module.CheckedSnapshot(raw, lambda error: LookupError(str(error))) for module in modules)
+    keys = [spoiled(dice, b"%04d" % dice.randrange(ENTRIES + 50)) for _ in range(8)]
+    for key in keys:
+        calls.alike("checked_reads", ours, twin, "get", key)
+    calls.alone("checked_reads", ours.get, dice.choice((None, 7, "0001", bytearray(b"0001"))))
+    names = dice.sample(("start", "stop", "prefix", "reverse", "include_key", "no_such_bound"), dice.randrange(4))
+    bounds = dict(zip(names, keys, strict=False))
+    outcomes = [calls.alone("checked_reads", _entries, snapshot, bounds) for snapshot in (ours, twin)]
+    assert outcomes[0] == outcomes[1], f"{bounds!r}: {outcomes!r}"
+    outcomes = [calls.alone("checked_reads", _sought, snapshot, keys) for snapshot in (ours, twin)]
+    assert outcomes[0] == outcomes[1], f"{keys!r}: {outcomes!r}"
+    left = calls.alone("checked_reads", ours.iterator), calls.alone("checked_reads", ours.raw_iterator)
+    for opened in left:
+        if not isinstance(opened, type):
+            opened.close()
+    calls.alone("checked_reads", ours.close)
+    calls.alike("checked_reads", ours, twin, "get", keys[0])
+    if not isinstance(left[0], type):
+        calls.alone("checked_reads", next, left[0])
+
+
+def _entries(snapshot: Any, bounds: dict[str, bytes]) -> list[Any]:
+    with snapshot.iterator(**bounds) as entries:
+        return list(itertools.islice(entries, 200))
+
+
+def _sought(snapshot: Any, keys: list[bytes]) -> list[Any]:
+    with closing(snapshot.raw_iterator()) as seeks:
+        found = []
+        for key in keys:
+            seeks.seek(key)
+            found.append((seeks.key(), seeks.value()) if seeks.valid() else None)
+        return found
 
 
 def tag_log_calls(dice: Random, calls: Calls) -> None:
@@ -444,6 +524,7 @@ SUBJECTS: Final = (
     poseidon2_calls,
     hash_threads_calls,
     leveldb_table_calls,
+    checked_reads_calls,
     tag_log_calls,
     append_tree_calls,
     indexed_tree_calls,

@@ -158,7 +158,7 @@ def test_a_few_long_runs_with_edges_hash_alike_on_all_kernels(count: int) -> Non
         assert len(answers_of_all_kernels(values, arity)) == 1
 
 
-@pytest.mark.parametrize("arity", [0, (1 << 20) + 1])
+@pytest.mark.parametrize("arity", [-1, 0, (1 << 20) + 1, 1 << 70])
 def test_runs_without_a_possible_arity_are_refused(poseidon2: ModuleType, arity: int) -> None:
     with pytest.raises(ValueError, match=f"^arity must be from 1 to 1048576, not {arity}$"):
         poseidon2.hash_runs(bytes(64), arity)

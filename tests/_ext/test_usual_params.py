@@ -59,11 +59,11 @@ TYPES: dict[str, tuple[ValueType, ...]] = {
 @st.composite
 def calls(draw: Any) -> tuple[str, str]:
     """A shape, and a text of params that hardly ever has it by chance."""
-    shape = draw(st.text("bfhnt", min_size=1, max_size=3))
+    shape = draw(st.text("bfhnt", max_size=3))
     values = [draw(VALUES[letter]) for letter in shape]
-    optional = draw(st.integers(0, len(shape) - 1))
+    optional = draw(st.integers(0, len(shape)))
     if optional:
-        shape = shape[:-optional] + "|" + shape[-optional:]
+        shape = shape[: len(shape) - optional] + "|" + shape[-optional:]
         values = values[: len(values) - draw(st.integers(0, optional))]
     if draw(st.integers(0, 9)) == 0:
         values.append(draw(texts))

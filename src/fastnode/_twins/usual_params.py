@@ -27,13 +27,14 @@ _DIGITS: Final = re.compile(rb"0x[0-9a-fA-F]+")
 
 def read(shape: bytes, text: bytes, tip: int, items_max: int) -> tuple[int | bytes | None, ...] | None:
     required, _, optional = shape.partition(b"|")
-    between = _BLANKS + "," + _BLANKS
-    forms = between.join(f"({_FORMS[letter]})" for letter in required)
-    forms += "".join(f"(?:{between}({_FORMS[letter]})" for letter in optional) + ")?" * len(optional)
-    match = re.fullmatch(rf"{_BLANKS}\[{_BLANKS}{forms}{_BLANKS}\]{_BLANKS}".encode(), text)
+    letters = required + optional
+    separators = ["", *[_BLANKS + "," + _BLANKS] * len(letters)]
+    forms = [f"{separator}({_FORMS[letter]})" for separator, letter in zip(separators, letters, strict=False)]
+    whole = "".join(forms[: len(required)]) + "".join(f"(?:{form}" for form in forms[len(required) :])
+    whole += ")?" * len(optional)
+    match = re.fullmatch(rf"{_BLANKS}\[{_BLANKS}{whole}{_BLANKS}\]{_BLANKS}".encode(), text)
     if match is None:
         return None
-    letters = required + optional
     try:
         return tuple(
             None if value is None else _value(letter, value, tip, items_max)

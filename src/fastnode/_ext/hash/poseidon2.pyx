@@ -169,8 +169,8 @@ def hash_leaves_4(leaves):
     return hash_run(leaves, "leaves", 4)
 
 
-def hash_runs(runs, size_t arity):
-    if arity == 0 or arity > RUN_ELEMENTS_MAX:
+def hash_runs(runs, arity):
+    if not 1 <= arity <= RUN_ELEMENTS_MAX:
         raise ValueError(f"arity must be from 1 to {RUN_ELEMENTS_MAX}, not {arity}")
     return hash_run(runs, "runs", arity)
 

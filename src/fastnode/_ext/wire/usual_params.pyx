@@ -32,6 +32,7 @@ cdef tuple read_params(
     cdef Py_ssize_t count = PyBytes_GET_SIZE(shape)
     cdef Py_ssize_t required = count
     cdef Py_ssize_t index
+    cdef const char *rest
     cdef tuple values
     cdef object value
     for index in range(count):
@@ -45,6 +46,13 @@ cdef tuple read_params(
     values = PyTuple_New(count + 1)
     Py_INCREF(first)
     PyTuple_SET_ITEM(values, 0, first)
+    if required == 0:
+        rest = skip_blanks(at + 1, end)
+        if rest != end and rest[0] == c"]":     # every parameter is left out
+            _fill(values, 1, count + 1)
+            return values if skip_blanks(rest + 1, end) == end else None
+        if count == 0:
+            return None
     for index in range(count):
         at = skip_blanks(at + 1, end)
         value = None if at == end else _read_value(letters[index + (index >= required)], &at, end, tip, items_max)
