@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from fastnode import __version__
-from fastnode.extras import EXTRAS, advice_for
+from fastnode.extras import DISTRIBUTIONS, EXTRAS, advice_for
 
 PROJECT = Path(__file__).parents[1]
 EXTENSIONS = Path("src", "fastnode", "_ext")
@@ -112,8 +112,10 @@ def test_each_package_of_an_extra_is_in_that_extra_alone_and_all_has_every_extra
     extras = project["optional-dependencies"]
     wanted = {extra for extra, _ in EXTRAS.values()}
     for extra in wanted:
-        assert names_in(extras[extra]) == {package for package, (name, _) in EXTRAS.items() if name == extra}
-    assert not names_in(project["dependencies"]) & set(EXTRAS)
+        packages = {package for package, (name, _) in EXTRAS.items() if name == extra}
+        assert names_in(extras[extra]) == {DISTRIBUTIONS.get(package, package) for package in packages}
+    distributions = {DISTRIBUTIONS.get(package, package) for package in EXTRAS}
+    assert not names_in(project["dependencies"]) & distributions
     [everything] = extras["all"]
     assert everything.startswith(f"{project['name']}[")
     assert set(everything.partition("[")[2].rstrip("]").split(",")) == wanted

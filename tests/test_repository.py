@@ -13,7 +13,7 @@ import pytest
 from fastnode.app import method_documentation
 from fastnode.config import documentation as settings_documentation
 from fastnode.development import rooms
-from fastnode.extras import EXTRAS
+from fastnode.extras import DISTRIBUTIONS, EXTRAS
 
 PROJECT = Path(__file__).parents[1]
 PACKAGE = PROJECT / "src" / "fastnode"
@@ -328,7 +328,8 @@ def test_the_page_of_dependencies_lists_those_of_the_package() -> None:
     import tomllib
 
     metadata = tomllib.loads((PROJECT / "pyproject.toml").read_text())
-    wanted = {re.split(r"[\[<>=]", text)[0] for text in metadata["project"]["dependencies"]} | set(EXTRAS)
+    wanted = {re.split(r"[\[<>=]", text)[0] for text in metadata["project"]["dependencies"]}
+    wanted |= {DISTRIBUTIONS.get(package, package) for package in EXTRAS}
     page = (PROJECT / "docs" / "dependencies.md").read_text()
     assert set(re.findall(r"^\| \[([\w-]+)\]\(", page, re.MULTILINE)) == wanted
 

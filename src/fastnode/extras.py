@@ -9,17 +9,21 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Final
 
-__all__ = ["EXTRAS", "LazyModule", "advice_for"]
+__all__ = ["DISTRIBUTIONS", "EXTRAS", "LazyModule", "advice_for"]
 
 #: The extra of the distribution that brings a package, and what needs it.
 EXTRAS: Final[Mapping[str, tuple[str, str]]] = {
     "aiohttp": ("async", "AsyncClient"),
     "cramjam": ("snapshots", "reading and writing stores of blobs"),
+    "nats": ("bus", "the bus between the nodes of a fleet"),
     "numpy": ("check", "checking the state trees"),
     "obstore": ("snapshots", "reading and writing snapshots and stores of blobs"),
     "psycopg": ("ha", "the database of redundant signers"),
     "rich": ("tty", "colours and progress bars"),
 }
+
+#: What a package is installed as, where that is not what it is imported as.
+DISTRIBUTIONS: Final[Mapping[str, str]] = {"nats": "nats-py"}
 
 _DISTRIBUTION: Final = "aztec-fastnode"
 
@@ -32,7 +36,8 @@ def advice_for(error: BaseException) -> str | None:
     if package not in EXTRAS:
         return None
     extra, purpose = EXTRAS[package]
-    return f"{purpose} takes the package {package}, which is not installed: pip install '{_DISTRIBUTION}[{extra}]'"
+    name = DISTRIBUTIONS.get(package, package)
+    return f"{purpose} takes the package {name}, which is not installed: pip install '{_DISTRIBUTION}[{extra}]'"
 
 
 class LazyModule:
