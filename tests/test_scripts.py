@@ -277,6 +277,17 @@ def test_each_python_that_is_here_is_tested_in_an_environment_of_its_own(project
     assert result.returncode == 1
 
 
+def test_a_python_that_only_pyenv_has_is_tested_too(project: Project) -> None:
+    project.add_python("3.13", name="found")
+    folder = project.root / ".pyenv" / "versions" / "3.13.7" / "bin"
+    folder.mkdir(parents=True)
+    (project.bin / "found").rename(folder / "python3.13")
+    (project.root / "scripts" / "test").write_text('#!/bin/sh\necho "$PYTHON"\n')
+    result = project.run("test-pythons", PYENV_ROOT=str(project.root / ".pyenv"))
+    assert result.stdout.splitlines() == [str(folder / "python3.13")]
+    assert "tests passed with Python 3.13" in result.stderr
+
+
 def ready(project: Project) -> Project:
     project.add_python("3.12")
     project.add_compiler()

@@ -24,8 +24,8 @@ DOCUMENTS_MAX: Final = 16
 
 
 def discovery(methods: Iterable[Method]) -> Method:
-    """The method that answers the document of ``methods`` and itself, without those that the client may not call."""
-    others = list(methods)
+    """The method that answers the document of ``methods``, without those that the client may not call."""
+    described = list(methods)
 
     @lru_cache(DOCUMENTS_MAX)
     def rendered(method_set: MethodSet, hidden: frozenset[str]) -> bytes:
@@ -37,15 +37,13 @@ def discovery(methods: Iterable[Method]) -> Method:
     def discover(context: Context) -> bytes:
         return rendered(context.method_set, _hidden_from(context.client, described))
 
-    itself = Method(
+    return Method(
         name=DISCOVER,
         summary="This interface as an OpenRPC document.",
         handler=discover,
         in_thread=True,
         **common("any"),
     )
-    described = [*others, itself]
-    return itself
 
 
 def _hidden_from(client: Client | None, methods: Iterable[Method]) -> frozenset[str]:

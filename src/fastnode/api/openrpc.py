@@ -1,6 +1,7 @@
 """The OpenRPC document of a method table: every method with the schemas of its parameters and of its result.
 
-``rpc.discover`` answers it, ``fastnode openrpc`` prints it.
+``rpc.discover`` answers it, ``fastnode openrpc`` prints it.  It is not in the document itself: the prefix ``rpc.`` is
+JSON-RPC's own, and generated clients whose methods are called like the document's would have a name that is none.
 
 Examples are calls of a node with the sample chain and default settings, and what it answers.  They are kept by method
 in ``data/method_examples.json``, each with ``params`` and the ``result``, if there is one; ``sets`` are the method
@@ -26,7 +27,7 @@ from fastnode.values.value_type import definitions_of
 
 __all__ = ["document"]
 
-OPENRPC_VERSION: Final = "1.3.2"
+OPENRPC_VERSION: Final = "1.2.6"
 
 _TITLE: Final = "fastnode"
 _DESCRIPTION: Final = (
@@ -36,6 +37,7 @@ _DESCRIPTION: Final = (
 
 
 _ADMIN_PREFIX: Final = "nodeAdmin_"
+_RESERVED_PREFIX: Final = "rpc."
 #: Where a node with default settings listens.
 _PUBLIC_SERVER: Final = {"name": "public", "summary": "The public port.", "url": "http://127.0.0.1:8080"}
 _ADMIN_SERVER: Final = {
@@ -71,7 +73,8 @@ def document(
     methods: Sequence[Method], method_set: MethodSet = "both", *, is_of_one_port: bool = False
 ) -> dict[str, Any]:
     """The document of the methods that are in a method set; with ``is_of_one_port``, as that port gives it itself."""
-    served = [method for method in methods if method.signature(method_set) is not None]
+    offered = [method for method in methods if not method.name.startswith(_RESERVED_PREFIX)]
+    served = [method for method in offered if method.signature(method_set) is not None]
     described = [_method(method, method_set) for method in sorted(served, key=lambda method: method.name)]
     if not is_of_one_port:
         for method in described:

@@ -1,5 +1,7 @@
 """Every checksum of a LevelDB table."""
 
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+
 crc32c_prepare()
 
 cdef dict FAULTS = {
@@ -11,19 +13,29 @@ cdef dict FAULTS = {
 }
 
 
-def crc32c(const uint8_t[::1] data not None):
-    return _crc32c(&data[0] if data.shape[0] else NULL, data.shape[0])
+def crc32c(data not None):
+    cdef Py_buffer view
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    cdef uint32_t checksum = _crc32c(<const uint8_t *>view.buf, view.len)
+    PyBuffer_Release(&view)
+    return checksum
 
 
-def crc32c_portable(const uint8_t[::1] data not None):
-    return _crc32c_portable(&data[0] if data.shape[0] else NULL, data.shape[0])
+def crc32c_portable(data not None):
+    cdef Py_buffer view
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    cdef uint32_t checksum = _crc32c_portable(<const uint8_t *>view.buf, view.len)
+    PyBuffer_Release(&view)
+    return checksum
 
 
-def fault_of(const uint8_t[::1] table not None):
+def fault_of(table not None):
     cdef uint64_t where = 0
     cdef int fault
-    cdef const uint8_t *start = &table[0] if table.shape[0] else NULL
-    cdef size_t length = table.shape[0]
+    cdef Py_buffer view
+    # Not a typed memoryview: the code for it would be half of this file's.
+    PyObject_GetBuffer(table, &view, PyBUF_SIMPLE)
     with nogil:
-        fault = table_check(start, length, &where)
+        fault = table_check(<const uint8_t *>view.buf, view.len, &where)
+    PyBuffer_Release(&view)
     return None if fault == TABLE_WHOLE else FAULTS[fault].format(where)
