@@ -74,7 +74,7 @@ if SANITIZE:
     compile_args += [f"-fsanitize={SANITIZE}", "-fno-omit-frame-pointer", "-g"]
     link_args += [f"-fsanitize={SANITIZE}"]
 
-#: Subjects that are arithmetic; the others are mostly calls of Python, and a quarter larger with -O3 without being faster.
+#: Subjects that are arithmetic; the others mostly call Python, and are a quarter larger with -O3 without being faster.
 ARITHMETIC = ("avm", "hash", "trees")
 
 Options.warning_errors = True
