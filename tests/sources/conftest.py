@@ -23,6 +23,7 @@ from tests.sources.scripted_upstream import ScriptedUpstream, scripted_upstream
 
 from fastnode.app.following import Following, FollowingPatience
 from fastnode.app.ingestion import IngestionThread
+from fastnode.archiver.commit import ChainCommit
 from fastnode.archiver.source import L1Tips, MessageSource
 from fastnode.chain_data import ChainData
 from fastnode.config.settings import Settings
@@ -55,18 +56,20 @@ class FollowingNode:
         settings: Settings,
         messages: MessageSource | None = None,
         l1_tips: L1Tips | None = None,
+        bus: Any = None,
     ) -> None:
         self.directory = directory
         self.failures: list[BaseException] = []
         self.published: list[int] = []
+        self.on_published: list[Callable[[ChainCommit], None]] = []
         self.control = SyncControl()
         self.data = stack.enter_context(ChainData.open(directory))
         store = self.data.store
-        self.following = Following(settings, lambda: store.chain if store.has_chain else None, patience=QUICK)
+        self.following = Following(settings, lambda: store.chain if store.has_chain else None, patience=QUICK, bus=bus)
         stack.callback(self.following.close)
         if not store.has_chain:
             store.adopt_chain(*self.following.learn_chain(settings.genesis))
-        publication = Publication(lambda commit: self.published.append(commit.view.tip_number))
+        publication = Publication(self._publish)
         self.ingestor = self.data.open_ingestor(verify=settings.verify, on_commit=publication)
         self.follower = self.following.follow(
             self.ingestor, self.control, publication, messages=messages, l1_tips=l1_tips
@@ -83,6 +86,11 @@ class FollowingNode:
         )
         self._thread.start()
         stack.callback(self._stop)
+
+    def _publish(self, commit: ChainCommit) -> None:
+        self.published.append(commit.view.tip_number)
+        for action in self.on_published:
+            action(commit)
 
     def _stop(self) -> None:
         self.control.stop()
@@ -136,12 +144,13 @@ def following(
     *urls: str,
     messages: MessageSource | None = None,
     l1_tips: L1Tips | None = None,
+    bus: Any = None,
     **settings: Any,
 ) -> Iterator[FollowingNode]:
     """A node that follows these URLs; stopped and closed at the end."""
     with ExitStack() as stack:
         values: dict[str, Any] = {"archiver_polling_interval_ms": 5, "upstream_timeout_s": 10.0} | settings
-        node = FollowingNode(directory, stack, Settings(upstream_url=urls, **values), messages, l1_tips)
+        node = FollowingNode(directory, stack, Settings(upstream_url=urls, **values), messages, l1_tips, bus)
         yield node
     assert not node.failures, node.failures
 

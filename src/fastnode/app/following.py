@@ -58,6 +58,8 @@ from fastnode.values.urls import check_url
 from fastnode.view import View
 
 if TYPE_CHECKING:
+    from fastnode.bus.connection import Bus
+    from fastnode.bus.upstream import BusUpstream
     from fastnode.snapshots.contents import Contents
 
 __all__ = ["Following"]
@@ -86,7 +88,10 @@ class FollowingPatience(Patience):
 
 
 class Following:
-    """``expected`` gives the stored chain, None while there is none.  SettingError for a URL that is none."""
+    """``expected`` gives the stored chain, None while there is none.  SettingError for a URL that is none.
+
+    ``bus``: what is published there is followed, and upstreams stand in.
+    """
 
     def __init__(
         self,
@@ -94,6 +99,7 @@ class Following:
         expected: Callable[[], ChainInfo | None],
         *,
         patience: FollowingPatience | None = None,
+        bus: Bus | None = None,
     ) -> None:
         self._settings = settings
         self._expected = expected
@@ -106,20 +112,18 @@ class Following:
         )
         self._carriers = ThreadPoolExecutor(CARRIERS, thread_name_prefix="fastnode-carry")
         urls = dict.fromkeys(check_url(url, "--upstream-url") for url in settings.upstream_url or ())
-        self.upstreams = Upstreams(
-            [
-                Upstream(
-                    url,
-                    self._network,
-                    f"upstream {number}",
-                    expected=expected,
-                    limits=limits,
-                    patience=self._patience,
-                )
-                for number, url in enumerate(urls, 1)
-            ],
-            self._carriers,
-        )
+        nodes = [
+            Upstream(
+                url, self._network, f"upstream {number}", expected=expected, limits=limits, patience=self._patience
+            )
+            for number, url in enumerate(urls, 1)
+        ]
+        #: Those that take transactions and answer questions.
+        self.nodes = Upstreams(nodes, self._carriers)
+        #: None: no bus is followed.
+        self.bus = None if bus is None else self._open_bus(bus, limits)
+        #: All that blocks come from.
+        self.upstreams = self.nodes if self.bus is None else Upstreams([self.bus, *nodes], self._carriers)
         self.l1 = self._open_l1()
         self._derivation = (
             Derivation(settings, self._network, self.l1, self._patience)
@@ -127,13 +131,21 @@ class Following:
             else None
         )
         self._executor = ThreadPoolExecutor(FETCHERS, thread_name_prefix="fastnode-fetch")
-        self.questions = UpstreamQuestions(self.upstreams)
+        self.questions = UpstreamQuestions(self.nodes)
         self._after_passes: list[Callable[[Upstream], None]] = []
         self._on_network: Callable[[NetworkValues], None] = lambda values: None
         self._fee_refresher: FeeRefresher | None = None
         self._is_closed = False
         #: The chain is the one that they named, so there is nothing to compare.
         self._has_learned = False
+
+    def _open_bus(self, bus: Bus, limits: ClientLimits) -> BusUpstream:
+        from fastnode.bus.upstream import BusUpstream
+
+        stream = stream_of(self._settings)
+        return BusUpstream(
+            bus, self._network, expected=self._expected, stream=stream, limits=limits, patience=self._patience
+        )
 
     def _open_l1(self) -> L1Reader | None:
         settings = self._settings
@@ -311,6 +323,8 @@ class Following:
         that ingests, and the node ends there when they are on another network.
         """
         settings = self._settings
+        if self.bus is not None:
+            self.bus.on_news = control.wake
         source = None
         if self._has_learned and self.l1 is not None:
             source = self._open_source(ingestor.view)
@@ -354,7 +368,7 @@ class Following:
     @property
     def tx_sink(self) -> TxSink:
         """Where the mempool hands transactions on."""
-        return UpstreamTxSink(self.upstreams)
+        return UpstreamTxSink(self.nodes)
 
     @property
     def simulator(self) -> PublicSimulator:
@@ -410,6 +424,15 @@ class Following:
             self._derivation.close()
         self._executor.shutdown(wait=True, cancel_futures=True)
         self._carriers.shutdown(wait=True, cancel_futures=True)
+
+
+def stream_of(settings: Settings) -> str | None:
+    """The stream of the bus that the settings name; None where they do not say which rollup it is."""
+    if settings.l1_chain_id is None or settings.rollup_version is None:
+        return None
+    from fastnode.bus.subjects import Subjects
+
+    return Subjects.of({"l1ChainId": settings.l1_chain_id, "rollupVersion": settings.rollup_version}).stream
 
 
 def _committee_epochs(settings: Settings) -> int:

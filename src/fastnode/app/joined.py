@@ -37,12 +37,14 @@ from fastnode.public_execution.service import Simulation
 from fastnode.public_execution.simulation import ADMITTED_MAX, RUNNING_MAX
 from fastnode.recent_blocks import RecentBlocks
 from fastnode.records import dataclass
+from fastnode.serving.version_headers import version_headers
 from fastnode.snapshots.service import SnapshotUploads
 from fastnode.sources.chain_import import adopt_chain_file
 from fastnode.sources.publication import Publication
 from fastnode.sources.rollback import SyncOperator
 
 if TYPE_CHECKING:
+    from fastnode.app.fleet import Fleet
     from fastnode.app.following import Following
     from fastnode.config.settings import Settings
     from fastnode.local_network.network import LocalNetwork
@@ -118,6 +120,10 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
     if following is not None:
         following.attach(mempool, lambda: views.newest)
         follower = following.follow(ingestor, opened.control, publication)
+    operator = SyncOperator(opened.control, ingestor, lambda: mempool.pool.clear("forced rollback"))
+    uploads = SnapshotUploads(data.directory.path, operator.at_rest, settings.snapshot_upload_locations or ())
+    if opened.fleet is not None:
+        _join_fleet(opened, opened.fleet, views, mempool, fees, uploads)
     condition = Condition(views, follower, opened.l1, opened.control, lambda: mempool.limitation)
     condition.judge = mempool.judge
     configuration = _open_configuration(opened, mempool, follower, local)
@@ -125,14 +131,14 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
     stack.callback(validators.close)
     watching = _open_watching(opened, condition, configuration, stack)
     views.subscribe(watching.on_committed)
-    operator = SyncOperator(opened.control, ingestor, lambda: mempool.pool.clear("forced rollback"))
-    uploads = SnapshotUploads(data.directory.path, operator.at_rest, settings.snapshot_upload_locations or ())
     condition.watch(data.faults, mempool.faults, watching.faults)
     if local is not None and local.l1 is not None:
         condition.watch(local.l1.faults)
     condition.mention(mempool.troubles, uploads.troubles, validators.troubles)
     if following is not None:
         condition.mention(following.troubles)
+    if opened.fleet is not None:
+        condition.mention(opened.fleet.troubles)
     names = FunctionNames()
     simulation, threads = _open_simulation(opened, mempool, fees, names, stack)
     return Joined(
@@ -286,6 +292,23 @@ def _open_mempool(opened: Opened, views: Views, local: LocalNetwork | None, fees
 def _has_nobody(opened: Opened) -> bool:
     """Whether the chain comes from L1 alone: no other node takes transactions, and this one makes no blocks."""
     return opened.following is not None and not opened.following.upstreams.all
+
+
+def _join_fleet(
+    opened: Opened, fleet: Fleet, views: Views, mempool: Mempool, fees: FeeSource, uploads: SnapshotUploads
+) -> None:
+    fleet.join(
+        opened.data.store.chain.node_info,
+        views,
+        fees=fees,
+        headers=lambda: version_headers(
+            opened.data.store.chain,
+            vk_tree_root=mempool.network.vk_tree_root,
+            protocol_contracts_hash=mempool.network.protocol_contracts_hash,
+        ),
+        uploads=uploads,
+        upstream=None if opened.following is None else opened.following.bus,
+    )
 
 
 def _chain_time(opened: Opened, views: Views, local: LocalNetwork | None) -> Callable[[], float]:

@@ -5,6 +5,7 @@ Nothing is known of the chain yet.  The ports answer the probes, and say what th
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
@@ -28,6 +29,7 @@ from fastnode.sources.sync_control import SyncControl
 from fastnode.status_page.log_tail import LogTail
 
 if TYPE_CHECKING:
+    from fastnode.app.fleet import Fleet
     from fastnode.app.following import Following
     from fastnode.snapshots.contents import Contents
     from fastnode.snapshots.index import Network
@@ -72,6 +74,8 @@ class Opened:
     data: ChainData
     #: None: no node is followed.
     following: Following | None
+    #: None: this node is in no fleet.
+    fleet: Fleet | None
     control: SyncControl
 
     @property
@@ -91,9 +95,10 @@ async def open_node(settings: Settings, awaiting: Awaiting, stack: AsyncExitStac
     stack.callback(threads.shutdown)
     busy_threads = FairThreads(BUSY_THREADS, name="rpc-busy", keeps_busy=True)
     stack.callback(busy_threads.shutdown)
-    await awaiting.in_thread(_restore_snapshot, settings, awaiting)
+    fleet = _open_fleet(settings, stack)
+    await awaiting.in_thread(_restore_snapshot, settings, awaiting, fleet)
     data = await awaiting.in_thread(_open_data, settings, stack)
-    following = _open_following(settings, data)
+    following = _open_following(settings, data, fleet)
     if following is not None:
         stack.callback(following.close)
     return Opened(
@@ -108,6 +113,7 @@ async def open_node(settings: Settings, awaiting: Awaiting, stack: AsyncExitStac
         budget=MemoryBudget(memory_budget_of(settings)),
         data=data,
         following=following,
+        fleet=fleet,
         control=SyncControl(),
     )
 
@@ -149,18 +155,23 @@ def _open_data(settings: Settings, stack: AsyncExitStack) -> ChainData:
     return data
 
 
-def _restore_snapshot(settings: Settings, awaiting: Awaiting) -> None:
+def _restore_snapshot(settings: Settings, awaiting: Awaiting, fleet: Fleet | None) -> None:
     """In a thread, before anything is open: an old chain may have to give way."""
-    if settings.sync_mode == FULL or not settings.snapshots_urls:
+    if settings.sync_mode == FULL or settings.local_network:
+        return
+    urls = settings.snapshots_urls or ()
+    if fleet is not None and fleet.is_replica:
+        urls = (*urls, *_announced_snapshots(settings, awaiting, fleet))
+    if not urls:
         return
     from fastnode.snapshots.startup import start_from_snapshot
 
     with awaiting.waiting_for(lambda: "a snapshot"):
         start_from_snapshot(
             settings.sync_mode,
-            settings.snapshots_urls,
+            urls,
             settings.data_directory,
-            learn_network=lambda: _network_of_upstreams(settings, awaiting),
+            learn_network=lambda: _network_of_upstreams(settings, awaiting, fleet),
             confirm=None if settings.l1_rpc_urls is None else lambda contents: _ask_l1(settings, awaiting, contents),
             is_stopped=awaiting.interruption.is_set,
         )
@@ -178,14 +189,32 @@ def _ask_l1(settings: Settings, awaiting: Awaiting, contents: Contents) -> None:
         following.close()
 
 
-def _network_of_upstreams(settings: Settings, awaiting: Awaiting) -> Network | None:
+def _announced_snapshots(settings: Settings, awaiting: Awaiting, fleet: Fleet) -> tuple[str, ...]:
+    """Where publishers say that snapshots are; only asked where a node would begin with one."""
+    from fastnode.app.following import Following
+    from fastnode.archiver.store import ARCHIVER_DIRECTORY
+
+    directory = settings.data_directory
+    if directory is None or (directory / ARCHIVER_DIRECTORY / "CURRENT").is_file():
+        return ()
+    following = Following(settings, lambda: None, bus=fleet.bus)
+    try:
+        with awaiting.waiting_for(following.what_is_awaited), awaiting.interruption.calls(following.interrupt):
+            following.learn_chain(settings.genesis)
+            return () if following.bus is None else following.bus.snapshot_locations()
+    finally:
+        following.close()
+
+
+def _network_of_upstreams(settings: Settings, awaiting: Awaiting, fleet: Fleet | None) -> Network | None:
     """Which network a snapshot must be of while nothing is stored; None when no node is followed."""
-    if settings.upstream_url is None and not settings.derives_from_l1:
+    bus = fleet.bus if fleet is not None and fleet.is_replica else None
+    if settings.upstream_url is None and not settings.derives_from_l1 and bus is None:
         return None
     from fastnode.app.following import Following
     from fastnode.snapshots.index import Network
 
-    following = Following(settings, lambda: None)
+    following = Following(settings, lambda: None, bus=bus)
     try:
         with awaiting.waiting_for(following.what_is_awaited), awaiting.interruption.calls(following.interrupt):
             chain, _ = following.learn_chain(settings.genesis)
@@ -194,8 +223,19 @@ def _network_of_upstreams(settings: Settings, awaiting: Awaiting) -> Network | N
     return Network.from_node_info(chain.node_info)
 
 
-def _open_following(settings: Settings, data: ChainData) -> Following | None:
-    if settings.upstream_url is None and not settings.derives_from_l1:
+def _open_fleet(settings: Settings, stack: AsyncExitStack) -> Fleet | None:
+    if settings.bus_url is None:
+        return None
+    from fastnode.app.fleet import Fleet
+
+    fleet = Fleet(settings)
+    stack.push_async_callback(asyncio.to_thread, fleet.close)
+    return fleet
+
+
+def _open_following(settings: Settings, data: ChainData, fleet: Fleet | None) -> Following | None:
+    bus = fleet.bus if fleet is not None and fleet.is_replica else None
+    if settings.upstream_url is None and not settings.derives_from_l1 and bus is None:
         if settings.l1_rpc_urls is not None and not settings.local_network and settings.chain_file is None:
             raise StartError(
                 "--l1-rpc-urls alone is no source of blocks: give a place of blobs (--l1-consensus-host-urls, "
@@ -205,4 +245,4 @@ def _open_following(settings: Settings, data: ChainData) -> Following | None:
     from fastnode.app.following import Following
 
     store = data.store
-    return Following(settings, lambda: store.chain if store.has_chain else None)
+    return Following(settings, lambda: store.chain if store.has_chain else None, bus=bus)

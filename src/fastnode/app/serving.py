@@ -83,6 +83,9 @@ async def serve(joined: Joined, stack: AsyncExitStack) -> Serving:
     if joined.chain_file is None:
         logger.info("serving the stored chain", extra=log_facts(tip=joined.ingestor.view.tip_number))
     ingestion.start()
+    if joined.opened.fleet is not None:
+        stack.push_async_callback(asyncio.to_thread, joined.opened.fleet.close)
+        joined.opened.fleet.start()
     return Serving(public=public, admin=admin, metrics=metrics, failure=failure, l1_clock=l1_clock)
 
 

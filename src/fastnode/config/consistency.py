@@ -16,6 +16,8 @@ def check_settings(settings: Settings) -> None:
         raise SettingError(
             "--prover-node: this node has no prover yet; leave the flag (SVC_PROVER_NODE) out to run the node alone"
         )
+    if settings.bus_publish and settings.bus_url is None:
+        raise SettingError("--bus-publish: say where the bus is with --bus-url")
     if settings.validator_ha_signing_enabled:
         raise SettingError(
             "VALIDATOR_HA_SIGNING_ENABLED: nothing in this node signs, so there is nothing to agree on with other "
@@ -32,6 +34,8 @@ def check_settings(settings: Settings) -> None:
 def _check_local_network(settings: Settings) -> None:
     if settings.upstream_url is not None:
         raise SettingError("--local-network builds its own chain: leave --upstream-url out, or --local-network")
+    if settings.bus_url is not None and not settings.bus_publish:
+        raise SettingError("--local-network builds its own chain: give --bus-publish too, or leave --bus-url out")
     sources = {
         "--chain-file": settings.chain_file,
         "--load-state": settings.load_state,

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from fastnode.config.allow_list import ALLOW_LIST, AllowedElement
 from fastnode.config.building_settings import BuildingSettings
+from fastnode.config.bus_settings import BusSettings
 from fastnode.config.l1_settings import L1Settings
 from fastnode.config.local_network_settings import LocalNetworkSettings
 from fastnode.config.observability_settings import ObservabilitySettings
@@ -60,6 +61,7 @@ class Settings(
     L1Settings,
     OperatorSettings,
     ObservabilitySettings,
+    BusSettings,
 ):
     """The effective values, typed; made by :func:`fastnode.config.resolve.resolve`."""
 

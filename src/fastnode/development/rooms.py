@@ -75,6 +75,7 @@ ROOMS: Final = (
         _GROUND | _only("protocol values config"),
     ),
     Room("mempool", "transactions that are not in a block yet: checked, kept, handed on"),
+    Room("bus", "blocks and transactions between the nodes of a fleet, over NATS JetStream"),
     Room("public_execution", "the public part of transactions: phases, contracts, side effects, simulations"),
     Room("building", "blocks and checkpoints made of the transactions of the pool: budgets, checks, headers, blobs"),
     Room("local_network", "a chain of one's own: its beginning, its clock, when blocks are built, what may be changed"),

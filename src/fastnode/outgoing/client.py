@@ -19,7 +19,7 @@ from fastnode.outgoing.network import Answer, ClientLimits, Network
 from fastnode.records import dataclass
 from fastnode.values.urls import host_of
 
-__all__ = ["METHOD_NOT_FOUND", "ClientLimits", "Reply", "RpcCall", "RpcClient"]
+__all__ = ["METHOD_NOT_FOUND", "ClientLimits", "Reply", "RpcCall", "RpcClient", "decoded"]
 
 #: Method and parameters.
 RpcCall: TypeAlias = tuple[str, Sequence[Any]]
@@ -91,7 +91,7 @@ class RpcClient:
         as a whole was refused.  No text of theirs has the address: clients may see it.
         """
         answer = self._network.post(self._url, _encode(calls), self._limits, self._headers)
-        document = _decoded(answer.body, self._limits.memory_bytes_max)
+        document = decoded(answer.body, self._limits.memory_bytes_max)
         if answer.status in _BUSY or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise UpstreamUnavailable(self._describe_busy(answer, document), retry_after_s=answer.retry_after_s)
         # Any other status may come with an answer: the reference node's errors have status 400.
@@ -111,7 +111,7 @@ class RpcClient:
         return f"{status}: {_anonymous(message[:_ERROR_TEXT_MAX], self._address)}"
 
 
-def _decoded(body: bytes, memory_bytes_max: int) -> Any:
+def decoded(body: bytes, memory_bytes_max: int) -> Any:
     """None for what is no JSON; UpstreamFault for what would take more memory than it may."""
     if len(body) > _UNMEASURED_BYTES_MAX and _memory_of(body) > memory_bytes_max:
         raise UpstreamFault(f"its answer of {len(body)} bytes would take more than {memory_bytes_max} bytes to read")

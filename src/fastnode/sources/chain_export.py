@@ -16,7 +16,7 @@ from fastnode.protocol.tips import L2Tips
 from fastnode.records import dataclass
 from fastnode.sources.chain_file import CHAIN_FILE_VERSION, ChainFileWriter
 
-__all__ = ["ExportSummary", "export_chain_file", "stored_records"]
+__all__ = ["ExportSummary", "block_line", "checkpoint_line", "export_chain_file", "stored_records", "tips_up_to"]
 
 #: ``progress(done, total)``: blocks written so far, blocks to write.
 Progress = Callable[[int, int], None]
@@ -74,6 +74,21 @@ def stored_records(view: ChainView, first_block: int) -> Iterator[Record]:
     yield TipsRecord(view.tips)
 
 
+def checkpoint_line(view: ChainView, checkpoint: StoredCheckpoint) -> bytes:
+    """A complete checkpoint as the line of a chain file, without the end of the line."""
+    return b'{"kind":"checkpoint",%b}' % _Export(view, 1, view.tip_number, None).checkpoint_members(checkpoint)
+
+
+def block_line(view: ChainView, number: int) -> bytes:
+    """The same for one block, as it stands behind the last checkpoint."""
+    return b'{"kind":"block",%b}' % _Export(view, 1, view.tip_number, None).block_members(number)
+
+
+def tips_up_to(view: ChainView, last_block: int) -> L2Tips:
+    """The view's tips, none of them above ``last_block``."""
+    return _Export(view, 1, last_block, None).tips()
+
+
 def _start_of_export(view: ChainView, first_block: int, last_block: int) -> int:
     if view.tip_number == 0 and (first_block, last_block) == (1, 0):
         return first_block
@@ -103,26 +118,26 @@ class _Export:
             checkpoint = self._complete_checkpoint_from(number)
             if checkpoint is not None:
                 writer.write(
-                    b"checkpoint", _whole(self._checkpoint_members(checkpoint), f"checkpoint {checkpoint.number}")
+                    b"checkpoint", _whole(self.checkpoint_members(checkpoint), f"checkpoint {checkpoint.number}")
                 )
                 self.checkpoints += 1
                 number = checkpoint.last_block + 1
             else:
-                writer.write(b"block", _whole(self._block_members(number), f"block {number}"))
+                writer.write(b"block", _whole(self.block_members(number), f"block {number}"))
                 number += 1
             if self._progress is not None:
                 self._progress(number - self._first, self._last - self._first + 1)
-        writer.write(b"tips", b'"tips":%b' % orjson.dumps(self._tips().to_json()))
+        writer.write(b"tips", b'"tips":%b' % orjson.dumps(self.tips().to_json()))
 
     def records(self) -> Iterator[Record]:
         number = self._first
         while number <= self._last:
             checkpoint = self._complete_checkpoint_from(number)
             if checkpoint is not None:
-                yield CheckpointRecord(orjson.loads(b"{%b}" % self._checkpoint_members(checkpoint)))
+                yield CheckpointRecord(orjson.loads(b"{%b}" % self.checkpoint_members(checkpoint)))
                 number = checkpoint.last_block + 1
             else:
-                yield BlockRecord(orjson.loads(b"{%b}" % self._block_members(number)))
+                yield BlockRecord(orjson.loads(b"{%b}" % self.block_members(number)))
                 number += 1
 
     def _complete_checkpoint_from(self, block_number: int) -> StoredCheckpoint | None:
@@ -133,7 +148,7 @@ class _Export:
             return None
         return checkpoint
 
-    def _checkpoint_members(self, checkpoint: StoredCheckpoint) -> bytes:
+    def checkpoint_members(self, checkpoint: StoredCheckpoint) -> bytes:
         blocks = range(checkpoint.start_block, checkpoint.last_block + 1)
         return (
             b'"published":{"checkpoint":{"archive":%b,"header":%b,"blocks":[%b],"number":%d,'
@@ -149,7 +164,7 @@ class _Export:
             self._messages_json(checkpoint.number),
         )
 
-    def _block_members(self, number: int) -> bytes:
+    def block_members(self, number: int) -> bytes:
         """A block outside of a checkpoint; the first one of its checkpoint brings the checkpoint's messages."""
         info = self._view.block_info(number)
         assert info is not None
@@ -173,7 +188,7 @@ class _Export:
     def _messages_json(self, checkpoint_number: int) -> bytes:
         return encode.quoted_fields(b"".join(self._view.l1_to_l2_messages(checkpoint_number)))
 
-    def _tips(self) -> L2Tips:
+    def tips(self) -> L2Tips:
         """The view's tips, none of them above the last block of the file."""
         view, tips = self._view, self._view.tips
         newest = view.newest_complete_checkpoint(self._last)

@@ -41,6 +41,7 @@ class SyncControl:
         self._state = SyncState.RUNNING
         self._worker_has_left = False
         self._operation: str | None = None
+        self._is_woken = False
 
     @property
     def state(self) -> SyncState:
@@ -67,7 +68,8 @@ class SyncControl:
     def sleep(self, seconds: float) -> None:
         """A pause at which a request of the operator is served at once."""
         with self._changed:
-            self._changed.wait_for(lambda: self._state is not SyncState.RUNNING, timeout=seconds)
+            self._changed.wait_for(lambda: self._is_woken or self._state is not SyncState.RUNNING, timeout=seconds)
+            self._is_woken = False
         self.pass_point()
 
     def leave(self) -> None:
@@ -78,6 +80,12 @@ class SyncControl:
             self._changed.notify_all()
 
     # ---- the other side ----------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """There is something to do: the sleep that goes on, or else the next one, ends at once."""
+        with self._changed:
+            self._is_woken = True
+            self._changed.notify_all()
 
     def pause(self, timeout_s: float) -> bool:
         """Wait until the worker rests; False if it does not in time (then it rests later)."""

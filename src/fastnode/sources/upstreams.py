@@ -13,7 +13,7 @@ from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import Network
 from fastnode.values.namespaces import newer_name
 
-__all__ = ["Upstream", "Upstreams"]
+__all__ = ["Upstream", "Upstreams", "check_identity"]
 
 #: The generation of nodes whose blocks and rules this node knows.
 NODE_VERSION_MAJOR: Final = "4"
@@ -86,7 +86,7 @@ class Upstream(Endpoint):
             raise sync
         self.is_fastnode = isinstance(sync, dict)
         self.node_info, self.version_headers = info, reply.headers
-        _check_identity(info, self._expected())
+        check_identity(info, self._expected())
 
     def describe(self) -> dict[str, Any]:
         """For status reports."""
@@ -106,7 +106,8 @@ class Upstream(Endpoint):
 Upstreams: TypeAlias = Failover[Upstream]
 
 
-def _check_identity(info: dict[str, Any], expected: ChainInfo | None) -> None:
+def check_identity(info: dict[str, Any], expected: ChainInfo | None) -> None:
+    """UpstreamFault names both sides of a difference."""
     version = str(info.get("nodeVersion") or "")
     if version and version.split(".")[0] != NODE_VERSION_MAJOR:
         raise UpstreamFault(f"its node version is {version}, this node follows versions {NODE_VERSION_MAJOR}.x")

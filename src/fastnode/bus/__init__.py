@@ -1,0 +1,1 @@
+"""Blocks and transactions between the nodes of a fleet, over NATS JetStream."""

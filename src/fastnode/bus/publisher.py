@@ -1,0 +1,400 @@
+"""Tells the fleet what this node's chain is.
+
+In a thread of its own, woken by each commit: contents go out first, then what refers to them, and where the chain is
+(``at``) when all of that is durable; so nobody is told of what cannot be had.  When blocks are taken back, ``at`` goes
+back to the block that stays before anything in their place is written.
+
+What was published is known from the acknowledgements.  After a start, and when the stream was purged or made anew, it
+is found out from the publisher's own ``at`` on the bus: what this says and the chain has too is not sent again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, Final
+
+import orjson
+
+from fastnode.archiver import layout
+from fastnode.archiver.queries import ChainView, StoredCheckpoint
+from fastnode.bus.connection import Bus, Outgoing, StreamSetup
+from fastnode.bus.subjects import BUS_VERSION, Reference, Subjects, digest_of, read_versioned
+from fastnode.errors import DecodeError, UpstreamError
+from fastnode.log import log_facts
+from fastnode.protocol.fields import hex_text
+from fastnode.protocol.tips import L2Tips
+from fastnode.sources.chain_export import block_line, checkpoint_line, tips_up_to
+from fastnode.view import Committed, View
+
+__all__ = ["HEARTBEAT_S", "Publisher"]
+
+logger = logging.getLogger("fastnode.bus")
+
+#: How often ``at`` is said again, and the stream looked at.
+HEARTBEAT_S: Final = 2.0
+RETRY_S: Final = 0.5
+#: Bytes of one message: below what servers take unless they are told otherwise.
+PART_BYTES: Final = 768 << 10
+#: Far behind, ``at`` moves this often, in checkpoints; and so many bytes are under way at a time.
+CHECKPOINTS_PER_AT: Final = 32
+BYTES_PER_AT: Final = 16 << 20
+
+
+class Publisher:
+    """``start`` it once the chain is known; ``close`` it before the bus.
+
+    ``view`` is the newest one; ``terms`` is what else there is to say, as JSON: fees and what the network is.
+    ``snapshots`` gives where snapshots of this chain are, and the newest block of the newest; None for none.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        subjects: Subjects,
+        view: Callable[[], View | None],
+        *,
+        terms: Callable[[View], dict[str, Any]] = lambda view: {},
+        snapshots: Callable[[], dict[str, Any] | None] = lambda: None,
+    ) -> None:
+        self._bus = bus
+        self._subjects = subjects
+        self._view = view
+        self._terms = terms
+        self._snapshots = snapshots
+        self._name = bus.options.name
+        self._news = threading.Event()
+        self._is_stopping = False
+        self._thread = threading.Thread(target=self._run, name="fastnode-publish", daemon=True)
+        self._genesis: Reference | None = None
+        self._is_empty = False  # whatever this publisher says there
+        self._created: str | None = None  # of the stream; None: it must be looked at
+        self._at_sequence = 0
+        self._base: int | None = None  # the newest block that is known to be there from before; None: find out
+        self._tip = 0
+        self._hashes: dict[int, bytes] = {}  # of blocks that were published, above the base
+        self._checkpoint = 0
+        self._checkpoints: dict[int, bytes] = {}
+        self._proposed: dict[int, str] = {}  # contents of single blocks that are still there
+        self._dropped = 0  # up to this checkpoint nothing is kept
+        self._next_look_at = 0.0
+        self._said: tuple[int, Any] | None = None
+        #: Why nothing is published; None while all is.
+        self.trouble: str | None = None
+        self.committed_at = 0.0
+
+    def on_committed(self, _committed: Committed) -> None:
+        """From the thread that ingests."""
+        self.committed_at = time.time()
+        self._news.set()
+
+    def start(self) -> None:
+        self._bus.on_connected(self._look_again)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._is_stopping = True
+        self._news.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def describe(self) -> dict[str, Any]:
+        """For status reports."""
+        return {"publishedBlock": self._tip, "reason": self.trouble}
+
+    def troubles(self) -> dict[str, str | None]:
+        return {"bus": self.trouble}
+
+    def _look_again(self) -> None:
+        self._next_look_at = 0.0
+        self._news.set()
+
+    # ---- the loop --------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._is_stopping:
+            self._news.clear()
+            try:
+                self._round()
+            except UpstreamError as error:
+                self._set_trouble(str(error))
+                self._next_look_at = 0.0
+                self._news.wait(RETRY_S)
+                continue
+            except Exception:
+                logger.exception("publishing failed")
+                self._set_trouble("publishing failed; the log has the reason")
+                self._base = None
+                self._news.wait(HEARTBEAT_S)
+                continue
+            self._set_trouble(None)
+            self._news.wait(HEARTBEAT_S)
+
+    def _set_trouble(self, reason: str | None) -> None:
+        if reason != self.trouble and not self._is_stopping:
+            if reason is not None:
+                logger.warning("the chain is not published", extra=log_facts(reason=reason))
+            elif self.trouble is not None:
+                logger.info("the chain is published again", extra=log_facts(tip=self._tip))
+        self.trouble = reason
+
+    def _round(self) -> None:
+        view = self._view()
+        if view is None:
+            return
+        now = time.monotonic()
+        if now >= self._next_look_at:
+            self._look_at_stream(view.chain)
+            self._next_look_at = now + HEARTBEAT_S
+            self._said = None
+        if self._base is None:
+            self._recover(view.chain)
+        self._advance(view)
+
+    # ---- the stream ------------------------------------------------------------------------------
+
+    def _look_at_stream(self, chain: ChainView) -> None:
+        subjects = self._subjects
+        state = self._bus.state(subjects.stream)
+        if state is None:
+            self._set_up()
+            state = self._bus.state(subjects.stream) or {}
+        created, first = state.get("created"), int(state.get("first_seq") or 0)
+        is_lost = created != self._created or first > self._at_sequence
+        if not self._has_genesis(chain):
+            # It is the first that is stored, so where all is kept the rest was purged with it.
+            is_lost = is_lost or self._keeps_all
+            self._is_empty = self._keeps_all
+            self._send_genesis(chain)
+        if is_lost:
+            if self._created is not None:
+                logger.warning("the stream was purged or made anew: publishing again")
+            self._created, self._base = created, None
+
+    @property
+    def _keeps_all(self) -> bool:
+        return self._bus.options.keeps_all and not self._bus.options.bytes_max
+
+    def _has_genesis(self, chain: ChainView) -> bool:
+        if self._genesis is None:
+            line = _genesis_line(chain)
+            parts = -(-len(line) // PART_BYTES)
+            self._genesis = Reference(digest_of(line), parts, len(line), hex_text(chain.block_id(0).hash))
+        last = self._subjects.content(self._genesis.digest, self._genesis.parts - 1)
+        return self._bus.last(self._subjects.stream, last) is not None
+
+    def _send_genesis(self, chain: ChainView) -> None:
+        line = _genesis_line(chain)
+        self._bus.publish_all(list(self._content(line, digest_of(line))))
+
+    def _set_up(self) -> None:
+        subjects, options = self._subjects, self._bus.options
+        self._bus.set_up(
+            StreamSetup(
+                name=subjects.stream,
+                subjects=(subjects.all_blocks,),
+                live=(subjects.all_blocks, f"{subjects.live_blocks}.>"),
+                bytes_max=options.bytes_max,
+            )
+        )
+
+    def _recover(self, chain: ChainView) -> None:
+        """What the bus has of this chain already."""
+        self._hashes.clear()
+        self._checkpoints.clear()
+        self._proposed.clear()
+        base = 0
+        message = self._bus.last(self._subjects.stream, self._subjects.at(self._name))
+        if message is not None and not self._is_empty:
+            self._at_sequence = message.sequence
+            try:
+                tips = L2Tips.from_json(read_versioned(message.data, "at").get("tips"), "tips")
+            except (DecodeError, UpstreamError) as error:
+                logger.warning("what this node published is not understood", extra=log_facts(reason=str(error)))
+            else:
+                for tip in (tips.checkpointed.block, tips.proven.block, tips.finalized.block):
+                    if base == 0 and tip.number and chain.block_number_by_hash(tip.hash) == tip.number:
+                        base = tip.number
+        base = self._lowest_wanted(chain, base)
+        self._is_empty = False
+        self._base = self._tip = base
+        self._checkpoint = chain.newest_complete_checkpoint(base)
+
+    def _lowest_wanted(self, chain: ChainView, base: int) -> int:
+        """Behind the newest snapshot, where what is before that is not kept."""
+        if self._bus.options.keeps_all:
+            return base
+        newest = (self._snapshots() or {}).get("block") or 0
+        if not base < newest <= chain.tip_number:
+            return base
+        checkpoint = chain.checkpoint(chain.newest_complete_checkpoint(newest))
+        return base if checkpoint is None else max(base, checkpoint.last_block)
+
+    # ---- the chain -------------------------------------------------------------------------------
+
+    def _advance(self, view: View) -> None:
+        chain = view.chain
+        common = self._common(chain)
+        if common < self._tip:
+            self._tip = common
+            self._hashes = {number: value for number, value in self._hashes.items() if number <= common}
+            self._say(view, common)
+        self._return_to_checkpoint(chain)
+        while self._checkpoint < chain.tips.checkpointed.checkpoint.number and not self._is_stopping:
+            self._send_checkpoints(chain)
+            if self._checkpoint < chain.tips.checkpointed.checkpoint.number:
+                self._say(view, self._tip)
+        if self._is_stopping:
+            return
+        last = chain.checkpoint(self._checkpoint)
+        first = max(self._tip, 0 if last is None else last.last_block) + 1
+        if first <= chain.tip_number:
+            self._send_blocks(chain, range(first, chain.tip_number + 1))
+        self._say(view, chain.tip_number)
+        self._tidy(chain)
+
+    def _common(self, chain: ChainView) -> int:
+        """The newest block that is published and still stored."""
+        number = min(self._tip, chain.tip_number)
+        while number in self._hashes and chain.block_number_by_hash(self._hashes[number]) != number:
+            number -= 1
+        if number > 0 and number not in self._hashes and number < (self._base or 0):
+            # Undone below what is known from before: what is final stays.
+            number = min(number, chain.tips.finalized.block.number)
+            self._base = number
+        return number
+
+    def _return_to_checkpoint(self, chain: ChainView) -> None:
+        number = min(self._checkpoint, chain.newest_complete_checkpoint(self._tip))
+        while number in self._checkpoints:
+            stored = chain.checkpoint(number)
+            if stored is not None and stored.header_hash == self._checkpoints[number]:
+                break
+            del self._checkpoints[number]
+            number -= 1
+        self._checkpoint = number
+
+    def _send_checkpoints(self, chain: ChainView) -> None:
+        """Some of those that are missing."""
+        messages: list[Outgoing] = []
+        sent: list[StoredCheckpoint] = []
+        size, newest = 0, chain.tips.checkpointed.checkpoint.number
+        for number in range(self._checkpoint + 1, newest + 1):
+            checkpoint = chain.checkpoint(number)
+            assert checkpoint is not None
+            made = list(self._checkpoint_messages(chain, checkpoint))
+            messages += made
+            size += sum(len(message.data) for message in made)
+            sent.append(checkpoint)
+            if len(sent) >= CHECKPOINTS_PER_AT or size >= BYTES_PER_AT:
+                break
+        self._bus.publish_all(messages)
+        for checkpoint in sent:
+            self._checkpoint = checkpoint.number
+            self._checkpoints[checkpoint.number] = checkpoint.header_hash
+            for number in range(checkpoint.start_block, checkpoint.last_block + 1):
+                self._hashes[number] = chain.block_id(number).hash
+            self._tip = max(self._tip, checkpoint.last_block)
+
+    def _checkpoint_messages(self, chain: ChainView, checkpoint: StoredCheckpoint) -> Iterator[Outgoing]:
+        line = self._line_of_checkpoint(chain, checkpoint)
+        digest = digest_of(line)
+        parts = yield from self._content(line, digest)
+        for number in range(checkpoint.start_block, checkpoint.last_block + 1):
+            index = number - checkpoint.start_block
+            block = Reference(digest, parts, len(line), hex_text(chain.block_id(number).hash), index)
+            yield Outgoing(self._subjects.block(self._name, number), block.encode())
+        whole = Reference(digest, parts, len(line), hex_text(checkpoint.header_hash))
+        yield Outgoing(self._subjects.checkpoint(self._name, checkpoint.number), whole.encode())
+
+    def _send_blocks(self, chain: ChainView, numbers: range) -> None:
+        messages: list[Outgoing] = []
+        for number in numbers:
+            line = self._line_of_block(chain, number)
+            digest = digest_of(line)
+            parts = _collect(messages, self._content(line, digest))
+            reference = Reference(digest, parts, len(line), hex_text(chain.block_id(number).hash))
+            messages.append(Outgoing(self._subjects.block(self._name, number), reference.encode()))
+            self._proposed[number] = digest
+        self._bus.publish_all(messages)
+        for number in numbers:
+            self._hashes[number] = chain.block_id(number).hash
+        self._tip = numbers[-1]
+
+    def _line_of_checkpoint(self, chain: ChainView, checkpoint: StoredCheckpoint) -> bytes:
+        return checkpoint_line(chain, checkpoint)
+
+    def _line_of_block(self, chain: ChainView, number: int) -> bytes:
+        return block_line(chain, number)
+
+    def _content(self, content: bytes, digest: str) -> Generator[Outgoing, None, int]:
+        """Its parts; what the bus has already it does not store again.  Returns how many there are."""
+        parts = 0
+        for start in range(0, len(content), PART_BYTES):
+            part = content[start : start + PART_BYTES]
+            yield Outgoing(self._subjects.content(digest, parts), part, expected=0)
+            parts += 1
+        return parts
+
+    # ---- where it is -----------------------------------------------------------------------------
+
+    def _say(self, view: View, last: int) -> None:
+        chain = view.chain
+        tips = tips_up_to(chain, last)
+        if self._said == (last, tips):
+            return
+        assert self._genesis is not None
+        value = {
+            "version": BUS_VERSION,
+            "publisher": self._name,
+            "tips": tips.to_json(),
+            "chain": orjson.Fragment(chain.get(layout.KEY_CHAIN) or b"{}"),
+            "genesis": orjson.Fragment(self._genesis.encode()),
+            "committedAt": int(self.committed_at * 1000),
+            "snapshots": self._snapshots(),
+        } | self._terms(view)
+        sequence = self._bus.publish(Outgoing(self._subjects.at(self._name), orjson.dumps(value)))
+        self._at_sequence = sequence or 0
+        self._said = (last, tips)
+
+    def _tidy(self, chain: ChainView) -> None:
+        """Forget what cannot be undone any more; take single blocks that are in a final checkpoint off the bus."""
+        finalized = chain.tips.finalized.block.number
+        for number in [number for number in self._proposed if number <= finalized]:
+            digest = self._proposed.pop(number)
+            self._bus.purge(self._subjects.stream, subject=f"{self._subjects.stream}.content.{digest}.>")
+        for number in [number for number in self._hashes if number < finalized]:
+            del self._hashes[number]
+        final = chain.tips.finalized.checkpoint.number
+        for number in [number for number in self._checkpoints if number < final]:
+            del self._checkpoints[number]
+        if self._base is not None:
+            self._base = max(self._base, min(finalized, self._tip))
+        if not self._bus.options.keeps_all:
+            self._drop_before_snapshot(chain)
+
+    def _drop_before_snapshot(self, chain: ChainView) -> None:
+        block = (self._snapshots() or {}).get("block") or 0
+        number = chain.newest_complete_checkpoint(min(block, chain.tip_number)) if block else 0
+        if number <= self._dropped:
+            return
+        stream = self._subjects.stream
+        newest = self._bus.last(stream, self._subjects.checkpoint(self._name, number))
+        if newest is not None:
+            self._bus.purge(stream, before=newest.sequence + 1)
+            logger.info("the bus keeps what follows the snapshot", extra=log_facts(checkpoint=number))
+            self._send_genesis(chain)
+        self._dropped = number
+
+
+def _genesis_line(chain: ChainView) -> bytes:
+    return b'{"kind":"genesis",%b' % chain.genesis_json()[1:]
+
+
+def _collect(messages: list[Outgoing], content: Iterator[Outgoing]) -> int:
+    """Append what a generator of parts gives; how many parts there are."""
+    before = len(messages)
+    messages.extend(content)
+    return len(messages) - before

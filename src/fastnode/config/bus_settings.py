@@ -1,0 +1,95 @@
+"""The settings of nodes that share blocks and transactions over a bus."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fastnode.config.table import setting
+from fastnode.records import dataclass
+from fastnode.values.arrays import texts
+from fastnode.values.choices import Boolean, Choice
+from fastnode.values.numbers import Integer
+from fastnode.values.texts import FilePath, Text
+
+__all__ = ["BusSettings"]
+
+BUS = "Fleet"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BusSettings:
+    bus_url: tuple[str, ...] | None = setting(
+        None,
+        texts("URL", "nats:// or tls:// URLs, separated by commas"),
+        BUS,
+        "NATS servers with JetStream that carry blocks and transactions between the nodes of a fleet; without "
+        "--bus-publish the chain comes from there, verified, and --upstream-url stands in while it does not.",
+        secret=True,
+    )
+    bus_publish: bool = setting(
+        False,
+        Boolean(),
+        BUS,
+        "Publish the chain of this node on the bus. Two publishers for availability do no harm.",
+    )
+    bus_name: str | None = setting(
+        None,
+        Text(metavar="NAME"),
+        BUS,
+        "Name of this node in the fleet, different for each; if not set it is made of the host's name and the data "
+        "directory.",
+    )
+    bus_credentials: Path | None = setting(
+        None,
+        FilePath(metavar="FILE"),
+        BUS,
+        "Credentials (.creds: a JWT and its seed) for the bus. A user and password, or a token, go into the URL.",
+    )
+    bus_nkey: Path | None = setting(
+        None,
+        FilePath(metavar="FILE"),
+        BUS,
+        "File with the nkey seed that this node shows to the bus.",
+    )
+    bus_tls_ca: Path | None = setting(
+        None,
+        FilePath(metavar="FILE"),
+        BUS,
+        "Certificates of the authorities that the bus's own are checked with, in place of the system's.",
+    )
+    bus_tls_certificate: Path | None = setting(
+        None,
+        FilePath(metavar="FILE"),
+        BUS,
+        "Certificate that this node shows to the bus.",
+    )
+    bus_tls_key: Path | None = setting(
+        None,
+        FilePath(metavar="FILE"),
+        BUS,
+        "Private key of --bus-tls-certificate.",
+    )
+    bus_replicas: int = setting(
+        1,
+        Integer(1, 5),
+        BUS,
+        "On how many servers of the bus each stream is kept, for streams that this node sets up; 3 on a cluster.",
+    )
+    bus_retention: str = setting(
+        "chain",
+        Choice(("chain", "snapshot")),
+        BUS,
+        "What the stream keeps: the whole chain, or what comes after the newest snapshot that this node has uploaded.",
+    )
+    bus_max_mb: int = setting(
+        0,
+        Integer(0, 1 << 30),
+        BUS,
+        "Most that the stream of blocks takes on each of its servers, in MB, the oldest goes first; 0: no limit.",
+    )
+    bus_tx_hours: int = setting(
+        6,
+        Integer(1, 24 * 30),
+        BUS,
+        "How long the bus keeps a transaction for nodes that are away.",
+    )
