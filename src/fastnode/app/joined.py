@@ -123,7 +123,7 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
     operator = SyncOperator(opened.control, ingestor, lambda: mempool.pool.clear("forced rollback"))
     uploads = SnapshotUploads(data.directory.path, operator.at_rest, settings.snapshot_upload_locations or ())
     if opened.fleet is not None:
-        _join_fleet(opened, opened.fleet, views, mempool, fees, uploads)
+        _join_fleet(opened, opened.fleet, views, mempool, fees, uploads, local)
     condition = Condition(views, follower, opened.l1, opened.control, lambda: mempool.limitation)
     condition.judge = mempool.judge
     configuration = _open_configuration(opened, mempool, follower, local)
@@ -272,8 +272,9 @@ def _open_mempool(opened: Opened, views: Views, local: LocalNetwork | None, fees
         MempoolOptions.of(opened.settings, extension),
         judge=judge_of(opened.settings, opened.data.directory.path, required=real_proofs),
         fees=fees,
-        sink=None if following is None else following.tx_sink,
-        on_accepted=None if local is None else local.forward,
+        # In a fleet one of its nodes hands on what any of them took.
+        sink=None if following is None or opened.fleet is not None else following.tx_sink,
+        on_accepted=opened.fleet.share if opened.fleet is not None else None if local is None else local.forward,
         closed=NO_BLOCKS if is_sample else NO_UPSTREAM if _has_nobody(opened) else None,
         learned=None if following is None else following.network_values(),
         now=_chain_time(opened, views, local),
@@ -295,20 +296,34 @@ def _has_nobody(opened: Opened) -> bool:
 
 
 def _join_fleet(
-    opened: Opened, fleet: Fleet, views: Views, mempool: Mempool, fees: FeeSource, uploads: SnapshotUploads
+    opened: Opened,
+    fleet: Fleet,
+    views: Views,
+    mempool: Mempool,
+    fees: FeeSource,
+    uploads: SnapshotUploads,
+    local: LocalNetwork | None,
 ) -> None:
-    fleet.join(
-        opened.data.store.chain.node_info,
-        views,
+    from fastnode.app.fleet import Parts
+
+    chain, following = opened.data.store.chain, opened.following
+    has_sink = following is not None and bool(following.nodes.all)
+    parts = Parts(
+        node_info=chain.node_info,
+        views=views,
+        mempool=mempool,
         fees=fees,
         headers=lambda: version_headers(
-            opened.data.store.chain,
+            chain,
             vk_tree_root=mempool.network.vk_tree_root,
             protocol_contracts_hash=mempool.network.protocol_contracts_hash,
         ),
         uploads=uploads,
-        upstream=None if opened.following is None else opened.following.bus,
+        upstream=None if following is None else following.bus,
+        sink=following.tx_sink if following is not None and has_sink else None,
+        builder=None if local is None else local.forward,
     )
+    fleet.join(parts)
 
 
 def _chain_time(opened: Opened, views: Views, local: LocalNetwork | None) -> Callable[[], float]:

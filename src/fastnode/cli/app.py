@@ -40,6 +40,7 @@ _PLACES: Final = {
     "db": ("chain", "database"),
     "snapshot": ("snapshot", "snapshot"),
     "proofs": ("proofs", "proofs"),
+    "fleet": ("fleet", "fleet"),
     "migrate-ha-db": ("ha", "migrate_ha_database"),
     "config": ("config", "config"),
     "completion": ("completion", "completion"),

@@ -355,13 +355,16 @@ class Mempool:
             logger.warning("tx 0x%s is pending at the upstream and not here: %s", tx.hash.hex(), error.message)
             return Added.IGNORED
 
-    def receive(self, tx: Tx, view: View) -> Added:
-        """Take a transaction that another node holds and has judged: it is not handed on, and rank decides."""
+    def receive(self, tx: Tx, view: View, *, forwarded: bool = True) -> Added:
+        """Take a transaction that another node holds and has judged: it is not handed on, and rank decides.
+
+        ``forwarded`` False: it still has to be handed on.  Refused says why not.
+        """
         result = self.validate(tx, view)
         if not result.needs_other_judge:
             _require_valid(result)
         checked = result.is_valid and self.judge.verifies
-        return self.pool.add(tx, tx.to_json_bytes(), origin=Origin.NODE, forwarded=True, proof_checked=checked)
+        return self.pool.add(tx, tx.to_json_bytes(), origin=Origin.NODE, forwarded=forwarded, proof_checked=checked)
 
     # ---- the chain moves ---------------------------------------------------------------------
 

@@ -1,0 +1,79 @@
+"""Who of several nodes does what must be done once: a value in the key-value store of the bus.
+
+The holder writes it again every second.  Another node takes it when it has seen no new one for three: clocks of
+machines are not compared.  Each write names the one that it replaces, so of two that write at a time one fails.  The
+holder stops counting on it before another may take it, also while the bus does not answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import orjson
+
+from fastnode.bus.connection import Bus, Outgoing
+from fastnode.bus.subjects import BUS_VERSION, Subjects
+
+__all__ = ["Lease"]
+
+LEASE_S: Final = 3.0
+MARGIN_S: Final = 1.0
+RENEW_S: Final = 1.0
+
+
+class Lease:
+    """Of one task.  ``tick`` is called again and again, from one thread; the rest from any."""
+
+    def __init__(self, bus: Bus, subjects: Subjects, task: str, *, now: Callable[[], float] = time.monotonic) -> None:
+        self._bus = bus
+        self._stream = subjects.bucket
+        self._subject = subjects.value(f"lease.{task}")
+        self._name = bus.options.name
+        self._now = now
+        self._held_until = 0.0
+        self._renew_at = 0.0
+        self._seen: int | None = None
+        self._seen_at = 0.0
+        self._rests_until = 0.0
+        #: The name that was read last.
+        self.holder: str | None = None
+
+    @property
+    def is_held(self) -> bool:
+        return self._now() < self._held_until
+
+    def tick(self) -> bool:
+        """Take it, or keep it, if that is possible; whether it is held.  UpstreamUnavailable."""
+        now = self._now()
+        if now < self._rests_until or (self.is_held and now < self._renew_at):
+            return self.is_held
+        message = self._bus.last(self._stream, self._subject)
+        value: dict[str, Any] = {} if message is None else orjson.loads(message.data)
+        self.holder = value.get("holder")
+        sequence = 0 if message is None else message.sequence
+        if sequence != self._seen:
+            self._seen, self._seen_at = sequence, now
+        if self.holder == self._name or self.holder is None or now - self._seen_at >= LEASE_S:
+            self._write(sequence, self._name)
+        return self.is_held
+
+    def give_up(self, rest_s: float) -> None:
+        """Let another node have it, and do not ask for it for a while.  UpstreamUnavailable."""
+        self._held_until = 0.0
+        self._rests_until = self._now() + rest_s
+        message = self._bus.last(self._stream, self._subject)
+        if message is not None and orjson.loads(message.data).get("holder") == self._name:
+            self._write(message.sequence, None)
+
+    def _write(self, replaced: int, holder: str | None) -> None:
+        begun = self._now()
+        data = orjson.dumps({"version": BUS_VERSION, "holder": holder})
+        written = self._bus.publish(Outgoing(self._subject, data, expected=replaced))
+        if written is None or holder is None:
+            return
+        self.holder = holder
+        self._seen, self._seen_at = written, begun
+        self._held_until = begun + LEASE_S - MARGIN_S
+        self._renew_at = begun + RENEW_S

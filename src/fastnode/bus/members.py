@@ -1,0 +1,118 @@
+"""The nodes of a fleet, in their own words: each writes what it is into the key-value store every two seconds.
+
+What is not written again is gone after half a minute.  Whether a node lives is judged by what is seen to change, so
+clocks of machines are not compared.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import orjson
+
+from fastnode.bus.connection import Bus, Outgoing, StreamSetup
+from fastnode.bus.subjects import BUS_VERSION, Subjects
+from fastnode.errors import UpstreamUnavailable
+
+__all__ = ["Heartbeat", "Members", "bucket_of"]
+
+HEARTBEAT_S: Final = 2.0
+#: A node that has not been seen to write for so long is dead.
+DEAD_S: Final = 10.0
+KEPT_S: Final = 30.0
+#: How long an answer stands.
+FRESH_S: Final = 1.0
+_NODE: Final = "node"
+
+
+def bucket_of(subjects: Subjects) -> StreamSetup:
+    """The key-value store."""
+    return StreamSetup(name=subjects.bucket, subjects=(subjects.all_values,), age_s=KEPT_S, duplicates_s=KEPT_S)
+
+
+class Members:
+    """What all nodes say of themselves.  Usable from any thread."""
+
+    def __init__(self, bus: Bus, subjects: Subjects) -> None:
+        self._bus = bus
+        self._subjects = subjects
+        self._lock = threading.Lock()
+        self._read_at = 0.0
+        self._values: dict[str, dict[str, Any]] = {}
+        self._seen: dict[str, tuple[int, float]] = {}
+
+    def all(self) -> dict[str, dict[str, Any]]:
+        """By name, as of a moment ago.  UpstreamUnavailable."""
+        with self._lock:
+            now = time.monotonic()
+            if now - self._read_at >= FRESH_S:
+                self._read()
+                self._read_at = now
+            return self._values
+
+    def _read(self) -> None:
+        now = time.monotonic()
+        if now - self._read_at > DEAD_S / 2:
+            # The bus was away, or there was no question: what was seen before says nothing of the time in between.
+            self._seen = {name: (sequence, now) for name, (sequence, _) in self._seen.items()}
+        values: dict[str, dict[str, Any]] = {}
+        for message in self._bus.matching(self._subjects.bucket, self._subjects.value(f"{_NODE}.*")):
+            name = message.subject.rpartition(".")[2]
+            try:
+                value = orjson.loads(message.data)
+            except orjson.JSONDecodeError:
+                continue
+            if isinstance(value, dict) and value.get("version") == BUS_VERSION:
+                values[name] = value
+                if self._seen.get(name, (0, 0.0))[0] != message.sequence:
+                    self._seen[name] = (message.sequence, now)
+        self._values = values
+
+    def is_dead(self, name: str, session: object) -> bool:
+        """Whether the process that said this has not been seen to write for a while.  UpstreamUnavailable."""
+        value = self.all().get(name)
+        if value is None or value.get("session") != session:
+            return True
+        return time.monotonic() - self._seen[name][1] > DEAD_S
+
+
+class Heartbeat:
+    """Writes ``describe()`` in a thread of its own, until it is closed."""
+
+    def __init__(self, bus: Bus, subjects: Subjects, describe: Callable[[], dict[str, Any]]) -> None:
+        self._bus = bus
+        self._subjects = subjects
+        self._describe = describe
+        self._stop = threading.Event()
+        self._is_set_up = False
+        #: Of this process: one that starts again under the same name has another.
+        self.session = secrets.token_hex(8)
+        self._thread = threading.Thread(target=self._run, name="fastnode-heartbeat", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._write()
+            except UpstreamUnavailable:
+                self._is_set_up = False  # /status says that the bus is away
+            self._stop.wait(HEARTBEAT_S)
+
+    def _write(self) -> None:
+        if not self._is_set_up:
+            self._bus.set_up(bucket_of(self._subjects))
+            self._is_set_up = True
+        value = {"version": BUS_VERSION, "session": self.session} | self._describe()
+        subject = self._subjects.value(f"{_NODE}.{self._bus.options.name}")
+        self._bus.publish(Outgoing(subject, orjson.dumps(value)))

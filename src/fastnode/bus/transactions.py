@@ -1,0 +1,392 @@
+"""Transactions of the fleet: what one node takes all take, and one of those that have an upstream hands it on.
+
+    a client sends one        checked here, into the pool here, stored on the bus; then the client is answered
+    every node                reads the stream of transactions in its order, checks them, takes them into its pool
+    the holder of the lease   says on the bus that it hands one on (the claim), hands it on, says what came of it
+    every node                drops what was refused, and marks what was taken
+
+A claim names the one that it replaces, so a transaction has one at a time; another node replaces it only when its
+owner is dead.  What was read is known by its place in the stream: after a gap or a restart reading goes on there.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+import orjson
+
+from fastnode.bus.connection import Bus, Message, Outgoing, StreamSetup
+from fastnode.bus.lease import Lease
+from fastnode.bus.members import Members, bucket_of
+from fastnode.bus.subjects import BUS_VERSION, Subjects, read_versioned
+from fastnode.errors import DecodeError, FastnodeError, Refused, UpstreamFault, UpstreamUnavailable
+from fastnode.log import log_facts
+from fastnode.mempool.handover import TxSink
+from fastnode.mempool.pool import NOT_READY, Added
+from fastnode.mempool.service import Mempool
+from fastnode.mempool.validation import UNKNOWN_ANCHOR
+from fastnode.protocol.tx import Tx
+from fastnode.view import View
+
+__all__ = ["SharedTxs"]
+
+logger = logging.getLogger("fastnode.bus")
+
+#: How long a client waits for the bus to store its transaction: a cluster that elects a leader takes a few seconds.
+SHARE_S: Final = 8.0
+RETRY_S: Final = 0.2
+POLL_S: Final = 1.0
+#: How often the stream is looked at, and the lease asked for.
+LOOK_S: Final = 1.0
+#: A node whose upstream does not answer leaves the work to others for so long.
+REST_S: Final = 5.0
+#: Larger ones are compressed; a message may have a megabyte where servers are not told otherwise.
+PLAIN_BYTES_MAX: Final = 256 << 10
+TX_BYTES_MAX: Final = 1000 << 10
+JSON_BYTES_MAX: Final = 16 << 20
+#: Transactions that are built on a block that is not here yet, and for how long they are kept.
+LATER_MAX: Final = 256
+LATER_S: Final = 60.0
+
+CLAIMED: Final = "claimed"
+TAKEN: Final = "taken"
+REFUSED: Final = "refused"
+#: Nobody has it in hand (any more).
+FREE: Final = "free"
+
+
+class Takes(Protocol):
+    """What builds blocks on this node."""
+
+    def __call__(self, tx: Tx, tx_json: bytes) -> None: ...
+
+
+class SharedTxs:
+    """``sink``: other nodes that take transactions; None: this node hands none on.  ``on_accepted`` is told of those
+    that other nodes of the fleet have taken."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        subjects: Subjects,
+        mempool: Mempool,
+        view: Callable[[], View | None],
+        members: Members,
+        *,
+        session: str,
+        sink: TxSink | None = None,
+        on_accepted: Takes | None = None,
+    ) -> None:
+        self._bus = bus
+        self._subjects = subjects
+        self._mempool = mempool
+        self._view = view
+        self._members = members
+        self._sink = sink
+        self._on_accepted = on_accepted
+        self._by = {"by": bus.options.name, "session": session}
+        self.lease = Lease(bus, subjects, "transactions")
+        #: ``shared`` by clients here, ``received`` from others, ``handed_on``, ``refused``.
+        self.counts: Counter[str] = Counter()
+        self._next = 1
+        self._created: str | None = None
+        self._next_look_at = 0.0
+        self._is_listening = False
+        #: Those that are built on what this node does not have yet, and until when they are tried again.
+        self._later: dict[bytes, tuple[bytes, float]] = {}
+        #: What came of transactions and is not said yet: the record, and the claim that it replaces, if that is known.
+        self._unsaid: dict[bytes, tuple[dict[str, Any], int | None]] = {}
+        self._news = threading.Event()
+        self._work = threading.Event()
+        self._is_stopping = False
+        self._reader = threading.Thread(target=self._read_on, name="fastnode-txs", daemon=True)
+        self._hander = threading.Thread(target=self._hand_on, name="fastnode-hand-on", daemon=True)
+        #: Why transactions of other nodes do not come; None while they do.
+        self.trouble: str | None = None
+        self._hand_trouble: str | None = None
+
+    def start(self) -> None:
+        self._bus.on_connected(self._look_again)
+        self._reader.start()
+        if self._sink is not None:
+            self._hander.start()
+
+    def close(self) -> None:
+        self._is_stopping = True
+        self._news.set()
+        self._work.set()
+        for thread in (self._reader, self._hander):
+            if thread.ident is not None:
+                thread.join()
+
+    def troubles(self) -> dict[str, str | None]:
+        return {"sharedTransactions": self.trouble, "forwarding": self._hand_trouble}
+
+    def _look_again(self) -> None:
+        self._next_look_at = 0.0
+        self._news.set()
+
+    # ---- from clients ----------------------------------------------------------------------------
+
+    def share(self, tx: Tx, tx_json: bytes) -> None:
+        """Returns when the bus has it; Refused, and it has left the pool, when it does not take it in time."""
+        data = tx_json if len(tx_json) <= PLAIN_BYTES_MAX else zlib.compress(tx_json, 1)
+        if len(data) > TX_BYTES_MAX:
+            self._mempool.pool.drop(tx.hash, "too large for the bus")
+            raise Refused(
+                f"The transaction takes {len(data)} bytes, more than the {TX_BYTES_MAX} that nodes share",
+                data={"code": "TX_TOO_LARGE"},
+            )
+        deadline = time.monotonic() + SHARE_S
+        while True:
+            try:
+                self._store(tx.hash, data)
+                break
+            except UpstreamUnavailable as error:
+                if time.monotonic() >= deadline or self._is_stopping or not self._bus.is_connected:
+                    self._mempool.pool.drop(tx.hash, "the bus does not take it")
+                    logger.warning("transaction not shared", extra=log_facts(reason=str(error)))
+                    raise Refused(
+                        "The nodes of this fleet cannot be told of the transaction now; try again later",
+                        data={"code": "BUS_UNAVAILABLE"},
+                    ) from error
+            time.sleep(RETRY_S)
+        self.counts["shared"] += 1
+        self._work.set()
+
+    def _store(self, tx_hash: bytes, data: bytes) -> None:
+        subject = self._subjects.tx(tx_hash)
+        if self._bus.publish(Outgoing(subject, data, expected=0)) is not None:
+            return
+        # It is there: a client repeats itself, or tries once more what was refused.
+        hand = self._hand_of(tx_hash)
+        if hand is not None and hand[1].get("state") == REFUSED:
+            self._bus.publish(self._outgoing(tx_hash, self._record(FREE), hand[0]))
+            self._bus.publish(Outgoing(subject, data))
+
+    # ---- from the bus ----------------------------------------------------------------------------
+
+    def _read_on(self) -> None:
+        while not self._is_stopping:
+            self._news.clear()
+            try:
+                while self._read_some() and not self._is_stopping:
+                    pass
+                self.trouble = None
+            except UpstreamUnavailable as error:
+                self.trouble = str(error)
+                self._next_look_at = 0.0
+            except Exception:
+                logger.exception("transactions of the fleet are not read")
+                self.trouble = "reading failed; the log has the reason"
+            self._news.wait(POLL_S)
+
+    def _read_some(self) -> bool:
+        """Whether there was anything."""
+        now = time.monotonic()
+        if now >= self._next_look_at:
+            self._look_at_stream()
+            self._next_look_at = now + LOOK_S
+        if self._view() is None:
+            return False
+        self._try_again()
+        messages = self._bus.since(self._subjects.tx_stream, self._next, self._subjects.all_txs)
+        for message in messages:
+            self._take(message)
+            self._next = message.sequence + 1
+        return bool(messages)
+
+    def _look_at_stream(self) -> None:
+        subjects = self._subjects
+        state = self._bus.state(subjects.tx_stream)
+        if state is None:
+            self._bus.set_up(
+                StreamSetup(
+                    name=subjects.tx_stream,
+                    subjects=(subjects.all_txs,),
+                    live=(subjects.all_txs, f"{subjects.live_txs}.>"),
+                    live_headers_only=True,
+                    age_s=self._bus.options.tx_s,
+                )
+            )
+            self._bus.set_up(bucket_of(subjects))
+            state = self._bus.state(subjects.tx_stream) or {}
+        if state.get("created") != self._created:
+            self._created, self._next = state.get("created"), 1
+            self._share_again()
+        if not self._is_listening:
+            self._bus.listen(f"{subjects.live_txs}.>", lambda *_: self._news.set())
+            self._is_listening = True
+
+    def _share_again(self) -> None:
+        """A new stream, or a start: the others must have what waits here."""
+        for tx_hash in self._mempool.pool.pending_hashes():
+            tx_json = self._mempool.pool.tx_json(tx_hash)
+            if tx_json is not None:
+                data = tx_json if len(tx_json) <= PLAIN_BYTES_MAX else zlib.compress(tx_json, 1)
+                self._bus.publish(Outgoing(self._subjects.tx(tx_hash), data, expected=0))
+
+    def _take(self, message: Message) -> None:
+        kind, _, text = message.subject[len(self._subjects.tx_stream) + 1 :].partition(".")
+        try:
+            tx_hash = bytes.fromhex(text)
+            if kind == "tx":
+                self._take_tx(tx_hash, message.data)
+            elif kind == "hand":
+                self._take_hand(tx_hash, read_versioned(message.data, "what came of a transaction"))
+        except (DecodeError, UpstreamFault, ValueError, zlib.error) as error:
+            logger.warning("a message of the fleet makes no sense", extra=log_facts(tx=text[:64], reason=str(error)))
+
+    def _take_tx(self, tx_hash: bytes, data: bytes) -> None:
+        view = self._view()
+        pool = self._mempool.pool
+        if view is None or pool.is_waiting(tx_hash) or view.chain.tx_location(tx_hash) is not None:
+            self._work.set()
+            return
+        tx_json = data if data[:1] == b"{" else _inflated(data)
+        tx = Tx.from_json(orjson.loads(tx_json), "tx")
+        if tx.hash != tx_hash:
+            raise UpstreamFault("a transaction has another hash than its subject says")
+        try:
+            outcome = self._mempool.receive(tx, view, forwarded=self._sink is None)
+        except Refused as error:
+            if UNKNOWN_ANCHOR in error.message or error.message == NOT_READY:
+                self._keep_for_later(tx_hash, data)
+                return
+            logger.info("transaction of the fleet not taken", extra=log_facts(tx=tx_hash.hex(), reason=error.message))
+            return
+        if outcome is Added.ACCEPTED:
+            self.counts["received"] += 1
+            if self._on_accepted is not None:
+                self._on_accepted(tx, tx_json)
+        self._work.set()
+
+    def _keep_for_later(self, tx_hash: bytes, data: bytes) -> None:
+        """The block that it is built on is on its way."""
+        if len(self._later) < LATER_MAX:
+            self._later.setdefault(tx_hash, (data, time.monotonic() + LATER_S))
+
+    def _try_again(self) -> None:
+        waiting, self._later = self._later, {}
+        for tx_hash, (data, until) in waiting.items():
+            if time.monotonic() < until:
+                self._later[tx_hash] = (data, until)
+                self._take_tx(tx_hash, data)
+                if self._mempool.pool.is_waiting(tx_hash):
+                    self._later.pop(tx_hash, None)
+
+    def _take_hand(self, tx_hash: bytes, hand: dict[str, Any]) -> None:
+        state, pool = hand.get("state"), self._mempool.pool
+        if state == TAKEN:
+            pool.mark_forwarded(tx_hash)
+        elif state == REFUSED and pool.is_waiting(tx_hash):
+            self.counts["refused"] += 1
+            pool.drop(tx_hash, f"refused upstream: {hand.get('reason')}")
+
+    # ---- handing on ------------------------------------------------------------------------------
+
+    def _hand_on(self) -> None:
+        while not self._is_stopping:
+            self._work.clear()
+            try:
+                self._say_what_is_unsaid()
+                if self.lease.tick():
+                    self._hand_on_all()
+                else:
+                    self._hand_trouble = None
+            except UpstreamUnavailable as error:
+                self._hand_trouble = str(error)
+            except Exception:
+                logger.exception("transactions are not handed on")
+                self._hand_trouble = "handing on failed; the log has the reason"
+            self._work.wait(LOOK_S)
+
+    def _hand_on_all(self) -> None:
+        for tx_hash in self._mempool.pool.unforwarded_hashes():
+            if self._is_stopping or not self.lease.tick():
+                return
+            tx_json = self._mempool.pool.tx_json(tx_hash)
+            if tx_json is not None and not self._hand_on_one(tx_hash, tx_json):
+                self._hand_trouble = "transactions wait here until another node answers: none takes them now"
+                self.lease.give_up(REST_S)
+                return
+        self._hand_trouble = None
+
+    def _hand_on_one(self, tx_hash: bytes, tx_json: bytes) -> bool:
+        """False: no upstream answers."""
+        hand = self._hand_of(tx_hash)
+        sequence, state = (0, FREE) if hand is None else (hand[0], hand[1].get("state"))
+        if hand is not None and state in (TAKEN, REFUSED):
+            self._take_hand(tx_hash, hand[1])
+            return True
+        if hand is not None and state == CLAIMED and not self._is_abandoned(hand[1]):
+            return True  # another node is at it
+        self._unsaid[tx_hash] = (self._record(FREE), None)  # unless more is known
+        claim = self._bus.publish(self._outgoing(tx_hash, self._record(CLAIMED), sequence))
+        if claim is None:
+            del self._unsaid[tx_hash]
+            return True  # another node was first
+        outcome, is_answered = self._forward(tx_hash, tx_json)
+        self._unsaid[tx_hash] = (outcome, claim)
+        self._say_what_is_unsaid()
+        return is_answered
+
+    def _forward(self, tx_hash: bytes, tx_json: bytes) -> tuple[dict[str, Any], bool]:
+        """What came of it, and whether an upstream answered.  The pool knows it at once, the fleet when it is said."""
+        assert self._sink is not None
+        if not self.lease.is_held:
+            return self._record(FREE), True
+        try:
+            is_taken = self._sink.forward(tx_json)
+        except Refused as error:
+            self._mempool.pool.drop(tx_hash, f"refused upstream: {error.message}")
+            self.counts["refused"] += 1
+            return self._record(REFUSED, reason=error.message, data=error.data), True
+        except FastnodeError as error:
+            logger.warning("transaction not handed on", extra=log_facts(reason=str(error)))
+            return self._record(FREE), False
+        if not is_taken:
+            return self._record(FREE), False
+        self._mempool.pool.mark_forwarded(tx_hash)
+        self.counts["handed_on"] += 1
+        return self._record(TAKEN), True
+
+    def _say_what_is_unsaid(self) -> None:
+        for tx_hash, (record, claim) in tuple(self._unsaid.items()):
+            if claim is None:  # whether the claim was stored is not known
+                hand = self._hand_of(tx_hash)
+                is_own = hand is not None and hand[1].get("state") == CLAIMED and self._is_own(hand[1])
+                claim = hand[0] if is_own and hand is not None else None
+            if claim is not None:
+                self._bus.publish(self._outgoing(tx_hash, record, claim))
+            del self._unsaid[tx_hash]
+
+    def _is_own(self, hand: dict[str, Any]) -> bool:
+        return all(hand.get(key) == value for key, value in self._by.items())
+
+    def _is_abandoned(self, claim: dict[str, Any]) -> bool:
+        return not self._is_own(claim) and self._members.is_dead(str(claim.get("by")), claim.get("session"))
+
+    def _record(self, state: str, **more: Any) -> dict[str, Any]:
+        return {"version": BUS_VERSION, "state": state} | self._by | more
+
+    def _outgoing(self, tx_hash: bytes, record: dict[str, Any], replaced: int) -> Outgoing:
+        return Outgoing(self._subjects.hand(tx_hash), orjson.dumps(record), expected=replaced)
+
+    def _hand_of(self, tx_hash: bytes) -> tuple[int, dict[str, Any]] | None:
+        message = self._bus.last(self._subjects.tx_stream, self._subjects.hand(tx_hash))
+        return None if message is None else (message.sequence, read_versioned(message.data, "a claim"))
+
+
+def _inflated(data: bytes) -> bytes:
+    inflater = zlib.decompressobj()
+    text = inflater.decompress(data, JSON_BYTES_MAX)
+    if not inflater.eof:
+        raise UpstreamFault(f"a transaction takes more than {JSON_BYTES_MAX} bytes")
+    return text

@@ -1,0 +1,127 @@
+"""A transaction that one node has taken is with all of them, and goes on to the network once."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.bus.nats import PATIENCE_S, NatsServer
+from tests.bus.txs import hash_of, tx_of
+from tests.sources.recorded_chain import RecordedChain
+from tests.sources.scripted_upstream import RejectionError, ScriptedUpstream, scripted_upstream
+
+StartNode = Callable[..., Any]
+
+
+class TakingUpstream:
+    """Another node that takes transactions, and counts them."""
+
+    def __init__(self, upstream: ScriptedUpstream) -> None:
+        self.upstream = upstream
+        self.taken: Counter[str] = Counter()
+        self.refuses = False
+        self._lock = threading.Lock()
+        upstream.answers["node_sendTx"] = self._take
+
+    def _take(self, parameters: list[Any]) -> Any:
+        if self.refuses:
+            raise RejectionError(-32000, "Tx does not please", {"code": "NOT_PLEASING"})
+        with self._lock:
+            self.taken[hash_of(parameters[0])] += 1
+
+
+@pytest.fixture
+def network(tmp_path: Path, sample_chain: Path) -> Iterator[TakingUpstream]:
+    chain = RecordedChain(tmp_path / "recorded", sample_chain)
+    while not chain.is_complete:
+        chain.reveal()
+    chain.move_tips()
+    with scripted_upstream(chain) as upstream:
+        del upstream.answers["node_getCurrentMinFees"]
+        yield TakingUpstream(upstream)
+    chain.close()
+
+
+def until(condition: Callable[[], object], what: object = "") -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def pending(node: Any) -> int:
+    count: int = node.call("node_getPendingTxCount")["result"]
+    return count
+
+
+def nodes_of(server: NatsServer) -> dict[str, dict[str, Any]]:
+    """What ``fastnode fleet status`` says, by name."""
+    command = [sys.executable, "-m", "fastnode", "fleet", "status", "--bus-url", server.url, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode in (0, 1), done.stderr
+    return {node["name"]: node for nodes in json.loads(done.stdout).values() for node in nodes}
+
+
+def test_a_transaction_goes_from_any_node_to_all_of_them_and_on_once(
+    tmp_path: Path, server: NatsServer, network: TakingUpstream, start_node: StartNode
+) -> None:
+    def start(name: str, *flags: str) -> Any:
+        return start_node(
+            "--data-directory", tmp_path / name, "--bus-url", server.url, "--bus-name", name, *flags
+        ).wait_until_serving()
+
+    source = ("--upstream-url", network.upstream.url, "--bus-publish")
+    nodes = {"one": start("one", *source), "two": start("two", *source), "three": start("three"), "four": start("four")}
+    until(lambda: all(node.call("node_isReady")["result"] for node in nodes.values()))
+
+    sent = tx_of(1)
+    assert "error" not in nodes["three"].call("node_sendTx", sent)
+    until(lambda: [pending(node) for node in nodes.values()] == [1, 1, 1, 1])
+    until(lambda: network.taken[hash_of(sent)] == 1)
+
+    # What the network refuses leaves all pools.
+    network.refuses = True
+    assert "error" not in nodes["four"].call("node_sendTx", tx_of(2))
+    until(lambda: "refused upstream: Tx does not please" in (tmp_path / "node-3.log").read_text())
+    until(lambda: [pending(node) for node in nodes.values()] == [1, 1, 1, 1])
+    network.refuses = False
+    # A client may try again what was refused.
+    assert "error" not in nodes["four"].call("node_sendTx", tx_of(2))
+    until(lambda: network.taken[hash_of(tx_of(2))] == 1)
+
+    # Who hands on is known; when it is killed another node does.
+    until(lambda: sum(node["handsOn"] for node in nodes_of(server).values()) == 1)
+    listed = nodes_of(server)
+    assert {name: node["role"] for name, node in listed.items()} == {
+        "one": "publisher",
+        "two": "publisher",
+        "three": "replica",
+        "four": "replica",
+    }
+    [holder] = [name for name, node in listed.items() if node["handsOn"]]
+    nodes.pop(holder).stop(signal.SIGKILL)
+    begun = time.monotonic()
+    assert "error" not in nodes["three"].call("node_sendTx", tx_of(3))
+    until(lambda: network.taken[hash_of(tx_of(3))] == 1)
+    assert time.monotonic() - begun < PATIENCE_S / 2
+    assert set(network.taken.values()) == {1}
+
+    # Without the bus a client is told so, and reads go on.
+    server.stop()
+    until(lambda: nodes["four"].call("fastnode_getSyncStatus")["result"]["state"] == "degraded")
+    answer = nodes["four"].call("node_sendTx", tx_of(4))
+    assert answer["error"]["data"]["code"] == "BUS_UNAVAILABLE"
+    assert pending(nodes["four"]) == 3
+    assert nodes["four"].call("node_getBlockNumber")["result"] == network.upstream.chain.tip
+    server.start()
+    until(lambda: "error" not in nodes["four"].call("node_sendTx", tx_of(4)))
+    until(lambda: network.taken[hash_of(tx_of(4))] == 1)
