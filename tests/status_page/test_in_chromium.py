@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shutil
+import subprocess
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from fastnode.log import log_facts
 from fastnode.status_page import overview
 
 PHONE = (360, 740)
+TABLET = (768, 1024)
 DESKTOP = (1200, 1000)
 IS_SHOWN = "!document.querySelector('#page').hidden"
 #: Of the whole page, from the click to the numbers.
@@ -26,6 +30,8 @@ LOAD_MS_MAX = 200
 PICTURES = os.environ.get("FASTNODE_SCREENSHOTS")
 
 FEE_JUICE = "0x" + "5".zfill(64)
+#: The release of the accessibility checker.
+AXE = "4.10.3"
 
 
 @pytest.fixture
@@ -288,6 +294,46 @@ def test_an_address_of_a_finding_can_be_passed_on(open_site: Any, visit: Any) ->
     visit(scenario)
 
 
+def test_lists_lead_on_and_times_are_absolute(open_site: Any, visit: Any) -> None:
+    async def scenario(page: Page) -> None:
+        await page.open(open_site.url)
+        await page.wait(IS_SHOWN)
+        for name in ("blocks", "checkpoints", "epochs", "contracts", "classes", "pending"):
+            await page.evaluate(f"location.hash = '#find={name}'")
+            await page.wait(f"document.querySelector('#result-title').textContent === 'Found for {name}'")
+            rows = await page.evaluate("document.querySelectorAll('#result table.found tbody tr').length")
+            assert (rows > 0) is (name != "pending"), name
+        header = await open_site.ask("node_getBlockHeader", 3)
+        made = int(header["globalVariables"]["timestamp"])
+        await search(page, "blocks 3")
+        written = datetime.fromtimestamp(made, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        assert await page.evaluate("document.querySelector('#result tbody time').textContent") == written
+        await page.evaluate("document.querySelector('#result tbody a').click()")
+        await page.wait("document.querySelector('#result-title').textContent === 'Found for 3'")
+        ages = "[...document.querySelectorAll('#blocks .age')].map((cell) => cell.title)"
+        assert written in await page.evaluate(ages)
+
+    visit(scenario)
+
+
+def test_a_button_copies_what_stands_beside_it(open_site: Any, visit: Any) -> None:
+    async def scenario(page: Page) -> None:
+        block = await open_site.ask("node_getBlock", 3)
+        await page.open(open_site.url)
+        await page.wait(IS_SHOWN)
+        await search(page, "3")
+        await page.evaluate(
+            "window.copied = []; Object.defineProperty(navigator, 'clipboard',"
+            " { value: { writeText: async (text) => { window.copied.push(text); } } })"
+        )
+        await page.evaluate("document.querySelector('#result button[aria-label=\"Copy Hash\"]').click()")
+        await page.wait("window.copied.length === 1")
+        assert await page.evaluate("window.copied[0]") == block["hash"]
+        await page.wait("[...document.querySelectorAll('.copy')].some((button) => button.textContent === 'Copied')")
+
+    visit(scenario)
+
+
 # ---- for everybody --------------------------------------------------------------------------------------
 
 
@@ -299,7 +345,17 @@ def test_a_phone_shows_it_all_without_scrolling_sideways(open_site: Any, visit: 
         await page.open(open_site.url)
         await page.wait(IS_SHOWN)
         assert await fits(page, PHONE[0])
-        for text in ("1", FEE_JUICE, f"{FEE_JUICE}:1", "x" * 200):
+        for text in (
+            "1",
+            FEE_JUICE,
+            f"{FEE_JUICE}:1",
+            "x" * 200,
+            "blocks",
+            "checkpoints",
+            "epochs",
+            "contracts",
+            "classes",
+        ):
             await search(page, text)
             assert await fits(page, PHONE[0]), text
         await page.click('#blocks a[href="#block=1"]')
@@ -309,6 +365,45 @@ def test_a_phone_shows_it_all_without_scrolling_sideways(open_site: Any, visit: 
         assert light is (scheme == "light")
 
     visit(scenario)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [PHONE, TABLET, DESKTOP], ids=["phone", "tablet", "desktop"])
+def test_the_accessibility_checker_finds_nothing(
+    open_site: Any, visit: Any, scheme: str, size: tuple[int, int], axe: str
+) -> None:
+    async def scenario(page: Page) -> None:
+        await page.resize(*size, is_phone=size is PHONE)
+        await page.prefer(scheme)
+        await page.open(open_site.url)
+        await page.wait(IS_SHOWN)
+        await page.evaluate(axe + "; 0")
+        for text in ("blocks", "3", FEE_JUICE, "checkpoints", "contracts", "nothing"):
+            await search(page, text)
+            assert await fits(page, size[0]), text
+            found = await page.evaluate(
+                "axe.run(document).then((result) => result.violations.map((flaw) =>"
+                " [flaw.id, flaw.nodes.map((node) => node.html)]))"
+            )
+            assert found == [], text
+
+    visit(scenario)
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """The source of axe-core, fetched from npm into the user's cache."""
+    if shutil.which("npm") is None:
+        pytest.skip("npm is not here")
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fastnode-tests" / f"axe-{AXE}"
+    if not folder.is_dir():
+        half = folder.with_name(f"{folder.name}.{os.getpid()}")
+        half.mkdir(parents=True)
+        command = ["npm", "install", "--no-audit", "--no-fund", "--loglevel=error", f"axe-core@{AXE}"]
+        subprocess.run(command, cwd=half, check=True, capture_output=True, timeout=300)
+        half.rename(folder)
+    return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text()
 
 
 def test_the_numbers_of_a_long_chain_fit_on_a_phone(long_site: Any, visit: Any) -> None:

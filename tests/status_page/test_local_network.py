@@ -95,6 +95,31 @@ def test_a_transaction_that_really_reverts_says_where(copied_site: Site, label: 
     assert all(frame.startswith("0x") and frame.endswith(f" of {contract}") for frame in stack)
 
 
+def test_a_transaction_that_waits_is_listed_and_tells_its_calls_and_what_it_may_cost(copied_site: Site) -> None:
+    (recorded,) = (
+        row["tx"]
+        for row in recordings().values()
+        if (row["origin"], row["label"]) == ("fresh", "token public transfer")
+    )
+    tx_hash, data = recorded["txHash"], Tx.from_json(recorded).data
+    copied_site.run(ask(copied_site, "fastnode_setAutomine", False))
+    try:
+        copied_site.run(ask(copied_site, "node_sendTx", recorded))
+        (listed,) = copied_site.find("pending")["found"]
+        assert listed["title"] == "Pending transactions: 1"
+        ((name, payer, fee, calls),) = listed["table"]["rows"]
+        assert (name["query"], calls["value"]) == (tx_hash, str(len(data.public_calls)))
+        assert payer["value"] == "0x" + data.fee_payer.hex()
+        assert fee["value"].endswith(" fee juice") or "fee juice (" in fee["value"]
+        (found,) = copied_site.find(tx_hash)["found"]
+        assert found["title"] == "Pending transaction"
+        told = {fact["name"]: fact for fact in found["facts"]}
+        assert told["Public call 0, app logic"]["query"] == "0x" + data.app_calls[0].contract_address.hex()
+        assert copied_site.find(f"pending {tx_hash}")["found"][0]["table"]["rows"] == []
+    finally:
+        copied_site.run(ask(copied_site, "fastnode_setAutomine", True))
+
+
 async def mined_tx(site: Site) -> str:
     """Hash of a transaction that has its block."""
     header, version = await ask(site, "node_getBlockHeader", "latest"), await ask(site, "node_getVersion")

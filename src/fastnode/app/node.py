@@ -91,5 +91,9 @@ class Node:
         return self.serving.l1_clock
 
     @property
+    def explorer(self) -> HttpServer | None:
+        return self.serving.explorer
+
+    @property
     def metrics(self) -> HttpServer | None:
         return self.serving.metrics

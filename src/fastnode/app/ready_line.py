@@ -27,6 +27,8 @@ def ready_line(node: Node) -> dict[str, Any]:
         "adminUrl": f"http://{_reachable(settings.admin_host)}:{node.admin.port}",
         "pid": os.getpid(),
     }
+    if node.explorer is not None:
+        line["explorerUrl"] = node.explorer.url
     if node.l1_clock is not None:
         line["l1ClockUrl"] = node.l1_clock.url
     if settings.local_network and settings.test_accounts:

@@ -52,6 +52,8 @@ class Serving:
     admin: RpcServer
     #: None: there is no port for metrics.
     metrics: HttpServer | None
+    #: The explorer for everybody; None: it has no port.
+    explorer: HttpServer | None = None
     #: A local network's clock as an L1; None: it has no port.
     l1_clock: RpcServer | None = None
     #: Has the exception that ends the node.
@@ -76,6 +78,9 @@ async def serve(joined: Joined, stack: AsyncExitStack) -> Serving:
     metrics = await _open_metrics_port(joined, public, admin, stack)
     if metrics is not None:
         stack.push_async_callback(metrics.stop, grace_seconds=grace_s)
+    explorer = await _open_explorer(joined, public)
+    if explorer is not None:
+        stack.push_async_callback(explorer.stop, grace_seconds=grace_s)
     l1_clock = await _open_l1_clock(joined)
     if l1_clock is not None:
         stack.push_async_callback(l1_clock.stop, grace_seconds=grace_s)
@@ -86,7 +91,7 @@ async def serve(joined: Joined, stack: AsyncExitStack) -> Serving:
     if joined.opened.fleet is not None:
         stack.push_async_callback(asyncio.to_thread, joined.opened.fleet.close)
         joined.opened.fleet.start()
-    return Serving(public=public, admin=admin, metrics=metrics, failure=failure, l1_clock=l1_clock)
+    return Serving(public=public, admin=admin, metrics=metrics, explorer=explorer, failure=failure, l1_clock=l1_clock)
 
 
 async def _announce_stop(joined: Joined) -> None:
@@ -311,7 +316,7 @@ def _status_page(joined: Joined, public: RpcServer, admin: RpcServer, guard: Api
     )
     return StatusPage(
         Overview(sources),
-        Explorer(public.engine.table),
+        Explorer(public.engine.table, joined.function_names.name_of),
         sources.view,
         knows_key=(lambda headers: True) if guard is None else guard.knows_key,
         executor=joined.opened.threads,
@@ -325,6 +330,25 @@ def _local_network_panel(joined: Joined) -> Callable[[View], dict[str, Any]] | N
     from fastnode.status_page.local_network import LocalNetworkPanel
 
     return LocalNetworkPanel(joined.local_network, funds_of(joined.opened.settings)).describe
+
+
+async def _open_explorer(joined: Joined, public: RpcServer) -> HttpServer | None:
+    """StartError when the port cannot be had."""
+    settings = joined.opened.settings
+    if settings.explorer_port is None:
+        return None
+    from fastnode.status_page.port import explorer_server
+
+    server = explorer_server(
+        Explorer(public.engine.table, joined.function_names.name_of),
+        lambda: joined.views.newest,
+        host=settings.host,
+        port=settings.explorer_port,
+        executor=joined.opened.threads,
+    )
+    await listen(server, settings.explorer_port, "explorer-")
+    logger.info("explorer", extra=log_facts(url=server.url))
+    return server
 
 
 async def _open_l1_clock(joined: Joined) -> RpcServer | None:

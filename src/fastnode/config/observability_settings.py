@@ -11,12 +11,20 @@ from fastnode.values.texts import Text
 __all__ = ["ObservabilitySettings"]
 
 METRICS = "Metrics"
+EXPLORER = "Explorer"
 
 _PORT_MAX = 65_535
 
 
 @dataclass(frozen=True, kw_only=True)
 class ObservabilitySettings:
+    explorer_port: int | None = setting(
+        None,
+        Integer(0, _PORT_MAX),
+        EXPLORER,
+        "Port on which the explorer of the status page is for everybody, read-only and without a key, at the address "
+        "of --host; 0 takes any free one.",
+    )
     metrics_port: int = setting(
         9464,
         Integer(0, _PORT_MAX),

@@ -1,4 +1,4 @@
-"""The status page of the admin port: how the node is, and an explorer of what it serves.
+"""The status page of the admin port: how the node is, and an explorer of what it serves; the latter also by itself.
 
 GET /                        the page; the same bytes for everybody, without anything that the node knows
 GET /status-page/<file>      its style, its scripts, its icon

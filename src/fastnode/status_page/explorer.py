@@ -1,9 +1,12 @@
-"""What a number, a hash or an address is: every meaning that it has on the served chain.
+"""What a number, a hash, an address or a few words are: every meaning that they have on the served chain.
 
     17, latest, proven, ...    a block
-    0x + up to 64 digits       block hash, archive root, tx hash, L1-to-L2 message, contract, contract class,
-                               emitter of public logs: whichever of them it is, all of them if it is several
+    0x + up to 64 digits       block hash, archive root, tx hash, L1-to-L2 message, contract, contract class, emitter of
+                               public logs, nullifier, note hash, tag of a log: whichever of them it is, all if several
     address:slot               a slot of a contract's public storage
+    checkpoint 3, epoch 2      one of these
+    log 42.0.1                 a public log: block, transaction in it, log in that
+    blocks, checkpoints, epochs, pending, contracts, classes    a list; a number or hash behind it is where it begins
 
 Each answer comes with the call that gives the same on the public port.  A fixed count of reads, and logs up to a limit.
 """
@@ -11,8 +14,8 @@ Each answer comes with the call that gives the same on the public port.  A fixed
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import asdict, field
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -22,8 +25,12 @@ from fastnode.api.lookups import block_of_tip
 from fastnode.errors import Refused, RpcError
 from fastnode.jsonrpc.methods import Context, MethodTable
 from fastnode.kernels import encode
-from fastnode.log_index.range_queries import AnswerLimits, find_public_logs, span_of_blocks
-from fastnode.records import dataclass
+from fastnode.log_index.range_queries import AnswerLimits, find_public_logs, span_of_blocks, span_of_tx
+from fastnode.mempool.ledger import ViewLedger
+from fastnode.protocol.constants import NOTE_HASH_TREE_ID, NULLIFIER_TREE_ID
+from fastnode.status_page import lists
+from fastnode.status_page.calls import facts_of_calls, facts_of_failure, facts_of_tx
+from fastnode.status_page.findings import Document, Fact, Finding, Table, fee_juice, hex_of, time_of
 from fastnode.view import View
 
 if TYPE_CHECKING:
@@ -45,43 +52,21 @@ _NUMBER: Final = re.compile(r"[0-9]{1,10}", re.ASCII)
 _BARE_HASH: Final = re.compile(r"[0-9a-fA-F]{64}", re.ASCII)
 _STORAGE: Final = re.compile(r"(\S+?)(?:\s*[:/]\s*|\s+)(\S+)")
 _TIPS: Final = ("proposed", "checkpointed", "proven", "finalized")
+_LIST: Final = re.compile(r"(blocks|checkpoints|epochs|pending|contracts|classes)(?:\s+(\S+))?", re.IGNORECASE)
+_ONE: Final = re.compile(r"(checkpoint|epoch)\s+([0-9]{1,10})", re.ASCII | re.IGNORECASE)
+_LOG: Final = re.compile(r"log\s+([0-9]{1,10})\.([0-9]{1,10})\.([0-9]{1,10})", re.ASCII | re.IGNORECASE)
 _HINT: Final = "a block number, a hash, an address, or address:slot"
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """``query`` is what the explorer would be asked for more about the value, if anything."""
-
-    name: str
-    value: str
-    query: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """The result of a call as JSON text; None instead of a text that is too long."""
-
-    method: str
-    params: list[Any]
-    json: str | None
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    kind: str
-    title: str
-    facts: list[Fact] = field(default_factory=list)
-    documents: list[Document] = field(default_factory=list)
-    #: The block that can be had whole.
-    block: int | None = None
+#: Characters of a stored transaction that are read for what it is; one with the largest proofs has fewer.
+_TX_MAX: Final = 1 << 20
 
 
 class Explorer:
     """Answers from one view each time, through the methods of ``table``, which are not counted as calls."""
 
-    def __init__(self, table: MethodTable) -> None:
+    def __init__(self, table: MethodTable, name_of: Callable[[bytes], str | None] = lambda selector: None) -> None:
+        """``name_of`` tells the names of functions by their selectors, as far as they are known."""
         self._table = table
+        self._name_of = name_of
 
     def find(self, view: View | None, text: str) -> bytes:
         """``{"query", "found": [Finding], "message"}``; the message says why nothing was found."""
@@ -89,7 +74,7 @@ class Explorer:
         try:
             if view is None:
                 raise _NoAnswer("The node has not loaded its chain yet.")
-            found = list(_Search(self._table, view).meanings(query))
+            found = list(_Search(self._table, view, self._name_of).meanings(query))
             message = None if found else "Nothing on this chain has this hash or address."
         except _NoAnswer as error:
             found, message = [], str(error)
@@ -107,9 +92,10 @@ class _NoAnswer(Exception):  # noqa: N818 - said to a person
 
 
 class _Search:
-    def __init__(self, table: MethodTable, view: View) -> None:
+    def __init__(self, table: MethodTable, view: View, name_of: Callable[[bytes], str | None]) -> None:
         self._table = table
         self._view = view
+        self._name_of = name_of
         self._chain = view.chain
 
     def meanings(self, query: str) -> Iterator[Finding]:
@@ -117,6 +103,12 @@ class _Search:
             raise _NoAnswer(f"Enter {_HINT}.")
         if _NUMBER.fullmatch(query) or query.lower() in ("latest", *_TIPS):
             yield self._block(self._number_of(query.lower()))
+        elif (words := _LIST.fullmatch(query)) is not None:
+            yield self._list(words[1].lower(), words[2])
+        elif (words := _ONE.fullmatch(query)) is not None:
+            yield self._one(words[1].lower(), int(words[2]))
+        elif (words := _LOG.fullmatch(query)) is not None:
+            yield self._log(int(words[1]), int(words[2]), int(words[3]))
         elif (storage := _STORAGE.fullmatch(query)) is not None:
             yield self._storage(_field(storage[1]), _field(storage[2]))
         else:
@@ -138,8 +130,88 @@ class _Search:
             number = self._chain.block_number_by_archive(value)
         if number is not None:
             yield self._block(number)
-        meanings = (self._transaction, self._contract, self._contract_class, self._public_logs, self._message)
+        meanings = (
+            self._transaction,
+            self._contract,
+            self._contract_class,
+            self._public_logs,
+            self._message,
+            self._nullifier,
+            self._note_hash,
+            self._private_tag,
+            self._public_tag,
+            self._account,
+        )
         yield from (finding for meaning in meanings if (finding := meaning(value)) is not None)
+
+    # ---- lists ---------------------------------------------------------------------------------------
+
+    def _list(self, name: str, start: str | None) -> Finding:
+        chain = self._chain
+        if name == "pending":
+            return self._pending(None if start is None else _field(start))
+        if name in ("contracts", "classes"):
+            first = None if start is None else _field(start)
+            return lists.contract_list(chain, first) if name == "contracts" else lists.class_list(chain, first)
+        newest = None
+        if start is not None:
+            if _NUMBER.fullmatch(start) is None:
+                raise _NoAnswer(f"After {name} there may be a number.")
+            newest = int(start)
+        make = {"blocks": lists.block_list, "checkpoints": lists.checkpoint_list, "epochs": lists.epoch_list}[name]
+        return make(chain, newest)
+
+    def _pending(self, after: bytes | None) -> Finding:
+        """Transactions of the pool by falling priority."""
+        params: list[Any] = [lists.PAGE_ROWS] if after is None else [lists.PAGE_ROWS, hex_of(after)]
+        count = next((document.json for document in self._ask("node_getPendingTxCount")), None)
+        found = self._result("node_getPendingTxs", *params)
+        txs = [] if found is None else orjson.loads(found)
+        rows = []
+        for tx in txs:
+            known = facts_of_tx(tx, self._name_of)
+            of = {fact.name: fact for fact in known}
+            calls = sum(name.startswith("Public call") for name in of)
+            payer, fee = (of.get(name, Fact(name, "")) for name in ("Fee payer", "Fee at most"))
+            rows.append([Fact("Transaction", tx["txHash"], tx["txHash"]), payer, fee, Fact("Public calls", str(calls))])
+        table = Table(["Transaction", "Fee payer", "Fee at most", "Public calls"], rows)
+        more = [Fact("Next", "page", f"pending {txs[-1]['txHash']}")] if len(txs) == lists.PAGE_ROWS else []
+        return Finding("list", f"Pending transactions: {count or 0}", table=table, more=more)
+
+    def _one(self, name: str, number: int) -> Finding:
+        if name == "epoch":
+            if (found := lists.epoch(self._chain, number)) is None:
+                raise _NoAnswer(f"Epoch {number} has no complete checkpoint.")
+            return found
+        checkpoint = self._chain.checkpoint(number)
+        if checkpoint is None:
+            raise _NoAnswer(f"There is no complete checkpoint {number}.")
+        facts, table = lists.checkpoint_facts(self._chain, checkpoint)
+        documents = self._ask("node_getCheckpoints", number, 1)
+        near = [number + 1, number - 1]
+        more = [
+            Fact(word, f"checkpoint {other}", f"checkpoint {other}")
+            for word, other in zip(("Next", "Before"), near, strict=True)
+            if self._chain.checkpoint(other) is not None
+        ]
+        return Finding("checkpoint", f"Checkpoint {number}", facts, documents, table=table, more=more)
+
+    def _log(self, block: int, tx_index: int, log_index: int) -> Finding:
+        span = span_of_tx(block, tx_index)
+        if log_index:
+            span = span.from_after((block, tx_index, log_index - 1))
+        found = find_public_logs(self._chain, span, AnswerLimits(1, LOGS_BYTES))
+        log = orjson.loads(found.logs[0]) if found.logs else None
+        if log is None or log["id"]["logIndex"] != log_index:
+            raise _NoAnswer(f"There is no public log {block}.{tx_index}.{log_index}.")
+        address, tx_hash = log["log"]["contractAddress"], log["id"]["txHash"]
+        facts = [
+            Fact("Block", str(block), str(block)),
+            Fact("Transaction", tx_hash, tx_hash),
+            Fact("Contract", address, address),
+            *(Fact(f"Field {place}", value) for place, value in enumerate(log["log"]["fields"])),
+        ]
+        return Finding("log", f"Public log {block}.{tx_index}.{log_index}", facts)
 
     # ---- meanings ------------------------------------------------------------------------------------
 
@@ -154,27 +226,29 @@ class _Search:
         return Finding("block", f"Block {number}", facts, self._ask("node_getBlockHeader", number), block=number)
 
     def _facts_of_block(self, info: BlockInfo) -> Iterator[Fact]:
-        yield Fact("Hash", _hex(info.hash), _hex(info.hash))
+        yield Fact("Hash", hex_of(info.hash), hex_of(info.hash))
         yield Fact("Status", self._chain.block_status(info.number).decode())
-        yield Fact("Made", f"@{info.timestamp}")
+        yield Fact("Made", time_of(info.timestamp))
         yield Fact("Slot", str(info.slot_number))
-        yield Fact("Checkpoint", f"{info.checkpoint_number}, block {info.index_within_checkpoint + 1} of it")
-        yield Fact("Archive root after it", _hex(info.archive_root))
+        of_checkpoint = f"{info.checkpoint_number}, block {info.index_within_checkpoint + 1} of it"
+        is_complete = self._chain.checkpoint(info.checkpoint_number) is not None
+        yield Fact("Checkpoint", of_checkpoint, f"checkpoint {info.checkpoint_number}" if is_complete else None)
+        yield Fact("Archive root after it", hex_of(info.archive_root))
         yield Fact("Transactions", str(info.tx_count))
         hashes = self._chain.tx_hashes(info.number) or []
         for index, tx_hash in enumerate(hashes[:TXS_LISTED]):
-            yield Fact(f"Transaction {index}", _hex(tx_hash), _hex(tx_hash))
+            yield Fact(f"Transaction {index}", hex_of(tx_hash), hex_of(tx_hash))
         if len(hashes) > TXS_LISTED:
             yield Fact("More transactions", str(len(hashes) - TXS_LISTED))
 
     def _transaction(self, tx_hash: bytes) -> Finding | None:
-        text = _hex(tx_hash)
+        text = hex_of(tx_hash)
         location = self._chain.tx_location(tx_hash)
         if location is None:
             pending = self._ask("node_getTxByHash", text)
             if not pending:
                 return None
-            facts = [Fact("Status", "pending")]
+            facts = [Fact("Status", "pending"), *self._facts_of_pool(text)]
             return Finding("transaction", "Pending transaction", facts, self._ask("node_getTxReceipt", text) + pending)
         number = str(location.block_number)
         facts = [
@@ -183,16 +257,27 @@ class _Search:
             Fact("Index in block", str(location.index_in_block)),
         ]
         documents = self._ask("node_getTxReceipt", text) + self._ask("node_getTxEffect", text)
-        # Methods of a local network; elsewhere there are none.
+        for document in documents[:1]:
+            receipt = orjson.loads(document.json or "{}")
+            facts.append(Fact("Result", str(receipt.get("executionResult", ""))))
+            facts.append(Fact("Fee", fee_juice(int(receipt.get("transactionFee", 0)))))
+        # Methods of a local network; elsewhere the pool has the calls until the transaction is final.
         calls, failure = self._ask("fastnode_getTxCalls", text), self._ask("fastnode_getTxFailure", text)
         for document in calls:
-            facts += _facts_of_calls(orjson.loads(document.json or "[]"))
+            facts += facts_of_calls(orjson.loads(document.json or "[]"))
+        if not calls:
+            facts += self._facts_of_pool(text)
         for document in failure:
-            facts += _facts_of_failure(orjson.loads(document.json or "{}"))
+            facts += facts_of_failure(orjson.loads(document.json or "{}"))
         return Finding("transaction", "Transaction", facts, documents + calls + failure)
 
+    def _facts_of_pool(self, tx_hash: str) -> list[Fact]:
+        """What the transaction itself says; it is kept while it waits, and until it is final."""
+        found = self._result("node_getTxByHash", tx_hash)
+        return [] if found is None or len(found) > _TX_MAX else facts_of_tx(orjson.loads(found), self._name_of)
+
     def _contract(self, address: bytes) -> Finding | None:
-        text = _hex(address)
+        text = hex_of(address)
         documents = self._ask("node_getContract", text)
         if not documents:
             return None
@@ -209,21 +294,35 @@ class _Search:
         return Finding("contract", "Contract", facts, documents)
 
     def _contract_class(self, class_id: bytes) -> Finding | None:
-        documents = self._ask("node_getContractClass", _hex(class_id))
+        documents = self._ask("node_getContractClass", hex_of(class_id))
         if not documents:
             return None
-        return Finding("class", "Contract class", [Fact("Id", _hex(class_id))], documents)
+        return Finding("class", "Contract class", [Fact("Id", hex_of(class_id))], documents)
 
     def _public_logs(self, contract: bytes) -> Finding | None:
-        """The first logs of a contract: newer ones may be many, and are found by block on the public port."""
+        return self._found_logs("Public logs of this contract", contract=contract)
+
+    def _found_logs(self, title: str, *, contract: bytes | None = None, tag: bytes | None = None) -> Finding | None:
+        """The first logs: newer ones may be many, and are found by block on the public port."""
         span = span_of_blocks(0, self._chain.tip_number + 1)
-        found = find_public_logs(self._chain, span, AnswerLimits(LOGS_LISTED, LOGS_BYTES), contract=contract)
+        limits = AnswerLimits(LOGS_LISTED, LOGS_BYTES)
+        found = find_public_logs(self._chain, span, limits, contract=contract, tag=tag)
         if not found.logs:
             return None
+        rows = []
+        for log in map(orjson.loads, found.logs):
+            place = ".".join(str(log["id"][name]) for name in ("blockNumber", "txIndex", "logIndex"))
+            address = log["log"]["contractAddress"]
+            cells = [Fact("Log", place, f"log {place}"), Fact("Contract", address, address)]
+            rows.append([*cells, Fact("Fields", str(len(log["log"]["fields"])))])
         logs = '{"logs":[' + b",".join(found.logs).decode() + "]}"
+        asked = {
+            name: hex_of(value) for name, value in (("contractAddress", contract), ("tag", tag)) if value is not None
+        }
+        documents = [Document("node_getPublicLogs", [asked], logs, len(logs))]
         count = f"the first {len(found.logs)}" if found.is_cut else str(len(found.logs))
-        documents = [Document("node_getPublicLogs", [{"contractAddress": _hex(contract)}], logs, len(logs))]
-        return Finding("logs", "Public logs of this contract", [Fact("Shown", count)], documents)
+        table = Table(["Log", "Contract", "Fields"], rows)
+        return Finding("logs", title, [Fact("Shown", count)], documents, table=table)
 
     def _message(self, message: bytes) -> Finding | None:
         index = self._chain.l1_to_l2_message_index(message)
@@ -232,13 +331,49 @@ class _Search:
         facts = [Fact("Leaf of the message tree", str(index))]
         return Finding("message", "Message from L1", facts)
 
+    def _nullifier(self, value: bytes) -> Finding | None:
+        return self._leaf("nullifier", "Nullifier", NULLIFIER_TREE_ID, value)
+
+    def _note_hash(self, value: bytes) -> Finding | None:
+        return self._leaf("note hash", "Note hash", NOTE_HASH_TREE_ID, value)
+
+    def _leaf(self, kind: str, title: str, tree: int, value: bytes) -> Finding | None:
+        if not any(value):
+            return None
+        documents = self._ask("node_findLeavesIndexes", self._chain.tip_number, tree, [hex_of(value)])
+        found = orjson.loads(documents[0].json or "[null]")[0] if documents else None
+        if found is None:
+            return None
+        block = str(found["l2BlockNumber"])
+        facts = [Fact("Leaf of the tree", found["data"]), Fact("Block", block, block)]
+        return Finding(kind, title, facts, documents)
+
+    def _private_tag(self, tag: bytes) -> Finding | None:
+        documents = self._ask("node_getPrivateLogsByTags", [hex_of(tag)])
+        logs = orjson.loads(documents[0].json or "[[]]")[0] if documents else []
+        if not logs:
+            return None
+        facts = [Fact("On the first page", str(len(logs)))]
+        facts += [Fact(f"Transaction {place}", log["txHash"], log["txHash"]) for place, log in enumerate(logs)]
+        return Finding("tag", "Private logs with this tag", facts, documents)
+
+    def _public_tag(self, tag: bytes) -> Finding | None:
+        return self._found_logs("Public logs whose first field this is", tag=tag)
+
+    def _account(self, address: bytes) -> Finding | None:
+        """Fee juice of whoever has some."""
+        balance = 0 if self._view.state is None else ViewLedger(self._view).fee_juice_balance(address)
+        return (
+            Finding("balance", "Fee juice of this address", [Fact("Balance", fee_juice(balance))]) if balance else None
+        )
+
     def _storage(self, contract: bytes, slot: bytes) -> Finding:
-        documents = self._ask("node_getPublicStorageAt", self._chain.tip_number, _hex(contract), _hex(slot))
+        documents = self._ask("node_getPublicStorageAt", self._chain.tip_number, hex_of(contract), hex_of(slot))
         if not documents:
             raise _NoAnswer("Public storage cannot be read now: the state is not at the newest block yet.")
         facts = [
-            Fact("Contract", _hex(contract), _hex(contract)),
-            Fact("Slot", _hex(slot)),
+            Fact("Contract", hex_of(contract), hex_of(contract)),
+            Fact("Slot", hex_of(slot)),
             Fact("Value", (documents[0].json or "").strip('"')),
             Fact("At block", str(self._chain.tip_number), str(self._chain.tip_number)),
         ]
@@ -248,39 +383,22 @@ class _Search:
 
     def _ask(self, name: str, *params: Any) -> list[Document]:
         """What the public port would answer; nothing if it has nothing, an error, or not this method."""
-        method = self._table.method(name)
-        if method is None:
-            return []
-        try:
-            result = method.handler(
-                Context(self._view, self._table.method_set, _RESPONSE_BYTES_MAX), *method.decode(list(params))
-            )
-        except (RpcError, Refused):
-            return []
+        result = self._result(name, *params)
         if result is None:
             return []
         text = result.decode() if len(result) <= DOCUMENT_MAX else None
         return [Document(name, list(params), text, len(result))]
 
-
-def _facts_of_calls(calls: list[dict[str, Any]]) -> Iterator[Fact]:
-    for index, call in enumerate(calls):
-        yield Fact(f"Public call {index}, {call['phase']}", _call_text(call), call["contractAddress"])
-
-
-def _facts_of_failure(failure: dict[str, Any]) -> Iterator[Fact]:
-    yield Fact("Reverted", str(failure.get("originalMessage", "")))
-    # The first field names the message: its text is in the artifact of the contract, which a node does not have.
-    for place, value in enumerate(failure.get("revertData") or ()):
-        yield Fact(f"Revert data {place}", value)
-    for depth, frame in enumerate(failure.get("functionErrorStack", ())):
-        yield Fact(f"Revert stack {depth}", _call_text(frame), frame["contractAddress"])
-
-
-def _call_text(frame: dict[str, Any]) -> str:
-    """A function and its contract, with as much of the name as is known."""
-    name = frame.get("functionName") or frame.get("functionSelector") or "no function"
-    return f"{name} of {frame['contractAddress']}"
+    def _result(self, name: str, *params: Any) -> bytes | None:
+        method = self._table.method(name)
+        if method is None:
+            return None
+        try:
+            return method.handler(
+                Context(self._view, self._table.method_set, _RESPONSE_BYTES_MAX), *method.decode(list(params))
+            )
+        except (RpcError, Refused):
+            return None
 
 
 def _field(text: str) -> bytes:
@@ -290,10 +408,6 @@ def _field(text: str) -> bytes:
         return encode.field_from_text(text)
     except ValueError:
         raise _NoAnswer(f"This is no {_HINT.removeprefix('a ')}.") from None
-
-
-def _hex(value: bytes) -> str:
-    return "0x" + value.hex()
 
 
 def _printable(text: str) -> str:

@@ -1,5 +1,8 @@
 """What a browser asks the admin port for: the page and its files, and the data behind the key.
 
+The explorer has a port of its own on request (:mod:`fastnode.status_page.port`): the same page without the node's own
+state, read-only and for everybody.
+
 Without a key the page comes with 401: it holds nothing but a field for the key.  The key stays in the page's memory
 and travels in ``x-api-key``; there is no cookie, so no other site can make a browser use it.
 """
@@ -35,6 +38,9 @@ _FILES: Final = ("page.css", "page.js", "explorer.js", "local-network.js", "char
 #: Where the page says whether a key has to be entered.
 _SIGN_IN: Final = b'data-sign-in="no"'
 _SIGN_IN_FIRST: Final = b'data-sign-in="yes"'
+#: Where it says what it shows.
+_WHOLE: Final = b'data-shows="node"'
+_EXPLORER_ONLY: Final = b'data-shows="chain"'
 
 #: What a request without the key gets; nothing in it depends on the node.
 _OPEN_PATHS: Final = frozenset({ROOT, *(FOLDER + name.encode() for name in _FILES)})
@@ -67,11 +73,14 @@ def open_paths(prefix: str = "") -> frozenset[bytes]:
 
 
 class StatusPage:
-    """``knows_key`` says whether a request carries the key; ``executor`` runs what reads the chain."""
+    """``knows_key`` says whether a request carries the key; ``executor`` runs what reads the chain.
+
+    Without an ``overview`` there is nothing but the explorer.
+    """
 
     def __init__(
         self,
-        overview: Overview,
+        overview: Overview | None,
         explorer: Explorer,
         view: Callable[[], View | None],
         *,
@@ -87,10 +96,10 @@ class StatusPage:
         page = _load(_PAGE)
         assert isinstance(page.body, bytes)
         assert _SIGN_IN in page.body
-        self._page = page
-        self._sign_in = page._replace(
-            status=HTTPStatus.UNAUTHORIZED, body=page.body.replace(_SIGN_IN, _SIGN_IN_FIRST, 1)
-        )
+        assert _WHOLE in page.body
+        body = page.body if overview is not None else page.body.replace(_WHOLE, _EXPLORER_ONLY, 1)
+        self._page = page._replace(body=body)
+        self._sign_in = page._replace(status=HTTPStatus.UNAUTHORIZED, body=body.replace(_SIGN_IN, _SIGN_IN_FIRST, 1))
 
     def on_get(
         self, path: bytes, target: bytes, headers: Mapping[bytes, bytes]
@@ -103,10 +112,14 @@ class StatusPage:
         file = self._files.get(path)
         if file is not None:
             return file
-        answer = {OVERVIEW: self._on_overview, FIND: self._on_find, BLOCK: self._on_block}.get(path)
+        answers = {FIND: self._on_find, BLOCK: self._on_block}
+        if self._overview is not None:
+            answers[OVERVIEW] = self._on_overview
+        answer = answers.get(path)
         return None if answer is None else self._in_thread(answer, _members(target))
 
     def _on_overview(self, query: Mapping[str, str]) -> bytes:
+        assert self._overview is not None
         return self._overview.render(after=_number(query.get("after")) or 0)
 
     def _on_find(self, query: Mapping[str, str]) -> bytes:

@@ -37,6 +37,11 @@ export function duration(seconds) {
   return `${whole(Math.floor(seconds / 86400))} d`;
 }
 
+/** A timestamp as date and time in UTC. */
+export function dateAndTime(timestamp) {
+  return new Date(timestamp * 1000).toISOString().replace(/\.[0-9]+/, "");
+}
+
 /** How long ago something was, by the node's clock. */
 export function ago(seconds) {
   return seconds < 1 ? "now" : `${duration(seconds)} ago`;

@@ -1,6 +1,6 @@
 // What the explorer found: facts, and JSON that is indented as it is, with links where there is more to find.
 
-import { byId, findLink, make } from "./elements.js";
+import { byId, dateAndTime, findLink, make, short } from "./elements.js";
 
 const SHOWN_MAX = 300000;
 const LINKS_MAX = 2000;
@@ -73,9 +73,49 @@ function saveButton(json, name) {
   return button;
 }
 
-function factValue(fact) {
-  if (/^@[0-9]+$/.test(fact.value)) return new Date(Number(fact.value.slice(1)) * 1000).toISOString().replace(".000", "");
-  return fact.query === null ? make("span", { class: "hash" }, fact.value) : findLink(fact.query, fact.value);
+/** Put a text on the clipboard; where a page may not (plain HTTP from another machine), by way of a selection. */
+async function copy(text) {
+  if (navigator.clipboard) {
+    await navigator.clipboard.writeText(text);
+    return;
+  }
+  const field = make("textarea", { "aria-hidden": "true", class: "skip" });
+  field.value = text;
+  document.body.append(field);
+  field.select();
+  document.execCommand("copy");
+  field.remove();
+}
+
+function copyButton(text, name) {
+  const button = make("button", { type: "button", class: "copy", "aria-label": `Copy ${name}` }, "Copy");
+  button.addEventListener("click", async () => {
+    try {
+      await copy(text);
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Not allowed";
+    }
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  });
+  return button;
+}
+
+const HASH = /^0x[0-9a-f]{40,}$/;
+
+/** What a fact says; in a table hashes are short, and their whole is in the link. */
+function factValue(fact, isShort = false) {
+  if (/^@[0-9]+$/.test(fact.value)) return make("time", {}, dateAndTime(Number(fact.value.slice(1))));
+  const text = isShort && HASH.test(fact.value) ? short(fact.value) : fact.value;
+  const shown = fact.query === null ? make("span", { class: "hash" }, text) : findLink(fact.query, text);
+  if (text !== fact.value) shown.title = fact.value;
+  return shown;
+}
+
+function tableOf(table) {
+  const head = make("tr", {}, ...table.columns.map((name) => make("th", { scope: "col" }, name)));
+  const rows = table.rows.map((row) => make("tr", {}, ...row.map((cell) => make("td", { "data-name": cell.name }, factValue(cell, true)))));
+  return make("table", { class: "found" }, make("thead", {}, head), make("tbody", {}, ...rows));
 }
 
 function documentParts(document) {
@@ -85,15 +125,23 @@ function documentParts(document) {
   }
   return [
     make("h3", { class: "hash" }, call),
-    saveButton(document.json, `${document.method}.json`),
+    make("p", { class: "row" }, saveButton(document.json, `${document.method}.json`), copyButton(document.json, `result of ${document.method}`)),
     jsonBlock(document.json, `Result of ${document.method}`, document.method === "node_getTxByHash" ? LINKED_IN_PENDING : LINKED),
   ];
 }
 
 function findingParts(finding) {
   const list = make("dl");
-  for (const fact of finding.facts) list.append(make("dt", {}, fact.name), make("dd", {}, factValue(fact)));
-  const parts = [make("h3", {}, finding.title), list];
+  for (const fact of finding.facts) {
+    const value = HASH.test(fact.value) ? [factValue(fact), " ", copyButton(fact.value, fact.name)] : [factValue(fact)];
+    list.append(make("dt", {}, fact.name), make("dd", {}, ...value));
+  }
+  const parts = [make("h3", {}, finding.title)];
+  if (finding.facts.length) parts.push(list);
+  if (finding.table !== null && finding.table.rows.length) parts.push(tableOf(finding.table));
+  if (finding.more.length) {
+    parts.push(make("p", { class: "row wrap" }, ...finding.more.map((fact) => findLink(fact.query, `${fact.name}: ${fact.value}`))));
+  }
   if (finding.block !== null) parts.push(make("p", {}, make("a", { href: `#block=${finding.block}` }, "The whole block as JSON")));
   return [...parts, ...finding.documents.flatMap(documentParts)];
 }
@@ -121,7 +169,7 @@ export async function showBlock(ask, number) {
     return;
   }
   const back = make("p", {}, findLink(number, "What is known of it"));
-  show(`Block ${number}, whole`, [back, saveButton(json, `block-${number}.json`), jsonBlock(json, `Block ${number}`)]);
+  show(`Block ${number}, whole`, [back, saveButton(json, `block-${number}.json`), copyButton(json, `block ${number}`), jsonBlock(json, `Block ${number}`)]);
 }
 
 export function closeResult() {

@@ -1,7 +1,7 @@
 // The status page: asks for the key if one is needed, then for the overview every other second.
 
 import { CallHistory, draw } from "./charts.js";
-import { ago, bytes, byId, duration, fillList, findLink, latency, make, rate, short, whole } from "./elements.js";
+import { ago, bytes, byId, dateAndTime, duration, fillList, findLink, latency, make, rate, short, whole } from "./elements.js";
 import { closeResult, showBlock, showFound } from "./explorer.js";
 import { connectButtons, showLocalNetwork } from "./local-network.js";
 
@@ -9,6 +9,7 @@ const INTERVAL_MS = 2000;
 // Of a local network: its blocks come while somebody looks on.
 const LOCAL_INTERVAL_MS = 500;
 const LOG_LINES = 200;
+const SHOWS_CHAIN_ONLY = document.documentElement.dataset.shows === "chain";
 const TIPS = ["proposed", "checkpointed", "proven", "finalized"];
 
 let key = null; // here and nowhere else: neither cookie nor storage
@@ -80,12 +81,21 @@ byId("sign-in").addEventListener("submit", (event) => {
 byId("sign-out").addEventListener("click", () => location.replace(location.pathname));
 
 async function open() {
-  if (!(await refresh())) return;
+  if (SHOWS_CHAIN_ONLY) showChainOnly();
+  else if (!(await refresh())) return;
   byId("sign-in").hidden = true;
   byId("page").hidden = false;
   performance.mark("shown");
   byId("sign-out").hidden = key === null;
   explore();
+}
+
+// The explorer's own port: nothing of the node is asked for.
+function showChainOnly() {
+  byId("node").hidden = true;
+  byId("health").textContent = "explorer";
+  byId("software").textContent = "Blocks and transactions of an Aztec chain, as a node has verified them";
+  if (!location.hash) window.history.replaceState(null, "", "#find=blocks");
 }
 
 // ---- the overview -------------------------------------------------------------------------------
@@ -116,7 +126,7 @@ function tick() {
 }
 
 document.addEventListener("visibilitychange", () => {
-  if (!document.hidden && !byId("page").hidden) refresh();
+  if (!document.hidden && !byId("page").hidden && !SHOWS_CHAIN_ONLY) refresh();
 });
 
 function setHealth(text, kind) {
@@ -200,6 +210,7 @@ function showBlocks({ chain, now }) {
   for (const cell of byId("blocks").querySelectorAll(".age")) {
     const made = Number(cell.dataset.made);
     cell.textContent = made ? duration(Math.max(0, now - made)) : "genesis";
+    if (made) cell.title = dateAndTime(made);
   }
 }
 
