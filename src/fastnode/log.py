@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import orjson
 
-__all__ = ["configure", "log_facts", "one_line", "printable"]
+__all__ = ["configure", "log_facts", "name_process", "one_line", "printable"]
 
 #: The logger every module's logger is below.
 _ROOT = "fastnode"
@@ -40,6 +40,15 @@ def log_facts(**facts: Any) -> dict[str, Any]:
     return {"facts": facts}
 
 
+#: Facts of every event of this process.
+_OF_PROCESS: dict[str, Any] = {}
+
+
+def name_process(name: str) -> None:
+    """From now on every event says which process of the node it comes from."""
+    _OF_PROCESS["process"] = name
+
+
 def configure(*, level: str, as_json: bool) -> None:
     """Sends everything below the ``fastnode`` logger to standard error, in one of the two forms."""
     handler = logging.StreamHandler(sys.stderr)
@@ -52,7 +61,7 @@ def configure(*, level: str, as_json: bool) -> None:
 
 def _facts_of(record: logging.LogRecord) -> dict[str, Any]:
     facts: dict[str, Any] = getattr(record, "facts", {})
-    return {name: _short(value) for name, value in facts.items()}
+    return {name: _short(value) for name, value in (_OF_PROCESS | facts).items()}
 
 
 def _short(value: Any) -> Any:

@@ -17,10 +17,10 @@ from fastnode.http.memory_budget import MemoryBudget
 
 ASK = """
 import logging, resource, sys
-from fastnode.app.process import _allow_open_files
+from fastnode.app.process import allow_open_files
 logging.basicConfig(format="%(message)s", stream=sys.stdout)
 resource.setrlimit(resource.RLIMIT_NOFILE, (100, int(sys.argv[1])))
-_allow_open_files(int(sys.argv[2]))
+allow_open_files(int(sys.argv[2]))
 print(*resource.getrlimit(resource.RLIMIT_NOFILE))
 """
 
@@ -47,6 +47,7 @@ class ShortNode:
         self.frozen_when_ready = -1
         self.opened = SimpleNamespace(budget=MemoryBudget(1 << 20))
         self.joined = SimpleNamespace(local_network=None)
+        self.serving = SimpleNamespace(hub=None)
 
     async def start(self) -> ShortNode:
         assert gc.get_freeze_count() == 0
@@ -74,6 +75,7 @@ NOT_AT_THE_START = {
     *("py_arkworks_bls12381", "rich"),
     *("fastnode.app.following", "fastnode.building", "fastnode.keystore.keystore", "fastnode.local_network"),
     *("fastnode.outgoing.network", "fastnode.sentinel.sentinel", "fastnode.snapshots.location", "fastnode.sources.l1"),
+    *("fastnode.workers", "fastnode.world_state.replica", "fastnode.mempool.followed"),
 }
 
 

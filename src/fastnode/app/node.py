@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
 
 from fastnode.app import serving as serving_stage
 from fastnode.app.awaiting import Awaiting
@@ -23,6 +24,9 @@ from fastnode.config.settings import Settings
 from fastnode.records import dataclass
 from fastnode.serving.server import HttpServer, RpcServer
 from fastnode.view import View
+
+if TYPE_CHECKING:
+    from fastnode.workers.seat import PrimarySeat
 
 __all__ = ["Node"]
 
@@ -37,14 +41,16 @@ class Node:
     stack: AsyncExitStack
 
     @classmethod
-    async def start(cls, settings: Settings) -> Node:
-        """SettingError, StartError or DatabaseError, with everything closed again, when the node cannot start."""
+    async def start(cls, settings: Settings, seat: PrimarySeat | None = None) -> Node:
+        """``seat``: it is the primary of a node with workers.
+
+        SettingError, StartError or DatabaseError, with everything closed again, when the node cannot start."""
         check_settings(settings)
         awaiting = Awaiting()
         telling = asyncio.ensure_future(awaiting.tell())
         stack = AsyncExitStack()
         try:
-            opened = await open_node(settings, awaiting, stack)
+            opened = await open_node(settings, awaiting, stack, seat)
             joined = await join_network(opened, stack)
             serving = await serve(joined, stack)
         except BaseException:

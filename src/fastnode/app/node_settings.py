@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 
 from fastnode.archiver.queries import ChainInfo
 from fastnode.config.gas_budgets import BlockBudget
@@ -12,6 +13,7 @@ from fastnode.http.limits import Limits
 from fastnode.http.memory_budget import default_budget
 from fastnode.log import log_facts
 from fastnode.serving.api_key import AdminKey, choose_admin_key
+from fastnode.values.counts import AUTO
 
 __all__ = [
     "admin_key_of",
@@ -20,6 +22,7 @@ __all__ = [
     "log_block_budget",
     "memory_budget_of",
     "warn_of_absent_parts",
+    "worker_count",
 ]
 
 logger = logging.getLogger("fastnode.app.node")
@@ -86,6 +89,13 @@ def limits_of(settings: Settings) -> Limits:
             min(settings.rpc_max_unsent_size, memory_budget_of(settings) // 2), settings.rpc_max_response_size
         ),
     )
+
+
+def worker_count(settings: Settings) -> int:
+    """Processes that answer on the public port; 0: the node's own."""
+    if settings.workers == AUTO:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return int(settings.workers)
 
 
 def memory_budget_of(settings: Settings) -> int:

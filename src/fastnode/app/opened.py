@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from fastnode.snapshots.contents import Contents
     from fastnode.snapshots.index import Network
     from fastnode.sources.l1.service import L1Reader
+    from fastnode.workers.seat import PrimarySeat
 
 __all__ = ["Opened", "Ports", "listen", "open_node"]
 
@@ -77,6 +79,8 @@ class Opened:
     #: None: this node is in no fleet.
     fleet: Fleet | None
     control: SyncControl
+    #: Of the primary of a node with workers; None: there are none.
+    seat: PrimarySeat | None = None
 
     @property
     def l1(self) -> L1Reader | None:
@@ -84,12 +88,14 @@ class Opened:
         return None if self.following is None else self.following.l1
 
 
-async def open_node(settings: Settings, awaiting: Awaiting, stack: AsyncExitStack) -> Opened:
-    """StartError or DatabaseError; ``stack`` closes what was opened."""
+async def open_node(
+    settings: Settings, awaiting: Awaiting, stack: AsyncExitStack, seat: PrimarySeat | None = None
+) -> Opened:
+    """StartError or DatabaseError; ``stack`` closes what was opened.  ``seat``: workers answer on the public port."""
     extension = settings.tx_public_setup_allow_list_extend or ()
     log_tail = LogTail()
     stack.enter_context(log_tail.attached())
-    ports = await _open_ports(settings, awaiting, stack)
+    ports = await _open_ports(settings, awaiting, stack, seat)
     # Each proof that is checked has a thread wait for it.
     threads = FairThreads(RPC_THREADS + checks_at_once(settings), name="rpc")
     stack.callback(threads.shutdown)
@@ -98,6 +104,8 @@ async def open_node(settings: Settings, awaiting: Awaiting, stack: AsyncExitStac
     fleet = _open_fleet(settings, stack)
     await awaiting.in_thread(_restore_snapshot, settings, awaiting, fleet)
     data = await awaiting.in_thread(_open_data, settings, stack)
+    if seat is not None and seat.is_first:
+        await awaiting.in_thread(_remove_copies, data)
     following = _open_following(settings, data, fleet)
     if following is not None:
         stack.callback(following.close)
@@ -115,20 +123,24 @@ async def open_node(settings: Settings, awaiting: Awaiting, stack: AsyncExitStac
         following=following,
         fleet=fleet,
         control=SyncControl(),
+        seat=seat,
     )
 
 
 # ---- ports ---------------------------------------------------------------------------------------
 
 
-async def _open_ports(settings: Settings, awaiting: Awaiting, stack: AsyncExitStack) -> Ports:
+async def _open_ports(settings: Settings, awaiting: Awaiting, stack: AsyncExitStack, seat: PrimarySeat | None) -> Ports:
     application = StartingApplication(awaiting.reason, settings.api_prefix)
     limits = Limits(connections_max=_STARTING_CONNECTIONS_MAX)
     ports = Ports(
         HttpServer(application, host=settings.host, port=settings.port, limits=limits),
         HttpServer(application, host=settings.admin_host, port=settings.admin_port, limits=limits),
     )
-    await listen(ports.public, settings.port)
+    if seat is None:
+        await listen(ports.public, settings.port)
+    else:
+        ports.public.stand_for(seat.port)
     stack.push_async_callback(ports.public.stop, grace_seconds=0.0)
     await listen(ports.admin, settings.admin_port, "admin-")
     stack.push_async_callback(ports.admin.stop, grace_seconds=0.0)
@@ -153,6 +165,13 @@ def _open_data(settings: Settings, stack: AsyncExitStack) -> ChainData:
     data = stack.enter_context(ChainData.open(settings.data_directory, options=ChainOptions.of(settings)))
     logger.info("data directory", extra=log_facts(path=data.directory.path))
     return data
+
+
+def _remove_copies(data: ChainData) -> None:
+    """In a thread: those of workers that were killed together with their primary."""
+    from fastnode.workers.hub import COPIES_DIRECTORY
+
+    shutil.rmtree(data.directory.path / COPIES_DIRECTORY, ignore_errors=True)
 
 
 def _restore_snapshot(settings: Settings, awaiting: Awaiting, fleet: Fleet | None) -> None:

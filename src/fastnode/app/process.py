@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import resource
 import signal
 import sys
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import uvloop
 
@@ -22,28 +23,47 @@ from fastnode.app.service_manager import READY, STOPPING, notify
 from fastnode.config.settings import Settings
 from fastnode.log import log_facts
 
-__all__ = ["run"]
+if TYPE_CHECKING:
+    from fastnode.workers.hub import Hub
+    from fastnode.workers.seat import PrimarySeat
+
+__all__ = ["OTHER_FILES", "allow_open_files", "run", "run_node", "stop_requested_by_signal"]
 
 logger = logging.getLogger("fastnode.app.node")
 
 #: How long ingestion may keep the interpreter from the event loop, in seconds.  Python's own 5 ms would be
 #: the latency of every request that arrives while a block is applied.
 SWITCH_INTERVAL_S: Final = 100e-6
+#: How often it is looked whether all workers serve.
+_WORKERS_LOOK_S: Final = 0.02
 #: Open files besides the connections: databases, upstreams, logs.
 OTHER_FILES: Final = 2_048
 
 
 def run(settings: Settings) -> None:
-    """Run a node until it is told to stop; raises what keeps it from starting or what ended it."""
+    """Run a node until it is told to stop; raises what keeps it from starting or what ended it.
+
+    With workers this comes back in each of the node's processes, when that one has done its part.
+    """
+    if not settings.workers:
+        run_node(settings)
+        return
+    from fastnode.app.with_workers import run_with_workers
+
+    run_with_workers(settings)
+
+
+def run_node(settings: Settings, seat: PrimarySeat | None = None) -> None:
+    """The node in one process, or the primary of a node with workers."""
     logger.info("fastnode", extra=log_facts(version=__version__, kernel=kernels.poseidon2.kernel_name()))
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     bound_heap()
-    _allow_open_files(settings.rpc_max_connections + OTHER_FILES)
+    allow_open_files(settings.rpc_max_connections + OTHER_FILES)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_run_until_stopped(lambda: Node.start(settings)))
+        runner.run(_run_until_stopped(lambda: Node.start(settings, seat)))
 
 
-def _allow_open_files(wanted: int) -> None:
+def allow_open_files(wanted: int) -> None:
     """Ask the system for as many open files as the connections need; say so if it does not grant them."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
@@ -58,7 +78,7 @@ def _allow_open_files(wanted: int) -> None:
 
 
 async def _run_until_stopped(start: Callable[[], Coroutine[Any, Any, Node]]) -> None:
-    stop_requested = _stop_requested_by_signal()
+    stop_requested = stop_requested_by_signal()
     stopping = asyncio.ensure_future(stop_requested.wait())
     starting = asyncio.ensure_future(start())
     if not _has_terminal():  # where there is one, its end is the end of the node
@@ -77,6 +97,8 @@ async def _serve(node: Node, stopping: asyncio.Future[Any]) -> None:
     if node.settings.rpc_limits is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, node.reload_limits)
     _settle_memory()
+    if node.serving.hub is not None:
+        await _until_workers_serve(node.serving.hub, stopping)
     notify(READY)
     announce(node)
     trimming = asyncio.ensure_future(trim_after_bursts(node.opened.budget))
@@ -90,6 +112,13 @@ async def _serve(node: Node, stopping: asyncio.Future[Any]) -> None:
         await node.stop()
     if reset is not None and reset.is_made:
         reset.begin_anew()
+
+
+async def _until_workers_serve(hub: Hub, stopping: asyncio.Future[Any]) -> None:
+    """Nobody else answers on the public port."""
+    os.kill(os.getppid(), signal.SIGUSR1)  # from here on the supervisor starts this process again when it goes
+    while not hub.all_serve and not stopping.done():
+        await asyncio.sleep(_WORKERS_LOOK_S)
 
 
 async def _first_end(node: Node, reset: ResetRequest | None) -> None:
@@ -125,7 +154,7 @@ async def _first_of(work: asyncio.Future[Any], stopping: asyncio.Future[Any]) ->
     return False
 
 
-def _stop_requested_by_signal() -> asyncio.Event:
+def stop_requested_by_signal() -> asyncio.Event:
     loop = asyncio.get_running_loop()
     stop_requested = asyncio.Event()
 

@@ -7,23 +7,19 @@ import logging
 from contextlib import AsyncExitStack, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from fastnode.api.discovery import DISCOVER, discovery
+from fastnode.app import rate_limits
 from fastnode.app.ingestion import IngestionThread
 from fastnode.app.joined import Joined
 from fastnode.app.method_tables import Services, admin_methods, public_methods
-from fastnode.app.node_settings import admin_key_of, limits_of
+from fastnode.app.node_settings import admin_key_of
 from fastnode.app.opened import listen
 from fastnode.app.sample import SampleMarks
+from fastnode.app.servers import ServerParts, rpc_server
 from fastnode.archiver.commit import ChainCommit
-from fastnode.errors import SettingError
-from fastnode.http.meters import CallMeters
 from fastnode.jsonrpc.block_wait import BlockWait
-from fastnode.jsonrpc.engine import Engine
-from fastnode.jsonrpc.methods import Method, MethodSet, MethodTable
-from fastnode.jsonrpc.rate_limit_rules import read_rate_limit_rules
-from fastnode.jsonrpc.rate_limits import RateLimits
+from fastnode.jsonrpc.methods import Method
 from fastnode.log import log_facts
 from fastnode.mempool.network import NetworkIdentity
 from fastnode.records import dataclass
@@ -34,12 +30,12 @@ from fastnode.serving.version_headers import version_headers
 from fastnode.status_page.explorer import Explorer
 from fastnode.status_page.overview import NodeSources, Overview
 from fastnode.status_page.pages import StatusPage, open_paths
-from fastnode.values.namespaces import Namespaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fastnode.view import View
+    from fastnode.workers.hub import Hub
 
 __all__ = ["Serving", "serve"]
 
@@ -56,6 +52,8 @@ class Serving:
     explorer: HttpServer | None = None
     #: A local network's clock as an L1; None: it has no port.
     l1_clock: RpcServer | None = None
+    #: What workers follow; None: there are none.
+    hub: Hub | None = None
     #: Has the exception that ends the node.
     failure: asyncio.Future[None]
 
@@ -69,7 +67,9 @@ async def serve(joined: Joined, stack: AsyncExitStack) -> Serving:
     stack.push_async_callback(asyncio.to_thread, joined.uploads.close)
     public, admin = _open_servers(joined)
     ports, grace_s = joined.opened.ports, joined.opened.settings.shutdown_grace_s
-    public.take_over(ports.public)
+    hub = _open_hub(joined, public, stack)
+    if hub is None:
+        public.take_over(ports.public)
     stack.push_async_callback(public.stop, grace_seconds=grace_s)
     admin.take_over(ports.admin)
     stack.push_async_callback(admin.stop, grace_seconds=grace_s)
@@ -91,13 +91,29 @@ async def serve(joined: Joined, stack: AsyncExitStack) -> Serving:
     if joined.opened.fleet is not None:
         stack.push_async_callback(asyncio.to_thread, joined.opened.fleet.close)
         joined.opened.fleet.start()
-    return Serving(public=public, admin=admin, metrics=metrics, explorer=explorer, failure=failure, l1_clock=l1_clock)
+    return Serving(
+        public=public, admin=admin, metrics=metrics, explorer=explorer, failure=failure, l1_clock=l1_clock, hub=hub
+    )
+
+
+def _open_hub(joined: Joined, public: RpcServer, stack: AsyncExitStack) -> Hub | None:
+    """What workers follow, if there are some: they answer on the public port then, and ``public`` stands for them."""
+    seat = joined.opened.seat
+    if seat is None:
+        return None
+    from fastnode.app.primary import open_hub
+
+    public.stand_for(seat.port)
+    hub = open_hub(joined, seat.listener, seat.workers)
+    stack.callback(hub.close)
+    hub.start()
+    return hub
 
 
 async def _announce_stop(joined: Joined) -> None:
     """From here on /readyz says no; go on serving until load balancers have asked it."""
     joined.condition.is_stopping = True
-    if joined.opened.settings.shutdown_delay_s:
+    if joined.opened.settings.shutdown_delay_s and joined.opened.seat is None:  # workers have done so
         await asyncio.sleep(joined.opened.settings.shutdown_delay_s)
 
 
@@ -170,7 +186,7 @@ def _open_servers(joined: Joined) -> tuple[RpcServer, RpcServer]:
     methods = _public_methods(joined)
     public = _server(joined, methods, settings.host, settings.port, headers, block_wait)
     if settings.rpc_limits is not None:
-        limit_clients(public, settings.rpc_limits)
+        rate_limits.limit_clients(public, settings.rpc_limits)
     operator_methods = admin_methods(
         joined.configuration, joined.validators, joined.operator, joined.uploads, joined.watching.slashing
     )
@@ -253,53 +269,22 @@ def _server(
     headers: list[tuple[str, str]],
     block_wait: BlockWait | None,
 ) -> RpcServer:
-    settings = joined.opened.settings
-    table = MethodTable(
-        [*methods, discovery(methods)],
-        cast(MethodSet, settings.method_set),
-        namespaces=cast(Namespaces, settings.namespaces),
-    )
-    aliases = {name: method.name for name, method in table.by_wire_name().items() if name != method.name}
-    engine = Engine(
-        table,
-        joined.views.published,
-        limits=limits_of(settings),
-        executor=joined.opened.threads,
-        busy_executor=joined.opened.busy_threads,
-        block_wait=block_wait,
-        meters=CallMeters((method.name for method in table), aliases)
-        if settings.metrics_port or settings.local_network
-        else None,
-    )
-    return RpcServer(
-        engine,
-        host=host,
-        port=port,
-        headers=headers,
-        error_status=int(settings.rpc_error_status),
+    opened = joined.opened
+    parts = ServerParts(
+        settings=opened.settings,
+        published=joined.views.published,
+        threads=opened.threads,
+        busy_threads=opened.busy_threads,
+        turns=opened.turns,
+        budget=opened.budget,
         health=joined.condition.health,
-        path_prefix=settings.api_prefix,
-        turns=joined.opened.turns,
-        budget=joined.opened.budget,
     )
-
-
-def limit_clients(public: RpcServer, file: Path) -> None:
-    """Take over the rate limits in ``file``; SettingError, and nothing changed, when they make no sense."""
-    names = frozenset(method.name for method in public.engine.table) | {DISCOVER}
-    rules = read_rate_limit_rules(file, names)
-    public.set_rate_limits(RateLimits(rules))
-    logger.info("limits of clients", extra=log_facts(file=file, keys=len(rules.keys)))
+    return rpc_server(parts, methods, host, port, headers, block_wait)
 
 
 def reload_limits(serving: Serving, file: Path | None) -> None:
     """Read the limits of clients again; if anything is wrong with them, those from before stay."""
-    if file is None:
-        return
-    try:
-        limit_clients(serving.public, file)
-    except SettingError as error:
-        logger.error("the limits of clients stay as they were", extra=log_facts(reason=error))
+    rate_limits.reload_limits(serving.public, file)
 
 
 def _status_page(joined: Joined, public: RpcServer, admin: RpcServer, guard: ApiKeyGuard | None) -> StatusPage:

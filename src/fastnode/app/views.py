@@ -41,6 +41,10 @@ class Views:
     def subscribe(self, on_committed: Callable[[Committed], None]) -> None:
         self._subscribers.append(on_committed)
 
+    def subscribe_first(self, on_committed: Callable[[Committed], None]) -> None:
+        """Before all who have subscribed: what they do comes after."""
+        self._subscribers.insert(0, on_committed)
+
     def publish(self, commit: ChainCommit) -> None:
         """Called by ingestion, in its thread, when chain and state are at the same block."""
         view = self._at(commit.view)

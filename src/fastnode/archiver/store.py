@@ -66,6 +66,11 @@ class ArchiverStore:
         return self._database.path
 
     @property
+    def database(self) -> SharedDatabase:
+        """For those who watch its writes, or repeat those of another one."""
+        return self._database
+
+    @property
     def fault(self) -> str | None:
         """What is wrong with the database, None for nothing."""
         return self._database.fault

@@ -27,6 +27,8 @@ def check_settings(settings: Settings) -> None:
         raise SettingError("VALIDATOR_HA_POOL_MIN is above VALIDATOR_HA_POOL_MAX")
     if settings.slash_min_penalty_percentage > settings.slash_max_penalty_percentage:
         raise SettingError("SLASH_MIN_PENALTY_PERCENTAGE is above SLASH_MAX_PENALTY_PERCENTAGE")
+    if settings.workers and settings.local_network:
+        raise SettingError("--workers: a local network is one process; leave one of --workers and --local-network out")
     if settings.network is not None and settings.network_config is None:
         raise SettingError(f"--network {settings.network}: give the network's configuration with --network-config")
 

@@ -37,6 +37,7 @@ from fastnode.config.validator_settings import ValidatorSettings
 from fastnode.records import dataclass
 from fastnode.values.arrays import texts
 from fastnode.values.choices import Boolean, Choice
+from fastnode.values.counts import CountOrAuto
 from fastnode.values.numbers import Integer, Seconds, Size
 from fastnode.values.texts import FilePath, Text, UrlPath
 
@@ -50,6 +51,7 @@ RPC = "JSON-RPC"
 LOGS = "Logs"
 
 _PORT_MAX = 65_535
+_WORKERS_MAX = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +92,26 @@ class Settings(
         Text(metavar="ADDRESS"),
         NETWORK,
         "Address the admin interface listens on.",
+    )
+    workers: int | str = setting(
+        0,
+        CountOrAuto(_WORKERS_MAX),
+        NETWORK,
+        "Processes that answer on the public interface, beside the one that follows the chain; auto: one for each "
+        "processor. 0: one process does everything.",
+    )
+    worker_copy_growth_percent: int = setting(
+        50,
+        Integer(1, 1000),
+        NETWORK,
+        "How much of a worker's copy of the databases may be files of its own, which others do not share, before it "
+        "gets a new one; at least 64 MiB.",
+    )
+    take_over_port: bool = setting(
+        False,
+        Boolean(),
+        NETWORK,
+        "With --workers: listen also where another node with workers does, which can be stopped without an outage.",
     )
     shutdown_grace_s: float = setting(
         10.0,

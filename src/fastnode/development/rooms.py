@@ -98,6 +98,7 @@ ROOMS: Final = (
     Room("serving", "the servers of both ports: fast path, guards"),
     Room("metrics", "metrics as monitoring systems read them, on their own port"),
     Room("status_page", "the page of the admin port: how the node is, and an explorer; its files are in `assets/`"),
+    Room("workers", "one node in several processes: what the primary tells its workers, and who starts whom"),
     Room("app", "the node put together: its parts in order, ingestion, method tables, the process"),
     Room("cli", "the `fastnode` command; imports nothing heavy until a command runs"),
     Room("testing", "local networks for test suites: processes or threads, and calls to them", is_module=True),

@@ -99,6 +99,11 @@ class LatestFees:
         self._current = current
         self._predicted = predicted or {}
 
+    @property
+    def newest(self) -> tuple[GasFees, dict[ManaUsage, Sequence[GasFees]]] | None:
+        """What :meth:`update` was last given; None before."""
+        return None if self._current is None else (self._current, self._predicted)
+
     def current(self, view: Any) -> GasFees:
         return self._current or self._chain.current(view)
 

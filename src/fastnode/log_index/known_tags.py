@@ -98,6 +98,13 @@ class KnownTags:
                     self.size >> 20,
                 )
 
+    def begin_anew(self) -> None:
+        """The chain may have tags that were not added: every tag is looked up until :meth:`fill` has been called again.
+
+        What is in the filter stays; it errs to the safe side.
+        """
+        self._complete = False
+
     # ---- filling -----------------------------------------------------------------------------
 
     def fill(self, view: ChainView, path: Path | None = None) -> None:

@@ -125,6 +125,11 @@ def count_key(tag_key: bytes) -> bytes:
     return (PRIVATE_COUNT if len(tag_key) == TAG_BYTES else PUBLIC_COUNT) + tag_key
 
 
+def is_count_key(key: bytes) -> bool:
+    """Whether the key is that of a tag's count: each tag that has logs has one."""
+    return key[:_PREFIX_BYTES] in (PRIVATE_COUNT, PUBLIC_COUNT)
+
+
 def tag_key_of_count(key: bytes) -> bytes:
     """The inverse of :func:`count_key`."""
     return key[_PREFIX_BYTES:]

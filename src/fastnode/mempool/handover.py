@@ -14,7 +14,6 @@ from typing import Final, Protocol
 
 from fastnode.errors import Refused
 from fastnode.mempool.pool import TxPool
-from fastnode.protocol.tx import Tx
 
 __all__ = ["NO_UPSTREAM", "Handover", "TxSink"]
 
@@ -55,12 +54,12 @@ class Handover:
         """Why transactions wait in the pool that other nodes should have; None if none does for such a reason."""
         return self._failure if self._failure is not None and self.has_waiting else None
 
-    def offer(self, tx: Tx, tx_json: bytes) -> None:
+    def offer(self, tx_hash: bytes, tx_json: bytes) -> None:
         """Refused when the other node refuses; the transaction has left the pool then."""
         if not self._offers.acquire(blocking=False):
             return  # it stays unforwarded, and the next flush takes it along
         try:
-            self._hand_on(tx.hash, tx_json)
+            self._hand_on(tx_hash, tx_json)
         finally:
             self._offers.release()
 

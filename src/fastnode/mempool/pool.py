@@ -40,6 +40,7 @@ from fastnode.mempool.validation import (
 )
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.tx import Tx
+from fastnode.storage.database import SharedDatabase
 
 __all__ = ["NOT_READY", "Added", "Origin", "PoolOptions", "TxPool"]
 
@@ -113,6 +114,11 @@ class TxPool:
         return not self._entries
 
     @property
+    def database(self) -> SharedDatabase:
+        """For those who watch its writes."""
+        return self._store.database
+
+    @property
     def fault(self) -> str | None:
         """What is wrong with the pool's database, None for nothing."""
         return self._store.fault
@@ -178,7 +184,10 @@ class TxPool:
 
     def consider(self, tx: Tx, *, origin: Origin = Origin.CLIENT) -> Added:
         """What :meth:`add` would say now, without adding it: TxRejected, known, ignored or accepted."""
-        entry = PoolEntry.of(tx)
+        return self.consider_entry(PoolEntry.of(tx), origin=origin)
+
+    def consider_entry(self, entry: PoolEntry, *, origin: Origin = Origin.CLIENT) -> Added:
+        """:meth:`consider` for a transaction that is already taken apart."""
         with self._lock:
             self._require_open()
             if self.is_waiting(entry.hash):

@@ -29,6 +29,7 @@ from fastnode.errors import Refused, SettingError
 from fastnode.fees.sources import ChainFees, FeeSource
 from fastnode.kernels import encode
 from fastnode.mempool.clock import SlotClock
+from fastnode.mempool.entries import PoolEntry
 from fastnode.mempool.handover import Handover, TxSink
 from fastnode.mempool.ledger import ViewLedger
 from fastnode.mempool.network import NetworkIdentity, NetworkValues
@@ -336,10 +337,22 @@ class Mempool:
         outcome = self.pool.add(tx, tx_json, origin=Origin.CLIENT, proof_checked=self.judge.verifies)
         if outcome is Added.ACCEPTED:
             if self.handover is not None:
-                self.handover.offer(tx, tx_json)
+                self.handover.offer(tx.hash, tx_json)
             if self._on_accepted is not None:
                 self._on_accepted(tx, tx_json)
         return outcome
+
+    def take(self, entry: PoolEntry, tx_json: bytes) -> Added:
+        """Keep and hand on a client's transaction that another process of this node found valid; as :meth:`send`."""
+        outcome = self.pool.insert(entry, tx_json, origin=Origin.CLIENT)
+        if outcome is Added.ACCEPTED and self.handover is not None and not entry.forwarded:
+            self.handover.offer(entry.hash, tx_json)
+        return outcome
+
+    @property
+    def closed(self) -> str | None:
+        """Why clients may send no transaction at all, whatever an operator says; None if they may."""
+        return self._closed
 
     def _let_judge(self, handover: Handover, tx: Tx) -> Added:
         """Another node judges what this one cannot; the pool's own rules come first."""

@@ -27,7 +27,7 @@ from fastnode.storage.database import DatabaseMemory, SharedDatabase
 from fastnode.storage.migration import Batch
 from fastnode.storage.side_database import open_side_database
 
-__all__ = ["MIGRATIONS", "POOL_DIRECTORY", "PoolStore", "entry_key", "json_key"]
+__all__ = ["MIGRATIONS", "POOL_DIRECTORY", "PoolStore", "entry_key", "hash_of_entry_key", "json_key"]
 
 logger = logging.getLogger("fastnode.mempool")
 
@@ -44,6 +44,11 @@ Change: TypeAlias = tuple[bytes, bytes | None]
 
 def entry_key(tx_hash: bytes) -> bytes:
     return _ENTRY + tx_hash
+
+
+def hash_of_entry_key(key: bytes) -> bytes | None:
+    """The transaction whose record is at ``key``; None if something else is."""
+    return key[len(_ENTRY) :] if key[: len(_ENTRY)] == _ENTRY else None
 
 
 def json_key(tx_hash: bytes) -> bytes:
@@ -100,6 +105,11 @@ class PoolStore:
             logger.error("the newest changes of the pool are lost", extra=log_facts(reason=str(error)))
         finally:
             self._database.release()
+
+    @property
+    def database(self) -> SharedDatabase:
+        """For those who watch its writes, or repeat those of another one."""
+        return self._database
 
     @property
     def fault(self) -> str | None:

@@ -91,15 +91,21 @@ class HttpServer:
 
     # ---- life --------------------------------------------------------------------------------
 
-    async def start(self) -> None:
-        """Bind and listen.  Raises OSError (such as EADDRINUSE), with nothing left open."""
+    async def start(self, listening: socket.socket | None = None) -> None:
+        """Bind and listen, or go on with a socket that listens already.  Raises OSError (such as EADDRINUSE), with
+        nothing left open."""
         if self._listener is not None:
             raise RuntimeError("the server has been started already")
         loop = asyncio.get_running_loop()
         door = _Door(self)
-        self._listener = await loop.create_server(
-            lambda: door.server.make_connection(loop), self.host, self._wanted_port, backlog=BACKLOG
-        )
+        if listening is None:
+            self._listener = await loop.create_server(
+                lambda: door.server.make_connection(loop), self.host, self._wanted_port, backlog=BACKLOG
+            )
+        else:
+            self._listener = await loop.create_server(
+                lambda: door.server.make_connection(loop), sock=listening, backlog=BACKLOG
+            )
         self._door = door
         self._bound_port = self._listener.sockets[0].getsockname()[1]
         self._sweeper = loop.create_task(self._sweep())
@@ -115,6 +121,10 @@ class HttpServer:
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
         for connection in tuple(other._connections):
             connection.drain()
+
+    def stand_for(self, port: int) -> None:
+        """Others answer on ``port``; this one is asked about what is served there."""
+        self._bound_port = port
 
     @property
     def port(self) -> int:

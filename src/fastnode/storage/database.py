@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -157,6 +157,9 @@ class SharedDatabase:
         self.after_failure = RESTART
         self._shortage: str | None = None
         self._damage = Damage(path, remedy)
+        self._on_write: Callable[[list[tuple[bytes, bytes | None]]], None] | None = None
+        #: Held while a batch is written and told of; taken only once somebody is told.
+        self._writing = threading.RLock()
         self.path = path
 
     @classmethod
@@ -248,8 +251,32 @@ class SharedDatabase:
         changes = list(changes)
         # After one failed write LevelDB may hold half a record in its log; nothing may follow it.
         self._require_room(changes)
+        if self._on_write is None:
+            self._write(changes, sync=True)
+            return
+        with self._writing:
+            self._write(changes, sync=True)
+            self._on_write(changes)
+
+    def repeat(self, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Apply a batch that the database which this one is a copy of has on disk: all of it or nothing is seen, and
+        nothing of it need survive, because the copy does not outlive its process.
+        """
+        self._write(changes, sync=False)
+
+    def watch_writes(self, on_write: Callable[[list[tuple[bytes, bytes | None]]], None]) -> None:
+        """From now on tell of each batch, once it is on disk, in the order of the batches and in the writing thread."""
+        self._on_write = on_write
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Nothing is written within; for a database whose writes are watched."""
+        with self._writing:
+            yield
+
+    def _write(self, changes: Iterable[tuple[bytes, bytes | None]], *, sync: bool) -> None:
         try:
-            batch = self._database.write_batch(sync=True)
+            batch = self._database.write_batch(sync=sync)
             for key, value in changes:
                 if value is None:
                     batch.delete(key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -163,6 +163,13 @@ class AppendOnlyTree:
             for index in range(size_before >> level, size >> level):
                 yield self._node_prefix + bytes([level]) + u48(index), None
         yield self._edge_prefix + u48(size), None
+
+    def repeat(self, size: int, entries: Iterable[tuple[bytes, bytes]]) -> None:
+        """Make part of the memory what another process has written: the tree has ``size`` leaves now, and these
+        (level u8 || index u48, node) are new."""
+        self.nodes.resize(size)
+        self.nodes.load(entries)
+        self._keep_within_limit()
 
     def resize(self, size: int) -> None:
         """Forget what an undo removed."""

@@ -392,6 +392,14 @@ class IndexedTree:
         self.nodes.pop_history(block)
         self.nodes.load(restored)
 
+    def repeat(self, block: int, history: Iterable[tuple[bytes, bytes]], nodes: Iterable[tuple[bytes, bytes]]) -> None:
+        """Make part of the memory what another process has written for ``block``: by level u8 || index u48 what was
+        replaced, and the newest nodes.  Superseded values go first, as when a block is published."""
+        for key, stored in history:
+            self.nodes.push_history(key, stored, block)
+        self.nodes.load(nodes)
+        self._keep_within_limit()
+
     def prune(self, block: int, size_before: int, size: int, leaves: list[tuple[int, bytes]]) -> Iterator[Change]:
         """Drop the values that ``block`` replaced."""
         stamp = u32(block)

@@ -192,6 +192,11 @@ class WorldState:
         return self._database.path
 
     @property
+    def database(self) -> SharedDatabase:
+        """For those who watch its writes."""
+        return self._database
+
+    @property
     def fault(self) -> str | None:
         """What is wrong with the database, None for nothing."""
         return self._database.fault

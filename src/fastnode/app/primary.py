@@ -1,0 +1,158 @@
+"""The primary of a node with workers: what they follow, and what it answers them."""
+
+from __future__ import annotations
+
+import socket
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from fastnode.errors import Refused, UpstreamError
+from fastnode.fees.l1 import L1FeeSource
+from fastnode.fees.sources import LatestFees
+from fastnode.log_index.function_names import NAMES_MAX
+from fastnode.mempool.entries import PoolEntry
+from fastnode.mempool.handover import NO_UPSTREAM
+from fastnode.protocol.tx import Tx
+from fastnode.workers.facts import ChainTime, Facts, FeeFactsOfNode
+from fastnode.workers.feed import Feed
+from fastnode.workers.hub import Hub
+
+if TYPE_CHECKING:
+    from fastnode.app.joined import Joined
+
+__all__ = ["open_hub"]
+
+#: Signatures that are told to a worker that comes later.
+_SIGNATURES_MAX: Final = NAMES_MAX
+
+
+def open_hub(joined: Joined, listener: socket.socket, workers: int) -> Hub:
+    """Not started yet; after this every write is told, and every view shown."""
+    data, mempool = joined.opened.data, joined.mempool
+    feed = Feed((data.store.database, data.state.database, mempool.pool.database))
+    answers = _Answers(joined)
+    hub = Hub(
+        listener,
+        data.directory.path,
+        feed,
+        workers=workers,
+        facts=lambda: _facts(joined),
+        answers=answers.by_name(),
+        names=answers.signatures,
+    )
+    answers.tell_names = hub.register_names
+    view = joined.views.newest
+    if view is not None and view.state is not None:
+        feed.show(view)
+
+    def on_committed(committed: Any) -> None:
+        feed.show(committed.view)
+        hub.look_again()
+
+    # First of all: a view is shown before anything that it causes is written.
+    joined.views.subscribe_first(on_committed)
+    joined.condition.mention(hub.troubles)
+    return hub
+
+
+def _facts(joined: Joined) -> Facts:
+    mempool, condition = joined.mempool, joined.condition
+    return Facts(
+        health=condition.health(),
+        no_transactions=condition.no_transactions_because(),
+        closed=mempool.closed,
+        sync_status=condition.sync_status(),
+        is_paused=condition.is_paused,
+        rules=mempool.validator.rules,
+        proofs_required=mempool.judge.required,
+        hands_on=mempool.handover is not None,
+        fees=_fee_facts(joined),
+        time=ChainTime.of(mempool.clock.now),
+    )
+
+
+def _fee_facts(joined: Joined) -> FeeFactsOfNode:
+    source, l1 = joined.fees, joined.opened.l1
+    if isinstance(source, L1FeeSource) and l1 is not None:
+        return FeeFactsOfNode(l1=l1.newest_fees(), l1_slot_duration=l1.slot_duration)
+    return FeeFactsOfNode(latest=source.newest if isinstance(source, LatestFees) else None)
+
+
+class _Answers:
+    """Each is called in a thread of its own; what is Refused is what the client is told."""
+
+    def __init__(self, joined: Joined) -> None:
+        self._joined = joined
+        self._signatures: OrderedDict[str, None] = OrderedDict()
+        self.tell_names: Callable[[list[str]], None] = lambda signatures: None
+
+    def by_name(self) -> dict[str, Callable[..., Any]]:
+        return {
+            "insert": self.insert,
+            "consider": self.consider,
+            "hand on": self.hand_on,
+            "question": self.question,
+            "validators stats": self.validators_stats,
+            "validator stats": self.validator_stats,
+            "outbox root": self.outbox_root,
+            "simulate": self.simulate,
+            "register": self.register,
+        }
+
+    def insert(self, tx_hash: bytes, record: bytes, tx_json: bytes) -> str:
+        return self._joined.mempool.take(PoolEntry.decode(tx_hash, record), tx_json).value
+
+    def consider(self, tx_hash: bytes, record: bytes) -> str:
+        return self._joined.mempool.pool.consider_entry(PoolEntry.decode(tx_hash, record)).value
+
+    def hand_on(self, tx_json: bytes) -> None:
+        handover = self._joined.mempool.handover
+        if handover is None:
+            raise Refused(NO_UPSTREAM)
+        handover.ask(tx_json)
+
+    def question(self, method: str, parameters: list[Any], max_age_s: float) -> Any:
+        following = self._joined.opened.following
+        if following is None:
+            raise Refused(NO_UPSTREAM)
+        return following.questions.ask_cached(method, parameters, max_age_s)
+
+    def validators_stats(self) -> Any:
+        sentinel, view = self._joined.watching.sentinel, self._joined.views.newest
+        assert sentinel is not None
+        assert view is not None
+        return sentinel.validators_stats(view.chain)
+
+    def validator_stats(self, address: bytes, from_slot: int | None, to_slot: int | None) -> Any:
+        sentinel, view = self._joined.watching.sentinel, self._joined.views.newest
+        assert sentinel is not None
+        assert view is not None
+        return sentinel.validator_stats(view.chain, address, from_slot, to_slot)
+
+    def outbox_root(self, epoch: int) -> tuple[bool, bytes | str]:
+        l1 = self._joined.opened.l1
+        assert l1 is not None
+        try:
+            return True, l1.outbox_root(epoch)
+        except UpstreamError as error:
+            return False, str(error)
+
+    def simulate(self, tx_json: bytes, skip_fee_enforcement: bool) -> bytes:
+        view = self._joined.views.newest
+        assert view is not None
+        tx = Tx.from_json(orjson.loads(tx_json))
+        return self._joined.simulation.simulate(tx, view, skip_fee_enforcement=skip_fee_enforcement)
+
+    def register(self, signature: str) -> None:
+        self._joined.function_names.register(signature)
+        self._signatures[signature] = None
+        self._signatures.move_to_end(signature)
+        if len(self._signatures) > _SIGNATURES_MAX:
+            self._signatures.popitem(last=False)
+        self.tell_names([signature])
+
+    def signatures(self) -> list[str]:
+        return list(self._signatures)

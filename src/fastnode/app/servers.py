@@ -1,0 +1,78 @@
+"""A server of JSON-RPC as the settings ask for it: of the node's own process, or of one of its workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import cast
+
+from fastnode.api.discovery import discovery
+from fastnode.app.node_settings import limits_of
+from fastnode.config.settings import Settings
+from fastnode.http.health import Health
+from fastnode.http.memory_budget import MemoryBudget
+from fastnode.http.meters import CallMeters
+from fastnode.http.turns import Turns
+from fastnode.jsonrpc.block_wait import BlockWait
+from fastnode.jsonrpc.engine import Engine
+from fastnode.jsonrpc.methods import Method, MethodSet, MethodTable
+from fastnode.kernels import simple_request
+from fastnode.records import dataclass
+from fastnode.serving.server import RpcServer
+from fastnode.values.namespaces import Namespaces
+from fastnode.view import View
+
+__all__ = ["ServerParts", "rpc_server"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerParts:
+    """What the servers of one process share."""
+
+    settings: Settings
+    published: simple_request.Published[View | None]
+    threads: Executor
+    busy_threads: Executor
+    turns: Turns
+    budget: MemoryBudget
+    health: Callable[[], Health]
+
+
+def rpc_server(
+    parts: ServerParts,
+    methods: list[Method],
+    host: str,
+    port: int,
+    headers: list[tuple[str, str]],
+    block_wait: BlockWait | None,
+) -> RpcServer:
+    """Not listening yet."""
+    settings = parts.settings
+    table = MethodTable(
+        [*methods, discovery(methods)],
+        cast(MethodSet, settings.method_set),
+        namespaces=cast(Namespaces, settings.namespaces),
+    )
+    aliases = {name: method.name for name, method in table.by_wire_name().items() if name != method.name}
+    engine = Engine(
+        table,
+        parts.published,
+        limits=limits_of(settings),
+        executor=parts.threads,
+        busy_executor=parts.busy_threads,
+        block_wait=block_wait,
+        meters=CallMeters((method.name for method in table), aliases)
+        if settings.metrics_port or settings.local_network
+        else None,
+    )
+    return RpcServer(
+        engine,
+        host=host,
+        port=port,
+        headers=headers,
+        error_status=int(settings.rpc_error_status),
+        health=parts.health,
+        path_prefix=settings.api_prefix,
+        turns=parts.turns,
+        budget=parts.budget,
+    )

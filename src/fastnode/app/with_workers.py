@@ -1,0 +1,68 @@
+"""A node in several processes: the supervisor, and what each process that it forks does."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import sys
+from importlib import import_module
+from typing import Final
+
+import uvloop
+
+from fastnode.app.heap import bound_heap
+from fastnode.app.node_settings import worker_count
+from fastnode.app.process import OTHER_FILES, SWITCH_INTERVAL_S, allow_open_files, run_node, stop_requested_by_signal
+from fastnode.app.worker import Worker
+from fastnode.config.consistency import check_settings
+from fastnode.config.settings import Settings
+from fastnode.errors import StartError
+from fastnode.log import log_facts
+from fastnode.serving.server import describe_bind_error
+from fastnode.workers.seat import PrimarySeat, WorkerSeat
+from fastnode.workers.supervisor import Supervisor, listening_sockets
+
+__all__ = ["run_with_workers"]
+
+logger = logging.getLogger("fastnode.workers")
+
+#: What the primary would import on demand: here it is shared by all processes.
+_SHARED: Final = ("fastnode.app.following", "fastnode.app.primary")
+
+
+def run_with_workers(settings: Settings) -> None:
+    """Comes back in every process; SystemExit with the code of a primary that could not go on."""
+    check_settings(settings)
+    for module in _SHARED:
+        import_module(module)
+    count = worker_count(settings)
+    try:
+        sockets = listening_sockets(settings.host, settings.port, count, takes_over=settings.take_over_port)
+    except OSError as error:
+        raise StartError(describe_bind_error(error, settings.host, settings.port)) from error
+    # What is there now stays, and its pages are shared as long as nobody writes to them.
+    gc.collect()
+    gc.freeze()
+    supervisor = Supervisor(sockets)
+    logger.info("workers", extra=log_facts(count=count, port=supervisor.port))
+    seat = supervisor.run()
+    if isinstance(seat, PrimarySeat):
+        run_node(settings, seat)
+    elif isinstance(seat, WorkerSeat):
+        _run_worker(settings, seat)
+    elif seat:
+        raise SystemExit(seat)
+
+
+def _run_worker(settings: Settings, seat: WorkerSeat) -> None:
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    bound_heap()
+    allow_open_files(settings.rpc_max_connections + OTHER_FILES)
+
+    async def run() -> None:
+        stopping = asyncio.ensure_future(stop_requested_by_signal().wait())
+        await Worker(settings, seat).run(stopping)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run())

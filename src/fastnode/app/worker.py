@@ -1,0 +1,381 @@
+"""A worker: a process that answers on the public port from a copy of what the primary has.
+
+It has the servers, the methods and the threads of a node, and none of its sources.  What its methods read comes from
+the replica; what only the primary can do is asked over the link.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from fastnode.app.heap import trim_after_bursts
+from fastnode.app.method_tables import Services, public_methods
+from fastnode.app.node_settings import memory_budget_of
+from fastnode.app.opened import BUSY_THREADS, RPC_THREADS
+from fastnode.app.rate_limits import limit_clients, reload_limits
+from fastnode.app.servers import ServerParts, rpc_server
+from fastnode.chain_data import LOCAL_WORLD_STATE_CACHE_MB, ChainOptions
+from fastnode.http.fair_threads import FairThreads
+from fastnode.http.health import Health
+from fastnode.http.limited_threads import LimitedThreads
+from fastnode.http.limits import Limits
+from fastnode.http.memory_budget import MemoryBudget
+from fastnode.http.turns import Turns
+from fastnode.jsonrpc.block_wait import BlockWait
+from fastnode.log import log_facts
+from fastnode.mempool.followed import OtherHandover
+from fastnode.mempool.service import Mempool, MempoolOptions
+from fastnode.mempool.validation import TxValidator
+from fastnode.proofs.options import checks_at_once, judge_of
+from fastnode.public_execution.service import Simulation
+from fastnode.public_execution.simulation import ADMITTED_MAX, RUNNING_MAX
+from fastnode.records import dataclass
+from fastnode.serving.server import HttpServer, RpcServer
+from fastnode.serving.starting import StartingApplication
+from fastnode.serving.version_headers import version_headers
+from fastnode.workers.facts import Facts, FollowedFees
+from fastnode.workers.link import Link
+from fastnode.workers.remote import (
+    RemotePool,
+    RemoteQuestions,
+    RemoteSentinel,
+    RemoteSimulator,
+    outbox_root_over,
+)
+from fastnode.workers.replica import Replica, ReplicaOptions
+
+if TYPE_CHECKING:
+    from fastnode.config.allow_list import AllowedElement
+    from fastnode.config.settings import Settings
+    from fastnode.workers.seat import WorkerSeat
+
+__all__ = ["Worker"]
+
+logger = logging.getLogger("fastnode.workers")
+
+#: How often the primary is told how it is.
+REPORT_INTERVAL_S: Final = 1.0
+#: How long connections may wait for a worker that takes another's place, without an answer that says so.
+QUIET_S: Final = 2.0
+#: A worker whose primary has been away for so long is not sent requests any more: what it has is old.
+AWAY_MAX_S: Final = 60.0
+_STARTING_CONNECTIONS_MAX: Final = 256
+_MS: Final = 1000
+#: Simulations at a time, however many workers there are.
+_SIMULATIONS_MIN: Final = 2
+
+
+@dataclass(slots=True, kw_only=True)
+class _Served:
+    """What is there once there is a first view."""
+
+    server: RpcServer
+    mempool: Mempool
+
+
+class Worker:
+    """``run`` until told to stop.  Belongs to one event loop."""
+
+    def __init__(self, settings: Settings, seat: WorkerSeat) -> None:
+        self._settings = settings = _share_of(settings, seat.of)
+        self._seat = seat
+        self._stack = AsyncExitStack()
+        self._loop = asyncio.get_running_loop()
+        self._has_view = asyncio.Event()
+        pool = RemotePool()
+        options = ChainOptions.of(settings)
+        self._replica = Replica(
+            ReplicaOptions(
+                cache_mb=max(LOCAL_WORLD_STATE_CACHE_MB, options.world_state_cache_mb // seat.of),
+                tag_filter_mb=options.tag_filter_mb,
+                growth_percent=settings.worker_copy_growth_percent,
+            ),
+            pool,
+            on_first=lambda: self._in_loop(self._has_view.set),
+        )
+        self._pool = pool
+        self._link = pool.link = Link(seat.address, seat.number, self._replica)
+        self._replica.function_names.link = self._link
+        self._is_stopping = False
+        self._report_now = asyncio.Event()
+        self._served: _Served | None = None
+        self._budget = MemoryBudget(memory_budget_of(settings))
+
+    def _in_loop(self, action: Callable[[], object]) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(action)
+
+    # ---- life --------------------------------------------------------------------------------
+
+    async def run(self, stopping: asyncio.Future[Any]) -> None:
+        try:
+            # One that takes another's place lets connections wait until it answers, for a moment.
+            starting = await self._listen() if self._seat.is_first else None
+            self._link.start()
+            self._stack.callback(self._replica.close)
+            self._stack.callback(self._link.close)
+            ready = asyncio.ensure_future(self._has_view.wait())
+            if starting is None:
+                await asyncio.wait((ready, stopping), timeout=QUIET_S, return_when=asyncio.FIRST_COMPLETED)
+            if starting is None and not ready.done():
+                starting = await self._listen()
+            await asyncio.wait((ready, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if not ready.done():
+                ready.cancel()
+                return
+            self._served = self._open()
+            self._replica.watch_facts(self._on_facts)
+            self._replica.subscribe(lambda committed: self._in_loop(self._report_now.set))
+            server = self._served.server
+            if starting is None:
+                await server.start(self._seat.listening)
+            else:
+                server.take_over(starting)
+            self._stack.push_async_callback(server.stop, grace_seconds=self._settings.shutdown_grace_s)
+            if self._settings.rpc_limits is not None:
+                self._loop.add_signal_handler(signal.SIGHUP, reload_limits, server, self._settings.rpc_limits)
+            logger.info("worker serves", extra=log_facts(port=server.port))
+            trimming = asyncio.ensure_future(trim_after_bursts(self._budget))
+            self._stack.callback(trimming.cancel)
+            reporting = asyncio.ensure_future(self._report())
+            self._stack.callback(reporting.cancel)
+            await stopping
+            self._is_stopping = True
+            if self._settings.shutdown_delay_s:
+                await asyncio.sleep(self._settings.shutdown_delay_s)
+        finally:
+            await self._stack.aclose()
+
+    async def _listen(self) -> HttpServer:
+        settings = self._settings
+        server = HttpServer(
+            StartingApplication(lambda: "its primary", settings.api_prefix),
+            host=settings.host,
+            port=settings.port,
+            limits=Limits(connections_max=_STARTING_CONNECTIONS_MAX),
+        )
+        await server.start(self._seat.listening)
+        self._stack.push_async_callback(server.stop, grace_seconds=0.0)
+        return server
+
+    # ---- parts -------------------------------------------------------------------------------
+
+    def _open(self) -> _Served:
+        settings, replica, link = self._settings, self._replica, self._link
+        threads = FairThreads(RPC_THREADS + checks_at_once(settings), name="rpc")
+        self._stack.callback(threads.shutdown)
+        busy_threads = FairThreads(BUSY_THREADS, name="rpc-busy", keeps_busy=True)
+        self._stack.callback(busy_threads.shutdown)
+        fees = FollowedFees(lambda: replica.facts)
+        mempool = self._open_mempool(fees)
+        self._stack.callback(mempool.judge.close)
+        simulation, simulation_threads = self._open_simulation(mempool, fees)
+        has_upstreams = settings.upstream_url is not None or settings.derives_from_l1
+        methods = public_methods(
+            settings,
+            Services(
+                known_tags=replica.known_tags,
+                function_names=replica.function_names,
+                allow_list=lambda: cast("Sequence[AllowedElement]", replica.facts.rules.setup_allow_list),
+                mempool=mempool,
+                fees=fees,
+                simulation=simulation,
+                simulation_threads=simulation_threads,
+                is_ready=lambda: self._no_transactions() is None,
+                sync_status=lambda: replica.facts.sync_status,
+                is_paused=lambda: replica.facts.is_paused,
+                questions=RemoteQuestions(link) if has_upstreams else None,
+                sentinel=RemoteSentinel(link) if settings.sentinel_enabled else None,  # type: ignore[arg-type]
+                outbox_root=outbox_root_over(link) if settings.l1_rpc_urls is not None else None,
+            ),
+        )
+        parts = ServerParts(
+            settings=settings,
+            published=replica.published,
+            threads=threads,
+            busy_threads=busy_threads,
+            turns=Turns(),
+            budget=self._budget,
+            health=self._health,
+        )
+        block_wait = None
+        if has_upstreams and settings.rpc_block_wait_ms:
+            block_wait = BlockWait(settings.rpc_block_wait_ms / _MS)
+            replica.subscribe(block_wait.on_committed)
+        server = rpc_server(parts, methods, settings.host, settings.port, self._headers(mempool), block_wait)
+        if settings.rpc_limits is not None:
+            limit_clients(server, settings.rpc_limits)
+        return _Served(server=server, mempool=mempool)
+
+    def _open_mempool(self, fees: FollowedFees) -> Mempool:
+        settings, replica = self._settings, self._replica
+        facts, view, pool = replica.facts, replica.view, replica.pool
+        assert view is not None
+        assert pool is not None
+        directory = self._proofs_directory()
+        judge = judge_of(settings, directory, required=facts.proofs_required)
+        judge.use_network(facts.rules.network.vk_tree_root)
+        clock = pool.clock
+        mempool = Mempool(
+            pool,
+            TxValidator(facts.rules, clock, judge),
+            replace(view, state=None),
+            MempoolOptions.of(settings),
+            judge=judge,
+            fees=fees,
+            closed=facts.closed,
+        )
+        if facts.hands_on:
+            mempool.handover = OtherHandover(self._pool)
+        return mempool
+
+    def _proofs_directory(self) -> Any:
+        view_path = self._settings.data_directory
+        if view_path is not None:
+            return view_path
+        assert self._replica.path is not None
+        return self._replica.path.parent.parent
+
+    def _open_simulation(self, mempool: Mempool, fees: FollowedFees) -> tuple[Simulation, LimitedThreads | None]:
+        settings = self._settings
+        other = RemoteSimulator(self._link)
+        simulation = Simulation.of(settings, mempool.clock, fees.current, other, self._replica.function_names)
+        if not simulation.is_local:
+            return simulation, None
+        threads = LimitedThreads(
+            max(_SIMULATIONS_MIN, RUNNING_MAX // self._seat.of),
+            name="simulation",
+            what="public simulations",
+            admitted_max=ADMITTED_MAX,
+            wait_s_max=settings.rpc_simulate_timeout_ms / _MS,
+        )
+        self._stack.callback(threads.shutdown)
+        self._stack.callback(simulation.close)  # first, so that what runs ends
+        return simulation, threads
+
+    def _headers(self, mempool: Mempool) -> list[tuple[str, str]]:
+        view = self._replica.view
+        assert view is not None
+        network = mempool.network
+        return version_headers(
+            view.chain.chain,
+            vk_tree_root=network.vk_tree_root,
+            protocol_contracts_hash=network.protocol_contracts_hash,
+        )
+
+    # ---- what the primary says ---------------------------------------------------------------
+
+    def _on_facts(self, facts: Facts) -> None:
+        """In the thread of the link."""
+        served = self._served
+        assert served is not None
+        mempool = served.mempool
+        before = mempool.validator.rules
+        if mempool.judge.required != facts.proofs_required:
+            mempool.judge.require(facts.proofs_required)
+        if before == facts.rules:
+            return
+        mempool.validator.rules = facts.rules
+        if before.network != facts.rules.network:
+            mempool.judge.use_network(facts.rules.network.vk_tree_root)
+            self._in_loop(lambda: served.server.set_headers(self._headers(mempool)))
+
+    def _away_s(self) -> float | None:
+        since = self._replica.away_since
+        return None if since is None else time.monotonic() - since
+
+    def _no_transactions(self) -> str | None:
+        return "its primary is away" if self._away_s() is not None else self._replica.facts.no_transactions
+
+    def _health(self) -> Health:
+        health = self._replica.facts.health
+        away_s = self._away_s()
+        primary = None if away_s is None else "the writing process is away: answers are those of its last block"
+        not_ready = health.not_ready
+        if away_s is not None and away_s > AWAY_MAX_S:
+            not_ready = primary
+        if self._is_stopping:
+            not_ready = "the node is stopping"
+        components = {**health.components, "primary": primary}
+        if self._is_stopping:
+            components["stop"] = not_ready
+        return replace(health, components=components, not_ready=not_ready)
+
+    # ---- what the primary is told ------------------------------------------------------------
+
+    async def _report(self) -> None:
+        """Never returns."""
+        while True:
+            report = await asyncio.to_thread(self._look)
+            await asyncio.to_thread(self._link.tell, "report", report)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wait_for_a_copy(), REPORT_INTERVAL_S)
+
+    async def _wait_for_a_copy(self) -> None:
+        """Until a first report is due: the primary knows nothing yet of a worker that has just connected."""
+        copies = self._replica.copy_count
+        while self._replica.copy_count == copies:
+            self._report_now.clear()
+            await self._report_now.wait()
+
+    def _look(self) -> dict[str, Any]:
+        """In a thread: files are looked at."""
+        replica, served = self._replica, self._served
+        assert served is not None
+        replica.tidy()
+        own, total = replica.sizes()
+        if self._link.is_connected and replica.has_grown_apart():
+            logger.info("the copy has grown apart", extra=log_facts(own_mb=own >> 20, of_mb=total >> 20))
+            self._link.renew()
+        view = replica.view
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        server = served.server
+        delays = sorted(replica.delays_s)
+        return {
+            "serves": not self._is_stopping,
+            "pid": os.getpid(),
+            "tip": None if view is None else view.chain.tip_number,
+            "connections": server.connection_count,
+            "accepted": server.accepted_count,
+            "received_bytes": server.traffic.received_bytes,
+            "sent_bytes": server.traffic.sent_bytes,
+            "rejected": dict(server.traffic.rejected),
+            "cpu_s": usage.ru_utime + usage.ru_stime,
+            "resident_bytes": _resident_bytes(),
+            "copies": replica.copy_count,
+            "own_bytes": own,
+            "copy_bytes": total,
+            "delay_p99_ms": round(_MS * delays[min(len(delays) - 1, len(delays) * 99 // 100)], 2) if delays else None,
+            "kept_bytes": server.cached_responses.kept_bytes,
+        }
+
+
+def _share_of(settings: Settings, workers: int) -> Settings:
+    """The settings of one of so many workers: what all together may take is shared out.
+
+    The largest request and its answer find room in each, and each can check a proof.
+    """
+    least = 2 * (settings.rpc_max_response_size + settings.rpc_max_body_size)
+    return replace(
+        settings,
+        rpc_memory_budget=max(least, memory_budget_of(settings) // workers),
+        bb_num_ivc_verifiers=max(1, checks_at_once(settings) // workers),
+        proof_verifier_processes=max(1, settings.proof_verifier_processes // workers),
+    )
+
+
+def _resident_bytes() -> int:
+    if not sys.platform.startswith("linux"):
+        return 0
+    with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 - each second
+        return int(file.read().split()[1]) * resource.getpagesize()

@@ -1,0 +1,128 @@
+"""The pool as another process of the node sees it: it follows the writes of the one that decides.
+
+The process that decides has the pool (pool.py).  What it has written is read here from a copy of its database and from
+the batches that follow; a newcomer goes there, and is durable when the answer comes.  Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+from fastnode.errors import DatabaseUnreadable
+from fastnode.mempool.clock import SlotClock
+from fastnode.mempool.entries import PoolEntry, TxState
+from fastnode.mempool.handover import Handover
+from fastnode.mempool.pending import PendingIndex
+from fastnode.mempool.pool import Added, Origin, PoolOptions, TxPool
+from fastnode.mempool.store import POOL_DIRECTORY, Change, PoolStore, hash_of_entry_key
+from fastnode.protocol.tx import Tx
+from fastnode.storage.database import SMALL_MEMORY, SharedDatabase
+
+__all__ = ["DecidingPool", "FollowedPool", "OtherHandover", "open_copied_pool"]
+
+
+class DecidingPool(Protocol):
+    """The process that decides.  Refused with its reasons, and when it is away."""
+
+    def insert(self, entry: PoolEntry, tx_json: bytes) -> Added:
+        """Put it in, and hand it on; the answer is durable."""
+
+    def consider(self, entry: PoolEntry) -> Added:
+        """What :meth:`insert` would say now."""
+
+    def ask(self, tx_json: bytes) -> None:
+        """Return once another node has taken it."""
+
+
+def open_copied_pool(directory: Path) -> PoolStore:
+    """The copy ``<directory>/p2p``; its writes are repeated through its database.  DataDirectoryError."""
+    return PoolStore(SharedDatabase.open(directory / POOL_DIRECTORY, create=False, memory=SMALL_MEMORY))
+
+
+class FollowedPool(TxPool):
+    """Reads as those of the pool.  One thread repeats, any thread reads."""
+
+    def __init__(
+        self, store: PoolStore, clock: SlotClock, deciding: DecidingPool, options: PoolOptions | None = None
+    ) -> None:
+        self._deciding = deciding
+        super().__init__(store, None, clock, options)
+
+    @property
+    def clock(self) -> SlotClock:
+        return self._clock
+
+    def _load(self) -> None:
+        self._take(self._store)
+
+    def _take(self, store: PoolStore) -> None:
+        entries = {entry.hash: entry for entry in store.entries()}
+        pending = PendingIndex(entries)
+        for entry in sorted(entries.values(), key=lambda entry: entry.arrival):
+            if entry.state is TxState.PENDING:
+                pending.add(entry)
+        self._store, self._entries, self._pending = store, entries, pending
+
+    def begin_anew(self, store: PoolStore) -> PoolStore:
+        """Go on with another copy; the one from before, to be closed once no reader is in it any more."""
+        before = self._store
+        self._take(store)
+        return before
+
+    def repeat(self, changes: Iterable[Change]) -> None:
+        """What the deciding process has written, in its order."""
+        changes = list(changes)
+        self._store.database.repeat(changes)
+        for key, record in changes:
+            tx_hash = hash_of_entry_key(key)
+            if tx_hash is not None:
+                self._replace(tx_hash, None if record is None else PoolEntry.decode(tx_hash, record))
+
+    def _replace(self, tx_hash: bytes, entry: PoolEntry | None) -> None:
+        before = self._entries.get(tx_hash)
+        if before is not None and before.state is TxState.PENDING:
+            self._pending.remove(before)
+        if entry is None:
+            self._entries.pop(tx_hash, None)
+            return
+        self._entries[tx_hash] = entry
+        if entry.state is TxState.PENDING:
+            self._pending.add(entry)
+
+    def tx_json(self, tx_hash: bytes) -> bytes | None:
+        store = self._store
+        try:
+            return super().tx_json(tx_hash)
+        except DatabaseUnreadable:
+            if store is self._store:
+                raise
+            return super().tx_json(tx_hash)
+
+    # ---- newcomers -----------------------------------------------------------------------------
+
+    def insert(self, entry: PoolEntry, tx_json: bytes, *, origin: Origin = Origin.CLIENT) -> Added:
+        if self.is_waiting(entry.hash):
+            return Added.KNOWN
+        return self._deciding.insert(entry, tx_json)
+
+    def consider(self, tx: Tx, *, origin: Origin = Origin.CLIENT) -> Added:
+        return self._deciding.consider(PoolEntry.of(tx))
+
+
+class OtherHandover(Handover):
+    """Other nodes are asked by the deciding process; what is in the pool it hands on by itself."""
+
+    def __init__(self, deciding: DecidingPool) -> None:
+        self._deciding = deciding
+
+    @property
+    def trouble(self) -> str | None:
+        return None
+
+    def offer(self, tx_hash: bytes, tx_json: bytes) -> None:
+        """It has been offered already."""
+
+    def ask(self, tx_json: bytes) -> None:
+        self._deciding.ask(tx_json)

@@ -1,0 +1,165 @@
+"""The primary's writes, in their order, for the workers that follow them.
+
+Each write goes to the followers while the database's lock is held, so nobody sees another order; a view is announced
+between the batches that made it and those that come after it.  A follower begins with a copy of the databases that is
+made while all three are held, so its first batch is the first that the copy does not have.
+
+What a follower has not taken yet is bounded: one that falls behind is dropped, and comes again for a new copy.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from fastnode.snapshots.leveldb_copy import copy_leveldb
+from fastnode.storage.database import SharedDatabase
+from fastnode.workers.frames import Change, Connection, Kind, Shown, batch_frame, frame
+
+if TYPE_CHECKING:
+    from fastnode.view import View
+
+__all__ = ["Feed", "Follower"]
+
+#: What may wait for one follower.  A block of a hundred transactions is about a megabyte.
+BEHIND_BYTES_MAX: Final = 64 << 20
+
+#: Places of the databases in a batch; the pool does not decide what a view shows.
+_POOL: Final = 2
+
+
+class Follower:
+    """A worker's connection, and what waits to be sent to it.  :meth:`send_all` runs in a thread of its own."""
+
+    def __init__(self, connection: Connection, *, bytes_max: int = BEHIND_BYTES_MAX) -> None:
+        self._connection = connection
+        self._bytes_max = bytes_max
+        self._waiting: deque[bytes] = deque()
+        self._changed = threading.Condition()
+        self._is_closed = False
+        #: Bytes that wait.
+        self.behind_bytes = 0
+        #: Whether it was dropped because it was behind.
+        self.was_too_slow = False
+
+    def put(self, data: bytes) -> None:
+        """Never blocks."""
+        with self._changed:
+            if self._is_closed:
+                return
+            if self._waiting and self.behind_bytes + len(data) > self._bytes_max:
+                self.was_too_slow = True
+                self._close()
+                return
+            self._waiting.append(data)
+            self.behind_bytes += len(data)
+            self._changed.notify()
+
+    def send_all(self) -> None:
+        """Until it is closed, or the other end has gone."""
+        while True:
+            with self._changed:
+                while not self._waiting and not self._is_closed:
+                    self._changed.wait()
+                if self._is_closed:
+                    return
+                data = b"".join(self._waiting) if len(self._waiting) > 1 else self._waiting[0]
+                self._waiting.clear()
+            try:
+                self._connection.send(data)
+            except OSError:
+                self.close()
+                return
+            with self._changed:
+                self.behind_bytes -= len(data)
+
+    def close(self) -> None:
+        with self._changed:
+            self._close()
+
+    def _close(self) -> None:
+        self._is_closed = True
+        self._waiting.clear()
+        self._changed.notify()
+        self._connection.shut_down()
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+
+class Feed:
+    """Over the chain, the state and the pool, in this order.  Usable from any thread."""
+
+    def __init__(self, databases: Sequence[SharedDatabase]) -> None:
+        self._databases = tuple(databases)
+        self._lock = threading.Lock()
+        self._followers: list[Follower] = []
+        #: What requests are answered from; None while the state is not at the chain's tip, or something newer has been
+        #: written.
+        self._shown: Shown | None = None
+        #: Batches, bytes and copies so far.
+        self.batch_count = self.batch_bytes = self.copy_count = 0
+        for place, database in enumerate(self._databases):
+            database.watch_writes(lambda changes, place=place: self._on_write(place, changes))  # type: ignore[misc]
+
+    def _on_write(self, place: int, changes: Sequence[Change]) -> None:
+        """In the writing thread, which holds the database."""
+        with self._lock:
+            if place != _POOL:
+                self._shown = None
+            if not self._followers:
+                return
+            data = batch_frame(place, changes)
+            self.batch_count += 1
+            self.batch_bytes += len(data)
+            self._put(data)
+
+    def show(self, view: View) -> None:
+        """``view`` is what new requests see, and all that it shows has been written.  In the thread that ingests."""
+        tip = view.chain.tips.proposed
+        shown = Shown(tip.number, tip.hash, view.state is not None, time.monotonic_ns())
+        with self._lock:
+            self._shown = shown
+            self._put(frame(Kind.VIEW, shown))
+
+    def tell(self, data: bytes) -> None:
+        """A frame for all followers."""
+        with self._lock:
+            self._put(data)
+
+    def _put(self, data: bytes) -> None:
+        for follower in self._followers:
+            follower.put(data)
+        if any(follower.is_closed for follower in self._followers):
+            self._followers = [follower for follower in self._followers if not follower.is_closed]
+
+    def add(self, follower: Follower, target: Path) -> float:
+        """Copy the databases to the new folder ``target`` and have ``follower`` follow from there; how many seconds
+        nothing could be written.  DatabaseError, OSError.
+        """
+        target.mkdir(parents=True)
+        with ExitStack() as held:
+            for database in self._databases:
+                held.enter_context(database.held())
+            begun = time.monotonic()
+            for database in self._databases:
+                copy_leveldb(database.path, target / database.path.name)
+            seconds = time.monotonic() - begun
+            with self._lock:
+                self.copy_count += 1
+                follower.put(frame(Kind.COPY, target))
+                if self._shown is not None:
+                    follower.put(frame(Kind.VIEW, self._shown))
+                self._followers.append(follower)
+        return seconds
+
+    def remove(self, follower: Follower) -> None:
+        follower.close()
+        with self._lock:
+            self._followers = [other for other in self._followers if other is not follower]

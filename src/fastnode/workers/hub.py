@@ -1,0 +1,224 @@
+"""The primary's end: workers connect, get a copy and what follows it, and ask what only the primary can answer."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+from fastnode.errors import FastnodeError
+from fastnode.jsonrpc.refusals import answer_to
+from fastnode.log import log_facts
+from fastnode.records import dataclass
+from fastnode.workers.calls import failure_of
+from fastnode.workers.facts import Facts
+from fastnode.workers.feed import Feed, Follower
+from fastnode.workers.frames import Connection, Kind, frame
+
+__all__ = ["COPIES_DIRECTORY", "Hub", "WorkerReport"]
+
+logger = logging.getLogger("fastnode.workers")
+
+#: Below the data directory: hard links work there.
+COPIES_DIRECTORY: Final = "workers"
+#: How often it is looked whether the facts have changed, and how often they are sent in any case.
+_LOOK_INTERVAL_S: Final = 0.1
+_FACTS_INTERVAL_S: Final = 1.0
+#: Questions under way, for each worker: most wait for the disk, or for another node.
+_QUESTIONS_PER_WORKER: Final = 8
+_QUESTIONS_MAX: Final = 64
+
+
+@dataclass(slots=True, kw_only=True)
+class WorkerReport:
+    """What a worker says of itself each second, and what is known of its connection."""
+
+    number: int
+    pid: int
+    connected_at: float
+    #: Its own words: ``tip``, ``connections``, ``calls`` and more; empty before the first.
+    facts: dict[str, Any]
+    behind_bytes: int = 0
+
+
+class Hub:
+    """``facts`` gives the present record; ``answers`` has a function for each question by name."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        directory: Path,
+        feed: Feed,
+        *,
+        workers: int,
+        facts: Callable[[], Facts],
+        answers: Mapping[str, Callable[..., Any]],
+        names: Callable[[], list[str]],
+    ) -> None:
+        self.feed = feed
+        self.wanted = workers
+        self._listener = listener
+        self._directory = directory / COPIES_DIRECTORY
+        self._facts = facts
+        self._answers = answers
+        self._names = names
+        self._copies = count(time.time_ns())
+        self._executor = ThreadPoolExecutor(
+            min(_QUESTIONS_MAX, _QUESTIONS_PER_WORKER * workers), thread_name_prefix="fastnode-worker-questions"
+        )
+        self._lock = threading.Lock()
+        self._reports: dict[int, tuple[Follower, WorkerReport]] = {}
+        self._stop = threading.Event()
+        self._look = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._accept, name="fastnode-workers", daemon=True),
+            threading.Thread(target=self._send_facts, name="fastnode-worker-facts", daemon=True),
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        """Workers notice at once."""
+        self._stop.set()
+        self._look.set()
+        for follower, _ in self._present():
+            follower.close()
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join()
+        self._executor.shutdown(wait=True, cancel_futures=True)
+
+    def look_again(self) -> None:
+        """Something that the facts tell may have changed."""
+        self._look.set()
+
+    def register_names(self, signatures: list[str]) -> None:
+        """For every worker."""
+        self.feed.tell(frame(Kind.NAMES, signatures))
+
+    # ---- what is told of workers -----------------------------------------------------------------
+
+    def reports(self) -> list[WorkerReport]:
+        """Of the workers that are connected, by number."""
+        found = []
+        for follower, report in self._present():
+            report.behind_bytes = follower.behind_bytes
+            found.append(report)
+        return sorted(found, key=lambda report: report.number)
+
+    @property
+    def all_serve(self) -> bool:
+        return sum(1 for report in self.reports() if report.facts.get("serves")) == self.wanted
+
+    def troubles(self) -> dict[str, str | None]:
+        """What an operator should look at; None for nothing."""
+        serving = sum(1 for report in self.reports() if report.facts.get("serves"))
+        text = f"{serving} of {self.wanted} workers serve"
+        return {"workers": None if serving == self.wanted else text}
+
+    def _present(self) -> list[tuple[Follower, WorkerReport]]:
+        with self._lock:
+            return list(self._reports.values())
+
+    # ---- threads -----------------------------------------------------------------------------------
+
+    def _accept(self) -> None:
+        self._listener.settimeout(_LOOK_INTERVAL_S)
+        while not self._stop.is_set():
+            try:
+                accepted, _ = self._listener.accept()
+            except TimeoutError:
+                continue
+            except OSError as error:
+                logger.error("workers cannot connect any more", extra=log_facts(reason=error.strerror))
+                return
+            accepted.setblocking(True)
+            threading.Thread(
+                target=self._serve, args=(Connection(accepted),), name="fastnode-worker-link", daemon=True
+            ).start()
+
+    def _serve(self, connection: Connection) -> None:
+        """One worker, until it goes."""
+        follower = Follower(connection)
+        try:
+            first = connection.receive()
+            if first is None or first[0] is not Kind.HELLO:
+                return
+            number, pid = pickle.loads(first[1])
+            report = WorkerReport(number=number, pid=pid, connected_at=time.time(), facts={})
+            if self._begin(follower, number):
+                with self._lock:
+                    self._reports[number] = (follower, report)
+                self._listen(connection, follower, report)
+        finally:
+            self.feed.remove(follower)
+            with self._lock:
+                for number, (other, _) in list(self._reports.items()):
+                    if other is follower:
+                        del self._reports[number]
+            if follower.was_too_slow:
+                logger.warning("a worker was too far behind and gets a new copy", extra=log_facts(worker=number))
+            connection.close()
+
+    def _begin(self, follower: Follower, number: int) -> bool:
+        target = self._directory / f"{number}-{next(self._copies)}"
+        follower.put(frame(Kind.FACTS, self._facts()))
+        follower.put(frame(Kind.NAMES, self._names()))
+        try:
+            seconds = self.feed.add(follower, target)
+        except (FastnodeError, OSError) as error:
+            logger.error("no copy for a worker", extra=log_facts(worker=number, reason=str(error)))
+            self._stop.wait(1.0)  # it comes again at once
+            return False
+        logger.info("copy for a worker", extra=log_facts(worker=number, held_ms=round(1000 * seconds, 1)))
+        threading.Thread(target=follower.send_all, name="fastnode-worker-feed", daemon=True).start()
+        return True
+
+    def _listen(self, connection: Connection, follower: Follower, report: WorkerReport) -> None:
+        while (received := connection.receive()) is not None:
+            kind, payload = received
+            if kind is not Kind.CALL:
+                return
+            question, name, arguments = pickle.loads(payload)
+            if name == "report":
+                report.facts = arguments[0]
+                continue
+            try:
+                self._executor.submit(self._answer, follower, question, name, arguments)
+            except RuntimeError:  # the node stops
+                return
+
+    def _answer(self, follower: Follower, question: int, name: str, arguments: tuple[Any, ...]) -> None:
+        try:
+            outcome = True, self._answers[name](*arguments)
+        except FastnodeError as error:
+            outcome = False, failure_of(error, answer_to(error))
+        except Exception:
+            logger.exception("a question of a worker failed", extra=log_facts(question=name))
+            outcome = False, ("internal", name, None, None)
+        if question:
+            # Behind all batches that the answer rests on.
+            follower.put(frame(Kind.REPLY, (question, outcome)))
+
+    def _send_facts(self) -> None:
+        sent, sent_at = b"", 0.0
+        while not self._stop.is_set():
+            self._look.wait(_LOOK_INTERVAL_S)
+            self._look.clear()
+            try:
+                data = frame(Kind.FACTS, self._facts())
+            except Exception:
+                logger.exception("the facts for workers cannot be told")
+                continue
+            if data != sent or time.monotonic() - sent_at > _FACTS_INTERVAL_S:
+                sent, sent_at = data, time.monotonic()
+                self.feed.tell(data)

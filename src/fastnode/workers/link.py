@@ -1,0 +1,176 @@
+"""The worker's end: a thread that follows the primary, and questions to it from any thread.
+
+connect ─► COPY: open it ─► BATCH ... VIEW ... ─► the primary has gone, or the copy cannot follow
+   ▲                                                                     │
+   └────────────── requests are answered from the last view ◄───────────┘
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import socket
+import threading
+from itertools import count
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from fastnode.errors import FastnodeError
+from fastnode.log import log_facts
+from fastnode.workers.calls import away, raised
+from fastnode.workers.facts import Facts
+from fastnode.workers.frames import Change, Connection, Kind, Shown, batch_of, frame
+
+__all__ = ["Follows", "Link"]
+
+logger = logging.getLogger("fastnode.workers")
+
+#: Between two attempts to connect, or to open a copy.
+_RETRY_S: Final = 0.1
+#: A question is given up after this: a primary that answers no more has another fault than a restart.
+ANSWER_TIME_S: Final = 60.0
+
+
+class Follows(Protocol):
+    """What a worker does with what it is sent; called in the thread of the link."""
+
+    def on_copy(self, path: Path) -> None: ...
+    def on_batch(self, database: int, changes: list[Change]) -> None: ...
+    def on_view(self, shown: Shown) -> bool:
+        """False: a new copy is wanted."""
+
+    def on_facts(self, facts: Facts) -> None: ...
+    def on_names(self, signatures: list[str]) -> None: ...
+    def on_away(self) -> None: ...
+
+
+class _Question:
+    __slots__ = ("answered", "outcome")
+
+    def __init__(self) -> None:
+        self.answered = threading.Event()
+        self.outcome: tuple[bool, Any] | None = None
+
+
+class Link:
+    """``address`` is the socket of the primary, ``number`` that of this worker.  ``start`` it once."""
+
+    def __init__(self, address: Path, number: int, follows: Follows) -> None:
+        self._address = address
+        self._number = number
+        self._follows = follows
+        self._connection: Connection | None = None
+        self._sending = threading.Lock()
+        self._questions: dict[int, _Question] = {}
+        self._numbers = count(1)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="fastnode-link", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        self.renew()
+        self._thread.join()
+
+    def renew(self) -> None:
+        """Connect anew, for a new copy; requests are answered from what is there meanwhile."""
+        connection = self._connection
+        if connection is not None:
+            connection.shut_down()
+
+    @property
+    def is_connected(self) -> bool:
+        return self._connection is not None
+
+    # ---- questions -----------------------------------------------------------------------------
+
+    def ask(self, name: str, *arguments: Any) -> Any:
+        """The primary's answer, after everything that it rests on has been repeated here.  Refused, with the primary's
+        reasons, or because it is away.
+        """
+        question, number = _Question(), next(self._numbers)
+        self._questions[number] = question
+        try:
+            if not self._send(frame(Kind.CALL, (number, name, arguments))):
+                raise away()
+            question.answered.wait(ANSWER_TIME_S)
+        finally:
+            self._questions.pop(number, None)
+        if question.outcome is None:
+            raise away()
+        is_answer, content = question.outcome
+        if not is_answer:
+            raise raised(content)
+        return content
+
+    def tell(self, name: str, *arguments: Any) -> None:
+        """Nothing is answered, and nothing is said if the primary is away."""
+        self._send(frame(Kind.CALL, (0, name, arguments)))
+
+    def _send(self, data: bytes) -> bool:
+        connection = self._connection
+        if connection is None:
+            return False
+        try:
+            with self._sending:
+                connection.send(data)
+        except OSError:
+            return False
+        return True
+
+    # ---- the thread ----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                sock.connect(str(self._address))
+            except OSError:
+                sock.close()
+                self._stop.wait(_RETRY_S)
+                continue
+            self._follow(Connection(sock))
+            self._stop.wait(_RETRY_S)
+
+    def _follow(self, connection: Connection) -> None:
+        self._connection = connection
+        try:
+            connection.send(frame(Kind.HELLO, (self._number, os.getpid())))
+            while not self._stop.is_set() and (received := connection.receive()) is not None:
+                if not self._take(*received):
+                    break
+        except FastnodeError as error:
+            logger.warning("a new copy is needed", extra=log_facts(reason=str(error)))
+        except OSError as error:
+            logger.warning("the primary cannot be followed", extra=log_facts(reason=error.strerror or str(error)))
+        finally:
+            self._connection = None
+            connection.close()
+            for question in list(self._questions.values()):
+                question.answered.set()
+            self._follows.on_away()
+
+    def _take(self, kind: Kind, payload: bytes) -> bool:
+        follows = self._follows
+        if kind is Kind.BATCH:
+            follows.on_batch(*batch_of(payload))
+            return True
+        content = pickle.loads(payload)
+        if kind is Kind.VIEW:
+            return follows.on_view(content)
+        if kind is Kind.REPLY:
+            number, outcome = content
+            question = self._questions.get(number)
+            if question is not None:
+                question.outcome = outcome
+                question.answered.set()
+        elif kind is Kind.FACTS:
+            follows.on_facts(content)
+        elif kind is Kind.COPY:
+            follows.on_copy(content)
+        elif kind is Kind.NAMES:
+            follows.on_names(content)
+        return True

@@ -1,0 +1,110 @@
+"""What a worker has in place of the parts that only the primary has: each question is a call over the link."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from fastnode.errors import UpstreamUnavailable
+from fastnode.log_index.function_names import FunctionNames
+from fastnode.mempool.entries import PoolEntry
+from fastnode.mempool.pool import Added
+from fastnode.workers.link import Link
+
+if TYPE_CHECKING:
+    from fastnode.archiver.queries import ChainView
+    from fastnode.protocol.tx import Tx
+
+__all__ = ["RemoteNames", "RemotePool", "RemoteQuestions", "RemoteSentinel", "RemoteSimulator", "outbox_root_over"]
+
+#: What another node said is as old as it may be in the primary; here it is kept a moment, against floods.
+_KEPT_S: Final = 0.2
+_ANSWERS_KEPT: Final = 256
+
+
+class RemotePool:
+    """The pool that decides; set ``link`` before it is asked."""
+
+    link: Link
+
+    def insert(self, entry: PoolEntry, tx_json: bytes) -> Added:
+        return Added(self.link.ask("insert", entry.hash, entry.encode(), tx_json))
+
+    def consider(self, entry: PoolEntry) -> Added:
+        return Added(self.link.ask("consider", entry.hash, entry.encode()))
+
+    def ask(self, tx_json: bytes) -> None:
+        self.link.ask("hand on", tx_json)
+
+
+class RemoteQuestions:
+    """Hands questions on; the primary keeps what was answered."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._kept: dict[tuple[str, str], tuple[float, Any]] = {}
+
+    def ask_cached(self, method: str, parameters: Sequence[Any], max_age_s: float) -> Any:
+        key, now = (method, repr(parameters)), time.monotonic()
+        kept = self._kept.get(key)
+        if kept is not None and now - kept[0] < min(_KEPT_S, max_age_s):
+            return kept[1]
+        answer = self._link.ask("question", method, list(parameters), max_age_s)
+        if len(self._kept) >= _ANSWERS_KEPT:
+            self._kept.clear()
+        self._kept[key] = now, answer
+        return answer
+
+
+class RemoteSentinel:
+    """The statistics of validators, as of the primary's newest block."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    def validators_stats(self, _chain: ChainView) -> Any:
+        return self._link.ask("validators stats")
+
+    def validator_stats(self, _chain: ChainView, address: bytes, from_slot: int | None, to_slot: int | None) -> Any:
+        return self._link.ask("validator stats", address, from_slot, to_slot)
+
+
+class RemoteSimulator:
+    """Where simulations are another node's work."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    def simulate(self, tx: Tx, *, skip_fee_enforcement: bool) -> bytes:
+        found: bytes = self._link.ask("simulate", tx.to_json_bytes(), skip_fee_enforcement)
+        return found
+
+
+class RemoteNames(FunctionNames):
+    """Names that a client registers here are told to the primary, which tells all workers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.link: Link | None = None
+
+    def register(self, signature: str) -> None:
+        super().register(signature)
+        if self.link is not None:
+            self.link.tell("register", signature)
+
+    def learn(self, signature: str) -> None:
+        """The primary has told it."""
+        super().register(signature)
+
+
+def outbox_root_over(link: Link) -> Any:
+    """An OutboxRoot (api/outbox_witness.py)."""
+
+    def outbox_root(epoch: int) -> bytes:
+        is_there, content = link.ask("outbox root", epoch)
+        if not is_there:
+            raise UpstreamUnavailable(content)
+        return bytes(content)
+
+    return outbox_root

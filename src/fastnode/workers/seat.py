@@ -1,0 +1,33 @@
+"""What the supervisor gives each process that it forks."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+from fastnode.records import dataclass
+
+__all__ = ["PrimarySeat", "WorkerSeat"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrimarySeat:
+    """``port`` is where the workers answer."""
+
+    listener: socket.socket
+    workers: int
+    port: int
+    #: Whether it is the first of its supervisor: no worker has a copy yet.
+    is_first: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSeat:
+    """``listening`` is this worker's own socket of the public port; it stays open when the worker goes."""
+
+    number: int
+    of: int
+    listening: socket.socket
+    address: Path
+    #: Whether it is the first of its number: nobody has served before.
+    is_first: bool

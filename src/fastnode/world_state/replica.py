@@ -1,0 +1,143 @@
+"""The world state of a copy of the database that follows the writes of another process.
+
+Nothing is hashed or checked here: the process that wrote a batch has done both.  A batch goes into the database as it
+is, and what the trees keep in memory is taken out of it::
+
+    M"tip"                  how many blocks there are then: one more, one less, or as many (history was dropped)
+    N tree level index      newest nodes
+    H tree level index block    what the block replaced; only indexed trees have it
+
+What is none of these, such as trees that are built anew, is for a new copy: :class:`CannotFollowError`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from fastnode.errors import DatabaseError
+from fastnode.storage.database import DatabaseMemory, SharedDatabase
+from fastnode.world_state.append_only import Change
+from fastnode.world_state.forest import Forest, block_cache_bytes
+from fastnode.world_state.layout import (
+    BLOCK,
+    NODE,
+    NODE_HISTORY,
+    RESET_KEY,
+    TIP_KEY,
+    BlockRecord,
+    u32,
+    unpack_tip,
+)
+from fastnode.world_state.state import WORLD_STATE_DIRECTORY
+from fastnode.world_state.trees import TREES
+from fastnode.world_state.view import WorldStateView
+
+__all__ = ["CannotFollowError", "WorldStateReplica"]
+
+#: Bytes of a key before "level index", and of a block number behind it.
+_PREFIX_BYTES: Final = 2
+_BLOCK_BYTES: Final = 4
+_TREE_OF_PREFIX: Final = {tree.prefix: tree.id for tree in TREES}
+
+#: By tree id, (level u8 || index u48, stored node).
+_Nodes = dict[int, list[tuple[bytes, bytes]]]
+
+
+class CannotFollowError(DatabaseError):
+    """The copy cannot be brought to where the writes lead; a new one can."""
+
+
+class WorldStateReplica:
+    """Read as :class:`~fastnode.world_state.state.WorldState` is: ``view`` is the newest.  One thread repeats."""
+
+    def __init__(self, directory: Path, *, cache_mb: int, write_buffer_bytes: int) -> None:
+        """Open ``<directory>/world_state``.  DataDirectoryError when it cannot be; ``cache_mb`` as in WorldState."""
+        memory = DatabaseMemory(block_cache_bytes(cache_mb), write_buffer_bytes)
+        self._database = SharedDatabase.open(directory / WORLD_STATE_DIRECTORY, create=False, memory=memory)
+        self._views: weakref.WeakSet[WorldStateView] = weakref.WeakSet()
+        self._forest = Forest.within(cache_mb)
+        self._number = self._oldest = 0
+        try:
+            self.view = self._open_view()
+            self._forest.open(self.view.snapshot, self.view.tip.sizes)
+        except BaseException:
+            self._database.release()
+            raise
+
+    @property
+    def database(self) -> SharedDatabase:
+        return self._database
+
+    def load_nodes(self, on_level: Callable[[], None] = lambda: None) -> None:
+        """Take the nodes that the memory has room for: without it witnesses are only slower."""
+        self._forest.load(self.view.snapshot, self.view.tip.sizes, on_level)
+
+    def close(self) -> None:
+        """Give the database up; it closes with its last view.  Once."""
+        self.__dict__.pop("view", None)
+        self._database.release()
+
+    # ---- what was written --------------------------------------------------------------------
+
+    def repeat(self, changes: Sequence[Change]) -> None:
+        """Apply a batch; :meth:`publish` shows it.  CannotFollowError, with the newest view as it was."""
+        kept = dict(changes)
+        if RESET_KEY in kept or (tip := kept.get(TIP_KEY)) is None:
+            raise CannotFollowError("the state trees are built anew")
+        number, _ = unpack_tip(tip)
+        if number not in (self._number - 1, self._number, self._number + 1):
+            raise CannotFollowError(f"the state trees go from block {self._number} to {number}")
+        if number < self._number:
+            # From here on readers of older views leave the memory alone where it concerns the undone block.
+            for view in list(self._views):
+                view.memory_limit = min(view.memory_limit, number)
+        self._database.repeat(changes)
+        if number != self._number:
+            self._repeat_in_memory(number, kept)
+        self._number = number
+
+    def publish(self) -> WorldStateView:
+        """The state as all batches so far have left it, which is :attr:`view` from now on."""
+        self.view = self._open_view()
+        return self.view
+
+    def _open_view(self) -> WorldStateView:
+        self._number, self._oldest = unpack_tip(self._required(TIP_KEY))
+        record = BlockRecord.unpack(self._number, self._required(BLOCK + u32(self._number)))
+        view = WorldStateView(self._database, self._forest, record, self._oldest)
+        self._views.add(view)
+        return view
+
+    def _repeat_in_memory(self, number: int, changes: dict[bytes, bytes | None]) -> None:
+        nodes, history = _by_tree(changes, NODE), _by_tree(changes, NODE_HISTORY, tail=_BLOCK_BYTES)
+        record = BlockRecord.unpack(number, changes.get(BLOCK + u32(number)) or self._required(BLOCK + u32(number)))
+        is_undo = number < self._number
+        for tree in self._forest.append_only:
+            new = [] if is_undo else nodes.get(tree.tree.id, [])
+            tree.repeat(record.sizes[tree.tree.id], new)
+        for indexed in self._forest.indexed:
+            of_tree = nodes.get(indexed.tree.id, [])
+            if is_undo:
+                indexed.revert(self._number, of_tree)
+            else:
+                replaced = [entry for entry in history.get(indexed.tree.id, ()) if entry[1]]
+                indexed.repeat(number, replaced, of_tree)
+
+    def _required(self, key: bytes) -> bytes:
+        value = self._database.get(key)
+        if value is None:
+            raise CannotFollowError(f"the copy of the state trees lacks the key 0x{key.hex()}")
+        return value
+
+
+def _by_tree(changes: dict[bytes, bytes | None], kind: bytes, *, tail: int = 0) -> _Nodes:
+    """The entries of one kind; what is removed has an empty node.  ``tail``: bytes behind "level index"."""
+    found: _Nodes = {}
+    for key, value in changes.items():
+        if key[:1] == kind:
+            tree = _TREE_OF_PREFIX[key[1:_PREFIX_BYTES]]
+            found.setdefault(tree, []).append((key[_PREFIX_BYTES : len(key) - tail], value or b""))
+    return found

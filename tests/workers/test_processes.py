@@ -1,0 +1,220 @@
+"""A node with workers, as its users and its operator see it: answers, kills, stops."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conftest import ADMIN_KEY, ADMIN_KEY_HASH, PATIENCE_S, NodeProcess
+from tests.mempool.made import hash_of, made_txs
+
+WORKERS = 2
+SAMPLE_TIP = 106
+#: Connections enough that each worker has one with certainty: the system spreads them by their ports.
+CONNECTIONS = 24
+
+
+def until(condition: Callable[[], Any], what: str) -> Any:
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+    return found
+
+
+class Workers:
+    """A running node with workers."""
+
+    def __init__(self, node: NodeProcess) -> None:
+        self.node = node
+        self._clients: list[Client] = []
+        self.node.wait_until_serving()
+        self.wait_for(WORKERS)
+
+    def wait_for(self, count: int) -> None:
+        """Until so many workers have begun to serve since the start."""
+        until(lambda: len(self.lines("worker serves")) >= count, "the workers do not serve")
+
+    def lines(self, message: str) -> list[dict[str, Any]]:
+        return [entry for entry in self.node.entries() if entry["message"] == message]
+
+    def pid_of(self, name: str) -> int:
+        """Of ``primary``, ``worker 1`` and so on, as it is now."""
+        comm = {"primary": "fastnode-p"}.get(name, f"fastnode-{name[-1]}")
+        children = Path(f"/proc/{self.node.process.pid}/task/{self.node.process.pid}/children").read_text().split()
+        return next(int(pid) for pid in children if Path(f"/proc/{pid}/comm").read_text().strip() == comm)
+
+    def kill(self, name: str) -> None:
+        os.kill(self.pid_of(name), signal.SIGKILL)
+
+    def connect(self) -> Client:
+        self._clients.append(Client(self.node.port))
+        return self._clients[-1]
+
+    def close(self) -> None:
+        for client in self._clients:
+            client.close()
+
+    def status(self, path: str = "/status", *, port: int | None = None) -> tuple[int, dict[str, Any]]:
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{port or self.node.port}{path}",
+            headers={"Accept": "application/json", "x-api-key": ADMIN_KEY},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
+                return response.status, json.loads(response.read())
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read())
+
+
+class Client:
+    """A keep-alive connection, to one worker."""
+
+    def __init__(self, port: int) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+
+    def call(self, method: str, *params: object) -> dict[str, Any]:
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+        self._connection.request("POST", "/", body, {"Content-Type": "application/json"})
+        answer: dict[str, Any] = json.loads(self._connection.getresponse().read())
+        return answer
+
+    def result(self, method: str, *params: object) -> Any:
+        answer = self.call(method, *params)
+        assert "error" not in answer, answer
+        return answer.get("result")
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@pytest.fixture
+def workers(start_node: Callable[..., NodeProcess], sample_chain: Path, tmp_path: Path) -> Iterator[Workers]:
+    """Over all of the sample chain, as a chain of one's own: transactions are taken."""
+    running = Workers(
+        start_node(
+            f"--workers={WORKERS}",
+            f"--chain-file={sample_chain}",
+            f"--data-directory={tmp_path / 'data'}",
+            SVC_ADMIN_API_KEY_HASH=ADMIN_KEY_HASH,
+        )
+    )
+    client = Client(running.node.port)
+    until(lambda: client.result("node_getBlockNumber") == SAMPLE_TIP, "the chain is not there")
+    running.node.wait_for_line("chain file loaded")
+    client.close()
+    yield running
+    running.close()
+
+
+def test_each_worker_answers_and_says_that_all_is_well(workers: Workers) -> None:
+    clients = [workers.connect() for _ in range(CONNECTIONS)]
+    for client in clients:
+        until(lambda client=client: client.result("node_isReady"), "a worker is not ready")
+        assert client.result("node_getBlockNumber") == SAMPLE_TIP
+    status, told = workers.status()
+    assert (status, told["components"]["primary"]["ok"]) == (200, True)
+    until(lambda: workers.status(port=workers.node.admin_port)[0] == 200, "the admin port finds something wrong")
+    assert {entry["process"] for entry in workers.lines("worker serves")} == {"worker 1", "worker 2"}
+    assert workers.node.stop() == 0
+
+
+def test_a_worker_that_is_killed_is_back_within_a_second_and_no_connection_is_refused(workers: Workers) -> None:
+    workers.kill("worker 1")
+    begun = time.monotonic()
+    for _ in range(CONNECTIONS):
+        client = workers.connect()
+        assert client.result("node_getBlockNumber") == SAMPLE_TIP
+        client.close()
+    workers.wait_for(WORKERS + 1)
+    gone, back = workers.lines("has gone")[0], workers.lines("worker serves")[-1]
+    assert (gone["process"], gone["code"], back["process"]) == ("worker 1", -9, "worker 1")
+    assert time.monotonic() - begun < PATIENCE_S
+    assert workers.node.stop() == 0
+
+
+def test_without_its_primary_a_node_serves_what_it_has_says_so_and_takes_transactions_again_later(
+    workers: Workers,
+) -> None:
+    clients = [workers.connect() for _ in range(CONNECTIONS)]
+    first, second = made_txs(2)
+    clients[0].result("node_sendTx", first)
+    workers.node.process.send_signal(signal.SIGSTOP)  # nobody starts the next primary
+    workers.kill("primary")
+    until(lambda: workers.status()[0] == 503, "a worker does not see that its primary has gone")
+    for client in clients:
+        assert client.result("node_getBlock", 42)["header"]["globalVariables"]["blockNumber"] == 42
+        assert client.call("node_sendTx", second)["error"]["data"]["code"] == "BUSY"
+    _, told = workers.status()
+    assert "away" in told["components"]["primary"]["reason"]
+    assert workers.status("/readyz")[0] == 200
+    workers.node.process.send_signal(signal.SIGCONT)
+    until(lambda: len(workers.lines("copy replaced")) >= WORKERS, "the workers do not follow the next primary")
+    for client in clients:
+        until(lambda client=client: "error" not in client.call("node_sendTx", second), "no transaction is taken")
+        for tx in (first, second):
+            assert client.result("node_getTxReceipt", hash_of(tx))["status"] == "pending"
+    until(lambda: workers.status()[0] == 200, "a worker still finds something wrong")
+    assert workers.node.stop() == 0
+
+
+def test_a_transaction_that_one_worker_takes_is_in_the_pool_of_all(workers: Workers) -> None:
+    clients = [workers.connect() for _ in range(CONNECTIONS)]
+    transactions = list(made_txs(6))
+    for client, tx in zip(clients, transactions, strict=False):
+        assert client.result("node_isValidTx", tx)["result"] == "valid"
+        client.result("node_sendTx", tx)
+        # What was answered is seen at once where it was answered.
+        assert client.result("node_getTxReceipt", hash_of(tx))["status"] == "pending"
+        assert client.result("node_getTxByHash", hash_of(tx))["data"] == tx["data"]
+    for client in clients:
+        until(lambda client=client: client.result("node_getPendingTxCount") == len(transactions), "a tx is missing")
+        assert len(client.result("node_getPendingTxs")) == len(transactions)
+    # The pool's rules are those of one pool.
+    again = clients[-1].call("node_sendTx", transactions[0])
+    assert "error" not in again
+    assert workers.node.stop() == 0
+
+
+def test_blocks_that_are_taken_back_are_gone_in_every_worker(workers: Workers) -> None:
+    clients = [workers.connect() for _ in range(CONNECTIONS)]
+    answer = workers.node.call_admin("nodeAdmin_rollbackTo", 99, True)
+    assert "error" not in answer, answer
+    for client in clients:
+        until(lambda client=client: client.result("node_getBlockNumber") == 99, "a worker has blocks that are gone")
+        assert client.result("node_getBlock", 100) is None
+        assert client.result("node_getBlock", 99) is not None
+    assert workers.node.stop() == 0
+
+
+def test_a_chain_that_cannot_be_served_ends_all_processes_with_one_line(
+    start_node: Callable[..., NodeProcess], tmp_path: Path
+) -> None:
+    node = start_node("--workers=2", f"--chain-file={tmp_path / 'nothing'}")
+    assert node.process.wait(PATIENCE_S) == 1
+    assert "nothing" in node.log.read_text().splitlines()[-1]
+
+
+def test_a_port_that_is_taken_is_not_shared_by_accident(
+    start_node: Callable[..., NodeProcess], short_chain: Path, tmp_path: Path
+) -> None:
+    first = Workers(start_node("--workers=2", f"--chain-file={short_chain}", f"--data-directory={tmp_path / 'a'}"))
+    second = start_node("--workers=1", f"--port={first.node.port}", f"--data-directory={tmp_path / 'b'}")
+    assert second.process.wait(PATIENCE_S) == 1
+    assert f"port {first.node.port}" in second.log.read_text()
+    assert first.node.stop() == 0
+
+
+def test_a_local_network_is_one_process(start_node: Callable[..., NodeProcess]) -> None:
+    node = start_node("--workers=2", "--local-network")
+    assert node.process.wait(PATIENCE_S) == 78
+    assert "--local-network" in node.log.read_text()
