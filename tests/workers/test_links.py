@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import PATIENCE_S
+from tests.workers.nodes import until
 
 from fastnode.errors import DatabaseFull, Refused, RpcError, UpstreamVerdict
 from fastnode.workers.feed import Feed, Follower
@@ -102,6 +103,7 @@ def link(hub: Hub, notes: Notes, tmp_path: Path) -> Iterator[Link]:
     made = Link(tmp_path / "primary", 1, notes)
     made.start()
     notes.wait_for("copy")
+    until(hub.reports, "the hub does not know its worker")
     yield made
     made.close()
 

@@ -16,6 +16,7 @@ from fastnode.log_index.function_names import NAMES_MAX
 from fastnode.mempool.entries import PoolEntry
 from fastnode.mempool.handover import NO_UPSTREAM
 from fastnode.protocol.tx import Tx
+from fastnode.workers.counters import Counters, Totals
 from fastnode.workers.facts import ChainTime, Facts, FeeFactsOfNode
 from fastnode.workers.feed import Feed
 from fastnode.workers.hub import Hub
@@ -29,8 +30,8 @@ __all__ = ["open_hub"]
 _SIGNATURES_MAX: Final = NAMES_MAX
 
 
-def open_hub(joined: Joined, listener: socket.socket, workers: int) -> Hub:
-    """Not started yet; after this every write is told, and every view shown."""
+def open_hub(joined: Joined, listener: socket.socket, workers: int, totals: Totals) -> Hub:
+    """Not started yet; after this every write is told, and every view shown.  ``totals`` gets what workers count."""
     data, mempool = joined.opened.data, joined.mempool
     feed = Feed((data.store.database, data.state.database, mempool.pool.database))
     answers = _Answers(joined)
@@ -42,6 +43,8 @@ def open_hub(joined: Joined, listener: socket.socket, workers: int) -> Hub:
         facts=lambda: _facts(joined),
         answers=answers.by_name(),
         names=answers.signatures,
+        totals=totals,
+        on_counted=answers.count,
     )
     answers.tell_names = hub.register_names
     view = joined.views.newest
@@ -153,6 +156,13 @@ class _Answers:
         if len(self._signatures) > _SIGNATURES_MAX:
             self._signatures.popitem(last=False)
         self.tell_names([signature])
+
+    def count(self, before: Counters | None, after: Counters) -> None:
+        """Refused transactions and judged proofs count where those of the primary do."""
+        mempool = self._joined.mempool
+        before = before or Counters()
+        mempool.rejections.update(after.rejections - before.rejections)
+        mempool.judge.verdicts.update(after.verdicts - before.verdicts)
 
     def signatures(self) -> list[str]:
         return list(self._signatures)

@@ -7,7 +7,7 @@ import logging
 from contextlib import AsyncExitStack, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fastnode.app import rate_limits
 from fastnode.app.ingestion import IngestionThread
@@ -34,7 +34,10 @@ from fastnode.status_page.pages import StatusPage, open_paths
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from prometheus_client.registry import Collector
+
     from fastnode.view import View
+    from fastnode.workers.counters import Totals
     from fastnode.workers.hub import Hub
 
 __all__ = ["Serving", "serve"]
@@ -65,9 +68,9 @@ async def serve(joined: Joined, stack: AsyncExitStack) -> Serving:
     ingestion = _open_ingestion(joined, failure)
     stack.push_async_callback(_stop_ingestion, joined, ingestion)
     stack.push_async_callback(asyncio.to_thread, joined.uploads.close)
-    public, admin = _open_servers(joined)
+    public, reported, admin = _open_servers(joined)
     ports, grace_s = joined.opened.ports, joined.opened.settings.shutdown_grace_s
-    hub = _open_hub(joined, public, stack)
+    hub = _open_hub(joined, public, reported, stack)
     if hub is None:
         public.take_over(ports.public)
     stack.push_async_callback(public.stop, grace_seconds=grace_s)
@@ -75,7 +78,7 @@ async def serve(joined: Joined, stack: AsyncExitStack) -> Serving:
     stack.push_async_callback(admin.stop, grace_seconds=grace_s)
     urls = {"url": public.url, "admin_url": admin.url}
     logger.info("serving", extra=log_facts(**urls, port=public.port, admin_port=admin.port))
-    metrics = await _open_metrics_port(joined, public, admin, stack)
+    metrics = await _open_metrics_port(joined, reported, admin, hub, stack)
     if metrics is not None:
         stack.push_async_callback(metrics.stop, grace_seconds=grace_s)
     explorer = await _open_explorer(joined, public)
@@ -96,7 +99,7 @@ async def serve(joined: Joined, stack: AsyncExitStack) -> Serving:
     )
 
 
-def _open_hub(joined: Joined, public: RpcServer, stack: AsyncExitStack) -> Hub | None:
+def _open_hub(joined: Joined, public: RpcServer, reported: RpcServer, stack: AsyncExitStack) -> Hub | None:
     """What workers follow, if there are some: they answer on the public port then, and ``public`` stands for them."""
     seat = joined.opened.seat
     if seat is None:
@@ -104,10 +107,19 @@ def _open_hub(joined: Joined, public: RpcServer, stack: AsyncExitStack) -> Hub |
     from fastnode.app.primary import open_hub
 
     public.stand_for(seat.port)
-    hub = open_hub(joined, seat.listener, seat.workers)
+    hub = open_hub(joined, seat.listener, seat.workers, cast("Totals", reported))
     stack.callback(hub.close)
     hub.start()
     return hub
+
+
+def _reported(joined: Joined, public: RpcServer) -> RpcServer:
+    """What is told of the public port: of workers, the sums of what they count."""
+    if joined.opened.seat is None:
+        return public
+    from fastnode.workers.counters import Totals
+
+    return cast(RpcServer, Totals(public))
 
 
 async def _announce_stop(joined: Joined) -> None:
@@ -174,8 +186,8 @@ def _save_filter(joined: Joined) -> None:
 # ---- ports -----------------------------------------------------------------------------------------
 
 
-def _open_servers(joined: Joined) -> tuple[RpcServer, RpcServer]:
-    """The public and the admin server, not listening yet."""
+def _open_servers(joined: Joined) -> tuple[RpcServer, RpcServer, RpcServer]:
+    """The public server, what is told of it, and the admin server; not listening yet."""
     opened = joined.opened
     settings = opened.settings
     headers = _headers(joined, joined.mempool.network)
@@ -198,12 +210,13 @@ def _open_servers(joined: Joined) -> tuple[RpcServer, RpcServer]:
     key = admin_key_of(settings)
     guard = ApiKeyGuard.of(key, open_paths(settings.api_prefix))
     admin.set_guard(guard or SameOriginGuard(settings.admin_names or ()))
-    admin.set_pages(_status_page(joined, public, admin, guard))
+    reported = _reported(joined, public)
+    admin.set_pages(_status_page(joined, public, reported, admin, guard))
     introduce(key)
     _follow_network(joined, public, admin)
     if joined.local_network is not None:
         joined.local_network.wallet_reads.count = _reads_of_wallets(public)
-    return public, admin
+    return public, reported, admin
 
 
 def _reads_of_wallets(public: RpcServer) -> Callable[[], int]:
@@ -287,9 +300,11 @@ def reload_limits(serving: Serving, file: Path | None) -> None:
     rate_limits.reload_limits(serving.public, file)
 
 
-def _status_page(joined: Joined, public: RpcServer, admin: RpcServer, guard: ApiKeyGuard | None) -> StatusPage:
+def _status_page(
+    joined: Joined, public: RpcServer, reported: RpcServer, admin: RpcServer, guard: ApiKeyGuard | None
+) -> StatusPage:
     sources = NodeSources(
-        servers={"public": public, "admin": admin},
+        servers={"public": reported, "admin": admin},
         view=lambda: joined.views.newest,
         health=joined.condition.health,
         progress=joined.ingestor.progress,
@@ -354,7 +369,7 @@ async def _open_l1_clock(joined: Joined) -> RpcServer | None:
 
 
 async def _open_metrics_port(
-    joined: Joined, public: RpcServer, admin: RpcServer, stack: AsyncExitStack
+    joined: Joined, reported: RpcServer, admin: RpcServer, hub: Hub | None, stack: AsyncExitStack
 ) -> HttpServer | None:
     settings = joined.opened.settings
     if settings.metrics_port == 0:
@@ -368,7 +383,7 @@ async def _open_metrics_port(
     data, following = joined.opened.data, joined.opened.following
     lag = LoopLag(asyncio.get_running_loop())
     sources = Sources(
-        servers={"public": public, "admin": admin},
+        servers={"public": reported, "admin": admin},
         view=lambda: joined.views.newest,
         progress=joined.ingestor.progress,
         data_directory=data.directory.path,
@@ -382,12 +397,18 @@ async def _open_metrics_port(
         exchange_times=None if following is None else following.exchange_times,
     )
     host, port = settings.metrics_host, settings.metrics_port
+    more: list[Collector] = []
+    if hub is not None:
+        from fastnode.workers.metrics import WorkerCollector
+
+        more.append(WorkerCollector(hub))
     server = metrics_server(
         sources,
         host=host,
         port=port,
         reference_names=settings.metrics_reference_names,
         executor=joined.opened.threads,
+        more=more,
     )
     try:
         await server.start()

@@ -43,6 +43,7 @@ from fastnode.records import dataclass
 from fastnode.serving.server import HttpServer, RpcServer
 from fastnode.serving.starting import StartingApplication
 from fastnode.serving.version_headers import version_headers
+from fastnode.workers.counters import counters_of
 from fastnode.workers.facts import Facts, FollowedFees
 from fastnode.workers.link import Link
 from fastnode.workers.remote import (
@@ -315,9 +316,13 @@ class Worker:
 
     async def _report(self) -> None:
         """Never returns."""
+        served = self._served
+        assert served is not None
         while True:
             report = await asyncio.to_thread(self._look)
-            await asyncio.to_thread(self._link.tell, "report", report)
+            mempool = served.mempool
+            counters = counters_of(served.server, mempool.rejections, mempool.judge.verdicts)
+            await asyncio.to_thread(self._link.tell, "report", report, counters)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wait_for_a_copy(), REPORT_INTERVAL_S)
 
@@ -346,10 +351,6 @@ class Worker:
             "pid": os.getpid(),
             "tip": None if view is None else view.chain.tip_number,
             "connections": server.connection_count,
-            "accepted": server.accepted_count,
-            "received_bytes": server.traffic.received_bytes,
-            "sent_bytes": server.traffic.sent_bytes,
-            "rejected": dict(server.traffic.rejected),
             "cpu_s": usage.ru_utime + usage.ru_stime,
             "resident_bytes": _resident_bytes(),
             "copies": replica.copy_count,

@@ -24,6 +24,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
+import orjson
+
 from fastnode.config.allow_list import DEFAULT_ALLOW_LIST, AllowedElement
 from fastnode.errors import Refused, SettingError
 from fastnode.fees.sources import ChainFees, FeeSource
@@ -345,8 +347,11 @@ class Mempool:
     def take(self, entry: PoolEntry, tx_json: bytes) -> Added:
         """Keep and hand on a client's transaction that another process of this node found valid; as :meth:`send`."""
         outcome = self.pool.insert(entry, tx_json, origin=Origin.CLIENT)
-        if outcome is Added.ACCEPTED and self.handover is not None and not entry.forwarded:
-            self.handover.offer(entry.hash, tx_json)
+        if outcome is Added.ACCEPTED and not entry.forwarded:
+            if self.handover is not None:
+                self.handover.offer(entry.hash, tx_json)
+            if self._on_accepted is not None:
+                self._on_accepted(Tx.from_json(orjson.loads(tx_json)), tx_json)
         return outcome
 
     @property

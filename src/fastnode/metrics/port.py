@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import Executor
 from http import HTTPStatus
 from typing import Any, Final
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry
+from prometheus_client.registry import Collector
 
 from fastnode.http.allowance import Allowance
 from fastnode.http.limits import Limits
@@ -54,9 +55,15 @@ class MetricsApplication:
 
 
 def metrics_server(
-    sources: Sources, *, host: str, port: int, reference_names: bool, executor: Executor | None = None
+    sources: Sources,
+    *,
+    host: str,
+    port: int,
+    reference_names: bool,
+    executor: Executor | None = None,
+    more: Sequence[Collector] = (),
 ) -> HttpServer:
     """The server, not started yet."""
-    collectors = [NodeCollector(sources), *([ReferenceCollector(sources)] if reference_names else [])]
+    collectors = [NodeCollector(sources), *([ReferenceCollector(sources)] if reference_names else []), *more]
     application = MetricsApplication(registry_of(*collectors), executor)
     return HttpServer(application, host=host, port=port, limits=Limits(connections_max=_CONNECTIONS_MAX))

@@ -18,6 +18,7 @@ from fastnode.jsonrpc.refusals import answer_to
 from fastnode.log import log_facts
 from fastnode.records import dataclass
 from fastnode.workers.calls import failure_of
+from fastnode.workers.counters import Counters, Totals
 from fastnode.workers.facts import Facts
 from fastnode.workers.feed import Feed, Follower
 from fastnode.workers.frames import Connection, Kind, frame
@@ -49,7 +50,10 @@ class WorkerReport:
 
 
 class Hub:
-    """``facts`` gives the present record; ``answers`` has a function for each question by name."""
+    """``facts`` gives the present record; ``answers`` has a function for each question by name.
+
+    ``on_counted`` is told of what a worker had counted before, None for a new one, and has counted now.
+    """
 
     def __init__(
         self,
@@ -61,7 +65,11 @@ class Hub:
         facts: Callable[[], Facts],
         answers: Mapping[str, Callable[..., Any]],
         names: Callable[[], list[str]],
+        totals: Totals | None = None,
+        on_counted: Callable[[Counters | None, Counters], None] = lambda before, after: None,
     ) -> None:
+        self._totals = totals
+        self._on_counted = on_counted
         self.feed = feed
         self.wanted = workers
         self._listener = listener
@@ -165,6 +173,8 @@ class Hub:
                 for number, (other, _) in list(self._reports.items()):
                     if other is follower:
                         del self._reports[number]
+                        if self._totals is not None:
+                            self._totals.present.pop(number, None)
             if follower.was_too_slow:
                 logger.warning("a worker was too far behind and gets a new copy", extra=log_facts(worker=number))
             connection.close()
@@ -190,12 +200,18 @@ class Hub:
                 return
             question, name, arguments = pickle.loads(payload)
             if name == "report":
-                report.facts = arguments[0]
+                self._note(report, *arguments)
                 continue
             try:
                 self._executor.submit(self._answer, follower, question, name, arguments)
             except RuntimeError:  # the node stops
                 return
+
+    def _note(self, report: WorkerReport, facts: dict[str, Any], counters: Counters) -> None:
+        report.facts = facts
+        if self._totals is not None:
+            self._on_counted(self._totals.note(report.number, report.pid, counters), counters)
+            self._totals.present[report.number] = facts["connections"], facts["kept_bytes"]
 
     def _answer(self, follower: Follower, question: int, name: str, arguments: tuple[Any, ...]) -> None:
         try:

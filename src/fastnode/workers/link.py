@@ -61,6 +61,8 @@ class Link:
         self._number = number
         self._follows = follows
         self._connection: Connection | None = None
+        #: Whether the primary has said something on this connection: while there is none, it only waits to be accepted.
+        self._is_heard = False
         self._sending = threading.Lock()
         self._questions: dict[int, _Question] = {}
         self._numbers = count(1)
@@ -83,7 +85,7 @@ class Link:
 
     @property
     def is_connected(self) -> bool:
-        return self._connection is not None
+        return self._is_heard
 
     # ---- questions -----------------------------------------------------------------------------
 
@@ -112,7 +114,7 @@ class Link:
 
     def _send(self, data: bytes) -> bool:
         connection = self._connection
-        if connection is None:
+        if connection is None or not self._is_heard:
             return False
         try:
             with self._sending:
@@ -140,6 +142,7 @@ class Link:
         try:
             connection.send(frame(Kind.HELLO, (self._number, os.getpid())))
             while not self._stop.is_set() and (received := connection.receive()) is not None:
+                self._is_heard = True
                 if not self._take(*received):
                     break
         except FastnodeError as error:
@@ -147,7 +150,7 @@ class Link:
         except OSError as error:
             logger.warning("the primary cannot be followed", extra=log_facts(reason=error.strerror or str(error)))
         finally:
-            self._connection = None
+            self._connection, self._is_heard = None, False
             connection.close()
             for question in list(self._questions.values()):
                 question.answered.set()
