@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from fastnode import __version__
-from fastnode.extras import DISTRIBUTIONS, EXTRAS, advice_for
+from fastnode.extras import ALSO_IN, DISTRIBUTIONS, EXTRAS, advice_for
 from fastnode.testing import call_url
 
 PROJECT = Path(__file__).parents[1]
@@ -118,7 +118,9 @@ def test_each_package_of_an_extra_is_in_that_extra_alone_and_all_has_every_extra
     extras = project["optional-dependencies"]
     wanted = {extra for extra, _ in EXTRAS.values()}
     for extra in wanted:
-        packages = {package for package, (name, _) in EXTRAS.items() if name == extra}
+        packages = {
+            package for package, (name, _) in EXTRAS.items() if name == extra or extra in ALSO_IN.get(package, ())
+        }
         assert names_in(extras[extra]) == {DISTRIBUTIONS.get(package, package) for package in packages}
     distributions = {DISTRIBUTIONS.get(package, package) for package in EXTRAS}
     assert not names_in(project["dependencies"]) & distributions

@@ -323,6 +323,14 @@ class UpstreamRejection(UpstreamError):
         self.code, self.message, self.data = code, message, data
 
 
+class PeerFault(FastnodeError):
+    """A peer of the peer-to-peer network has sent what makes no sense or is too much: its connection ends."""
+
+
+class PeerUnavailable(FastnodeError):
+    """A peer cannot be reached, has left, or takes too long to answer."""
+
+
 class MessagesUnavailable(FastnodeError):
     """A checkpoint inserts L1->L2 messages that no configured source can give."""
 

@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Final
 
-__all__ = ["DISTRIBUTIONS", "EXTRAS", "LazyModule", "advice_for"]
+__all__ = ["ALSO_IN", "DISTRIBUTIONS", "EXTRAS", "LazyModule", "advice_for"]
 
 #: The extra of the distribution that brings a package, and what needs it.
 EXTRAS: Final[Mapping[str, tuple[str, str]]] = {
     "aiohttp": ("async", "AsyncClient"),
     "cramjam": ("snapshots", "reading and writing stores of blobs"),
+    "cryptography": ("p2p", "the peer-to-peer network"),
     "nats": ("bus", "the bus between the nodes of a fleet"),
     "numpy": ("check", "checking the state trees"),
     "obstore": ("snapshots", "reading and writing snapshots and stores of blobs"),
@@ -24,6 +25,8 @@ EXTRAS: Final[Mapping[str, tuple[str, str]]] = {
 
 #: What a package is installed as, where that is not what it is imported as.
 DISTRIBUTIONS: Final[Mapping[str, str]] = {"nats": "nats-py"}
+#: Other extras that bring a package too.
+ALSO_IN: Final[Mapping[str, frozenset[str]]] = {"cramjam": frozenset({"p2p"})}
 
 _DISTRIBUTION: Final = "aztec-fastnode"
 

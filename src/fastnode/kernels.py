@@ -32,7 +32,9 @@ __all__ = [
     "leveldb_table",
     "loop_time",
     "packed",
+    "peer_frames",
     "poseidon2",
+    "rlp",
     "simple_request",
     "tag_log",
     "usual_params",
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from fastnode._ext.avm import avm, grumpkin
     from fastnode._ext.hash import field_runs, hash_threads, poseidon2
     from fastnode._ext.logs import tag_log
+    from fastnode._ext.peers import peer_frames, rlp
     from fastnode._ext.storage import checked_reads, leveldb_table
     from fastnode._ext.trees import append_tree, indexed_tree
     from fastnode._ext.wire import (
@@ -93,3 +96,11 @@ else:
     tag_log = _load("logs", "tag_log")
     usual_params = _load("wire", "usual_params")
     witness_text = _load("wire", "witness_text")
+
+    #: Of nodes that take part in the peer-to-peer network: loaded when they are asked for.
+    _ON_DEMAND = {"peer_frames": "peers", "rlp": "peers"}
+
+    def __getattr__(name: str) -> ModuleType:
+        if name not in _ON_DEMAND:
+            raise AttributeError(f"there is no kernel {name!r}")
+        return _load(_ON_DEMAND[name], name)

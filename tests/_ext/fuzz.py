@@ -28,6 +28,7 @@ from typing import Any, Final
 
 import orjson
 import plyvel
+from tests._ext import fuzz_peers
 from tests._ext.avm_programs import random_case
 from tests._ext.test_append_tree import HEIGHT, ZEROS, random_leaves
 from tests._ext.test_append_tree import Tree as AppendTree
@@ -515,6 +516,14 @@ def avm_calls(dice: Random, calls: Calls) -> None:
     run_case(kernels.avm, case)
 
 
+def peer_frames_calls(dice: Random, calls: Calls) -> None:
+    fuzz_peers.peer_frames_calls(dice, calls, spoiled)
+
+
+def rlp_calls(dice: Random, calls: Calls) -> None:
+    fuzz_peers.rlp_calls(dice, calls, spoiled)
+
+
 SUBJECTS: Final = (
     encode_calls,
     json_shape_calls,
@@ -535,6 +544,8 @@ SUBJECTS: Final = (
     simple_request_calls,
     loop_time_calls,
     grumpkin_calls,
+    peer_frames_calls,
+    rlp_calls,
     avm_calls,
 )
 

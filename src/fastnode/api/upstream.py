@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -35,12 +35,18 @@ class Questions(Protocol):
 
 
 class _UpstreamMethods:
-    def __init__(self, questions: Questions | None, sentinel: Sentinel | None) -> None:
+    def __init__(
+        self, questions: Questions | None, sentinel: Sentinel | None, own_record: Callable[[], str | None] | None
+    ) -> None:
         self._questions = questions
         self._sentinel = sentinel
+        self._own_record = own_record
 
     def encoded_enr(self, context: Context) -> bytes | None:
-        """This node has none: that of the followed one, as it is now or else as it was when the chain was learned."""
+        """This node's own on the peer-to-peer network.  Else that of the followed one, as it is now or as it was when
+        the chain was learned."""
+        if self._own_record is not None:
+            return orjson.dumps(self._own_record())
         enr = context.view.chain.chain.node_info.get("enr")
         if self._questions is not None:
             with suppress(Refused):  # no upstream answers: the stored value is used
@@ -67,14 +73,18 @@ class _UpstreamMethods:
         return None if answer is None else orjson.dumps(answer)
 
 
-def methods(questions: Questions | None, sentinel: Sentinel | None = None) -> list[Method]:
+def methods(
+    questions: Questions | None,
+    sentinel: Sentinel | None = None,
+    own_record: Callable[[], str | None] | None = None,
+) -> list[Method]:
     """``sentinel`` answers if there is one, else the followed node; without both the answers are those of a node that
     does not watch validators."""
-    handlers = _UpstreamMethods(questions, sentinel)
+    handlers = _UpstreamMethods(questions, sentinel, own_record)
     return [
         Method(
             name="node_getEncodedEnr",
-            summary="The network record of the followed node, absent without a peer-to-peer network.",
+            summary="The record of this node, or of the followed one, on the peer-to-peer network; absent without one.",
             handler=handlers.encoded_enr,
             in_thread=True,
             waits=True,

@@ -43,6 +43,7 @@ class Condition:
         self.is_importing = False
         self._faults: list[Callable[[], Mapping[str, str | None]]] = []
         self._troubles: list[Callable[[], Mapping[str, str | None]]] = []
+        self._states: dict[str, Callable[[], str]] = {}
         #: What judges proofs, and may have trouble.
         self.judge: ProofJudge | None = None
 
@@ -53,6 +54,10 @@ class Condition:
     def mention(self, *troubles: Callable[[], Mapping[str, str | None]]) -> None:
         """From now on ask these too: what is wrong with parts that serving does not need."""
         self._troubles += troubles
+
+    def tell(self, name: str, state: Callable[[], str]) -> None:
+        """From now on say how this part is."""
+        self._states[name] = state
 
     @property
     def is_paused(self) -> bool:
@@ -85,7 +90,8 @@ class Condition:
             faults=_asked(self._faults),
             troubles=_asked(self._troubles) | ({} if self.judge is None else {"proofs": self.judge.fault}),
             notes=self._notes(),
-            states={} if self.judge is None else {"proofs": self.judge.summary},
+            states=({} if self.judge is None else {"proofs": self.judge.summary})
+            | {name: state() for name, state in self._states.items()},
         )
 
     def _notes(self) -> dict[str, str]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from fastnode.app.condition import Condition
 from fastnode.app.effects import configuration_of, connect_building, connect_mempool, connect_polling
-from fastnode.app.node_settings import check_network, log_block_budget, warn_of_absent_parts
+from fastnode.app.node_settings import check_network, log_block_budget
 from fastnode.app.opened import Opened
 from fastnode.app.sample import NO_BLOCKS, SampleMarks, sample_chain
 from fastnode.app.views import Views
@@ -46,6 +46,7 @@ from fastnode.sources.rollback import SyncOperator
 if TYPE_CHECKING:
     from fastnode.app.fleet import Fleet
     from fastnode.app.following import Following
+    from fastnode.app.peers import PeerToPeer
     from fastnode.config.settings import Settings
     from fastnode.local_network.network import LocalNetwork
     from fastnode.local_network.opening import BeginningChain
@@ -56,7 +57,9 @@ __all__ = ["Joined", "join_network"]
 logger = logging.getLogger("fastnode.app")
 
 #: Why a node whose chain comes from L1 alone takes no transaction.
-NO_UPSTREAM: Final = "this node follows L1 alone and has no node to forward a transaction to: give --upstream-url URL"
+NO_UPSTREAM: Final = (
+    "this node follows L1 alone and has no node to forward a transaction to: give --upstream-url URL, or --p2p-enabled"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +86,8 @@ class Joined:
     validators: Validators
     watching: Watching
     condition: Condition
+    #: None: the node is not on the peer-to-peer network.
+    peers: PeerToPeer | None
 
 
 async def join_network(opened: Opened, stack: AsyncExitStack) -> Joined:
@@ -100,7 +105,6 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
     chain = data.store.chain
     check_network(settings, chain)
     log_block_budget(settings, chain)
-    warn_of_absent_parts(settings)
     data.indexes.catch_up(data.store)
     views = Views(data.state, data.store.open_view())
     stack.callback(views.replace, None)
@@ -109,7 +113,8 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
     local = _open_local_network(opened, ingestor, beginning)
     views.show(ingestor.view)
     fees = _open_fees(opened, local)
-    mempool = _open_mempool(opened, views, local, fees)
+    peers = _open_peers(opened)
+    mempool = _open_mempool(opened, views, local, fees, peers)
     stack.callback(mempool.close)
     recent = RecentBlocks()
     views.subscribe(recent.on_committed)
@@ -123,7 +128,7 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
     operator = SyncOperator(opened.control, ingestor, lambda: mempool.pool.clear("forced rollback"))
     uploads = SnapshotUploads(data.directory.path, operator.at_rest, settings.snapshot_upload_locations or ())
     if opened.fleet is not None:
-        _join_fleet(opened, opened.fleet, views, mempool, fees, uploads, local)
+        _join_fleet(opened, opened.fleet, views, mempool, fees, uploads, local, peers)
     condition = Condition(views, follower, opened.l1, opened.control, lambda: mempool.limitation)
     condition.judge = mempool.judge
     configuration = _open_configuration(opened, mempool, follower, local)
@@ -139,6 +144,8 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
         condition.mention(following.troubles)
     if opened.fleet is not None:
         condition.mention(opened.fleet.troubles)
+    if peers is not None:
+        peers.attach(mempool, chain, lambda: views.newest, condition, opened.budget)
     names = FunctionNames()
     simulation, threads = _open_simulation(opened, mempool, fees, names, stack)
     return Joined(
@@ -160,6 +167,7 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
         validators=validators,
         watching=watching,
         condition=condition,
+        peers=peers,
     )
 
 
@@ -256,8 +264,22 @@ def _open_fees(opened: Opened, local: LocalNetwork | None) -> FeeSource:
     return ChainFees() if opened.following is None else opened.following.fees()
 
 
-def _open_mempool(opened: Opened, views: Views, local: LocalNetwork | None, fees: FeeSource) -> Mempool:
+def _open_peers(opened: Opened) -> PeerToPeer | None:
+    if not opened.settings.p2p_enabled:
+        return None
+    # On demand: without it nothing of the network is imported.
+    from fastnode.app.peers import PeerToPeer
+
+    following = opened.following
+    upstreams = None if following is None or not following.upstreams.all else following.tx_sink
+    return PeerToPeer(opened.settings, opened.data.directory.path, upstreams)
+
+
+def _open_mempool(
+    opened: Opened, views: Views, local: LocalNetwork | None, fees: FeeSource, peers: PeerToPeer | None
+) -> Mempool:
     view, following = views.newest, opened.following
+    sink = None if following is None else following.tx_sink
     assert view is not None
     extension = opened.allow_list_extension
     if local is not None:
@@ -273,9 +295,9 @@ def _open_mempool(opened: Opened, views: Views, local: LocalNetwork | None, fees
         judge=judge_of(opened.settings, opened.data.directory.path, required=real_proofs),
         fees=fees,
         # In a fleet one of its nodes hands on what any of them took.
-        sink=None if following is None or opened.fleet is not None else following.tx_sink,
+        sink=None if opened.fleet is not None else sink if peers is None else peers.sink,
         on_accepted=opened.fleet.share if opened.fleet is not None else None if local is None else local.forward,
-        closed=NO_BLOCKS if is_sample else NO_UPSTREAM if _has_nobody(opened) else None,
+        closed=NO_BLOCKS if is_sample else NO_UPSTREAM if peers is None and _has_nobody(opened) else None,
         learned=None if following is None else following.network_values(),
         now=_chain_time(opened, views, local),
     )
@@ -303,11 +325,12 @@ def _join_fleet(
     fees: FeeSource,
     uploads: SnapshotUploads,
     local: LocalNetwork | None,
+    peers: PeerToPeer | None,
 ) -> None:
     from fastnode.app.fleet import Parts
 
     chain, following = opened.data.store.chain, opened.following
-    has_sink = following is not None and bool(following.nodes.all)
+    sink = following.tx_sink if following is not None and following.nodes.all else None
     parts = Parts(
         node_info=chain.node_info,
         views=views,
@@ -320,7 +343,7 @@ def _join_fleet(
         ),
         uploads=uploads,
         upstream=None if following is None else following.bus,
-        sink=following.tx_sink if following is not None and has_sink else None,
+        sink=sink if peers is None else peers.sink,
         builder=None if local is None else local.forward,
     )
     fleet.join(parts)

@@ -16,7 +16,7 @@ __all__ = ["STATES", "all_methods", "overview"]
 
 #: What a method does not do, or needs; those that are not named are complete.
 STATES: Final = {
-    "node_getEncodedEnr": "that of the followed node; this one has none",
+    "node_getEncodedEnr": "that of the followed node, unless this one is on the network itself",
     "node_sendTx": "with real proofs: needs a [verifier](proofs.md)",
     "node_getValidatorsStats": "with `--sentinel-enabled`, or from the followed node",
     "node_getValidatorStats": "with `--sentinel-enabled`, or from the followed node",

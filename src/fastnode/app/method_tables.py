@@ -72,6 +72,8 @@ class Services:
     outbox_root: OutboxRoot | None = None
     #: The network that this node is all of; None when it is not.
     local_network: LocalNetwork | None = None
+    #: This node's record on the peer-to-peer network; None when it is not on it.
+    own_record: Callable[[], str | None] | None = None
 
     def is_pending_tx(self, tx_hash: bytes) -> bool:
         return self.mempool is not None and self.mempool.pool.is_waiting(tx_hash)
@@ -93,7 +95,7 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
         *contract_methods(services.function_names, services.allow_list),
         *tx_methods(services.mempool, services.fees),
         *simulation_methods(services.simulation, services.simulation_threads),
-        *upstream_methods(services.questions, services.sentinel),
+        *upstream_methods(services.questions, services.sentinel, services.own_record),
         *fastnode_methods(services.sync_status, services.is_paused),
     ]
 

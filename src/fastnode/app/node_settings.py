@@ -21,7 +21,6 @@ __all__ = [
     "limits_of",
     "log_block_budget",
     "memory_budget_of",
-    "warn_of_absent_parts",
     "worker_count",
 ]
 
@@ -38,12 +37,6 @@ def check_network(settings: Settings, chain: ChainInfo) -> None:
     ):
         if wanted is not None and str(wanted) != str(actual).lower():
             raise StartError(f"the chain is on another network: {name} is to be {wanted}, but the chain's is {actual}")
-
-
-def warn_of_absent_parts(settings: Settings) -> None:
-    """Say what is asked for that this node does not have, where an operator might count on it."""
-    if settings.p2p_enabled:
-        logger.warning("P2P_ENABLED: this node takes no part in the peer-to-peer network")
 
 
 def log_block_budget(settings: Settings, chain: ChainInfo) -> None:

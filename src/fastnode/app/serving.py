@@ -87,6 +87,9 @@ async def serve(joined: Joined, stack: AsyncExitStack) -> Serving:
     l1_clock = await _open_l1_clock(joined)
     if l1_clock is not None:
         stack.push_async_callback(l1_clock.stop, grace_seconds=grace_s)
+    if joined.peers is not None:
+        stack.push_async_callback(asyncio.to_thread, joined.peers.stop)
+        await asyncio.to_thread(joined.peers.start)
     stack.push_async_callback(_announce_stop, joined)
     if joined.chain_file is None:
         logger.info("serving the stored chain", extra=log_facts(tip=joined.ingestor.view.tip_number))
@@ -270,6 +273,7 @@ def _public_methods(joined: Joined) -> list[Method]:
             sentinel=joined.watching.sentinel,
             outbox_root=None if opened.l1 is None else opened.l1.outbox_root,
             local_network=joined.local_network,
+            own_record=None if joined.peers is None else joined.peers.record,
         ),
     )
 
@@ -313,6 +317,7 @@ def _status_page(
         mempool=joined.mempool,
         sync_status=joined.condition.sync_status,
         local_network=_local_network_panel(joined),
+        peers=None if joined.peers is None else joined.peers.describe,
     )
     return StatusPage(
         Overview(sources),

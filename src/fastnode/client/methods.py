@@ -123,7 +123,7 @@ class SyncMethods:
         return self.call(prepared.get_current_min_fees())
 
     def get_encoded_enr(self) -> str | None:
-        """node_getEncodedEnr: The network record of the followed node, absent without a peer-to-peer network."""
+        """node_getEncodedEnr: The record of this node, or of the followed one, on the peer-to-peer network; absent without one."""
         return self.call(prepared.get_encoded_enr())
 
     def get_genesis(self) -> dict[str, Any]:
@@ -425,7 +425,7 @@ class AsyncMethods:
         return await self.call(prepared.get_current_min_fees())
 
     async def get_encoded_enr(self) -> str | None:
-        """node_getEncodedEnr: The network record of the followed node, absent without a peer-to-peer network."""
+        """node_getEncodedEnr: The record of this node, or of the followed one, on the peer-to-peer network; absent without one."""
         return await self.call(prepared.get_encoded_enr())
 
     async def get_genesis(self) -> dict[str, Any]:

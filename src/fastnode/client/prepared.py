@@ -146,7 +146,7 @@ def get_current_min_fees() -> Call[records.GasFees]:
 
 
 def get_encoded_enr() -> Call[str | None]:
-    """node_getEncodedEnr: The network record of the followed node, absent without a peer-to-peer network."""
+    """node_getEncodedEnr: The record of this node, or of the followed one, on the peer-to-peer network; absent without one."""
     return Call("node_getEncodedEnr")
 
 

@@ -24,7 +24,6 @@ _BUILDING: Final = {
     "bot-min-fee-padding",
     "build-checkpoint-if-empty",
     "enforce-time-table",
-    "expected-block-proposals-per-slot",
     "fisherman-mode",
     "governance-proposer-payload",
     "initial-eth-per-fee-asset",

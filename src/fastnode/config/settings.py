@@ -20,6 +20,7 @@ from fastnode.config.l1_settings import L1Settings
 from fastnode.config.local_network_settings import LocalNetworkSettings
 from fastnode.config.observability_settings import ObservabilitySettings
 from fastnode.config.operator_settings import OperatorSettings
+from fastnode.config.peer_settings import PeerSettings
 from fastnode.config.proof_settings import ProofSettings
 from fastnode.config.table import (
     CHECK,
@@ -56,6 +57,7 @@ _WORKERS_MAX = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(
+    PeerSettings,
     LocalNetworkSettings,
     ProofSettings,
     ValidatorSettings,
@@ -252,15 +254,6 @@ class Settings(
         "C:classId:selector, each with :flags (os, rn, cl=N joined by +) if wanted, separated by commas.",
         environment=("TX_PUBLIC_SETUP_ALLOWLIST",),
         flags=("--txPublicSetupAllowListExtend",),
-    )
-    p2p_enabled: bool = setting(
-        False,
-        Boolean(),
-        TRANSACTIONS,
-        "Without effect but a line in the log: this node takes no part in the peer-to-peer network and hands "
-        "transactions to the nodes that it follows.",
-        environment=("P2P_ENABLED",),
-        flags=("--p2p.p2pEnabled",),
     )
     p2p_max_pending_tx_count: int = setting(
         1000,

@@ -80,6 +80,11 @@ ROOMS: Final = (
     Room("building", "blocks and checkpoints made of the transactions of the pool: budgets, checks, headers, blobs"),
     Room("local_network", "a chain of one's own: its beginning, its clock, when blocks are built, what may be changed"),
     Room("sentinel", "what validators did, and the offenses that follow from it"),
+    Room(
+        "p2p",
+        "the peer-to-peer network: connections, gossip, requests, scores, discovery; a source of transactions and "
+        "proposed blocks, and a sink for ours; knows no JSON-RPC",
+    ),
     Room("data_check", "the check of all databases of a data directory", is_module=True),
     Room("snapshots", "copies of the databases: made while the node runs, uploaded, verified, restored"),
     Room("keystore", "validator keys: key files, mnemonics, remote signers"),

@@ -44,6 +44,8 @@ class NodeSources:
     sync_status: Callable[[], dict[str, Any] | None] = lambda: None
     #: A local network, as of a view; None when the node is none.
     local_network: Callable[[View], dict[str, Any]] | None = None
+    #: The peer-to-peer network; None when the node is not on it.
+    peers: Callable[[], dict[str, Any]] | None = None
 
 
 class Overview:
@@ -64,6 +66,7 @@ class Overview:
                 "chain": None if view is None else _chain(view, sources.recent),
                 "sync": sources.sync_status(),
                 "localNetwork": _local_network(sources, view),
+                "peers": None if sources.peers is None else sources.peers(),
                 "ingestion": _ingestion(sources.progress),
                 "pool": None if sources.mempool is None else _pool(sources.mempool),
                 "ports": {name: _port(server) for name, server in sources.servers.items()},

@@ -1,0 +1,234 @@
+"""The peer-to-peer network put together: identity, options, the node behind it.  Imported only where it is wanted."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+# The first of what the extra brings, so that what is missing is said in terms of it.
+import cryptography  # noqa: F401
+
+from fastnode.errors import SettingError, StartError
+from fastnode.p2p.enr import NodeRecord, make_record
+from fastnode.p2p.gossip_sink import GossipSink
+from fastnode.p2p.gossip_wire import GossipOptions
+from fastnode.p2p.identity import load_identity
+from fastnode.p2p.network import PeerNetwork
+from fastnode.p2p.node_host import NodeHost
+from fastnode.p2p.options import PeerOptions, StaticPeer
+from fastnode.p2p.snapshot import NetworkSnapshot
+from fastnode.p2p.topics import network_version
+
+if TYPE_CHECKING:
+    from fastnode.app.condition import Condition
+    from fastnode.archiver.queries import ChainInfo
+    from fastnode.config.settings import Settings
+    from fastnode.http.memory_budget import MemoryBudget
+    from fastnode.mempool.handover import TxSink
+    from fastnode.mempool.service import Mempool
+    from fastnode.view import View
+
+__all__ = ["PeerToPeer", "peer_options"]
+
+logger = logging.getLogger("fastnode.app")
+
+#: No peer for so long is worth a word.
+_LONELY_S = 60.0
+
+
+class PeerToPeer:
+    """Of a node that takes part.  SettingError for peers that are none."""
+
+    def __init__(self, settings: Settings, data_directory: Path, upstreams: TxSink | None) -> None:
+        self._settings = settings
+        self._identity = load_identity(
+            data_directory, key=settings.peer_id_private_key, path=settings.peer_id_private_key_path
+        )
+        self._options = peer_options(settings)
+        self._network: PeerNetwork | None = None
+        self._mempool: Mempool | None = None
+        self._record: NodeRecord | None = None
+        self._client = ""
+        self._lonely_since = time.monotonic()
+        #: Where the pool hands transactions on.
+        self.sink = GossipSink(upstreams)
+
+    def attach(
+        self,
+        mempool: Mempool,
+        chain: ChainInfo,
+        view: Callable[[], View | None],
+        condition: Condition,
+        budget: MemoryBudget,
+    ) -> None:
+        """StartError when it is not known which network this is."""
+        version = _version_of(mempool, chain)
+        self._mempool = mempool
+        self._client = chain.node_version or "4.1.2"
+        host = NodeHost(
+            version,
+            mempool,
+            view,
+            is_ready=lambda: condition.is_ready() and not condition.is_importing,
+            old_spend_blocks=self._settings.p2p_double_spend_severe_peer_penalty_window,
+        )
+        self._network = PeerNetwork(
+            self._identity,
+            version,
+            host,
+            self._options,
+            budget,
+            slot_s=chain.slot_duration,
+            committee_size=int(chain.l1_constants.get("targetCommitteeSize", 0)),
+            on_snapshot=self._on_snapshot,
+        )
+        condition.mention(self.troubles)
+        condition.tell("peers", self._summary)
+
+    def start(self) -> None:
+        """StartError when the port cannot be had."""
+        assert self._network is not None
+        self._network.start()
+        snapshot = self._network.snapshot
+        self._record = make_record(
+            self._identity,
+            snapshot.version,
+            sequence=int(time.time()),
+            ip=self._options.announced_ip,
+            port=self._options.announced_port or snapshot.port,
+            client=self._client,
+        )
+        self.sink.network = self._network
+        assert self._mempool is not None
+        if self._mempool.judge.limitation is not None:
+            logger.warning(
+                "transactions of others are taken from peers, and not forwarded: %s", self._mempool.judge.limitation
+            )
+
+    def stop(self) -> None:
+        self.sink.network = None
+        if self._network is not None:
+            self._network.stop()
+
+    # ---- what others look at -------------------------------------------------------------------
+
+    def record(self) -> str | None:
+        """This node's record as text; None before it listens."""
+        return None if self._record is None else self._record.to_text()
+
+    def describe(self) -> dict[str, Any]:
+        """For the status page."""
+        assert self._network is not None
+        return self._network.snapshot.to_json() | {"enr": self.record()}
+
+    def snapshot(self) -> NetworkSnapshot:
+        assert self._network is not None
+        return self._network.snapshot
+
+    def troubles(self) -> dict[str, str | None]:
+        """What is wrong, None for nothing."""
+        snapshot = self.snapshot()
+        if snapshot.peers:
+            empty = sorted(topic for topic, size in snapshot.mesh.items() if not size)
+            return {"peers": f"in no mesh of {', '.join(empty)}" if len(empty) == len(snapshot.mesh) else None}
+        is_lonely = time.monotonic() - self._lonely_since > _LONELY_S
+        return {"peers": "no peer is connected" if is_lonely else None}
+
+    def _summary(self) -> str:
+        snapshot = self.snapshot()
+        mesh = ", ".join(f"{topic} {size}" for topic, size in snapshot.mesh.items())
+        return f"{len(snapshot.peers)} connected; mesh: {mesh or 'none'}"
+
+    def _on_snapshot(self, snapshot: NetworkSnapshot) -> None:
+        """Each second: what waits for a peer goes out when there is one."""
+        if not snapshot.peers:
+            return
+        self._lonely_since = time.monotonic()
+        handover = None if self._mempool is None else self._mempool.handover
+        if handover is not None and handover.has_waiting and any(snapshot.mesh.values()):
+            handover.flush()
+
+
+def _version_of(mempool: Mempool, chain: ChainInfo) -> str:
+    network = mempool.network
+    rollup = chain.node_info.get("l1ContractAddresses", {}).get("rollupAddress")
+    if network.vk_tree_root is None or network.protocol_contracts_hash is None or not isinstance(rollup, str):
+        raise StartError(
+            "--p2p-enabled: it is not known which network this is: name its verification keys (--vk-tree-root), or "
+            "follow L1 or a node that does (--l1-rpc-urls, --upstream-url)"
+        )
+    return network_version(
+        network.l1_chain_id, rollup, network.rollup_version, network.protocol_contracts_hash, network.vk_tree_root
+    )
+
+
+# ---- options -----------------------------------------------------------------------------------
+
+
+def peer_options(settings: Settings) -> PeerOptions:
+    """SettingError for a peer that is none."""
+    trusted = _records("p2p-trusted-peers", settings.p2p_trusted_peers)
+    private = _records("p2p-private-peers", settings.p2p_private_peers)
+    preferred = _records("p2p-preferred-peers", settings.p2p_preferred_peers)
+    static = [_address(text) for text in settings.p2p_peer or ()]
+    static += [_static(record, is_direct=False) for record in (*trusted, *private)]
+    static += [_static(record, is_direct=True) for record in preferred]
+    points = settings.p2p_peer_penalty_values.split(",")
+    if len(points) != 3 or not all(point.strip().isdigit() for point in points):
+        raise SettingError(f"p2p-peer-penalty-values: {settings.p2p_peer_penalty_values!r} is not three numbers")
+    return PeerOptions(
+        listen_host=settings.p2p_listen_addr,
+        listen_port=settings.p2p_port,
+        announced_ip=settings.p2p_ip,
+        announced_port=settings.p2p_broadcast_port,
+        static_peers=tuple(static),
+        protected=frozenset(record.peer_id for record in (*trusted, *private, *preferred)),
+        max_peers=settings.p2p_max_peers,
+        check_interval_s=settings.p2p_peer_check_interval_ms / 1000,
+        penalty_points=(int(points[0]), int(points[1]), int(points[2])),
+        request_timeout_s=settings.p2p_reqresp_individual_request_timeout_ms / 1000,
+        dial_timeout_s=settings.p2p_reqresp_dial_timeout_ms / 1000,
+        checks_status=not settings.p2p_disable_status_handshake,
+        takes_transactions=not settings.transactions_disabled,
+        counts_colocation=not settings.debug_p2p_disable_colocation_penalty,
+        block_proposals_per_slot=settings.expected_block_proposals_per_slot or 0,
+        gossip=GossipOptions(
+            degree=settings.p2p_gossipsub_d,
+            degree_low=settings.p2p_gossipsub_dlo,
+            degree_high=settings.p2p_gossipsub_dhi,
+            degree_lazy=settings.p2p_gossipsub_dlazy,
+            heartbeat_s=settings.p2p_gossipsub_interval_ms / 1000,
+            cache_windows=settings.p2p_gossipsub_mcache_length,
+            gossiped_windows=settings.p2p_gossipsub_mcache_gossip,
+            seen_ttl_s=settings.p2p_gossipsub_seen_ttl / 1000,
+            seen_count_max=settings.p2p_seen_msg_cache_size,
+            flood_publish=settings.p2p_gossipsub_flood_publish,
+        ),
+    )
+
+
+def _records(name: str, texts: tuple[str, ...] | None) -> list[NodeRecord]:
+    found = []
+    for text in texts or ():
+        try:
+            found.append(NodeRecord.from_text(text))
+        except ValueError as error:
+            raise SettingError(f"{name}: {text!r}: {error}") from None
+    return found
+
+
+def _static(record: NodeRecord, *, is_direct: bool) -> StaticPeer:
+    host, port = record.ip, record.port("tcp")
+    if host is None or port is None:
+        raise SettingError(f"the node record of {record.peer_id} does not say where it is: ip and tcp are missing")
+    return StaticPeer(host, port, record.peer_id, is_direct)
+
+
+def _address(text: str) -> StaticPeer:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65_536:
+        raise SettingError(f"p2p-peer: {text!r} is not HOST:PORT")
+    return StaticPeer(host.strip("[]"), int(port))

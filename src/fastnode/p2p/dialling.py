@@ -1,0 +1,112 @@
+"""Whom to dial, and when: static peers for ever, discovered ones a few times.
+
+The reference lets five connections a second in from one address: this node dials four.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from fastnode.p2p.options import StaticPeer
+from fastnode.records import dataclass
+
+__all__ = ["Candidate", "DialPlan", "Pace"]
+
+_DIALS_PER_S: Final = 4
+#: Between attempts at a static peer: twice as long each time.
+_FIRST_PAUSE_S: Final = 2.0
+_LAST_PAUSE_S: Final = 60.0
+#: Of discovered peers.
+_ATTEMPTS_MAX: Final = 3
+_PAUSE_S: Final = 300.0
+_CANDIDATES_MAX: Final = 100
+_CANDIDATE_KEPT_S: Final = 300.0
+#: Addresses of which is remembered when they were last dialled, or heard of.
+_ADDRESSES_MAX: Final = 4096
+
+
+@dataclass(slots=True)
+class Candidate:
+    peer: StaticPeer
+    is_static: bool
+    found_at: float
+    #: Who was there last.
+    seen: str | None = None
+    failures: int = 0
+    next_at: float = 0.0
+    is_dialling: bool = False
+
+
+class Pace:
+    """At most ``per_s`` events a second for each address."""
+
+    def __init__(self, per_s: int) -> None:
+        self._per_s = per_s
+        self._times: dict[str, deque[float]] = {}
+
+    def take(self, address: str, now: float) -> bool:
+        """Whether there may be one now; it is counted then."""
+        times = self._times.get(address)
+        if times is None:
+            if len(self._times) >= _ADDRESSES_MAX:
+                self._times = {key: kept for key, kept in self._times.items() if now - kept[-1] < 1}
+            if len(self._times) >= _ADDRESSES_MAX:
+                return False
+            times = self._times[address] = deque(maxlen=self._per_s)
+        if len(times) == self._per_s and now - times[0] < 1:
+            return False
+        times.append(now)
+        return True
+
+
+class DialPlan:
+    """Times are of one monotonic clock, in s."""
+
+    def __init__(self, static: Iterable[StaticPeer]) -> None:
+        self._candidates = {(peer.host, peer.port): Candidate(peer, True, 0.0) for peer in static}
+        self._pace = Pace(_DIALS_PER_S)
+
+    def discovered(self, peer: StaticPeer, now: float) -> None:
+        """A peer that may be dialled while there is room."""
+        key = (peer.host, peer.port)
+        found = self._candidates.get(key)
+        if found is not None:
+            found.found_at = now
+            return
+        others = [key for key, other in self._candidates.items() if not other.is_static]
+        if len(others) >= _CANDIDATES_MAX:
+            del self._candidates[others[0]]
+        self._candidates[key] = Candidate(peer, False, now)
+
+    def due(self, connected: Collection[str], now: float, *, has_room: bool) -> list[Candidate]:
+        """Whom to dial now.  ``connected``: peer ids; discovered peers only while there is room."""
+        for key, other in list(self._candidates.items()):
+            if not other.is_static and now - other.found_at > _CANDIDATE_KEPT_S and not other.is_dialling:
+                del self._candidates[key]
+        found = []
+        for candidate in self._candidates.values():
+            is_wanted = candidate.is_static or has_room
+            if candidate.is_dialling or not is_wanted or now < candidate.next_at:
+                continue
+            if (candidate.peer.peer_id or candidate.seen) in connected or not self._pace.take(candidate.peer.host, now):
+                continue
+            candidate.is_dialling = True
+            found.append(candidate)
+        return found
+
+    def connected(self, candidate: Candidate, peer_id: str) -> None:
+        """From now on it is known who is there."""
+        candidate.is_dialling = False
+        candidate.failures = 0
+        candidate.seen = peer_id
+
+    def failed(self, candidate: Candidate, now: float) -> None:
+        candidate.is_dialling = False
+        candidate.failures += 1
+        if candidate.is_static:
+            pause = min(_LAST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(candidate.failures - 1, 10))
+        else:
+            pause = 1.0 if candidate.failures % _ATTEMPTS_MAX else _PAUSE_S
+        candidate.next_at = now + pause

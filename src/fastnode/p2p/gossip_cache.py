@@ -1,0 +1,109 @@
+"""What gossip remembers of messages: which were seen, and the newest ones themselves."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import field
+from enum import Enum
+from typing import Final
+
+from fastnode.records import dataclass
+
+__all__ = ["MessageCache", "Seen", "SeenMessages", "Verdict"]
+
+#: Of messages that are kept for peers that ask for them.
+_CACHE_BYTES_MAX: Final = 64 << 20
+#: How often one peer gets one message that it asks for (gossipsub 1.1).
+_RETRANSMISSIONS_MAX: Final = 3
+
+
+class Verdict(Enum):
+    """What becomes of a message: forwarded; neither forwarded nor held against anyone; held against who sent it."""
+
+    ACCEPT = "accept"
+    IGNORE = "ignore"
+    REJECT = "reject"
+
+
+@dataclass(slots=True)
+class Seen:
+    """A message that has come or was sent.  ``verdict`` is None while it is looked at."""
+
+    topic: str
+    at: float
+    verdict: Verdict | None = None
+    judged_at: float = 0.0
+    #: Who has sent it too.
+    peers: set[str] = field(default_factory=set)
+
+
+class SeenMessages:
+    """For ``ttl_s``, at most ``count_max``: the oldest are forgotten first."""
+
+    def __init__(self, ttl_s: float, count_max: int) -> None:
+        self._ttl_s, self._count_max = ttl_s, count_max
+        self._messages: dict[bytes, Seen] = {}
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __contains__(self, message_id: object) -> bool:
+        return message_id in self._messages
+
+    def get(self, message_id: bytes) -> Seen | None:
+        return self._messages.get(message_id)
+
+    def add(self, message_id: bytes, topic: str, now: float) -> Seen:
+        seen = self._messages[message_id] = Seen(topic, now)
+        if len(self._messages) > self._count_max:
+            del self._messages[next(iter(self._messages))]
+        return seen
+
+    def forget_old(self, now: float) -> None:
+        for message_id, seen in list(self._messages.items()):
+            if now - seen.at <= self._ttl_s:
+                return  # in the order in which they came
+            del self._messages[message_id]
+
+
+class MessageCache:
+    """The messages of the newest heartbeats, as they are sent."""
+
+    def __init__(self, windows: int, gossiped: int) -> None:
+        self._windows: deque[list[bytes]] = deque(([] for _ in range(windows)), maxlen=windows)
+        self._gossiped = gossiped
+        self._messages: dict[bytes, tuple[str, bytes]] = {}
+        self._sent: dict[bytes, dict[str, int]] = {}
+        self.held_bytes = 0
+
+    def put(self, message_id: bytes, topic: str, sent: bytes) -> None:
+        """Kept unless there is no room; then it is not offered to peers."""
+        if message_id in self._messages or self.held_bytes + len(sent) > _CACHE_BYTES_MAX:
+            return
+        self._messages[message_id] = (topic, sent)
+        self._windows[-1].append(message_id)
+        self.held_bytes += len(sent)
+
+    def get_for(self, peer: str, message_id: bytes) -> tuple[str, bytes] | None:
+        """Topic and content; None if it is gone, or the peer has had it often enough."""
+        found = self._messages.get(message_id)
+        if found is None:
+            return None
+        counts = self._sent.setdefault(message_id, {})
+        counts[peer] = counts.get(peer, 0) + 1
+        return found if counts[peer] <= _RETRANSMISSIONS_MAX else None
+
+    def gossiped_ids(self, topic: str) -> list[bytes]:
+        """Of the newest windows, newest first."""
+        newest = list(self._windows)[-self._gossiped :]
+        return [
+            message_id for window in reversed(newest) for message_id in window if self._messages[message_id][0] == topic
+        ]
+
+    def shift(self) -> None:
+        """A heartbeat: the oldest window goes."""
+        for message_id in self._windows.popleft():
+            _, sent = self._messages.pop(message_id)
+            self._sent.pop(message_id, None)
+            self.held_bytes -= len(sent)
+        self._windows.append([])

@@ -1,0 +1,43 @@
+"""Where the pool hands transactions on when the node is on the peer-to-peer network: to peers, and to upstreams too.
+
+A transaction is published once.  While no peer takes it, it waits in the pool.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from fastnode.errors import PeerUnavailable
+from fastnode.mempool.handover import TxSink
+from fastnode.p2p.topics import Topic
+from fastnode.p2p.tx_forms import tx_buffer_of_json
+
+if TYPE_CHECKING:
+    from fastnode.p2p.network import PeerNetwork
+
+__all__ = ["GossipSink"]
+
+logger = logging.getLogger(__name__)
+
+
+class GossipSink:
+    """A ``TxSink``.  ``network`` is given once it runs; ``upstreams``: other nodes that take transactions first."""
+
+    def __init__(self, upstreams: TxSink | None = None) -> None:
+        self._upstreams = upstreams
+        self.network: PeerNetwork | None = None
+
+    def forward(self, tx_json: bytes) -> bool:
+        """Whether an upstream or a peer has it.  Refused when an upstream refuses: peers would too."""
+        is_taken = self._upstreams is not None and self._upstreams.forward(tx_json)
+        network = self.network
+        if network is None:
+            return is_taken
+        try:
+            count = network.publish(Topic.TX, tx_buffer_of_json(tx_json))
+        except PeerUnavailable as error:
+            logger.debug("a transaction is not published: %s", error)
+            return is_taken
+        # None: it was published before, or has come from a peer.
+        return is_taken or count is None or count > 0

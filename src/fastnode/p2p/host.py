@@ -1,0 +1,39 @@
+"""What the network needs of the node that it belongs to, and what it tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from fastnode.p2p.gossip_cache import Verdict
+from fastnode.p2p.messages import StatusMessage
+from fastnode.p2p.standing import Penalty
+from fastnode.p2p.topics import Topic
+
+__all__ = ["Host", "Judgement"]
+
+
+class Judgement(NamedTuple):
+    """Of a message: what becomes of it, what it costs the sender, and why."""
+
+    verdict: Verdict
+    penalty: Penalty | None = None
+    reason: str = ""
+
+
+class Host(Protocol):
+    """A node.  Called from threads of the network, which may wait."""
+
+    def status(self) -> StatusMessage: ...
+
+    def judge(self, topic: Topic, payload: bytes, peer: str) -> Judgement:
+        """What a message is worth.  It may take as long as the check of a proof."""
+
+    def tx(self, tx_hash: bytes) -> bytes | None:
+        """The binary form of a transaction that waits or is in a block that is not final."""
+
+    def block(self, number: int) -> bytes | None:
+        """The binary form of a block."""
+
+    def tx_hashes_of(self, archive_root: bytes) -> Sequence[bytes] | None:
+        """Those of the block, stored or proposed, after which the archive has this root."""

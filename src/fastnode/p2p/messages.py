@@ -1,0 +1,189 @@
+"""What requests and answers consist of: numbers are big-endian, lists behind their u32 count.
+
+    StatusMessage   u32 length | V | u32 latest block | u32 length | its hash as 0x text | u32 finalized block
+    tx              request: list of hashes; answer: list of transactions
+    block_txs       request: archive root 32 | list of hashes | bits
+                    answer: archive root 32 | list of transactions | bits
+    bits            u32 count | ceil(count / 8) bytes; bit i is mask 1 << i % 8 of byte i / 8
+
+Everything here is from somebody else: DecodeError says what does not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, Self
+
+from fastnode.errors import DecodeError
+from fastnode.protocol import tx_layout
+from fastnode.protocol.reader import ByteReader
+from fastnode.protocol.tx import CLASS_LOG_BYTES, PROOF_BYTES
+from fastnode.records import dataclass
+
+__all__ = [
+    "BlockTxsRequest",
+    "BlockTxsResponse",
+    "StatusMessage",
+    "read_hashes",
+    "read_txs",
+    "write_hashes",
+    "write_txs",
+]
+
+HASH_BYTES: Final = 32
+#: Of V and of a block hash as text.
+_TEXT_BYTES_MAX: Final = 200
+#: Transactions of a block that a message may name.
+TXS_MAX: Final = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class StatusMessage:
+    """Where a peer's chain is.  Only ``version`` decides anything."""
+
+    version: str
+    latest_block: int = 0
+    latest_block_hash: str = ""
+    finalized_block: int = 0
+
+    def to_buffer(self) -> bytes:
+        version, block_hash = self.version.encode(), self.latest_block_hash.encode()
+        return b"".join(
+            (
+                _u32(len(version)),
+                version,
+                _u32(self.latest_block),
+                _u32(len(block_hash)),
+                block_hash,
+                _u32(self.finalized_block),
+            )
+        )
+
+    @classmethod
+    def from_buffer(cls, buffer: bytes) -> Self:
+        reader = ByteReader(buffer, "status")
+        status = cls(_text(reader), reader.unsigned(4), _text(reader), reader.unsigned(4))
+        reader.finish()
+        return status
+
+
+def _text(reader: ByteReader) -> str:
+    try:
+        return reader.take(reader.count(4, _TEXT_BYTES_MAX, "bytes of text")).decode("ascii")
+    except UnicodeDecodeError:
+        raise DecodeError("status: a text is not ASCII") from None
+
+
+# ---- lists ---------------------------------------------------------------------------------------
+
+
+def write_hashes(hashes: Sequence[bytes]) -> bytes:
+    return _u32(len(hashes)) + b"".join(hashes)
+
+
+def read_hashes(buffer: bytes) -> list[bytes]:
+    reader = ByteReader(buffer, "tx request")
+    hashes = _hashes(reader)
+    reader.finish()
+    return hashes
+
+
+def _hashes(reader: ByteReader) -> list[bytes]:
+    return [reader.take(HASH_BYTES) for _ in range(reader.count(4, TXS_MAX, "hashes"))]
+
+
+def write_txs(txs: Sequence[bytes]) -> bytes:
+    """``txs`` in their binary form."""
+    return _u32(len(txs)) + b"".join(txs)
+
+
+def read_txs(buffer: bytes) -> list[bytes]:
+    """Transactions in their binary form; where each ends is all that is looked at."""
+    reader = ByteReader(buffer, "txs")
+    txs = take_txs(reader)
+    reader.finish()
+    return txs
+
+
+def take_txs(reader: ByteReader) -> list[bytes]:
+    return [_take_tx(reader) for _ in range(reader.count(4, TXS_MAX, "transactions"))]
+
+
+def _take_tx(reader: ByteReader) -> bytes:
+    """See Tx.from_buffer, whose form this is."""
+    head = reader.take(HASH_BYTES + 1)
+    size = tx_layout.PUBLIC_DATA_BYTES if head[-1] == 1 else tx_layout.PRIVATE_DATA_BYTES
+    parts = [head, reader.take(size - 1 + 4 + PROOF_BYTES)]
+    count = reader.take(1)
+    parts += [count, reader.take(count[0] * CLASS_LOG_BYTES)]
+    count = reader.take(1)
+    parts.append(count)
+    for _ in range(count[0]):
+        fields = reader.take(4)
+        parts += [fields, reader.take((int.from_bytes(fields, "big") + 1) * HASH_BYTES)]
+    return b"".join(parts)
+
+
+def _write_bits(bits: Sequence[bool]) -> bytes:
+    packed = bytearray((len(bits) + 7) // 8)
+    for index, bit in enumerate(bits):
+        if bit:
+            packed[index // 8] |= 1 << index % 8
+    return _u32(len(bits)) + bytes(packed)
+
+
+def _read_bits(reader: ByteReader) -> tuple[bool, ...]:
+    count = reader.count(4, TXS_MAX, "bits")
+    packed = reader.take((count + 7) // 8)
+    return tuple(bool(packed[index // 8] & 1 << index % 8) for index in range(count))
+
+
+# ---- transactions of a block ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BlockTxsRequest:
+    """``wanted``: by their places in the block; ``hashes`` for who does not know the block."""
+
+    archive_root: bytes
+    hashes: tuple[bytes, ...]
+    wanted: tuple[bool, ...]
+
+    @classmethod
+    def of(cls, archive_root: bytes, hashes: Iterable[bytes], missing: Iterable[bytes]) -> Self:
+        """For what is missing of a block's transactions."""
+        lacking = set(missing)
+        return cls(archive_root, (), tuple(tx_hash in lacking for tx_hash in hashes))
+
+    def to_buffer(self) -> bytes:
+        return self.archive_root + write_hashes(self.hashes) + _write_bits(self.wanted)
+
+    @classmethod
+    def from_buffer(cls, buffer: bytes) -> Self:
+        reader = ByteReader(buffer, "block_txs request")
+        request = cls(reader.take(HASH_BYTES), tuple(_hashes(reader)), _read_bits(reader))
+        reader.finish()
+        return request
+
+
+@dataclass(frozen=True, slots=True)
+class BlockTxsResponse:
+    """``held``: which of the block's transactions the peer has."""
+
+    archive_root: bytes
+    txs: tuple[bytes, ...]
+    held: tuple[bool, ...]
+
+    def to_buffer(self) -> bytes:
+        return self.archive_root + write_txs(self.txs) + _write_bits(self.held)
+
+    @classmethod
+    def from_buffer(cls, buffer: bytes) -> Self:
+        reader = ByteReader(buffer, "block_txs")
+        response = cls(reader.take(HASH_BYTES), tuple(take_txs(reader)), _read_bits(reader))
+        reader.finish()
+        return response
+
+
+def _u32(value: int) -> bytes:
+    return value.to_bytes(4, "big")

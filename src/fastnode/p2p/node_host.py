@@ -1,0 +1,157 @@
+"""The node as the peer-to-peer network sees it: its chain, its pool, its rules."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from fastnode import interpreter
+from fastnode.errors import DecodeError, Refused
+from fastnode.mempool.pool import Added, Origin
+from fastnode.mempool.service import Mempool
+from fastnode.mempool.validation import EXISTING_NULLIFIER
+from fastnode.p2p.gossip_cache import Verdict
+from fastnode.p2p.host import Judgement
+from fastnode.p2p.messages import StatusMessage
+from fastnode.p2p.proposals import BlockProposal, CheckpointAttestation, CheckpointProposal
+from fastnode.p2p.standing import Penalty
+from fastnode.p2p.topics import Topic
+from fastnode.p2p.tx_forms import tx_buffer_of_json
+from fastnode.p2p.tx_verdicts import judgement_of
+from fastnode.protocol.constants import NULLIFIER_TREE_ID
+from fastnode.protocol.tx import Tx
+from fastnode.view import View
+
+__all__ = ["NodeHost"]
+
+logger = logging.getLogger(__name__)
+
+#: Proposed blocks whose transactions are known by their archive root.
+_PROPOSALS_MAX: Final = 64
+
+#: What judges proposals: None for a message that it cannot judge.
+ProposalJudge = Callable[[BlockProposal | CheckpointProposal | CheckpointAttestation, str], Judgement | None]
+
+
+class NodeHost:
+    """A :class:`~fastnode.p2p.host.Host`.  ``view``: the newest, None once the node stops.
+
+    ``is_ready``: whether the chain is new enough to judge others by it.  ``judge_proposal``: None: no proposal is
+    judged here, and so none is forwarded.
+    """
+
+    def __init__(
+        self,
+        version: str,
+        mempool: Mempool,
+        view: Callable[[], View | None],
+        *,
+        is_ready: Callable[[], bool],
+        old_spend_blocks: int,
+        judge_proposal: ProposalJudge | None = None,
+    ) -> None:
+        self._version = version
+        self._mempool = mempool
+        self._view = view
+        self._is_ready = is_ready
+        self._old_spend_blocks = old_spend_blocks
+        self._judge_proposal = judge_proposal
+        self._proposed: OrderedDict[bytes, tuple[bytes, ...]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    # ---- what is asked -------------------------------------------------------------------------
+
+    def status(self) -> StatusMessage:
+        view = self._view()
+        if view is None:
+            return StatusMessage(self._version)
+        tips = view.chain.tips
+        latest = tips.proposed
+        return StatusMessage(self._version, latest.number, "0x" + latest.hash.hex(), tips.finalized.block.number)
+
+    def tx(self, tx_hash: bytes) -> bytes | None:
+        tx_json = self._mempool.pool.tx_json(tx_hash)
+        return None if tx_json is None else tx_buffer_of_json(tx_json)
+
+    def block(self, number: int) -> bytes | None:
+        view = self._view()
+        if view is None or number > view.chain.tip_number:
+            return None
+        block = view.chain.load_block(number)
+        return None if block is None else block.to_buffer()
+
+    def tx_hashes_of(self, archive_root: bytes) -> Sequence[bytes] | None:
+        proposed = self._proposed.get(archive_root)
+        if proposed is not None:
+            return proposed
+        view = self._view()
+        number = None if view is None else view.chain.block_number_by_archive(archive_root)
+        return None if view is None or number is None else view.chain.tx_hashes(number)
+
+    # ---- what is gossiped -----------------------------------------------------------------------
+
+    def judge(self, topic: Topic, payload: bytes, peer: str) -> Judgement:
+        try:
+            if topic is Topic.TX:
+                return self._judge_tx(payload, peer)
+            return self._judge_other(topic, payload, peer)
+        except DecodeError as error:
+            return Judgement(Verdict.REJECT, Penalty.LOW_TOLERANCE, str(error))
+
+    def _judge_tx(self, payload: bytes, peer: str) -> Judgement:
+        view = self._view()
+        if view is None or view.state is None or not self._is_ready():
+            # An old chain would find fault with everyone.
+            return Judgement(Verdict.IGNORE, None, "the chain is not new enough here")
+        with interpreter.BUSY:
+            tx = Tx.from_buffer(payload)
+        if self._mempool.pool.is_waiting(tx.hash):
+            return Judgement(Verdict.IGNORE, None, "known")
+        result = self._mempool.validate(tx, view, client=f"peer {peer}")
+        is_old = EXISTING_NULLIFIER in result.reasons and self._is_old_spend(tx, view)
+        judgement = judgement_of(result, is_old_double_spend=is_old)
+        if judgement is not None:
+            return judgement
+        is_proven = result.is_valid and self._mempool.judge.verifies
+        try:
+            outcome = self._mempool.pool.add(
+                tx, tx.to_json_bytes(), origin=Origin.NODE, forwarded=True, proof_checked=is_proven
+            )
+        except Refused as error:
+            return Judgement(Verdict.IGNORE, None, error.message)
+        if outcome is not Added.ACCEPTED:
+            return Judgement(Verdict.IGNORE, None, outcome.value)
+        if not result.is_valid:
+            return Judgement(Verdict.IGNORE, None, ", ".join(result.unjudged))
+        return Judgement(Verdict.ACCEPT)
+
+    def _is_old_spend(self, tx: Tx, view: View) -> bool:
+        state = view.state
+        if state is None:
+            return False
+        places = state.find_leaves(NULLIFIER_TREE_ID, tx.data.nullifiers, state.tip.number)
+        newest_old = view.chain.tip_number - self._old_spend_blocks
+        return any(place is not None and place[1] <= newest_old for place in places)
+
+    def _judge_other(self, topic: Topic, payload: bytes, peer: str) -> Judgement:
+        message: BlockProposal | CheckpointProposal | CheckpointAttestation
+        if topic is Topic.BLOCK_PROPOSAL:
+            message = block = BlockProposal.from_buffer(payload)
+            self._remember(block)
+        elif topic is Topic.CHECKPOINT_PROPOSAL:
+            message = checkpoint = CheckpointProposal.from_buffer(payload)
+            if checkpoint.last_block is not None:
+                self._remember(checkpoint.last_block)
+        else:
+            message = CheckpointAttestation.from_buffer(payload)
+        judgement = None if self._judge_proposal is None else self._judge_proposal(message, peer)
+        return judgement or Judgement(Verdict.IGNORE, None, "not judged here")
+
+    def _remember(self, block: BlockProposal) -> None:
+        with self._lock:
+            self._proposed[block.archive_root] = block.tx_hashes
+            while len(self._proposed) > _PROPOSALS_MAX:
+                self._proposed.popitem(last=False)

@@ -1,0 +1,46 @@
+"""How a node takes part: the settings P2P_*, read and checked."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import NamedTuple
+
+from fastnode.p2p.gossip_wire import GossipOptions
+from fastnode.p2p.limits import Limits
+from fastnode.records import dataclass
+
+__all__ = ["PeerOptions", "StaticPeer"]
+
+
+class StaticPeer(NamedTuple):
+    """A peer that is dialled again and again.  ``peer_id`` None: whoever is there."""
+
+    host: str
+    port: int
+    peer_id: str | None = None
+    #: Always in gossip, whatever its score (P2P_PREFERRED_PEERS).
+    is_direct: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerOptions:
+    """``listen_port`` 0: any free port.  ``protected``: ids of peers that are neither pruned nor counted."""
+
+    listen_host: str = "0.0.0.0"
+    listen_port: int = 40400
+    #: What the node record says; None: nobody is told where this node is.
+    announced_ip: str | None = None
+    announced_port: int | None = None
+    static_peers: tuple[StaticPeer, ...] = ()
+    protected: frozenset[str] = frozenset()
+    max_peers: int = 100
+    check_interval_s: float = 30.0
+    penalty_points: tuple[int, int, int] = (2, 10, 50)
+    request_timeout_s: float = 10.0
+    dial_timeout_s: float = 5.0
+    checks_status: bool = True
+    takes_transactions: bool = True
+    counts_colocation: bool = True
+    block_proposals_per_slot: int = 0
+    gossip: GossipOptions = field(default_factory=GossipOptions)
+    limits: Limits = field(default_factory=Limits)

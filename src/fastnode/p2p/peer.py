@@ -1,0 +1,77 @@
+"""A peer that is connected, over one or two connections, and what is waiting to be gossiped to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextlib import suppress
+from typing import Final
+
+from fastnode.errors import PeerFault, PeerUnavailable
+from fastnode.p2p.link import Link, Stream
+from fastnode.p2p.messages import StatusMessage
+
+__all__ = ["GossipWriter", "Peer"]
+
+#: Of one peer: what does not fit is not sent to it, and it can ask others.
+_QUEUE_BYTES_MAX: Final = 12 << 20
+
+
+class GossipWriter:
+    """The stream on which this node gossips to a peer."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._queue: deque[bytes] = deque()
+        self._has_more = asyncio.Event()
+        self.queued_bytes = 0
+        self.dropped = 0
+
+    def put(self, rpc: bytes) -> None:
+        if self.queued_bytes + len(rpc) > _QUEUE_BYTES_MAX:
+            self.dropped += 1
+            return
+        self._queue.append(rpc)
+        self.queued_bytes += len(rpc)
+        self._has_more.set()
+
+    async def run(self) -> None:
+        """Until the stream ends."""
+        with suppress(PeerUnavailable, PeerFault):
+            while True:
+                await self._has_more.wait()
+                self._has_more.clear()
+                while self._queue:
+                    # Together, so that small ones do not each cost a frame.
+                    together = bytearray(self._queue.popleft())
+                    while self._queue and len(together) < 16_384:
+                        together += self._queue.popleft()
+                    await self._stream.write(bytes(together))
+                    self.queued_bytes -= len(together)
+
+
+class Peer:
+    """``links``: two when both sides have dialled; the first one is used."""
+
+    def __init__(self, peer_id: str, link: Link, now: float) -> None:
+        self.id = peer_id
+        #: Host and port.
+        self.address = link.address
+        self.links = [link]
+        self.since = now
+        self.is_outbound = link.is_dialer
+        self.protocols: frozenset[str] = frozenset()
+        self.agent = ""
+        self.status: StatusMessage | None = None
+        self.writer: GossipWriter | None = None
+        #: The peer takes part in gossip; what it sends before waits.
+        self.is_known_to_gossip = asyncio.Event()
+        self.is_direct = False
+        self.is_protected = False
+
+    @property
+    def link(self) -> Link:
+        """PeerUnavailable once it is gone."""
+        if not self.links:
+            raise PeerUnavailable("the peer is gone")
+        return self.links[0]

@@ -1,0 +1,187 @@
+"""Proposed blocks and checkpoints, and attestations, as they are gossiped.
+
+    signature             r 32 | s 32 | v as u32 (27 or 28)
+    txs in it             u32 0, or u32 1 | list of transactions | signature of the proposer
+    block proposal        block header 440 | u32 index in the checkpoint | inHash 32 | archive root 32 | signature |
+                          list of hashes | txs in it
+    checkpoint proposal   checkpoint header 316 | archive root 32 | fee asset price modifier (int256) | signature |
+                          u32 0, or u32 1 | block header 440 | u32 index | signature | list of hashes | txs in it
+    attestation           checkpoint header 316 | archive root 32 | modifier 32 | attester's signature | proposer's
+
+What is signed: u32 0 | block header | index | inHash | archive root | list of hashes; u32 3 | checkpoint header |
+archive root | modifier; u32 4 | list of transactions; an attestation as on L1.  Facts of the network, section 3.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Self
+
+from fastnode.errors import DecodeError
+from fastnode.p2p.messages import HASH_BYTES, TXS_MAX, take_txs, write_hashes, write_txs
+from fastnode.protocol.checkpoint import CHECKPOINT_HEADER_BYTES, CheckpointHeader
+from fastnode.protocol.ethereum import keccak_256, payload_digest, recover_signer, signed_digest
+from fastnode.protocol.header import HEADER_BYTES, BlockHeader
+from fastnode.protocol.reader import ByteReader
+from fastnode.records import dataclass
+
+__all__ = ["BlockProposal", "CheckpointAttestation", "CheckpointProposal", "read_signer"]
+
+_SIGNATURE_BYTES: Final = 68
+_BLOCK, _CHECKPOINT, _TXS = 0, 3, 4
+
+
+def read_signer(message: bytes, signature: bytes) -> bytes | None:
+    """The address (20 bytes) that has signed a message, None if none has.  ``signature``: 68 bytes."""
+    recovery = int.from_bytes(signature[64:], "big")
+    if recovery not in (27, 28):
+        return None
+    return recover_signer(signed_digest(keccak_256(message)), signature[:64] + bytes([recovery]))
+
+
+@dataclass(frozen=True, slots=True)
+class _SignedTxs:
+    txs: tuple[bytes, ...]
+    signature: bytes
+
+    @classmethod
+    def read(cls, reader: ByteReader, what: str) -> Self | None:
+        if not _flag(reader, what):
+            return None
+        return cls(tuple(take_txs(reader)), reader.take(_SIGNATURE_BYTES))
+
+    def signer(self) -> bytes | None:
+        return read_signer(_u32(_TXS) + write_txs(self.txs), self.signature)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockProposal:
+    header: BlockHeader
+    #: In the checkpoint.
+    index: int
+    in_hash: bytes
+    archive_root: bytes
+    tx_hashes: tuple[bytes, ...]
+    signature: bytes
+    txs: _SignedTxs | None
+    signed: bytes
+
+    @classmethod
+    def from_buffer(cls, buffer: bytes) -> Self:
+        """DecodeError for anything else."""
+        reader = ByteReader(buffer, "block proposal")
+        header = BlockHeader.from_buffer(reader.take(HEADER_BYTES))
+        index, in_hash, archive_root = reader.unsigned(4), reader.take(HASH_BYTES), reader.take(HASH_BYTES)
+        signature = reader.take(_SIGNATURE_BYTES)
+        hashes = _take_hashes(reader)
+        txs = _SignedTxs.read(reader, "block proposal")
+        reader.finish()
+        signed = _u32(_BLOCK) + buffer[: HEADER_BYTES + 4 + 2 * HASH_BYTES] + write_hashes(hashes)
+        return cls(header, index, in_hash, archive_root, hashes, signature, txs, signed)
+
+    @property
+    def slot(self) -> int:
+        return self.header.global_variables.slot_number
+
+    def signer(self) -> bytes | None:
+        """Address of who has proposed it; None if its signature is none, or that of its transactions another's."""
+        signer = read_signer(self.signed, self.signature)
+        return None if self.txs is not None and self.txs.signer() != signer else signer
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointProposal:
+    header: CheckpointHeader
+    archive_root: bytes
+    fee_asset_price_modifier: int
+    signature: bytes
+    #: The last block of the checkpoint, unless it was announced before.
+    last_block: BlockProposal | None
+    signed: bytes
+
+    @classmethod
+    def from_buffer(cls, buffer: bytes) -> Self:
+        """DecodeError for anything else."""
+        reader = ByteReader(buffer, "checkpoint proposal")
+        header = CheckpointHeader.from_buffer(reader.take(CHECKPOINT_HEADER_BYTES))
+        archive_root = reader.take(HASH_BYTES)
+        modifier = int.from_bytes(reader.take(HASH_BYTES), "big", signed=True)
+        signature = reader.take(_SIGNATURE_BYTES)
+        last = _take_last_block(reader, header, archive_root) if _flag(reader, "checkpoint proposal") else None
+        reader.finish()
+        signed = _u32(_CHECKPOINT) + buffer[: CHECKPOINT_HEADER_BYTES + 2 * HASH_BYTES]
+        return cls(header, archive_root, modifier, signature, last, signed)
+
+    @property
+    def slot(self) -> int:
+        return self.header.slot_number
+
+    def signer(self) -> bytes | None:
+        """Address of who has proposed it; None if a signature is none, or that of its last block another's."""
+        signer = read_signer(self.signed, self.signature)
+        return None if self.last_block is not None and self.last_block.signer() != signer else signer
+
+
+def _take_last_block(reader: ByteReader, header: CheckpointHeader, archive_root: bytes) -> BlockProposal:
+    raw = reader.take(HEADER_BYTES)
+    block = BlockHeader.from_buffer(raw)
+    index, signature = reader.unsigned(4), reader.take(_SIGNATURE_BYTES)
+    hashes = _take_hashes(reader)
+    txs = _SignedTxs.read(reader, "checkpoint proposal")
+    signed = _u32(_BLOCK) + raw + _u32(index) + header.in_hash + archive_root + write_hashes(hashes)
+    return BlockProposal(block, index, header.in_hash, archive_root, hashes, signature, txs, signed)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointAttestation:
+    header: CheckpointHeader
+    archive_root: bytes
+    fee_asset_price_modifier: int
+    signature: bytes
+    proposer_signature: bytes
+
+    @classmethod
+    def from_buffer(cls, buffer: bytes) -> Self:
+        """DecodeError for anything else."""
+        reader = ByteReader(buffer, "attestation")
+        attestation = cls(
+            CheckpointHeader.from_buffer(reader.take(CHECKPOINT_HEADER_BYTES)),
+            reader.take(HASH_BYTES),
+            int.from_bytes(reader.take(HASH_BYTES), "big", signed=True),
+            reader.take(_SIGNATURE_BYTES),
+            reader.take(_SIGNATURE_BYTES),
+        )
+        reader.finish()
+        return attestation
+
+    @property
+    def slot(self) -> int:
+        return self.header.slot_number
+
+    def signer(self) -> bytes | None:
+        """Address of the attester; None if the signature is none."""
+        recovery = int.from_bytes(self.signature[64:], "big")
+        if recovery not in (27, 28):
+            return None
+        digest = payload_digest(self.header, self.archive_root, self.fee_asset_price_modifier)
+        return recover_signer(signed_digest(digest), self.signature[:64] + bytes([recovery]))
+
+    def proposer(self) -> bytes | None:
+        """Address of who has proposed what is attested; None if that signature is none."""
+        modifier = self.fee_asset_price_modifier.to_bytes(HASH_BYTES, "big", signed=True)
+        signed = _u32(_CHECKPOINT) + self.header.to_buffer() + self.archive_root + modifier
+        return read_signer(signed, self.proposer_signature)
+
+
+def _take_hashes(reader: ByteReader) -> tuple[bytes, ...]:
+    return tuple(reader.take(HASH_BYTES) for _ in range(reader.count(4, TXS_MAX, "hashes")))
+
+
+def _flag(reader: ByteReader, what: str) -> bool:
+    value = reader.unsigned(4)
+    if value > 1:
+        raise DecodeError(f"{what}: {value} is no flag")
+    return value == 1
+
+
+def _u32(value: int) -> bytes:
+    return value.to_bytes(4, "big")

@@ -1,0 +1,363 @@
+"""All peers of a node: connections in and out, what is said at the beginning, who has to go.
+
+On a new connection both sides ask who the other is (identify) and where its chain is (status), and open the stream on
+which they gossip.  A peer of another network is left at once.  At each check those with low scores leave, then the
+lowest of those above the maximum; what is missing is dialled.  Everything runs in one loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Final
+
+from fastnode.errors import DecodeError, PeerFault, PeerUnavailable
+from fastnode.log import log_facts
+from fastnode.p2p.dialling import Candidate, DialPlan, Pace
+from fastnode.p2p.goodbye import Goodbye
+from fastnode.p2p.identify import IDENTIFY, IDENTIFY_PUSH, identify_message, read_identify
+from fastnode.p2p.identity import Identity
+from fastnode.p2p.limits import Budget
+from fastnode.p2p.link import Link, LinkEvents, Stream
+from fastnode.p2p.messages import StatusMessage
+from fastnode.p2p.options import PeerOptions, StaticPeer
+from fastnode.p2p.peer import Peer
+from fastnode.p2p.request_limits import Request
+from fastnode.p2p.requests import Requests
+from fastnode.p2p.standing import Penalty, Standing
+
+__all__ = ["MESH", "Swarm"]
+
+logger = logging.getLogger(__name__)
+
+MESH: Final = "/meshsub/1.1.0"
+
+#: Connections that are not known yet, in all; the reference has 5 of them from anywhere.
+_PENDING_MAX: Final = 32
+#: New connections from one address in a second (reference).
+_ACCEPTED_PER_S: Final = 5
+_IDENTIFY_BYTES_MAX: Final = 64 * 1024
+_BACKLOG: Final = 16
+_TICK_S: Final = 1.0
+
+
+class Swarm:
+    """``on_peer`` is told of peers that can gossip, ``on_gone`` of those that left; ``on_gossip`` serves streams."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        version: str,
+        options: PeerOptions,
+        budget: Budget,
+        requests: Requests,
+        *,
+        on_peer: Callable[[Peer, Stream], None],
+        on_gone: Callable[[Peer], None],
+        on_gossip: Callable[[Peer, Stream], Coroutine[Any, Any, None]],
+    ) -> None:
+        self.identity = identity
+        self.options = options
+        self.peers: dict[str, Peer] = {}
+        self.standing = Standing(options.penalty_points)
+        self.plan = DialPlan(options.static_peers)
+        #: Of gossip, beside which the standing is looked at; set by the network.
+        self.score: Callable[[str], float] = self.standing.score
+        self.counts: Counter[str] = Counter()
+        self._version = version
+        self._budget = budget
+        self._requests = requests
+        self._on_peer, self._on_gone, self._on_gossip = on_peer, on_gone, on_gossip
+        self._events = LinkEvents(ready=self._ready, stream=self._stream, lost=self._lost)
+        self._loop = asyncio.get_running_loop()
+        self._pace = Pace(_ACCEPTED_PER_S)
+        self._links: set[Link] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        self._is_stopping = False
+        self._dice = random.SystemRandom()
+        self._static = {(peer.host, peer.port): peer for peer in options.static_peers}
+        self._protocols = [IDENTIFY, IDENTIFY_PUSH, MESH, *requests.protocols]
+
+    # ---- start and stop ----------------------------------------------------------------------
+
+    async def start(self) -> int:
+        """The port on which it listens.  OSError if that cannot be had."""
+        options = self.options
+        self._server = await self._loop.create_server(
+            self._accept, options.listen_host, options.listen_port, backlog=_BACKLOG
+        )
+        port: int = self._server.sockets[0].getsockname()[1]
+        self.spawn(self._run(_TICK_S, self._tick))
+        self.spawn(self._run(options.check_interval_s, self.check))
+        return port
+
+    async def stop(self) -> None:
+        """Say goodbye to everyone and close."""
+        self._is_stopping = True
+        if self._server is not None:
+            self._server.close()
+        farewells = [self._say_goodbye(peer, Goodbye.SHUTDOWN) for peer in list(self.peers.values())]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                await asyncio.gather(*farewells)
+        for link in list(self._links):
+            link.close("this node stops")
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run it beside everything else, until the end of the network at most."""
+        task = self._loop.create_task(self._guarded(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except (PeerUnavailable, PeerFault, TimeoutError) as error:
+            logger.debug("a peer has failed", extra=log_facts(reason=str(error)))
+        except Exception:  # a bug must not end the network
+            self.counts["internal errors"] += 1
+            logger.exception("an error in the peer-to-peer network")
+
+    async def _run(self, interval_s: float, function: Callable[[], None]) -> None:
+        while True:
+            function()
+            await asyncio.sleep(interval_s)
+
+    # ---- connections -------------------------------------------------------------------------
+
+    def _accept(self) -> asyncio.Protocol:
+        link = Link(self.identity, self.options.limits, self._budget, self._events, is_dialer=False)
+        return _Gate(link, self._admit)
+
+    def _admit(self, link: Link) -> bool:
+        """Whether a connection from outside is looked at."""
+        self.counts["accepted"] += 1
+        pending = sum(not other.is_ready for other in self._links)
+        is_taken = (
+            not self._is_stopping
+            and pending < _PENDING_MAX
+            and len(self._links) < 2 * self.options.max_peers
+            and (not self.options.counts_colocation or self._pace.take(link.address[0], self._loop.time()))
+        )
+        if is_taken:
+            self._links.add(link)
+        else:
+            self.counts["refused"] += 1
+        return is_taken
+
+    async def dial(self, candidate: Candidate) -> None:
+        """Connect to it, and say how that went."""
+        peer, limits = candidate.peer, self.options.limits
+        link = Link(self.identity, limits, self._budget, self._events, is_dialer=True, expected=peer.peer_id)
+        self._links.add(link)
+        self.counts["dialled"] += 1
+        try:
+            async with asyncio.timeout(self.options.dial_timeout_s):
+                await self._loop.create_connection(lambda: link, peer.host, peer.port)
+                while not link.is_ready:
+                    if link not in self._links:
+                        raise PeerUnavailable("the handshake failed")
+                    await asyncio.sleep(0.01)
+        except (OSError, TimeoutError, PeerUnavailable) as error:
+            link.close("it cannot be dialled")
+            self._links.discard(link)
+            self.plan.failed(candidate, self._loop.time())
+            logger.debug("a peer cannot be dialled", extra=log_facts(host=peer.host, port=peer.port, reason=str(error)))
+            return
+        assert link.peer_id is not None
+        self.plan.connected(candidate, link.peer_id)
+
+    def _ready(self, link: Link) -> None:
+        assert link.peer_id is not None
+        if link.peer_id == self.identity.peer_id:
+            raise PeerFault("it is this node itself")
+        peer = self.peers.get(link.peer_id)
+        if peer is not None:
+            if len(peer.links) > 1:
+                raise PeerFault("the peer is connected twice already")
+            peer.links.append(link)
+            return
+        peer = self.peers[link.peer_id] = Peer(link.peer_id, link, self._loop.time())
+        static = self._static.get(link.address) if link.is_dialer else None
+        direct = {other.peer_id for other in self.options.static_peers if other.is_direct}
+        peer.is_direct = link.peer_id in direct or (static is not None and static.is_direct)
+        peer.is_protected = peer.is_direct or link.peer_id in self.options.protected
+        self.counts["connected"] += 1
+        logger.info("peer connected", extra=log_facts(**_facts(peer)))
+        self.spawn(self._introduce(peer))
+
+    def _lost(self, link: Link, reason: str) -> None:
+        self._links.discard(link)
+        peer = None if link.peer_id is None else self.peers.get(link.peer_id)
+        if peer is None or link not in peer.links:
+            return
+        was_used = peer.links[0] is link
+        peer.links.remove(link)
+        if peer.links:
+            if was_used:
+                self._on_gone(peer)
+                peer.is_known_to_gossip = asyncio.Event()
+                self.spawn(self._introduce(peer))
+            return
+        del self.peers[peer.id]
+        self._requests.forget(peer.id)
+        self.counts["lost"] += 1
+        logger.info("peer disconnected", extra=log_facts(peer=peer.id, reason=reason))
+        self._on_gone(peer)
+
+    # ---- the beginning -----------------------------------------------------------------------
+
+    async def _introduce(self, peer: Peer) -> None:
+        async with asyncio.timeout(self.options.request_timeout_s):
+            results = await asyncio.gather(self._identify(peer), self._ask_status(peer), return_exceptions=True)
+        for error in results:
+            if isinstance(error, BaseException) and not isinstance(error, PeerUnavailable | PeerFault | DecodeError):
+                raise error
+        if self.options.checks_status and (peer.status is None or peer.status.version != self._version):
+            other = "it gives no status" if peer.status is None else f"its network is {peer.status.version}"
+            await self.leave(peer, Goodbye.WRONG_NETWORK, other)
+            return
+        stream = peer.link.open_stream()
+        async with asyncio.timeout(self.options.request_timeout_s):
+            await stream.select([MESH], is_dialer=True)
+        if peer.id in self.peers:
+            self._on_peer(peer, stream)
+            peer.is_known_to_gossip.set()
+
+    async def _identify(self, peer: Peer) -> None:
+        stream = peer.link.open_stream()
+        try:
+            await stream.select([IDENTIFY], is_dialer=True)
+            stream.finish()
+            peer.protocols, peer.agent = read_identify(await stream.read_all(_IDENTIFY_BYTES_MAX))
+        finally:
+            stream.release()
+
+    async def _ask_status(self, peer: Peer) -> None:
+        answer = await self._requests.ask(peer, Request.STATUS, self._requests.status().to_buffer())
+        peer.status = StatusMessage.from_buffer(answer)
+
+    # ---- the end -----------------------------------------------------------------------------
+
+    async def leave(self, peer: Peer, goodbye: Goodbye, reason: str) -> None:
+        """Say why, and close."""
+        self.counts[f"left {goodbye.name.lower()}"] += 1
+        with suppress(PeerUnavailable, PeerFault, TimeoutError):
+            async with asyncio.timeout(1):
+                await self._say_goodbye(peer, goodbye)
+        for link in list(peer.links):
+            link.close(reason)
+
+    async def _say_goodbye(self, peer: Peer, goodbye: Goodbye) -> None:
+        with suppress(PeerUnavailable, PeerFault):
+            await self._requests.tell(peer, Request.GOODBYE, bytes([goodbye]))
+
+    def penalize(self, peer_id: str, penalty: Penalty, reason: str) -> None:
+        """Count it against the peer; what follows is decided at the next check."""
+        self.counts[f"penalty {penalty.name.lower()}"] += 1
+        score = self.standing.penalize(peer_id, penalty, self._loop.time())
+        logger.info("peer penalised", extra=log_facts(peer=peer_id, reason=reason, score=round(score, 1)))
+        if self.standing.verdict(peer_id) is Goodbye.BANNED and peer_id in self.peers:
+            # At once: until the next check it could do it again a thousand times.
+            peer = self.peers[peer_id]
+            if not peer.is_protected:
+                self.spawn(self.leave(peer, Goodbye.BANNED, "it is banned"))
+
+    # ---- what is looked at again and again -----------------------------------------------------
+
+    def _tick(self) -> None:
+        now = self._loop.time()
+        for link in list(self._links):
+            link.tick(now)
+        room = self.options.max_peers - sum(not peer.is_protected for peer in self.peers.values())
+        for candidate in self.plan.due(self.peers.keys(), now, has_room=room > 0):
+            self.spawn(self.dial(candidate))
+
+    def check(self) -> None:
+        """Who has to go."""
+        now = self._loop.time()
+        self.standing.decay(now)
+        for peer in list(self.peers.values()):
+            goodbye = None if peer.is_protected else self.standing.verdict(peer.id)
+            if goodbye is not None:
+                self.spawn(self.leave(peer, goodbye, "its score is too low"))
+        others = [peer for peer in self.peers.values() if not peer.is_protected]
+        surplus = len(others) - self.options.max_peers
+        if surplus > 0:
+            # Those with the lowest scores; in a tie the newest.
+            self._dice.shuffle(others)
+            others.sort(key=lambda peer: (self.standing.score(peer.id), -peer.since))
+            for peer in others[:surplus]:
+                self.spawn(self.leave(peer, Goodbye.MAX_PEERS, "there are too many peers"))
+
+    def found(self, peer: StaticPeer) -> None:
+        """Discovery knows of it."""
+        if peer.peer_id != self.identity.peer_id and self.standing.verdict(peer.peer_id or "") is None:
+            self.plan.discovered(peer, self._loop.time())
+
+    # ---- streams -------------------------------------------------------------------------------
+
+    def _stream(self, link: Link, stream: Stream) -> None:
+        assert link.peer_id is not None
+        self.spawn(self._serve(link, stream))
+
+    async def _serve(self, link: Link, stream: Stream) -> None:
+        try:
+            async with asyncio.timeout(self.options.limits.request_time_s):
+                protocol = await stream.select(self._protocols, is_dialer=False)
+            peer = self.peers.get(link.peer_id or "")
+            if peer is not None:
+                await self._serve_protocol(peer, protocol, stream)
+        except TimeoutError:
+            stream.reset()
+        except PeerFault as error:
+            link.close(str(error))
+        finally:
+            stream.release()
+
+    async def _serve_protocol(self, peer: Peer, protocol: str, stream: Stream) -> None:
+        if protocol == MESH:
+            async with asyncio.timeout(self.options.request_timeout_s):
+                await peer.is_known_to_gossip.wait()
+            await self._on_gossip(peer, stream)
+        elif protocol == IDENTIFY:
+            async with asyncio.timeout(self.options.limits.request_time_s):
+                await stream.write(identify_message(self.identity, peer.address, self._protocols))
+            stream.finish()
+        elif protocol == IDENTIFY_PUSH:
+            async with asyncio.timeout(self.options.limits.request_time_s):
+                peer.protocols, peer.agent = read_identify(await stream.read_all(_IDENTIFY_BYTES_MAX))
+            stream.finish()
+        else:
+            await self._requests.serve(peer, protocol, stream)
+
+
+class _Gate(asyncio.Protocol):
+    """A connection from outside: admitted, or closed before anything is read."""
+
+    def __init__(self, link: Link, admit: Callable[[Link], bool]) -> None:
+        self._link = link
+        self._admit = admit
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        peername = transport.get_extra_info("peername") or ("", 0)
+        self._link.address = (str(peername[0]), int(peername[1]))
+        if not self._admit(self._link):
+            transport.abort()
+            return
+        transport.set_protocol(self._link)
+        self._link.connection_made(transport)
+
+
+def _facts(peer: Peer) -> dict[str, Any]:
+    host, port = peer.address
+    return {"peer": peer.id, "host": host, "port": port, "direction": "out" if peer.is_outbound else "in"}

@@ -1,0 +1,111 @@
+"""Nodes among themselves, over sockets: connections, gossip, requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from tests.p2p.nodes import FakeHost, Node, running
+
+from fastnode.p2p.gossip_cache import Verdict
+from fastnode.p2p.host import Judgement
+from fastnode.p2p.standing import Penalty
+from fastnode.p2p.topics import Topic
+
+Start = Callable[..., Node]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    with running() as started:
+        yield started
+
+
+def test_two_nodes_meet_and_are_in_each_others_mesh(start: Start) -> None:
+    first = start()
+    second = start(first)
+    for node, other in ((first, second), (second, first)):
+        node.wait_for_mesh(1)
+        (peer,) = node.network.snapshot.peers
+        assert peer.peer_id == other.identity.peer_id
+        assert peer.latest_block == 5
+        assert peer.agent.startswith("fastnode/")
+    assert [peer.is_outbound for node in (first, second) for peer in node.network.snapshot.peers] == [False, True]
+
+
+def test_a_transaction_goes_through_a_node_that_accepts_it(start: Start) -> None:
+    middle = start()
+    one, other = start(middle), start(middle)
+    for node in (one, other):
+        node.wait_for_mesh(1)
+    middle.wait_for_mesh(2)
+    assert one.network.publish(Topic.TX, b"a transaction") == 1
+    assert one.network.publish(Topic.TX, b"a transaction") is None  # once only
+    middle.host.wait_for(b"a transaction")
+    other.host.wait_for(b"a transaction")
+    assert b"a transaction" not in one.host.received
+
+
+@pytest.mark.parametrize("verdict", [Verdict.IGNORE, Verdict.REJECT])
+def test_what_is_not_accepted_is_not_forwarded(start: Start, verdict: Verdict) -> None:
+    host = FakeHost()
+    host.verdicts[b"bad"] = Judgement(
+        verdict, Penalty.MID_TOLERANCE if verdict is Verdict.REJECT else None, "it is bad"
+    )
+    middle = start(host=host)
+    one, other = start(middle), start(middle)
+    for node in (one, other):
+        node.wait_for_mesh(1)
+    middle.wait_for_mesh(2)
+    one.network.publish(Topic.TX, b"bad")
+    host.wait_for(b"bad")
+    one.network.publish(Topic.BLOCK_PROPOSAL, b"good")
+    other.host.wait_for(b"good")  # sent later
+    assert b"bad" not in other.host.received
+    middle.wait_until(lambda snapshot: snapshot.gossip.get(("tx", verdict.value)) == 1)
+    scores = {peer.peer_id: peer.application_score for peer in middle.network.snapshot.peers}
+    assert scores[one.identity.peer_id] == (-10 if verdict is Verdict.REJECT else 0)
+
+
+def test_a_node_of_another_network_is_left(start: Start) -> None:
+    first = start()
+    other = start(first, host=FakeHost("00-1-00000000-1-00000000-00000000"))
+    other.wait_until(lambda snapshot: snapshot.events.get("left wrong_network", 0) >= 1)
+    assert first.network.snapshot.mesh["tx"] == 0
+
+
+def test_missing_transactions_of_a_block_are_fetched(start: Start) -> None:
+    holder = start()
+    asker = start(holder)
+    asker.wait_for_mesh(1)
+    root, hashes = b"\7" * 32, [bytes([n]) * 32 for n in range(3)]
+    private = 38557  # bytes of data
+    txs = [tx_hash + bytes(private) + bytes(4 + 1935 * 32) + b"\0\0" for tx_hash in hashes]
+    holder.host.blocks[root] = hashes
+    holder.host.txs = dict(zip(hashes[:2], txs[:2], strict=True))
+    found = asker.network.fetch_txs(root, hashes, {hashes[0], hashes[1], hashes[2]}, None, 10)
+    assert sorted(found) == sorted(txs[:2])
+
+
+def test_a_peer_that_sends_nonsense_is_banned_and_dropped(start: Start) -> None:
+    host = FakeHost()
+    host.verdicts = {bytes([n]): Judgement(Verdict.REJECT, Penalty.LOW_TOLERANCE, "nonsense") for n in range(3)}
+    victim = start(host=host)
+    attacker = start(victim)
+    attacker.wait_for_mesh(1)
+    for n in range(3):
+        attacker.network.publish(Topic.TX, bytes([n]))
+    victim.wait_until(lambda snapshot: snapshot.events.get("left banned", 0) >= 1)
+
+
+def test_a_node_that_stops_says_so_and_is_dialled_again(start: Start) -> None:
+    first = start()
+    second = start(first)
+    second.wait_for_mesh(1)
+    port = first.network.snapshot.port
+    first.network.stop()
+    second.wait_until(lambda snapshot: snapshot.requests.get(("in", "goodbye", "success"), 0) == 1)
+    second.wait_for_peers(0)
+    again = start(listen_port=port)
+    second.wait_for_mesh(1)
+    assert second.network.snapshot.peers[0].peer_id == again.identity.peer_id

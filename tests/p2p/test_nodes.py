@@ -1,0 +1,89 @@
+"""Whole nodes on the peer-to-peer network: a wallet sends to one, the pools of the others have it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import PATIENCE_S
+from tests.mempool.made import hash_of, made_txs
+
+from fastnode.p2p.enr import NodeRecord
+from fastnode.p2p.identity import KEY_FILE, Identity
+
+Start = Callable[..., Any]
+
+#: Of a node of a network on this machine.
+ON_NETWORK = ("--p2p-enabled", "--p2p-listen-addr=127.0.0.1", "--p2p-ip=127.0.0.1", "--p2p-port=0")
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def is_pending(node: Any, tx: dict[str, Any]) -> bool:
+    return bool(node.call("node_getTxReceipt", hash_of(tx))["result"]["status"] == "pending")
+
+
+def test_a_transaction_sent_to_one_node_is_pending_at_all(
+    start_node: Start, sample_chain: Path, tmp_path: Path
+) -> None:
+    def start(name: str, *arguments: object) -> Any:
+        chain = f"--chain-file={sample_chain}"
+        node = start_node(f"--data-directory={tmp_path / name}", chain, *ON_NETWORK, *arguments).wait_until_serving()
+        wait_until(lambda: node.call("node_isReady")["result"])
+        return node
+
+    first = start("first")
+    port = first.wait_for_line("on the peer-to-peer network")["port"]
+    second = start("second", f"--p2p-peer=127.0.0.1:{port}", "--debug-p2p-disable-colocation-penalty")
+    record = first.call("node_getEncodedEnr")["result"]
+    third = start("third", f"--p2p-preferred-peers={record}")
+    for node in (second, third):
+        node.wait_for_line("peer connected")
+    early, late = made_txs(2)
+    assert "error" not in second.call("node_sendTx", early)
+    for node in (first, third):
+        wait_until(lambda node=node: is_pending(node, early))
+    assert "error" not in third.call("node_sendTx", late)
+    for node in (first, second):
+        wait_until(lambda node=node: is_pending(node, late))
+
+    found = NodeRecord.from_text(record)
+    assert (found.ip, found.port("tcp"), found.port("udp")) == ("127.0.0.1", port, port)
+    assert found.version == "00-31337-322813fd-3658137161-2672340d-1dd2644a"
+    assert found.peer_id == Identity.from_text((tmp_path / "first" / KEY_FILE).read_text()).peer_id
+    assert first.stop() == 0
+    again = start("first", f"--peer-id-private-key-path={tmp_path / 'first' / KEY_FILE}")
+    assert NodeRecord.from_text(again.call("node_getEncodedEnr")["result"]).peer_id == found.peer_id
+
+
+def test_without_the_setting_nothing_of_the_network_is_imported(sample_chain: Path, tmp_path: Path) -> None:
+    program = f"""
+import asyncio, json, sys
+from pathlib import Path
+from fastnode.app.node import Node
+from fastnode.config.settings import Settings
+
+async def main():
+    node = await Node.start(Settings(data_directory=Path({str(tmp_path)!r}), chain_file=Path({str(sample_chain)!r}),
+                                     port=0, admin_port=0, metrics_port=0, disable_admin_api_key=True))
+    try:
+        print(json.dumps([name for name in sys.modules if "p2p" in name or "peer_" in name or name == "cryptography"]))
+    finally:
+        await node.stop()
+
+asyncio.run(main())
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    )
+    assert set(json.loads(ran.stdout.splitlines()[-1])) <= {"fastnode.config.peer_settings"}
