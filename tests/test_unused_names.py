@@ -27,7 +27,6 @@ KNOWN = {
     "protect": "who makes a proposal; nothing proposes yet",
     "release_before": "who makes a proposal; nothing proposes yet",
     "format_options": "click",
-    "resume_writing": "asyncio",
 }
 
 _WORD = re.compile(r"\b[A-Za-z_]\w*\b")
