@@ -19,12 +19,13 @@ EXTRAS: Final[Mapping[str, tuple[str, str]]] = {
     "nats": ("bus", "the bus between the nodes of a fleet"),
     "numpy": ("check", "checking the state trees"),
     "obstore": ("snapshots", "reading and writing snapshots and stores of blobs"),
+    "opentelemetry": ("otlp", "sending traces and metrics to a collector"),
     "psycopg": ("ha", "the database of redundant signers"),
     "rich": ("tty", "colours and progress bars"),
 }
 
 #: What a package is installed as, where that is not what it is imported as.
-DISTRIBUTIONS: Final[Mapping[str, str]] = {"nats": "nats-py"}
+DISTRIBUTIONS: Final[Mapping[str, str]] = {"nats": "nats-py", "opentelemetry": "opentelemetry-exporter-otlp-proto-http"}
 #: Other extras that bring a package too.
 ALSO_IN: Final[Mapping[str, frozenset[str]]] = {"cramjam": frozenset({"p2p"})}
 

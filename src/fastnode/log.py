@@ -21,6 +21,8 @@ from typing import Any, Final
 
 import orjson
 
+from fastnode import trace
+
 __all__ = ["configure", "log_facts", "name_process", "one_line", "printable"]
 
 #: The logger every module's logger is below.
@@ -60,7 +62,11 @@ def configure(*, level: str, as_json: bool) -> None:
 
 
 def _facts_of(record: logging.LogRecord) -> dict[str, Any]:
+    """With the ids of the request that is worked on, if it has some: handlers format in the thread that logs."""
     facts: dict[str, Any] = getattr(record, "facts", {})
+    named = trace.current()
+    if named is not None:
+        facts = facts | named.facts()
     return {name: _short(value) for name, value in (_OF_PROCESS | facts).items()}
 
 

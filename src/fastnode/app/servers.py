@@ -62,7 +62,7 @@ def rpc_server(
         busy_executor=parts.busy_threads,
         block_wait=block_wait,
         meters=CallMeters((method.name for method in table), aliases)
-        if settings.metrics_port or settings.local_network
+        if settings.metrics_port or settings.metrics_collector_url or settings.local_network
         else None,
     )
     return RpcServer(

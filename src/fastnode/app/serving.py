@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack, suppress
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,6 +12,7 @@ from fastnode.app import rate_limits
 from fastnode.app.ingestion import IngestionThread
 from fastnode.app.joined import Joined
 from fastnode.app.method_tables import Services, admin_methods, public_methods
+from fastnode.app.monitoring import open_monitoring
 from fastnode.app.node_settings import admin_key_of
 from fastnode.app.opened import listen
 from fastnode.app.sample import SampleMarks
@@ -25,7 +25,7 @@ from fastnode.mempool.network import NetworkIdentity
 from fastnode.records import dataclass
 from fastnode.serving.api_key import ApiKeyGuard, introduce
 from fastnode.serving.same_origin import SameOriginGuard
-from fastnode.serving.server import HttpServer, RpcServer, describe_bind_error
+from fastnode.serving.server import HttpServer, RpcServer
 from fastnode.serving.version_headers import version_headers
 from fastnode.status_page.explorer import Explorer
 from fastnode.status_page.overview import NodeSources, Overview
@@ -33,8 +33,6 @@ from fastnode.status_page.pages import StatusPage, open_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from prometheus_client.registry import Collector
 
     from fastnode.view import View
     from fastnode.workers.counters import Totals
@@ -78,7 +76,7 @@ async def serve(joined: Joined, stack: AsyncExitStack) -> Serving:
     stack.push_async_callback(admin.stop, grace_seconds=grace_s)
     urls = {"url": public.url, "admin_url": admin.url}
     logger.info("serving", extra=log_facts(**urls, port=public.port, admin_port=admin.port))
-    metrics = await _open_metrics_port(joined, reported, admin, hub, stack)
+    metrics = await open_monitoring(joined, (public, admin), {"public": reported, "admin": admin}, hub, stack)
     if metrics is not None:
         stack.push_async_callback(metrics.stop, grace_seconds=grace_s)
     explorer = await _open_explorer(joined, public)
@@ -370,57 +368,4 @@ async def _open_l1_clock(joined: Joined) -> RpcServer | None:
     server = _server(joined, table, settings.host, settings.l1_clock_port, [], None)
     await listen(server, settings.l1_clock_port, "l1-clock-")
     logger.info("clock of L1", extra=log_facts(url=server.url))
-    return server
-
-
-async def _open_metrics_port(
-    joined: Joined, reported: RpcServer, admin: RpcServer, hub: Hub | None, stack: AsyncExitStack
-) -> HttpServer | None:
-    settings = joined.opened.settings
-    if settings.metrics_port == 0:
-        return None
-    # On demand, and in a thread: the library takes a while to load, and requests are answered already.
-    await asyncio.to_thread(import_module, "fastnode.metrics.port")
-    from fastnode.metrics.collector import Sources
-    from fastnode.metrics.loop_lag import LoopLag
-    from fastnode.metrics.port import metrics_server
-
-    data, following = joined.opened.data, joined.opened.following
-    lag = LoopLag(asyncio.get_running_loop())
-    sources = Sources(
-        servers={"public": reported, "admin": admin},
-        view=lambda: joined.views.newest,
-        progress=joined.ingestor.progress,
-        data_directory=data.directory.path,
-        known_tags=data.indexes.known_tags,
-        recent=joined.recent,
-        mempool=joined.mempool,
-        uploads=joined.uploads,
-        health=joined.condition.health,
-        sync_status=joined.condition.sync_status,
-        loop_lag=lag,
-        exchange_times=None if following is None else following.exchange_times,
-    )
-    host, port = settings.metrics_host, settings.metrics_port
-    more: list[Collector] = []
-    if hub is not None:
-        from fastnode.workers.metrics import WorkerCollector
-
-        more.append(WorkerCollector(hub))
-    server = metrics_server(
-        sources,
-        host=host,
-        port=port,
-        reference_names=settings.metrics_reference_names,
-        executor=joined.opened.threads,
-        more=more,
-    )
-    try:
-        await server.start()
-    except OSError as error:
-        # The chain is served without; a port that happens to be taken is no reason not to.
-        logger.warning("no metrics", extra=log_facts(reason=describe_bind_error(error, host, port, "metrics-")))
-        return None
-    lag.start()
-    stack.callback(lag.stop)
     return server

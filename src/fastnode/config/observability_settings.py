@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastnode.config.table import setting
 from fastnode.records import dataclass
+from fastnode.values.arrays import texts
 from fastnode.values.choices import Boolean
 from fastnode.values.numbers import Integer
 from fastnode.values.texts import Text
@@ -12,6 +13,7 @@ __all__ = ["ObservabilitySettings"]
 
 METRICS = "Metrics"
 EXPLORER = "Explorer"
+TELEMETRY = "OpenTelemetry"
 
 _PORT_MAX = 65_535
 
@@ -43,4 +45,53 @@ class ObservabilitySettings:
         Boolean(),
         METRICS,
         "Offer what the network's reference node measures too, under its names.",
+    )
+    traces_collector_url: str | None = setting(
+        None,
+        Text(metavar="URL"),
+        TELEMETRY,
+        "Collector to which a span for each request is sent, as OTLP over HTTP; takes the extra otlp. Every request "
+        "then goes the slower way, on which its headers are read.",
+        environment=("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",),
+        flags=("--tel.tracesCollectorUrl",),
+    )
+    metrics_collector_url: str | None = setting(
+        None,
+        Text(metavar="URL"),
+        TELEMETRY,
+        "Collector to which the metrics are sent, as OTLP over HTTP; takes the extra otlp.",
+        environment=("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",),
+        flags=("--tel.metricsCollectorUrl",),
+    )
+    otel_collect_interval_ms: int = setting(
+        60_000,
+        Integer(100, 3_600_000),
+        TELEMETRY,
+        "How often metrics are sent.",
+        environment=("OTEL_COLLECT_INTERVAL_MS",),
+        flags=("--tel.otelCollectIntervalMs",),
+    )
+    otel_export_timeout_ms: int = setting(
+        30_000,
+        Integer(100, 600_000),
+        TELEMETRY,
+        "How long the collector may take.",
+        environment=("OTEL_EXPORT_TIMEOUT_MS",),
+        flags=("--tel.otelExportTimeoutMs",),
+    )
+    otel_exclude_metrics: tuple[str, ...] = setting(
+        (),
+        texts("PREFIX"),
+        TELEMETRY,
+        "Metrics that are not sent, by how their names begin.",
+        environment=("OTEL_EXCLUDE_METRICS",),
+        flags=("--tel.otelExcludeMetrics",),
+    )
+    otel_include_metrics: tuple[str, ...] = setting(
+        (),
+        texts("PREFIX"),
+        TELEMETRY,
+        "Metrics that are sent, by how their names begin, unless --otel-exclude-metrics says what is not; none: all.",
+        environment=("OTEL_INCLUDE_METRICS",),
+        flags=("--tel.otelIncludeMetrics",),
     )

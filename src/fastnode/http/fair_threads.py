@@ -15,9 +15,11 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from contextvars import copy_context
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
-from fastnode import interpreter
+from fastnode import interpreter, trace
 from fastnode.http.allowance import Allowance, Party
 from fastnode.http.fair_queue import FairQueue, Groups
 from fastnode.kernels import loop_time
@@ -126,6 +128,9 @@ async def run_off_loop(
     executor: Executor | None, allowance: Allowance, function: Callable[..., Result], *arguments: Any
 ) -> Result:
     """Run ``function`` in a thread of ``executor`` (default: the event loop's), for the party of a request."""
+    if trace.current() is not None:
+        # What the thread logs and asks of others belongs to the request, too.
+        function = partial(copy_context().run, function)
     if isinstance(executor, FairThreads):
         return await asyncio.wrap_future(executor.submit_for(allowance.party, function, *arguments))
     return await asyncio.get_running_loop().run_in_executor(executor, function, *arguments)

@@ -44,7 +44,7 @@ LIMITS_BY_STATUS: Final = {
 class CallMeters:
     """The calls of one engine: time and errors by method, and the sizes of batches."""
 
-    __slots__ = ("batch_calls", "batch_counts", "calls", "names")
+    __slots__ = ("batch_calls", "batch_counts", "calls", "in_flight", "names")
 
     def __init__(self, names: Iterable[str], aliases: Mapping[str, str] | None = None) -> None:
         """``aliases`` are other names, each of one of ``names``, under which it is counted."""
@@ -56,6 +56,8 @@ class CallMeters:
         self.batch_counts = [0] * (len(BATCH_BOUNDS) + 1)
         #: Calls of all batches together.
         self.batch_calls = 0
+        #: Calls that are being answered off the event loop: in a thread, or waiting for a block.
+        self.in_flight = 0
 
     def add_batch(self, calls: int) -> None:
         self.batch_counts[bisect_left(BATCH_BOUNDS, calls)] += 1

@@ -286,7 +286,11 @@ class Engine:
         return self._measure_later(meters, request["method"], started_ns, reply)
 
     async def _measure_later(self, meters: CallMeters, name: str, started_ns: int, pending: Awaitable[Reply]) -> Reply:
-        reply = await pending
+        meters.in_flight += 1
+        try:
+            reply = await pending
+        finally:
+            meters.in_flight -= 1
         meters.calls.finish(name, started_ns, reply.error_code)
         return reply
 

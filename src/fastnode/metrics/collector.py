@@ -193,12 +193,16 @@ def _rpc(servers: Mapping[str, RpcServer]) -> Iterator[Metric]:
     )
     yield _errors(servers)
     batches = HistogramMetricFamily("fastnode_rpc_batch_calls", "Calls in each batch.", labels=("port",))
+    text = "Calls that are being answered in a thread, or wait for a block."
+    in_flight = GaugeMetricFamily("fastnode_rpc_calls_in_flight", text, labels=("port",))
     faults = CounterMetricFamily("fastnode_rpc_internal_faults", "Unexpected exceptions in methods.", labels=("port",))
     for port, server in servers.items():
         faults.add_metric((port,), server.engine.internal_fault_count)
         meters = server.engine.meters
         if meters is not None:
             batches.add_metric((port,), buckets_of(meters.batch_counts, BATCH_BOUNDS), meters.batch_calls)
+            in_flight.add_metric((port,), meters.in_flight)
+    yield in_flight
     yield batches
     yield faults
 

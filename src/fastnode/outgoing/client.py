@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
+from fastnode import trace
 from fastnode.errors import UpstreamFault, UpstreamRejection, UpstreamUnavailable
 from fastnode.kernels import json_shape
 from fastnode.outgoing.network import Answer, ClientLimits, Network
@@ -90,7 +91,10 @@ class RpcClient:
         UpstreamUnavailable: try later; UpstreamFault: the answer makes no sense; UpstreamRejection: the request
         as a whole was refused.  No text of theirs has the address: clients may see it.
         """
-        answer = self._network.post(self._url, _encode(calls), self._limits, self._headers)
+        named = trace.current()
+        parent = None if named is None else named.parent
+        headers = self._headers if parent is None else {**self._headers, "traceparent": parent}
+        answer = self._network.post(self._url, _encode(calls), self._limits, headers)
         document = decoded(answer.body, self._limits.memory_bytes_max)
         if answer.status in _BUSY or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise UpstreamUnavailable(self._describe_busy(answer, document), retry_after_s=answer.retry_after_s)

@@ -25,7 +25,7 @@ from typing import Any, Final, Protocol
 
 import orjson
 
-from fastnode import interpreter
+from fastnode import interpreter, trace
 from fastnode.api.discovery import DISCOVER, DOCUMENT_PATH
 from fastnode.errors import InvalidRequest, NodeBusy, ParseError, RateLimited
 from fastnode.http.allowance import Allowance
@@ -102,6 +102,8 @@ class RpcApplication:
         self._guard: RequestGuard | None = None
         #: What GET finds beside the probes.
         self.pages: Pages | None = None
+        #: Where calls are told that are measured one by one; None: nowhere.
+        self._spans: trace.Spans | None = None
         self._path_prefix = path_prefix.encode("ascii")
         self._engine = engine
         #: Compresses answers, and keeps what it has compressed.
@@ -133,6 +135,15 @@ class RpcApplication:
     @guard.setter
     def guard(self, guard: RequestGuard | None) -> None:
         self._guard = guard
+        self.on_change()
+
+    @property
+    def spans(self) -> trace.Spans | None:
+        return self._spans
+
+    @spans.setter
+    def spans(self, spans: trace.Spans | None) -> None:
+        self._spans = spans
         self.on_change()
 
     # ---- the connection's side ---------------------------------------------------------------
@@ -236,6 +247,31 @@ class RpcApplication:
     # ---- JSON-RPC ----------------------------------------------------------------------------
 
     def _on_call(
+        self, headers: dict[bytes, bytes], body: bytes, client: Client | None, allowance: Allowance
+    ) -> Response | Coroutine[Any, Any, Response]:
+        if self._spans is not None or trace.is_named(headers):
+            return self._on_named_call(headers, body, client, allowance)
+        return self._read_call(headers, body, client, allowance)
+
+    async def _on_named_call(
+        self, headers: dict[bytes, bytes], body: bytes, client: Client | None, allowance: Allowance
+    ) -> Response:
+        """In its trace, which ends up in the log and at other nodes."""
+        named = trace.read(headers)
+        span = None if self._spans is None else self._spans.begin(named, body)
+        with trace.entered(named if span is None else span.trace):
+            status = int(HTTPStatus.INTERNAL_SERVER_ERROR)
+            try:
+                response = self._read_call(headers, body, client, allowance)
+                if not isinstance(response, Response):
+                    response = await response
+                status = int(response.status)
+            finally:
+                if span is not None:
+                    span.end(status)
+        return response
+
+    def _read_call(
         self, headers: dict[bytes, bytes], body: bytes, client: Client | None, allowance: Allowance
     ) -> Response | Coroutine[Any, Any, Response]:
         coding_header = headers.get(b"content-encoding")

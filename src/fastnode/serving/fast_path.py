@@ -111,7 +111,8 @@ class FastPath:
         plain, packed = self.application.json_fields, self.application.gzip_fields
         before, length = b"HTTP/1.1 200 OK\r\n", b"Content-Length: "
         self.requests.set_head(before + plain + length, before + packed + length, b"\r\n" + self.writer.keeping)
-        self.requests.is_open = self.application.guard is None  # a guard asks for every header
+        # A guard asks for every header, and spans for every call.
+        self.requests.is_open = self.application.guard is None and self.application.spans is None
 
     def answer_call(self, view: View | None, allowance: Allowance) -> Response | Coroutine[Any, Any, Response] | None:
         """The answer to the simple request that the kernel stopped at; None if its params are not JSON."""

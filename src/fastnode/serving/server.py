@@ -27,6 +27,7 @@ from fastnode.kernels import cached_responses
 from fastnode.serving.application import Pages, RpcApplication
 from fastnode.serving.fast_path import FastConnection, FastPath
 from fastnode.serving.rate_limit_gate import LimitedConnection, RateLimitGate
+from fastnode.trace import Spans
 
 __all__ = ["HttpServer", "RpcServer", "describe_bind_error"]
 
@@ -314,6 +315,10 @@ class RpcServer(HttpServer):
     def set_guard(self, guard: RequestGuard | None) -> None:
         """Who is admitted from the next connection on; None: everybody."""
         self._rpc.guard = guard
+
+    def set_spans(self, spans: Spans | None) -> None:
+        """Where each call is told from the next connection on; None: nowhere."""
+        self._rpc.spans = spans
 
     def set_pages(self, pages: Pages) -> None:
         self._rpc.pages = pages

@@ -91,6 +91,7 @@ def counters_of(server: RpcServer, rejections: Mapping[str, int], verdicts: Mapp
                 counters.errors[name] = Counter(errors)
         counters.batch_counts = list(meters.batch_counts)
         counters.numbers["batch_calls"] = meters.batch_calls
+        counters.numbers["in_flight"] = meters.in_flight
     kept = server.cached_responses
     counters.numbers.update(
         accepted=server.accepted_count,
@@ -139,6 +140,7 @@ class Totals:
         with self._lock:
             before = self._newest.get(number)
             if before is not None and before[0] != pid:
+                before[1].numbers.pop("in_flight", None)  # nothing of a process that has ended is
                 self._gone.add(before[1])
                 before = None
             self._newest[number] = pid, counters
@@ -165,6 +167,7 @@ class Totals:
                 calls=_Calls(total),
                 batch_counts=total.batch_counts,
                 batch_calls=total.numbers["batch_calls"],
+                in_flight=total.numbers["in_flight"],
             )
         return SimpleNamespace(table=own.table, meters=meters, internal_fault_count=total.numbers["faults"])
 

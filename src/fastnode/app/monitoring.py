@@ -1,0 +1,148 @@
+"""What monitoring systems get of a node: the port that they ask, and what is sent to a collector of OpenTelemetry."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from fastnode.log import log_facts
+from fastnode.serving.server import HttpServer, RpcServer, describe_bind_error
+from fastnode.values.urls import check_url, without_secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prometheus_client.registry import Collector
+
+    from fastnode.app.joined import Joined
+    from fastnode.metrics.collector import Sources
+    from fastnode.workers.hub import Hub
+
+__all__ = ["open_monitoring"]
+
+logger = logging.getLogger("fastnode.app")
+
+
+async def open_monitoring(
+    joined: Joined,
+    servers: Sequence[RpcServer],
+    reported: Mapping[str, RpcServer],
+    hub: Hub | None,
+    stack: AsyncExitStack,
+) -> HttpServer | None:
+    """The server of the metrics; None: there is none.  SettingError for a collector whose URL is none.
+
+    ``reported`` are servers by their names as they are told of, with what worker processes answer; ``hub`` has these.
+    """
+    settings = joined.opened.settings
+    for url, flag in (
+        (settings.traces_collector_url, "--traces-collector-url"),
+        (settings.metrics_collector_url, "--metrics-collector-url"),
+    ):
+        if url is not None:
+            check_url(url, flag)
+    if not (settings.metrics_port or settings.metrics_collector_url or settings.traces_collector_url):
+        return None
+    sources = await _sources(joined, reported, stack)
+    more: list[Collector] = []
+    if hub is not None:
+        from fastnode.workers.metrics import WorkerCollector
+
+        more.append(WorkerCollector(hub))
+    await _open_telemetry(joined, servers, sources, more, stack)
+    return None if settings.metrics_port == 0 else await _open_port(joined, sources, more)
+
+
+async def _sources(joined: Joined, reported: Mapping[str, RpcServer], stack: AsyncExitStack) -> Sources:
+    # On demand, and in a thread: the library takes a while to load, and requests are answered already.
+    await asyncio.to_thread(import_module, "fastnode.metrics.port")
+    from fastnode.metrics.collector import Sources
+    from fastnode.metrics.loop_lag import LoopLag
+
+    data, following = joined.opened.data, joined.opened.following
+    lag = LoopLag(asyncio.get_running_loop())
+    lag.start()
+    stack.callback(lag.stop)
+    return Sources(
+        servers=reported,
+        view=lambda: joined.views.newest,
+        progress=joined.ingestor.progress,
+        data_directory=data.directory.path,
+        known_tags=data.indexes.known_tags,
+        recent=joined.recent,
+        mempool=joined.mempool,
+        uploads=joined.uploads,
+        health=joined.condition.health,
+        sync_status=joined.condition.sync_status,
+        loop_lag=lag,
+        exchange_times=None if following is None else following.exchange_times,
+    )
+
+
+async def _open_port(joined: Joined, sources: Sources, more: Sequence[Collector]) -> HttpServer | None:
+    from fastnode.metrics.port import metrics_server
+
+    settings = joined.opened.settings
+    host, port = settings.metrics_host, settings.metrics_port
+    server = metrics_server(
+        sources,
+        host=host,
+        port=port,
+        reference_names=settings.metrics_reference_names,
+        executor=joined.opened.threads,
+        more=more,
+    )
+    try:
+        await server.start()
+    except OSError as error:
+        # The chain is served without; a port that happens to be taken is no reason not to.
+        logger.warning("no metrics", extra=log_facts(reason=describe_bind_error(error, host, port, "metrics-")))
+        return None
+    return server
+
+
+async def _open_telemetry(
+    joined: Joined,
+    servers: Sequence[RpcServer],
+    sources: Sources,
+    more: Sequence[Collector],
+    stack: AsyncExitStack,
+) -> None:
+    """ModuleNotFoundError without the extra."""
+    settings = joined.opened.settings
+    metrics_url, traces_url = settings.metrics_collector_url, settings.traces_collector_url
+    if metrics_url is None and traces_url is None:
+        return
+    await asyncio.to_thread(import_module, "fastnode.metrics.otlp")
+    from fastnode.metrics.collector import NodeCollector, registry_of
+    from fastnode.metrics.otlp import MetricsExport, OtlpSpans, resource_of
+    from fastnode.metrics.reference_names import ReferenceCollector
+
+    # What the library has to say belongs to the log of the node.
+    library, own = logging.getLogger("opentelemetry"), logging.getLogger("fastnode")
+    library.handlers[:], library.propagate = own.handlers, own.propagate
+    chain = joined.ingestor.view.chain
+    resource = resource_of({"aztec.node_role": "node", "aztec.rollup_version": str(chain.rollup_version)})
+    timeout_s = settings.otel_export_timeout_ms / 1000
+    if traces_url is not None:
+        spans = OtlpSpans(traces_url, timeout_s=timeout_s, resource=resource)
+        stack.push_async_callback(asyncio.to_thread, spans.close)
+        for server in servers:
+            server.set_spans(spans)
+        logger.info("traces", extra=log_facts(collector=without_secrets(traces_url)))
+    if metrics_url is not None:
+        export = MetricsExport(
+            metrics_url,
+            registry_of(NodeCollector(sources), ReferenceCollector(sources), *more),
+            interval_s=settings.otel_collect_interval_ms / 1000,
+            timeout_s=timeout_s,
+            resource=resource,
+            excluded=settings.otel_exclude_metrics,
+            included=settings.otel_include_metrics,
+        )
+        export.start()
+        stack.push_async_callback(asyncio.to_thread, export.close)
+        logger.info("metrics", extra=log_facts(collector=without_secrets(metrics_url)))
