@@ -54,7 +54,14 @@ class Connection:
         self.loop_time = times.LoopTime(1_000_000_000, 1_000_000_000)
         self.share = times.Share()
         self.receiver = kernel.Receiver(
-            self.requests, self.traffic, lambda: float(next(clock)), BYTES_MAX, self.loop_time, self.share
+            self.requests,
+            self.traffic,
+            lambda: float(next(clock)),
+            BYTES_MAX,
+            self.loop_time,
+            self.share,
+            bytearray(1000),
+            bytearray(100),
         )
         self.wire.receiver = self.receiver
         self.receiver.open(self, self.wire)
@@ -172,3 +179,27 @@ def test_a_view_is_renewed_once_for_each_version(modules: Any) -> None:
     for _ in range(2):
         connection.receiver.receive(post(ASKED))
     assert renewed == ["first", "second"]
+
+
+@pytest.mark.parametrize("modules", KERNELS)
+def test_what_is_read_goes_into_little_while_others_wait_unless_it_is_the_connections_turn(modules: Any) -> None:
+    connection = Connection(modules)
+    receiver, request = connection.receiver, post(ASKED)
+
+    def read(data: bytes) -> int:
+        buffer = receiver.get_buffer(65536)
+        size = len(buffer)
+        count = min(size, len(data))
+        buffer[:count] = data[:count]
+        receiver.buffer_updated(count)
+        return size
+
+    assert read(request) == 1000
+    assert connection.wire.written == [ANSWER]
+    connection.loop_time.is_crowded = True
+    assert read(request) == 100
+    assert connection.handed_on == [("wait", request[:100])]
+    receiver.has_turn = True
+    assert [read(request), read(request)] == [1000, 100]
+    with pytest.raises(ValueError, match="101 bytes in a buffer of 100"):
+        receiver.buffer_updated(101)

@@ -35,20 +35,57 @@ def test_what_a_burst_needed_is_given_back() -> None:
     assert int(found.stdout) < 20 * MIB
 
 
+UPLOADS = """
+import resource
+from fastnode.app import heap
+assert heap.bound_heap()
+source = bytearray(250_000)
+bytes(source)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(200):
+    bytes(source)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
 @pytest.mark.skipif(heap._libc() is None, reason="there is no glibc")
-def test_a_burst_is_trimmed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pages_of_one_upload_serve_the_next() -> None:
+    found = subprocess.run([sys.executable, "-c", UPLOADS], capture_output=True, text=True, check=True, timeout=60)
+    assert int(found.stdout) < 1_000  # of 12,000
+
+
+@pytest.mark.skipif(heap._libc() is None, reason="there is no glibc")
+def test_a_burst_is_trimmed_once_when_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    trims: list[int] = []
+    resident_bytes = 100 * MIB
+
+    class Library:
+        def malloc_trim(self, pad: int) -> None:
+            nonlocal resident_bytes
+            trims.append(resident_bytes)
+            resident_bytes = 110 * MIB
+
     monkeypatch.setattr(heap, "CHECK_INTERVAL_S", 0.001)
+    monkeypatch.setattr(heap, "_libc", Library)
+    monkeypatch.setattr(heap, "_resident_bytes", lambda: resident_bytes)
     budget = MemoryBudget()
-    budget.take(64 * MIB)
 
     async def main() -> None:
+        nonlocal resident_bytes
         trimming = asyncio.ensure_future(heap.trim_after_bursts(budget))
+        await asyncio.sleep(0)
+        budget.take(64 * MIB)
+        resident_bytes = 400 * MIB
         await asyncio.sleep(0.02)
-        assert budget.peak_bytes == 64 * MIB  # it is not over
+        assert trims == []  # it is not over
         budget.give_back(64 * MIB)
-        while budget.peak_bytes:
+        while not trims:
             await asyncio.sleep(0.001)
+        await asyncio.sleep(0.02)
+        resident_bytes = 120 * MIB
+        await asyncio.sleep(0.02)
         trimming.cancel()
         await asyncio.gather(trimming, return_exceptions=True)
 
     asyncio.run(asyncio.wait_for(main(), 30))
+    assert trims == [400 * MIB]

@@ -39,6 +39,21 @@ def test_as_many_open_files_as_needed_are_asked_for_and_no_more(hard: int, wante
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines() == said
 
 
+TABLE = """
+import sys
+from pathlib import Path
+from fastnode.app.process import allow_open_files
+allow_open_files(900)
+print(Path("/proc/self/status").read_text().partition("FDSize:")[2].split()[0])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the size of the table is told by Linux alone")
+def test_the_table_of_open_files_does_not_have_to_grow_while_connections_are_accepted() -> None:
+    found = subprocess.run([sys.executable, "-c", TABLE], capture_output=True, text=True, check=True).stdout
+    assert int(found) >= 900
+
+
 class ShortNode:
     """A node that ends as soon as it is ready."""
 

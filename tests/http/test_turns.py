@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fastnode.http.fair_queue import GROUPS_MAX, FairQueue, Groups
+from fastnode.http.fair_queue import DEBT_NS_MAX, GROUPS_MAX, FairQueue, Groups
 from fastnode.http.turns import Turns
 from fastnode.kernels import loop_time
 
@@ -94,6 +94,24 @@ def test_what_was_used_while_nobody_waited_is_not_paid_back_for_ever() -> None:
     queue.push(loop_time.Share(), "new")
     names = [serve(queue, 1_000_000) for _ in range(200)]
     assert 90 < names.count("old") <= 101
+
+
+@pytest.mark.parametrize("count", [1, 64])
+def test_use_while_the_loop_was_free_costs_the_same_wait_however_many_are_there(count: int) -> None:
+    queue: FairQueue[str] = FairQueue()
+    others = [loop_time.Share() for _ in range(count)]
+    for share in others:
+        share.turn_ns = 50_000
+        queue.push(share, "other")
+    early = loop_time.Share()
+    early.turn_ns = 50_000
+    early.charge(50_000_000)
+    early.turn_ns = 50_000
+    queue.push(early, "early")
+    served = 0
+    while serve(queue, 50_000) != "early":
+        served += 1
+    assert served * 50_000 <= DEBT_NS_MAX + count * 100_000
 
 
 def test_one_that_asks_for_little_passes_hundreds_that_have_just_come() -> None:

@@ -13,6 +13,7 @@ from tests.serving.sockets import post
 from tests.serving.two_paths import METHODS, Side, random_pieces
 
 from fastnode.http.connection import HttpConnection
+from fastnode.http.listener import Arrival
 from fastnode.http.messages import ResponseWriter
 from fastnode.jsonrpc import rate_limits
 from fastnode.jsonrpc.methods import MethodTable
@@ -78,10 +79,9 @@ class LimitedSide(Side):
         assert self._fast is not None
         loop: Any = self.clock
         super().connect()  # makes the wire
-        self.connection = LimitedConnection(self, loop, self._fast, self.gate)
+        self.connection = LimitedConnection(self, loop, Arrival(self.wire, ("10.0.0.1", 1)), self._fast, self.gate)
         self.wire.protocol = self.connection
         self.connection.connection_made(self.wire)  # type: ignore[arg-type]
-        self.connection._peer = "10.0.0.1"
         return self.connection
 
     def left(self) -> dict[str, float]:

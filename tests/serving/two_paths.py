@@ -175,8 +175,8 @@ class Side:
         self.budget = MemoryBudget()
         self._fast = FastPath(self.engine, self.application, writer) if is_fast else None
 
-    def admit(self, connection: HttpConnection) -> str | None:
-        return None
+    def register(self, connection: HttpConnection) -> None:
+        pass
 
     def forget(self, connection: HttpConnection) -> None:
         pass
@@ -195,9 +195,9 @@ class Side:
         loop: Any = self.clock
         self.wire = _Wire()
         if self._fast is not None:
-            self.connection: HttpConnection = FastConnection(self, loop, self._fast)
+            self.connection: HttpConnection = FastConnection(self, loop, None, self._fast)
         else:
-            self.connection = HttpConnection(self, loop)
+            self.connection = HttpConnection(self, loop, None)
         self.wire.protocol = self.connection
         self.connection.connection_made(self.wire)  # type: ignore[arg-type]
         return self.connection

@@ -26,6 +26,8 @@ class Receiver:
         bytes_max: int,
         loop_time: LoopTime,
         share: Share,
+        buffer: bytearray,
+        small_buffer: bytearray,
     ) -> None:
         self._requests = requests
         self._traffic = traffic
@@ -33,12 +35,25 @@ class Receiver:
         self._bytes_max = bytes_max
         self._loop_time = loop_time
         self._share = share
+        self._buffer = self._lent = buffer
+        self._small_buffer = small_buffer
+        self.has_turn = False
         self.unfinished: tuple[list[tuple[bytes, int]], Any, bytes] | None = None
         self._connection: Any = None
         self._transport: Any = None
         self.is_resting = False
         self.begun = self.unsent_bytes = 0
         self.active_at = 0.0
+
+    def get_buffer(self, size_hint: int) -> bytearray:
+        self._lent = self._small_buffer if self._loop_time.is_crowded and not self.has_turn else self._buffer
+        return self._lent
+
+    def buffer_updated(self, count: int) -> None:
+        if not 0 <= count <= len(self._lent):
+            raise ValueError(f"{count} bytes in a buffer of {len(self._lent)}")
+        self.has_turn = False
+        self.receive(bytes(memoryview(self._lent)[:count]))
 
     def open(self, connection: Any, transport: Any) -> None:
         self._connection, self._transport = connection, transport

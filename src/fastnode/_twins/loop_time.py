@@ -12,7 +12,7 @@ __all__ = ["LoopTime", "Share"]
 
 
 #: Of a party that has had no turn: more than modest ones need.
-UNKNOWN_TURN_NS: Final = 250_000
+UNKNOWN_TURN_NS: Final = 150_000
 #: Of a round, above which its end has to be looked for.
 NOTED_PART: Final = 4
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
+import os
 import sys
+from pathlib import Path
 from typing import Final
 
 from fastnode.http.memory_budget import MemoryBudget
@@ -19,13 +22,21 @@ MIB: Final = 1 << 20
 ARENAS_MAX: Final = 2
 #: Larger blocks come from the system and go back to it one by one.
 LARGE_BLOCK_BYTES: Final = 1 * MIB
-#: A burst is worth trimming when requests used more than this at once.
+#: Freed memory is kept up to this between two trimmings.  With glibc's 128 KiB each upload's pages would go back to
+#: the system and be asked for again with the next one, at a microsecond or more a page.
+KEPT_BYTES_MAX: Final = 32 * MIB
+#: While requests need more than this at once, they would ask for again what is trimmed.
 BURST_BYTES_MIN: Final = 16 * MIB
+#: By how much the process has to have grown since it was trimmed.
+GROWTH_BYTES_MIN: Final = 16 * MIB
 CHECK_INTERVAL_S: Final = 1.0
 
 #: Of mallopt (malloc.h).
+_M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 _M_ARENA_MAX: Final = -8
+_STATM: Final = Path("/proc/self/statm")
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 def _libc() -> ctypes.CDLL | None:
@@ -41,14 +52,24 @@ def bound_heap() -> bool:
     library = _libc()
     if library is None:
         return False
-    return bool(library.mallopt(_M_ARENA_MAX, ARENAS_MAX) and library.mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES))
+    options = {_M_ARENA_MAX: ARENAS_MAX, _M_MMAP_THRESHOLD: LARGE_BLOCK_BYTES, _M_TRIM_THRESHOLD: KEPT_BYTES_MAX}
+    return all(library.mallopt(*option) for option in options.items())
 
 
 async def trim_after_bursts(budget: MemoryBudget) -> None:
-    """Never returns.  Trims, in a thread, when requests use far less than a moment ago."""
+    """Never returns.  Trims when the process has grown and requests have needed little for a moment."""
     library = _libc()
+    settled_bytes = _resident_bytes() if library is not None else 0
     while library is not None:
         await asyncio.sleep(CHECK_INTERVAL_S)
-        if budget.peak_bytes > BURST_BYTES_MIN and budget.used_bytes < budget.peak_bytes // 4:
-            budget.peak_bytes = budget.used_bytes
+        peak_bytes, budget.peak_bytes = budget.peak_bytes, budget.used_bytes
+        settled_bytes = min(settled_bytes, _resident_bytes())
+        if peak_bytes < BURST_BYTES_MIN and _resident_bytes() > settled_bytes + GROWTH_BYTES_MIN:
+            # Small objects lie in pages of many: what the collector has not looked at yet holds on to all of them.
+            gc.collect()
             await asyncio.to_thread(library.malloc_trim, 0)
+            settled_bytes = _resident_bytes()
+
+
+def _resident_bytes() -> int:
+    return int(_STATM.read_text(encoding="ascii").split()[1]) * _PAGE_BYTES

@@ -27,10 +27,12 @@ class Party:
 
     __slots__ = ("_at_end", "budget", "is_gone", "network", "share", "thread_shares", "turns")
 
-    def __init__(self, turns: Turns | None = None, budget: MemoryBudget | None = None) -> None:
+    def __init__(
+        self, turns: Turns | None = None, budget: MemoryBudget | None = None, network: bytes | None = None
+    ) -> None:
         self.turns = turns or Turns(slice_ns=ENDLESS_NS, round_ns=ENDLESS_NS)
         self.budget = budget or MemoryBudget()
-        self.network: bytes | None = None
+        self.network = network
         self.share = loop_time.Share()
         #: Of the threads of each executor, which have clocks of their own (http/fair_threads.py).
         self.thread_shares: dict[object, loop_time.Share] = {}

@@ -18,11 +18,8 @@ pass on what it does not know.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import logging
 import socket
-import struct
-import termios
 import time
 from collections import deque
 from collections.abc import Coroutine
@@ -30,14 +27,14 @@ from http import HTTPStatus
 from typing import Any, Final, Protocol, cast
 
 from fastnode.http.allowance import Allowance, Party
-from fastnode.http.client_connections import network_of
 from fastnode.http.guard import RequestGuard
 from fastnode.http.limits import Limits
 from fastnode.http.memory_budget import MemoryBudget
 from fastnode.http.messages import CONTINUE, PROCESSING, Refusal, Request, Response, ResponseWriter
 from fastnode.http.meters import Traffic
 from fastnode.http.reader import ReadState, RequestReader
-from fastnode.http.turns import Turns
+from fastnode.http.socket_queues import unread_bytes, unsent_bytes
+from fastnode.http.turns import BUFFER_BYTES, SMALL_BUFFER_BYTES, TAKEN_BYTES_PER_NS, Turns
 
 __all__ = ["Application", "ConnectionOwner", "HttpConnection", "Slot"]
 
@@ -52,22 +49,18 @@ LINGER_BYTES_MAX: Final = 4 * 1024 * 1024
 #: moment never meets a closing socket.
 IDLE_SLACK_S: Final = 2.0
 #: An answer that takes longer than this is not worked on for a client that has closed the connection.
-ABSENT_AFTER_S: Final = 0.25
+ABSENT_AFTER_S: Final = 0.02
 #: Collected answers above this size are written before the next one is made.
 CORKED_BYTES_MAX: Final = 128 * 1024
 #: What is read at a stretch, before the answers to it: of heads and chunks, which take long, and inside a body.
 FEED_BYTES: Final = 2 * 1024
 FEED_BODY_BYTES: Final = 64 * 1024
-#: With more than this that is not read yet, the system is asked for no more.  So the loop takes over what a thousand
+#: With as much as this that is not read yet, the system is asked for no more.  So the loop takes over what a thousand
 #: uploads bring in turns, as it reads it.
-INCOMING_BYTES_MAX: Final = 4 * 1024
-#: What taking over from the system costs, about.
-TAKEN_BYTES_PER_NS: Final = 4
+INCOMING_BYTES_MAX: Final = SMALL_BUFFER_BYTES
 #: What is handed over at a stretch, so that the copy is short and the rest stays in one place.
 WRITTEN_BYTES: Final = 256 * 1024
 
-#: What the system answers to TIOCOUTQ and FIONREAD: a C int.
-_QUEUE_LENGTH: Final = struct.Struct("i")
 _NEVER: Final = float("inf")
 #: Stands for the writing where else stands what is read.
 _WRITING: Final = (ReadState.ENDED, -1)
@@ -110,11 +103,11 @@ class ConnectionOwner(Protocol):
     @property
     def budget(self) -> MemoryBudget: ...
 
-    def admit(self, connection: HttpConnection) -> str | None:
-        """Count a new connection; the reason, and not counted, if there are too many."""
+    def register(self, connection: HttpConnection) -> None:
+        """A connection has been opened."""
 
     def forget(self, connection: HttpConnection) -> None:
-        """A connection has gone, whether it was admitted or not."""
+        """A connection has gone."""
 
     def note_unread(self, connection: HttpConnection) -> None:
         """A connection holds more than the high-water mark.  May cut off this one or others."""
@@ -141,17 +134,19 @@ class Slot:
         return 0 if self.response is None else self.response.length
 
 
-class HttpConnection(asyncio.Protocol):
+class HttpConnection(asyncio.BufferedProtocol):
     """The strict path.  Lives from ``connection_made`` to ``connection_lost``.
 
     The owner calls :meth:`on_deadline` when ``deadline`` has passed.
     """
 
     __slots__ = (
+        "_buffer",
         "_corked",
         "_corked_bytes",
         "_drained_bytes",
         "_has_ended",
+        "_has_turn",
         "_held_bytes",
         "_incoming",
         "_incoming_bytes",
@@ -181,18 +176,21 @@ class HttpConnection(asyncio.Protocol):
         "party",
     )
 
-    def __init__(self, owner: ConnectionOwner, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, owner: ConnectionOwner, loop: asyncio.AbstractEventLoop, network: bytes | None) -> None:
+        """``network`` is what the client's address counts as; None if it has none."""
         self._owner = owner
         self._loop = loop
         self._limits = owner.limits
         self._traffic = owner.traffic
         #: Its shares of the loop, the threads and the memory.
-        self.party = Party(owner.turns, owner.budget)
+        self.party = Party(owner.turns, owner.budget, network)
         self._reader = RequestReader(owner.limits, owner.application.guard, self.party)
         # data
         self._incoming: deque[bytes | memoryview] = deque()  # not read yet
         self._incoming_bytes = 0
         self._is_waiting = False  # for its turn
+        self._has_turn = False  # what is read next, it is read in its turn
+        self._buffer = owner.turns.buffer
         self._slice_end = 0
         #: What ``deadline`` was set for, so that trickling bytes does not extend it.
         self._timed: tuple[ReadState, int] | None = None
@@ -220,7 +218,7 @@ class HttpConnection(asyncio.Protocol):
         #: Loop time at which :meth:`on_deadline` is due.
         self.deadline = _NEVER
         #: What the client's address counts as; None if it has none.
-        self.network: bytes | None = None
+        self.network = network
 
     # ---- transport -------------------------------------------------------------------------
 
@@ -229,15 +227,8 @@ class HttpConnection(asyncio.Protocol):
         transport = cast(asyncio.Transport, transport)
         self._transport = transport
         transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes_max)
-        self.network = self.party.network = network_of(transport.get_extra_info("peername"))
         self._owner.turns.groups.join(self.party.share, self.network)
-        refusal = self._owner.admit(self)
-        if refusal is not None:
-            self._transport = None
-            response = self._refuse(Refusal(HTTPStatus.SERVICE_UNAVAILABLE, refusal))
-            transport.writelines(self._owner.writer.render(response, keep_alive=False, omit_body=False))
-            transport.close()
-            return
+        self._owner.register(self)
         connection_socket = transport.get_extra_info("socket")
         if connection_socket is not None and connection_socket.family in (socket.AF_INET, socket.AF_INET6):
             connection_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -260,13 +251,24 @@ class HttpConnection(asyncio.Protocol):
         self._finish_writing()
         self._note_unsent(0)
 
+    def get_buffer(self, sizehint: int) -> bytearray:
+        """Where the next data goes: into little while others wait, unless this connection has its turn."""
+        turns = self._owner.turns
+        self._buffer = turns.small_buffer if turns.time.is_crowded and not self._has_turn else turns.buffer
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._has_turn = False
+        self.data_received(bytes(memoryview(self._buffer)[:nbytes]))
+
     def data_received(self, data: bytes) -> None:
+        """What has been read, in a piece of its own."""
         if self._is_lingering:
             self._traffic.received_bytes += len(data)
             self._drained_bytes += len(data)
             if self._drained_bytes > LINGER_BYTES_MAX:
                 self._abort()
-            elif len(data) > INCOMING_BYTES_MAX:
+            elif len(data) >= INCOMING_BYTES_MAX:
                 self._linger_in_turn(len(data))
             return
         self._add_incoming(data)
@@ -288,14 +290,12 @@ class HttpConnection(asyncio.Protocol):
     def _resume_lingering(self) -> None:
         self._is_waiting = False
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
+            self._resume_reading()
 
     def _add_incoming(self, data: bytes | memoryview) -> None:
         self._incoming.append(data)
         self._incoming_bytes += len(data)
         self._owner.budget.take_unasked(len(data))
-        if len(data) > INCOMING_BYTES_MAX:
-            self._owner.turns.time.add(self.party.share, len(data) // TAKEN_BYTES_PER_NS)
 
     def _drop_incoming(self) -> None:
         self._incoming.clear()
@@ -304,15 +304,22 @@ class HttpConnection(asyncio.Protocol):
 
     def _is_full(self) -> bool:
         """Whether so much waits to be read, here or everywhere, that the system is asked for no more."""
-        return self._incoming_bytes > INCOMING_BYTES_MAX or self._owner.budget.excess_bytes > 0
+        return self._incoming_bytes >= INCOMING_BYTES_MAX or self._owner.budget.excess_bytes > 0
 
     def _pause_reading(self) -> None:
         if self._transport is not None and self._transport.is_reading():
             self._transport.pause_reading()
 
     def _resume_reading(self) -> None:
+        """To be called in the connection's turn: it may read as much as when nobody waits."""
         if self._transport is not None and not self._transport.is_reading():
+            self._note_turn()
             self._transport.resume_reading()
+
+    def _note_turn(self) -> None:
+        """What is read next belongs to this turn, and is charged now."""
+        self._has_turn = True
+        self._owner.turns.time.add(self.party.share, BUFFER_BYTES // TAKEN_BYTES_PER_NS)
 
     def eof_received(self) -> bool:
         """The client sends no more; True keeps the connection for the answers it still waits for."""
@@ -605,8 +612,8 @@ class HttpConnection(asyncio.Protocol):
             return
         if has_more or self._is_write_paused or self._outgoing:
             self._pause_reading()
-        elif not transport.is_reading():
-            transport.resume_reading()
+        else:
+            self._resume_reading()
         self._set_deadline()
 
     def _linger(self) -> None:
@@ -617,8 +624,7 @@ class HttpConnection(asyncio.Protocol):
             return
         self._is_lingering = True
         self._is_write_paused = False
-        if not transport.is_reading():
-            transport.resume_reading()
+        self._resume_reading()
         if transport.can_write_eof():
             transport.write_eof()
         self._watch_writing()
@@ -664,12 +670,12 @@ class HttpConnection(asyncio.Protocol):
         transport = self._transport
         if transport is None:
             return
-        if self._is_lingering and _count_unsent(transport) == 0:
+        if self._is_lingering and unsent_bytes(transport) == 0:
             self._abort()  # it has its answer and a moment to go
         elif self._is_lingering or self._is_closing or self._is_write_paused:
             self._check_writing()
         elif self._reader.state is ReadState.IDLE:
-            if _count_unread(transport) == 0:
+            if unread_bytes(transport) == 0:
                 self._close()
             # Otherwise a request lies in the system already: the loop was held up, not the client.
         else:
@@ -680,14 +686,14 @@ class HttpConnection(asyncio.Protocol):
     def _watch_writing(self) -> None:
         """Begin a period in which the client has to take something."""
         assert self._transport is not None
-        self._unsent_bytes = _count_unsent(self._transport)
+        self._unsent_bytes = unsent_bytes(self._transport)
         self._write_deadline = self.deadline = self._loop.time() + self._limits.write_time_s
 
     def _check_writing(self) -> None:
         """Cut off a client that has hardly taken anything since the period began."""
         assert self._transport is not None
         if self._loop.time() >= self._write_deadline:
-            taken = self._unsent_bytes - _count_unsent(self._transport)
+            taken = self._unsent_bytes - unsent_bytes(self._transport)
             if taken < PROGRESS_BYTES_MIN:
                 self._abort()
                 return
@@ -712,25 +718,3 @@ class HttpConnection(asyncio.Protocol):
     def _abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
-
-
-def _count_unsent(transport: asyncio.Transport) -> int:
-    """Bytes that the client has not taken: those that wait here and those that wait in the system."""
-    return transport.get_write_buffer_size() + _queued_bytes(transport, termios.TIOCOUTQ)
-
-
-def _count_unread(transport: asyncio.Transport) -> int:
-    """Bytes that have arrived and have not been handed over."""
-    return _queued_bytes(transport, termios.FIONREAD)
-
-
-def _queued_bytes(transport: asyncio.Transport, question: int) -> int:
-    """What the system holds for the connection in one direction."""
-    connection_socket = transport.get_extra_info("socket")
-    if connection_socket is None:
-        return 0
-    try:
-        queued = fcntl.ioctl(connection_socket.fileno(), question, bytes(_QUEUE_LENGTH.size))
-    except OSError:  # the socket has gone, or the system does not say
-        return 0
-    return int(_QUEUE_LENGTH.unpack(queued)[0])

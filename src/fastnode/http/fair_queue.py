@@ -19,11 +19,12 @@ from typing import Final, Generic, TypeVar
 
 from fastnode.kernels import loop_time
 
-__all__ = ["GROUPS_MAX", "FairQueue", "Groups"]
+__all__ = ["DEBT_NS_MAX", "GROUPS_MAX", "FairQueue", "Groups"]
 
 #: Addresses whose use is remembered, connected or not.
 GROUPS_MAX: Final = 8192
-#: By how much the use of one who begins to wait counts for more than that of those who wait.
+#: How long one who has used more, while nobody had to wait, waits for that at most: the clock goes on by as much as
+#: each of those that wait gets.  More, if that is little: what one turn of it takes.
 DEBT_NS_MAX: Final = 2_000_000
 
 Item = TypeVar("Item")
@@ -85,10 +86,10 @@ class FairQueue(Generic[Item]):
         waiting = self._waiting.get(group)
         if waiting is None:
             waiting = self._waiting[group] = _Waiting()
-            _set_to(group, self._now_ns)
+            _set_to(group, self._now_ns, max(share.turn_ns, DEBT_NS_MAX // len(self._waiting)))
         count = waiting.counts.get(share, 0)
         if count == 0:
-            _set_to(share, group.served_ns)
+            _set_to(share, group.served_ns, max(share.turn_ns, DEBT_NS_MAX // (len(waiting.counts) + 1)))
         waiting.counts[share] = count + 1
         self._number += 1
         self._length += 1
@@ -138,5 +139,5 @@ class FairQueue(Generic[Item]):
         self._now_ns += elapsed_ns // (len(self._waiting) + (waiting is None))
 
 
-def _set_to(share: loop_time.Share, now_ns: int) -> None:
-    share.used_ns = min(max(share.used_ns, now_ns), now_ns + DEBT_NS_MAX)
+def _set_to(share: loop_time.Share, now_ns: int, debt_ns_max: int) -> None:
+    share.used_ns = min(max(share.used_ns, now_ns), now_ns + debt_ns_max)

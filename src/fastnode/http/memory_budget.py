@@ -44,7 +44,7 @@ class MemoryBudget:
     def __init__(self, bytes_max: int | None = None) -> None:
         self.bytes_max = bytes_max
         self.used_bytes = 0
-        #: The most that was used since it was set to 0.
+        #: The most that was used since it was set back.
         self.peak_bytes = 0
         #: Requests that found too little.
         self.refused_count = 0

@@ -18,10 +18,16 @@ from typing import Final, TypeAlias
 from fastnode.http.fair_queue import FairQueue, Groups
 from fastnode.kernels import loop_time
 
-__all__ = ["ROUND_NS", "SLICE_NS", "Turns"]
+__all__ = ["BUFFER_BYTES", "ROUND_NS", "SLICE_NS", "SMALL_BUFFER_BYTES", "TAKEN_BYTES_PER_NS", "Turns"]
 
 SLICE_NS: Final = 1_000_000
 ROUND_NS: Final = 2_000_000
+#: What is read from a connection at a time: usually, and while others wait.  The loop reads from all that have sent
+#: something before it looks at anything else.
+BUFFER_BYTES: Final = 64 * 1024
+SMALL_BUFFER_BYTES: Final = 4 * 1024
+#: What taking over from the system costs, about.
+TAKEN_BYTES_PER_NS: Final = 2
 
 Turn: TypeAlias = Callable[[], None]
 
@@ -31,6 +37,9 @@ class Turns:
 
     def __init__(self, *, slice_ns: int = SLICE_NS, round_ns: int = ROUND_NS) -> None:
         self.time = loop_time.LoopTime(slice_ns, round_ns, self._end_round_later)
+        #: Of all connections of the loop, each for the moment of a read.
+        self.buffer = bytearray(BUFFER_BYTES)
+        self.small_buffer = bytearray(SMALL_BUFFER_BYTES)
         self._waiting: FairQueue[Turn] = FairQueue()
         #: Which parties share the turns of one address.
         self.groups = Groups()

@@ -160,18 +160,31 @@ class FastConnection(HttpConnection):
     strict path would be.
     """
 
-    __slots__ = ("_fast", "_idle_s", "_receiver", "data_received")
+    __slots__ = ("_fast", "_idle_s", "_receiver", "buffer_updated", "data_received", "get_buffer")
 
     data_received: Callable[[bytes], None]  # type: ignore[assignment]
+    buffer_updated: Callable[[int], None]  # type: ignore[assignment]
+    get_buffer: Callable[[int], bytearray]  # type: ignore[assignment]
 
-    def __init__(self, owner: ConnectionOwner, loop: asyncio.AbstractEventLoop, fast: FastPath) -> None:
-        super().__init__(owner, loop)
+    def __init__(
+        self, owner: ConnectionOwner, loop: asyncio.AbstractEventLoop, network: bytes | None, fast: FastPath
+    ) -> None:
+        super().__init__(owner, loop, network)
         self._fast = fast
         self._idle_s = self._limits.idle_time_s + http.IDLE_SLACK_S
         self._receiver = fast_connection.Receiver(
-            fast.requests, self._traffic, loop.time, CORKED_BYTES_MAX, owner.turns.time, self.party.share
+            fast.requests,
+            self._traffic,
+            loop.time,
+            CORKED_BYTES_MAX,
+            owner.turns.time,
+            self.party.share,
+            owner.turns.buffer,
+            owner.turns.small_buffer,
         )
         self.data_received = self._receiver.receive
+        self.get_buffer = self._receiver.get_buffer
+        self.buffer_updated = self._receiver.buffer_updated
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._receiver.open(self, transport)
@@ -237,6 +250,10 @@ class FastConnection(HttpConnection):
             self._settle()
         else:
             self._set_deadline()
+
+    def _note_turn(self) -> None:
+        super()._note_turn()
+        self._receiver.has_turn = True
 
     # ---- what ends the rest ----------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from typing import Any, Final
 from fastnode.api.discovery import DISCOVER, DOCUMENT_PATH
 from fastnode.http.allowance import Allowance
 from fastnode.http.connection import ConnectionOwner, HttpConnection
+from fastnode.http.listener import Arrival
 from fastnode.http.messages import Refusal, Request, Response, header_fields
 from fastnode.http.reader import ReadState
 from fastnode.jsonrpc.rate_limits import Client, RateLimits, refusal_delay
@@ -124,20 +125,29 @@ class LimitedConnection(FastConnection):
     __slots__ = ("_gate", "_peer", "_prepaid")
 
     def __init__(
-        self, owner: ConnectionOwner, loop: asyncio.AbstractEventLoop, fast: FastPath, gate: RateLimitGate
+        self,
+        owner: ConnectionOwner,
+        loop: asyncio.AbstractEventLoop,
+        arrival: Arrival,
+        fast: FastPath,
+        gate: RateLimitGate,
     ) -> None:
-        super().__init__(owner, loop, fast)
+        super().__init__(owner, loop, arrival.network, fast)
         self._gate = gate
-        self._peer = ""
+        self._peer = arrival.peer
         #: Who has paid for the burst that is being received, and what.
         self._prepaid: tuple[Client, float] | None = None
         self.data_received = self._receive
+        self.get_buffer = self._lend_buffer
+        self.buffer_updated = self._receive_from_buffer
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        name = transport.get_extra_info("peername")
-        if isinstance(name, tuple) and name:
-            self._peer = str(name[0])
-        super().connection_made(transport)
+    def _lend_buffer(self, _size_hint: int) -> bytearray:
+        self._buffer = self._receiver.get_buffer(_size_hint)
+        return self._buffer
+
+    def _receive_from_buffer(self, count: int) -> None:
+        self._receiver.has_turn = False
+        self._receive(bytes(memoryview(self._buffer)[:count]))
 
     def _receive(self, data: bytes) -> None:
         if self._owner.turns.time.is_crowded and not self._is_waiting:

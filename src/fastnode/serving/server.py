@@ -17,8 +17,9 @@ from fastnode.http.connection import Application, HttpConnection
 from fastnode.http.guard import RequestGuard
 from fastnode.http.health import Health
 from fastnode.http.limits import Limits
+from fastnode.http.listener import Arrival, Listener, bind, listen
 from fastnode.http.memory_budget import MemoryBudget
-from fastnode.http.messages import ResponseWriter
+from fastnode.http.messages import Refusal, Response, ResponseWriter
 from fastnode.http.meters import Traffic
 from fastnode.http.turns import Turns
 from fastnode.jsonrpc.engine import Engine
@@ -38,15 +39,6 @@ SWEEP_INTERVAL_S: Final = 1.0
 #: Connections whose time is over that are told so before requests have their turn again: a thousand that came
 #: together would keep everybody waiting.
 DEADLINES_PER_TURN: Final = 16
-#: Connections that the system may hold ready before they are accepted.
-BACKLOG: Final = 4096
-
-
-class _Door:
-    """Which server gets the next connection of a port."""
-
-    def __init__(self, server: HttpServer) -> None:
-        self.server = server
 
 
 class HttpServer:
@@ -75,10 +67,10 @@ class HttpServer:
         self.writer = ResponseWriter(limits.idle_time_s)
         self.host = host
         self._wanted_port = port
-        self._listener: asyncio.Server | None = None
-        self._door: _Door | None = None
+        self._listener: Listener | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._connections: set[HttpConnection] = set()
+        self._admitted_count = 0  # with those that are not opened yet
         self._connection_counts = ConnectionCounts(limits.connections_per_address_max)
         #: Those that leave answers unread, from the one that has done so longest on.
         self._behind: dict[HttpConnection, None] = {}
@@ -93,31 +85,21 @@ class HttpServer:
     # ---- life --------------------------------------------------------------------------------
 
     async def start(self, listening: socket.socket | None = None) -> None:
-        """Bind and listen, or go on with a socket that listens already.  Raises OSError (such as EADDRINUSE), with
+        """Bind and listen, or listen on a socket that is bound already.  Raises OSError (such as EADDRINUSE), with
         nothing left open."""
         if self._listener is not None:
             raise RuntimeError("the server has been started already")
-        loop = asyncio.get_running_loop()
-        door = _Door(self)
-        if listening is None:
-            self._listener = await loop.create_server(
-                lambda: door.server.make_connection(loop), self.host, self._wanted_port, backlog=BACKLOG
-            )
-        else:
-            self._listener = await loop.create_server(
-                lambda: door.server.make_connection(loop), sock=listening, backlog=BACKLOG
-            )
-        self._door = door
-        self._bound_port = self._listener.sockets[0].getsockname()[1]
-        self._sweeper = loop.create_task(self._sweep())
+        sockets = await bind(self.host, self._wanted_port) if listening is None else [listen(listening)]
+        self._listener = Listener(self, sockets)
+        self._bound_port = self._listener.port
+        self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
 
     def take_over(self, other: HttpServer) -> None:
         """Listen where ``other`` does: new connections come here, its own end with the answers under way."""
-        if self._listener is not None or other._door is None:
+        if self._listener is not None or other._listener is None:
             raise RuntimeError("there is nothing to take over, or the server has been started already")
         self._listener, other._listener = other._listener, None
-        self._door, other._door = other._door, None
-        self._door.server = self
+        self._listener.hand_over(self)
         self._bound_port = other._bound_port
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
         for connection in tuple(other._connections):
@@ -190,32 +172,45 @@ class HttpServer:
 
     # ---- connections -------------------------------------------------------------------------
 
-    def make_connection(self, loop: asyncio.AbstractEventLoop) -> HttpConnection:
-        return HttpConnection(self, loop)
+    def make_connection(self, arrival: Arrival) -> HttpConnection:
+        return HttpConnection(self, asyncio.get_running_loop(), arrival.network)
 
-    def admit(self, connection: HttpConnection) -> str | None:
-        refusal = self._reason_against(connection)
-        if refusal is not None:
-            self.turned_away_count += 1
-            return refusal
-        self.accepted_count += 1
-        self._connections.add(connection)
-        return None
+    def admit(self, network: bytes | None) -> bytes | None:
+        reason = self._reason_against(network)
+        if reason is None:
+            self._admitted_count += 1
+            self.accepted_count += 1
+            return None
+        self.turned_away_count += 1
+        response = self.refuse(Refusal(HTTPStatus.SERVICE_UNAVAILABLE, reason))
+        return b"".join(self.writer.render(response, keep_alive=False, omit_body=False))
 
-    def _reason_against(self, connection: HttpConnection) -> str | None:
+    def _reason_against(self, network: bytes | None) -> str | None:
         if self._is_stopping:
             return "the server stops"
-        if len(self._connections) >= self.limits.connections_max:
+        if self._admitted_count >= self.limits.connections_max:
             return f"too many connections; the limit is {self.limits.connections_max}"
-        if not self._connection_counts.enter(connection.network):
+        if not self._connection_counts.enter(network):
             return f"too many connections from one address; the limit is {self.limits.connections_per_address_max}"
         return None
 
+    def refuse(self, refusal: Refusal) -> Response:
+        """The answer to a client that is turned away."""
+        return self.application.on_refusal(refusal.status, refusal.reason)
+
+    def release(self, network: bytes | None) -> None:
+        self._admitted_count -= 1
+        self._connection_counts.leave(network)
+
+    def register(self, connection: HttpConnection) -> None:
+        self._connections.add(connection)
+        if self._is_stopping:
+            connection.drain()
+
     def forget(self, connection: HttpConnection) -> None:
-        if connection in self._connections:
-            self._connections.remove(connection)
-            self._connection_counts.leave(connection.network)
-            self._behind.pop(connection, None)
+        self._connections.remove(connection)
+        self._behind.pop(connection, None)
+        self.release(connection.network)
         if not self._connections and self._all_gone is not None:
             self._all_gone.set()
 
@@ -285,12 +280,16 @@ class RpcServer(HttpServer):
         self._fast_path = FastPath(engine, self._rpc, self.writer)
         self._gate: RateLimitGate | None = None
 
-    def make_connection(self, loop: asyncio.AbstractEventLoop) -> HttpConnection:
+    def make_connection(self, arrival: Arrival) -> HttpConnection:
+        loop = asyncio.get_running_loop()
         if self._gate is not None:  # it has to know who asks
-            return LimitedConnection(self, loop, self._fast_path, self._gate)
+            return LimitedConnection(self, loop, arrival, self._fast_path, self._gate)
         if self._rpc.guard is not None:  # it asks for every header
-            return super().make_connection(loop)
-        return FastConnection(self, loop, self._fast_path)
+            return super().make_connection(arrival)
+        return FastConnection(self, loop, arrival.network, self._fast_path)
+
+    def refuse(self, refusal: Refusal) -> Response:
+        return super().refuse(refusal) if self._gate is None else self._gate.on_refusal(refusal)
 
     @property
     def cached_responses(self) -> cached_responses.CachedResponses:

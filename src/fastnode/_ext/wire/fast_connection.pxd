@@ -13,13 +13,18 @@ cdef class Receiver:
         Py_ssize_t _bytes_max
         LoopTime _loop_time
         Share _share
+        bytearray _buffer
+        bytearray _small_buffer
+        bytearray _lent             # which of them gets what is read next
         object _connection          # None before it is open and when it is closed
         object _write
         object _writelines
         public bint is_resting
+        public bint has_turn
         public int64_t begun
         public int64_t unsent_bytes
         public double active_at
         public tuple unfinished     # results of a batch, their view, and the bytes of the request; or None
 
+    cpdef receive(self, bytes data)
     cdef list _resumed(self, bytes data, object view)

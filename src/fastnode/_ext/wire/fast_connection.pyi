@@ -31,7 +31,9 @@ class _Transport(Protocol):
 class Receiver:
     """Gets the data of one connection; ``time`` is the loop's, and a burst is answered up to ``bytes_max`` bytes.
 
-    It is answered for a slice of ``loop_time`` at most, which is charged to ``share``.
+    It is answered for a slice of ``loop_time`` at most, which is charged to ``share``.  What is read goes into
+    ``buffer``, which all connections of a loop share, or into ``small_buffer`` while others wait: so that the loop gets
+    round soon, however many send at the same time, and what is not its turn stays in the system.
     """
 
     def __init__(
@@ -42,7 +44,15 @@ class Receiver:
         bytes_max: int,
         loop_time: LoopTime,
         share: Share,
+        buffer: bytearray,
+        small_buffer: bytearray,
     ) -> None: ...
+    def get_buffer(self, size_hint: int) -> bytearray:
+        """Where the next data goes; of the protocol (asyncio.BufferedProtocol)."""
+
+    def buffer_updated(self, count: int) -> None:
+        """``count`` bytes of data are in the buffer, which is free again afterwards.  ValueError if they are more than
+        it holds."""
     def open(self, connection: _Connection, transport: Any) -> None:
         """To be called before the first data."""
 
@@ -50,10 +60,12 @@ class Receiver:
         """Let go of the connection."""
 
     def receive(self, data: bytes) -> None:
-        """A burst.  ``data_received`` of the protocol."""
+        """A burst."""
 
     #: The connection waits for a request, and nothing is under way: whole bursts are answered here.
     is_resting: bool
+    #: The next data is read in the connection's turn, however many others wait.
+    has_turn: bool
     #: Requests that were answered here and the bytes of their answers, and when the last one was.
     begun: int
     unsent_bytes: int

@@ -1,7 +1,8 @@
 # The data of one connection.  The stub (fast_connection.pyi) says what everything does.
 
 cimport cython
-from cpython.bytes cimport PyBytes_GET_SIZE
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
+from cpython.bytes cimport PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t
 
 from fastnode._ext.clock cimport clock_ns
@@ -20,6 +21,8 @@ cdef class Receiver:
         Py_ssize_t bytes_max,
         LoopTime loop_time not None,
         Share share not None,
+        bytearray buffer not None,
+        bytearray small_buffer not None,
     ):
         self._requests = requests
         self._traffic = traffic
@@ -27,6 +30,19 @@ cdef class Receiver:
         self._bytes_max = bytes_max
         self._loop_time = loop_time
         self._share = share
+        self._buffer = self._lent = buffer
+        self._small_buffer = small_buffer
+
+    def get_buffer(self, size_hint):
+        # Fast path. If: nobody waits.  Then: what comes is answered before anything else is read.
+        self._lent = self._small_buffer if self._loop_time.is_crowded and not self.has_turn else self._buffer
+        return self._lent
+
+    def buffer_updated(self, Py_ssize_t count):
+        if not 0 <= count <= PyByteArray_GET_SIZE(self._lent):
+            raise ValueError(f"{count} bytes in a buffer of {len(self._lent)}")
+        self.has_turn = False
+        self.receive(PyBytes_FromStringAndSize(PyByteArray_AS_STRING(self._lent), count))
 
     def open(self, connection, transport):
         self._connection = connection
@@ -37,7 +53,7 @@ cdef class Receiver:
         self.is_resting = False
         self._connection = self._write = self._writelines = None
 
-    def receive(self, bytes data not None):
+    cpdef receive(self, bytes data):
         cdef SimpleRequests requests = self._requests
         cdef object view
         cdef object answers

@@ -4,7 +4,7 @@ cimport cython
 
 
 cdef enum:
-    UNKNOWN_TURN_NS = 250000    # of a party that has had none: more than modest ones need
+    UNKNOWN_TURN_NS = 150000    # of a party that has had none: more than modest ones need
     NOTED_PART = 4              # of a round, above which its end has to be looked for
 
 

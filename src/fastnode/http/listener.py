@@ -1,0 +1,224 @@
+"""The door of a server: connections that arrive are taken from the system at once, and opened in turn.
+
+    system -> accepted, all that are there -> too many: 503    -> gone already: closed
+                                           -> the loop is free: opened
+                                           -> crowded: opened when it is its address's turn (http/turns.py)
+
+The system hands connections out in the order in which they came.  A client behind a thousand others that connect and
+leave would wait for all of them, so they are taken over quickly, which costs some microseconds each, and what is dear,
+a transport and the first data, is shared out like everything else.  What the clients of unopened ones send stays in
+the system meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+import sys
+import time
+from typing import Any, Final, Protocol
+
+from fastnode.http.client_connections import network_of
+from fastnode.http.turns import Turns
+from fastnode.kernels import loop_time
+
+__all__ = ["Arrival", "ConnectionHost", "Listener", "bind", "listen"]
+
+logger = logging.getLogger("fastnode.rpc")
+
+#: Connections that the system may hold ready before they are accepted.
+BACKLOG: Final = 4096
+#: How long connections are accepted at a stretch: all others wait meanwhile, and a client that is behind those that
+#: come as fast as they can waits for each stretch.
+ACCEPTING_NS: Final = 3_000_000
+#: What opening one takes, about, most of it later: its transport, its first read.
+OPENING_NS: Final = 60_000
+CLOSING_NS: Final = 10_000
+#: After the system had no more files or memory for a connection.
+PAUSE_S: Final = 0.5
+#: What a client that is turned away has sent already, of which as much is read: else closing would destroy the answer.
+DROPPED_BYTES_MAX: Final = 64 * 1024
+_EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+class ConnectionHost(Protocol):
+    """Whose connections they are."""
+
+    @property
+    def turns(self) -> Turns: ...
+
+    def admit(self, network: bytes | None) -> bytes | None:
+        """Count a connection from ``network``; the answer, and not counted, if there are too many."""
+
+    def release(self, network: bytes | None) -> None:
+        """Take back one :meth:`admit`: the connection has gone before it was opened."""
+
+    def make_connection(self, arrival: Arrival) -> asyncio.BaseProtocol:
+        """The protocol of a connection that is opened."""
+
+
+class Arrival:
+    """A connection that has been accepted; ``peer`` is its client's address, empty if there is none."""
+
+    __slots__ = ("network", "peer", "share", "socket")
+
+    def __init__(self, connection: socket.socket, peer_name: Any) -> None:
+        self.socket = connection
+        self.peer = str(peer_name[0]) if isinstance(peer_name, tuple) and peer_name else ""
+        #: What the address counts as (http/client_connections.py).
+        self.network = network_of(peer_name)
+        self.share = loop_time.Share()
+
+    def has_gone(self) -> bool:
+        """Whether the client has broken the connection off: the system knows no peer any more."""
+        try:
+            self.socket.getpeername()
+        except OSError:
+            return True
+        return False
+
+    def turn_away(self, answer: bytes) -> None:
+        """Send an answer, as far as the system takes it at once, and close."""
+        try:
+            self.socket.send(answer)
+            self.socket.recv(DROPPED_BYTES_MAX)
+        except OSError:  # nothing was sent, or the client has gone
+            pass
+        self.socket.close()
+
+
+async def bind(host: str, port: int) -> list[socket.socket]:
+    """Sockets that listen on all addresses of ``host``.  Raises OSError (such as EADDRINUSE); nothing is left open."""
+    infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    listening: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _, address in dict.fromkeys(infos):
+            each = socket.socket(family, kind, protocol)
+            listening.append(each)
+            if os.name == "posix" and sys.platform != "cygwin":
+                each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                each.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            each.bind(address)
+            listen(each)
+    except OSError:
+        for each in listening:
+            each.close()
+        raise
+    return listening
+
+
+def listen(bound: socket.socket) -> socket.socket:
+    """Let a socket that is bound hold connections ready.  OSError."""
+    bound.setblocking(False)
+    bound.listen(BACKLOG)
+    return bound
+
+
+class Listener:
+    """Accepts for its ``host``, which may be replaced while it runs, until :meth:`close`."""
+
+    def __init__(self, host: ConnectionHost, listening: list[socket.socket]) -> None:
+        self._host = host
+        self._loop = asyncio.get_running_loop()
+        self._listening = listening
+        self._unopened: set[Arrival] = set()
+        self._opening: set[asyncio.Task[Any]] = set()
+        self._is_closed = False
+        for each in listening:
+            self._loop.add_reader(each, self._accept, each)
+
+    @property
+    def port(self) -> int:
+        return int(self._listening[0].getsockname()[1])
+
+    @property
+    def unopened_count(self) -> int:
+        """Connections that wait for their turn."""
+        return len(self._unopened)
+
+    def hand_over(self, host: ConnectionHost) -> None:
+        """Let new connections come to another host, and those that wait for their turn: with it they wait anew."""
+        waiting, self._unopened = self._unopened, set()
+        before, self._host = self._host, host
+        for arrival in waiting:
+            before.release(arrival.network)
+            self._admit(arrival)
+
+    def close(self) -> None:
+        """Listen no more; what has not been opened is closed."""
+        self._is_closed = True
+        for each in self._listening:
+            self._loop.remove_reader(each)
+            each.close()
+        for arrival in tuple(self._unopened):
+            self._drop(arrival)
+
+    def _accept(self, listening: socket.socket) -> None:
+        end = time.monotonic_ns() + ACCEPTING_NS
+        while time.monotonic_ns() < end:  # the loop asks again for those that are left
+            try:
+                connection, peer_name = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _EXHAUSTED:
+                    raise
+                logger.error("no connection can be accepted: %s", error.strerror)
+                self._loop.remove_reader(listening)
+                self._loop.call_later(PAUSE_S, self._resume, listening)
+                return
+            self._receive(connection, peer_name)
+
+    def _resume(self, listening: socket.socket) -> None:
+        if not self._is_closed:
+            self._loop.add_reader(listening, self._accept, listening)
+
+    def _receive(self, connection: socket.socket, peer_name: Any) -> None:
+        connection.setblocking(False)
+        self._admit(Arrival(connection, peer_name))
+
+    def _admit(self, arrival: Arrival) -> None:
+        refusal = self._host.admit(arrival.network)
+        if refusal is not None:
+            arrival.turn_away(refusal)
+            return
+        host = self._host
+        host.turns.groups.join(arrival.share, arrival.network)
+        self._unopened.add(arrival)
+        if host.turns.time.is_crowded:
+            host.turns.wait(arrival.share, lambda: self._open(arrival, host))
+        else:
+            self._open(arrival, host)
+
+    def _open(self, arrival: Arrival, host: ConnectionHost) -> None:
+        if arrival not in self._unopened or host is not self._host:  # closed or handed over meanwhile
+            return
+        time_ = host.turns.time
+        if arrival.has_gone():
+            time_.charge(arrival.share, CLOSING_NS)
+            self._drop(arrival)
+        else:
+            time_.charge(arrival.share, OPENING_NS)
+            self._unopened.discard(arrival)
+            task = self._loop.create_task(
+                self._loop.connect_accepted_socket(lambda: host.make_connection(arrival), arrival.socket)
+            )
+            self._opening.add(task)
+            task.add_done_callback(lambda done: self._note_opened(done, host, arrival))
+
+    def _note_opened(self, task: asyncio.Task[Any], host: ConnectionHost, arrival: Arrival) -> None:
+        self._opening.discard(task)
+        if task.cancelled() or (error := task.exception()) is not None:
+            arrival.socket.close()
+            host.release(arrival.network)
+            if not task.cancelled() and not isinstance(error, OSError):
+                logger.error("a connection could not be opened", exc_info=error)
+
+    def _drop(self, arrival: Arrival) -> None:
+        self._unopened.discard(arrival)
+        arrival.socket.close()
+        self._host.release(arrival.network)

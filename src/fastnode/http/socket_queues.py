@@ -1,0 +1,40 @@
+"""What the system holds of a connection: bytes that have arrived, bytes that the client has not taken."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import struct
+import termios
+from typing import Final, Protocol
+
+__all__ = ["queued_bytes", "unread_bytes", "unsent_bytes"]
+
+#: What the system answers to TIOCOUTQ and FIONREAD: a C int.
+_QUEUE_LENGTH: Final = struct.Struct("i")
+
+
+class _HasFile(Protocol):
+    def fileno(self) -> int: ...
+
+
+def unsent_bytes(transport: asyncio.Transport) -> int:
+    """What the client has not taken: what waits here and what waits in the system."""
+    connection_socket = transport.get_extra_info("socket")
+    return transport.get_write_buffer_size() + queued_bytes(connection_socket, termios.TIOCOUTQ)
+
+
+def unread_bytes(transport: asyncio.Transport) -> int:
+    """What has arrived and has not been handed over."""
+    return queued_bytes(transport.get_extra_info("socket"), termios.FIONREAD)
+
+
+def queued_bytes(connection_socket: _HasFile | None, question: int) -> int:
+    """What the system holds in one direction (TIOCOUTQ, FIONREAD); 0 if it does not say."""
+    if connection_socket is None:
+        return 0
+    try:
+        queued = fcntl.ioctl(connection_socket.fileno(), question, bytes(_QUEUE_LENGTH.size))
+    except OSError:  # the socket has gone, or the system does not say
+        return 0
+    return int(_QUEUE_LENGTH.unpack(queued)[0])
