@@ -66,7 +66,7 @@ class Bench:
         reply = self.engine.handle(body)
         assert isinstance(reply, Reply)
         assert reply.body is not None
-        return reply.body
+        return reply.text
 
 
 @pytest.fixture(scope="module")

@@ -101,7 +101,6 @@ LONG_MODULES = {
     "_ext/avm/c/avm_run.c",
     "_ext/trees/append_tree.pyx",
     "_ext/trees/indexed_tree.pyx",
-    "_ext/wire/simple_request.pyx",
     "_twins/avm_opcodes.py",
     "http/connection.py",
     "local_network/network.py",

@@ -22,6 +22,7 @@ EXTRAS: Final[Mapping[str, tuple[str, str]]] = {
     "opentelemetry": ("otlp", "sending traces and metrics to a collector"),
     "psycopg": ("ha", "the database of redundant signers"),
     "rich": ("tty", "colours and progress bars"),
+    "zstandard": ("zstd", "answering in zstd"),
 }
 
 #: What a package is installed as, where that is not what it is imported as.

@@ -16,27 +16,28 @@ from fastnode._twins import packed as twin
 from fastnode.kernels import packed as kernel
 
 MODULES = [kernel, twin]
-parts = st.one_of(st.binary(max_size=300), st.integers(0, 70_000).map(lambda size: b"ab" * (size // 2)))
+TEXTS = st.one_of(
+    st.binary(max_size=300),
+    st.integers(0, 70_000).map(lambda size: b"ab" * (size // 2)),
+    st.sampled_from([b"x" * 255, b"x" * 256, b"y" * 512, b"z" * 513, b""]),
+)
 
 
-def blocks_of(text: bytes, level: int = 1) -> bytes:
-    packer = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
-    return packer.compress(text) + packer.flush(zlib.Z_SYNC_FLUSH)
-
-
-@given(text=parts, before=st.binary(max_size=300), behind=st.binary(max_size=300), level=st.integers(1, 9))
+@given(pieces=st.lists(st.tuples(TEXTS, st.booleans()), max_size=12))
 @settings(max_examples=300)
-def test_what_is_joined_is_read_back(text: bytes, before: bytes, behind: bytes, level: int) -> None:
-    first, second = (module.Packed(text, blocks_of(text, level)).join(before, behind) for module in MODULES)
+def test_what_is_joined_is_read_back(pieces: list[tuple[bytes, bool]]) -> None:
+    first, second = (
+        module.join([module.Packed(text) if is_packed else text for text, is_packed in pieces]) for module in MODULES
+    )
     assert first == second
-    assert gzip.decompress(first) == before + text + behind
+    assert gzip.decompress(first) == b"".join(text for text, _ in pieces)
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_it_is_one_member_and_nothing_follows(module: Any) -> None:
-    packed = module.Packed(b"x" * 1000, blocks_of(b"x" * 1000))
+    packed = module.Packed(b"x" * 1000)
     reader = zlib.decompressobj(wbits=31)
-    assert reader.decompress(packed.join(b"[", b"]")) == b"[" + b"x" * 1000 + b"]"
+    assert reader.decompress(module.join([b"[", packed, b"]"])) == b"[" + b"x" * 1000 + b"]"
     assert reader.eof
     assert reader.unused_data == b""
     assert packed.length == 1000
@@ -45,25 +46,42 @@ def test_it_is_one_member_and_nothing_follows(module: Any) -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_one_packed_text_goes_into_many_envelopes(module: Any) -> None:
-    packed = module.Packed(b'{"a":1}' * 400, blocks_of(b'{"a":1}' * 400))
+    text = b'{"a":1}' * 400
+    packed = module.Packed(text)
     for number in range(300):
         before = b'{"id":%d,"result":' % number
-        assert gzip.decompress(packed.join(before, b"}")) == before + b'{"a":1}' * 400 + b"}"
+        member = module.join([before, packed, b"}"])
+        assert gzip.decompress(member) == before + text + b"}"
+        assert packed.blocks in member
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_an_envelope_that_no_stored_block_holds_is_refused(module: Any) -> None:
-    packed = module.Packed(b"text", blocks_of(b"text"))
-    assert gzip.decompress(packed.join(b"x" * 65_535, b"y" * 65_535)) == b"x" * 65_535 + b"text" + b"y" * 65_535
-    for before, behind in ((b"x" * 65_536, b""), (b"", b"x" * 65_536)):
-        with pytest.raises(ValueError, match="65536 bytes"):
-            packed.join(before, behind)
+def test_many_small_texts_are_compressed_together(module: Any) -> None:
+    texts = [b'{"jsonrpc":"2.0","id":%d,"result":%d},' % (number, number) for number in range(1000)]
+    member = module.join(texts)
+    assert gzip.decompress(member) == b"".join(texts)
+    assert len(member) < len(b"".join(texts)) // 3
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_text_is_read_in_blocks_that_any_stream_may_have(module: Any) -> None:
+    reader = zlib.decompressobj(wbits=-15)
+    blocks = module.deflated(b"text " * 100)
+    assert reader.decompress(blocks + blocks) == b"text " * 200
+    assert not reader.eof
+
+
+@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize("piece", ["text", None, bytearray(b"x")])
+def test_what_is_no_text_is_refused(module: Any, piece: Any) -> None:
+    with pytest.raises((TypeError, AttributeError)):
+        module.join([piece])
 
 
 def test_the_gzip_program_reads_it() -> None:
     program = shutil.which("gzip")
     if program is None:
         pytest.skip("no gzip here")
-    member = kernel.Packed(b"text " * 100, blocks_of(b"text " * 100)).join(b"<", b">")
+    member = kernel.join([b"<", kernel.Packed(b"text " * 100), b">"])
     read = subprocess.run([program, "-dc"], input=member, capture_output=True, check=True)
     assert read.stdout == b"<" + b"text " * 100 + b">"

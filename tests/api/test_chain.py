@@ -382,5 +382,5 @@ def test_every_method_has_a_summary_and_a_result_type() -> None:
 
 def test_every_answer_is_compact_json(both: Any) -> None:
     for method, params in [("node_getBlock", [42]), ("node_getCheckpoints", [1, 2]), ("node_getNodeInfo", [])]:
-        body = both.send(orjson.dumps({"id": 1, "method": method, "params": params})).body
+        body = both.send(orjson.dumps({"id": 1, "method": method, "params": params})).text
         assert orjson.dumps(orjson.loads(body)) == body

@@ -15,7 +15,7 @@ TIP = 106
 def ask(moving: MovingChain, method: str, *parameters: Any) -> Any:
     body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters})
     reply: Any = moving.engine().handle(body)
-    return orjson.loads(reply.body).get("result")
+    return orjson.loads(reply.text).get("result")
 
 
 def test_the_tips_of_an_empty_chain_carry_a_hash_that_the_node_knows(moving: MovingChain) -> None:

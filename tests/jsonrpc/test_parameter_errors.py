@@ -132,7 +132,7 @@ def required_count(method: BoundMethod) -> int:
 def assert_names(client: Any, method: BoundMethod, values: list[Any], index: int) -> str:
     """The call is refused, and the error says which parameter is to blame; gives the text."""
     body = json.dumps({"id": 1, "method": method.name, "params": values}).encode()
-    answer = orjson.loads(client.send(body).body)
+    answer = orjson.loads(client.send(body).text)
     where = f"{method.name} {str(values)[:200]}"
     assert "error" in answer, where
     error = answer["error"]
@@ -211,7 +211,7 @@ def test_a_value_beyond_a_limit_is_refused_and_the_limit_named(client: Any) -> N
 
 def test_parameters_by_name_are_refused(client: Any) -> None:
     for method in client.engine.table:
-        answer = orjson.loads(client.send(orjson.dumps({"id": 1, "method": method.name, "params": {"a": 1}})).body)
+        answer = orjson.loads(client.send(orjson.dumps({"id": 1, "method": method.name, "params": {"a": 1}})).text)
         assert answer["error"]["code"] == INVALID_PARAMS
         assert "params must be an array" in answer["error"]["message"]
 

@@ -16,7 +16,9 @@ __all__ = ["CachedResponses"]
 
 _NO_PARAMS: Final = re.compile(rb"\[[ \t\n\r]*\]")
 #: Results of longer params are not kept.
-_KEY_BYTES_MAX: Final = 512
+_KEY_BYTES_MAX: Final = 8192
+#: Longer params of an unusual form are left to who asks for their memory first.
+_READ_BYTES_MAX: Final = 1024
 #: Of a cached response beside its bytes.
 _KEPT_OVERHEAD: Final = 200
 #: Params that are remembered to have been asked for, each at the place of the last bits of its hash.
@@ -36,12 +38,14 @@ class _Method:
         shape: bytes | None,
         handler: Callable[..., bytes | None] | None,
         items_max: int,
+        read: Callable[[Any, bytes | None], bytes | None] | None,
     ) -> None:
         self.name = name
         self.keeps = keeps
         self.shape = shape
         self.handler = handler
         self.items_max = items_max
+        self.read = read
         self.bare: bytes | None = None
         self.young: dict[bytes, bytes] = {}
         self.old: dict[bytes, bytes] = {}
@@ -54,15 +58,14 @@ class CachedResponses:
         bytes_max: int,
         result_bytes_max: int,
         find_block: Callable[..., int | None],
-        blocks_of: Callable[[bytes], bytes],
     ) -> None:
         self._bytes_max = bytes_max
         self._result_bytes_max = result_bytes_max
         self._find_block = find_block
-        self._blocks_of = blocks_of
         self._methods: dict[str, _Method] = {}
         self._asked = [0] * _ASKED_COUNT
         self._packed: dict[bytes, Packed] = {}
+        self._packed_before: dict[bytes, Packed] = {}
         self._tip = 0
         self.kept_bytes = 0
         self.is_cached = False
@@ -76,13 +79,14 @@ class CachedResponses:
         shape: bytes | None,
         handler: Callable[..., bytes | None] | None,
         items_max: int,
+        read: Callable[[Any, bytes | None], bytes | None] | None,
     ) -> None:
-        self._methods[name] = _Method(name, keeps=keeps, shape=shape, handler=handler, items_max=items_max)
+        self._methods[name] = _Method(name, keeps=keeps, shape=shape, handler=handler, items_max=items_max, read=read)
 
     def forget(self, tip: int) -> None:
         self._tip = tip
         self.kept_bytes = 0
-        self._packed = {}
+        self._packed, self._packed_before = {}, {}
         for method in self._methods.values():
             method.bare, method.young, method.old = None, {}, {}
 
@@ -107,7 +111,7 @@ class CachedResponses:
         self.kept_bytes += size
         if self.kept_bytes > self._bytes_max // 2:
             self.kept_bytes = size
-            self._packed = {}
+            self._packed, self._packed_before = {}, self._packed
             for each in self._methods.values():
                 each.old, each.young = each.young, {}
 
@@ -117,13 +121,29 @@ class CachedResponses:
         elif method.keeps:
             self.miss_count += 1
 
-    def pack(self, result: bytes) -> Packed:
-        packed = self._packed.get(result)
+    def pack(self, result: bytes, is_kept: bool) -> Packed:
+        if not is_kept:
+            return Packed(result)
+        packed = self.find_packed(result)
         if packed is None:
-            packed = Packed(result, self._blocks_of(result))
-            self._count_kept(len(packed.blocks) + _KEPT_OVERHEAD)
-            self._packed[result] = packed
+            packed = Packed(result)
+            self._keep_packed(result, packed, 0)
         return packed
+
+    def _keep_packed(self, result: bytes, packed: Packed, more: int) -> None:
+        size = len(packed.blocks) + more + _KEPT_OVERHEAD
+        if size <= self._bytes_max // _SHARES:
+            self._count_kept(size)
+            self._packed[result] = packed
+
+    def find_packed(self, result: bytes) -> Packed | None:
+        packed = self._packed.get(result)
+        if packed is None and (packed := self._packed_before.get(result)) is not None:
+            self._keep_packed(result, packed, 0)
+        return packed
+
+    def keep_packed(self, result: bytes, packed: Packed) -> None:
+        self._keep_packed(result, packed, len(result))
 
     def result(self, name: str, params: bytes | None, view: Any) -> bytes | None:
         self.is_cached = True
@@ -131,10 +151,7 @@ class CachedResponses:
         if method is None:
             return None
         if params is None or _NO_PARAMS.fullmatch(params):
-            self._count_look_up(method, is_hit=method.bare is not None)
-            if method.bare is not None or method.handler is None or view is None or method.shape:
-                return method.bare
-            return self._made(method, (view,))
+            return self._bare(method, view)
         if method.keeps and len(params) <= _KEY_BYTES_MAX:
             self._count_look_up(method, is_hit=params in method.young or params in method.old)
         if params in method.young:
@@ -143,30 +160,52 @@ class CachedResponses:
             result = method.old[params]
             self._keep(method, params, result)
             return result
-        return self._make(method, params, view)
+        return None if view is None else self._make(method, params, view)
+
+    def _bare(self, method: _Method, view: Any) -> bytes | None:
+        self._count_look_up(method, is_hit=method.bare is not None)
+        if method.bare is not None or view is None:
+            return method.bare
+        if method.handler is not None and not method.shape:
+            return self._made(method, (view,))
+        if method.read is not None:
+            method.bare = self._run(method.read, view, None)
+            self.is_cached = method.bare is not None
+        return method.bare
 
     def _make(self, method: _Method, params: bytes, view: Any) -> bytes | None:
-        if method.handler is None or method.shape is None or view is None:
+        is_keepable = method.keeps and len(params) <= _KEY_BYTES_MAX
+        values = None
+        if method.handler is not None and method.shape is not None:
+            values = usual_params.read(method.shape, params, self._tip, method.items_max)
+        if values is not None:
+            result = self._made(method, (view, *values))
+        elif is_keepable and len(params) <= _READ_BYTES_MAX and method.read is not None:
+            result = self._run(method.read, view, params)
+        else:
             return None
-        values = usual_params.read(method.shape, params, self._tip, method.items_max)
-        if values is None:
-            return None
-        result = self._made(method, (view, *values))
-        if result is not None and method.keeps and len(params) <= _KEY_BYTES_MAX and self._is_asked_again(hash(params)):
+        if result is not None and is_keepable and self._is_asked_again(hash(params)):
             self._keep(method, params, result)
         return result
 
     def _made(self, method: _Method, arguments: tuple[Any, ...]) -> bytes | None:
-        """What the handler says."""
         assert method.handler is not None
+        if method.shape is not None and method.shape.startswith(b"b") and isinstance(arguments[1], bytes):
+            self.is_cached = False
+            try:
+                number = self._find_block(arguments[0], arguments[1])
+            except Exception:  # noqa: BLE001 - as below
+                return None
+            if number is None:
+                return None
+            arguments = (arguments[0], number, *arguments[2:])
+        return self._run(method.handler, *arguments)
+
+    def _run(self, handler: Callable[..., bytes | None], *arguments: Any) -> bytes | None:
+        """What the handler says."""
         self.is_cached = False
         try:
-            if method.shape is not None and method.shape.startswith(b"b") and isinstance(arguments[1], bytes):
-                number = self._find_block(arguments[0], arguments[1])
-                if number is None:
-                    return None
-                arguments = (arguments[0], number, *arguments[2:])
-            result = method.handler(*arguments) or b""
+            result = handler(*arguments) or b""
         except Exception:  # noqa: BLE001 - the strict path meets it again, and answers with the error
             return None
         return result if len(result) <= self._result_bytes_max else None

@@ -6,30 +6,58 @@ The stub ``fastnode/_ext/wire/packed.pyi`` says what everything does, and ``pack
 from __future__ import annotations
 
 import struct
-import zlib
+from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["Packed"]
+from isal import isal_zlib
+
+__all__ = ["APART_BYTES_MIN", "Packed", "deflated", "join"]
+
+#: A shorter text is not worth blocks of its own.
+APART_BYTES_MIN: Final = 256
 
 _HEADER: Final = bytes([0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 4, 0xFF])
 _TRAILER: Final = struct.Struct("<II")
 _STORED: Final = struct.Struct("<BHH")
-_STORED_BYTES_MAX: Final = 0xFFFF
+_RUN_BYTES_MAX: Final = 512
+_LEVEL: Final = 1
 
 
 class Packed:
-    def __init__(self, text: bytes, blocks: bytes) -> None:
-        self.blocks = blocks
+    def __init__(self, text: bytes) -> None:
+        self.blocks = deflated(text)
         self.length = len(text)
-        self._text = text
+        self.text = text
 
-    def join(self, before: bytes, behind: bytes) -> bytes:
-        longest = max(len(before), len(behind))
-        if longest > _STORED_BYTES_MAX:
-            raise ValueError(f"{longest} bytes around what is packed")
-        whole = before + self._text + behind  # the kernel joins the CRCs of the parts instead
-        trailer = _TRAILER.pack(zlib.crc32(whole), len(whole) & 0xFFFFFFFF)
-        return b"".join((_HEADER, _stored(0, before), self.blocks, _stored(0, behind), _stored(1, b""), trailer))
+
+def deflated(text: bytes) -> bytes:
+    packer = isal_zlib.compressobj(_LEVEL, isal_zlib.DEFLATED, -isal_zlib.MAX_WBITS)
+    return packer.compress(text) + packer.flush(isal_zlib.Z_SYNC_FLUSH)
+
+
+def join(pieces: Iterable[bytes | Packed]) -> bytes:
+    texts: list[bytes] = []
+    parts = [_HEADER]
+    run = b""
+    for piece in pieces:
+        packed = piece
+        if isinstance(packed, bytes):
+            if len(packed) < APART_BYTES_MIN:
+                run += packed
+                continue
+            packed = Packed(packed)
+        parts += [_part(run), packed.blocks]
+        texts += [run, packed.text]
+        run = b""
+    parts += [_part(run), _stored(1, b"")]
+    whole = b"".join([*texts, run])  # the kernel joins the CRCs of the parts instead
+    return b"".join([*parts, _TRAILER.pack(isal_zlib.crc32(whole), len(whole) & 0xFFFFFFFF)])
+
+
+def _part(run: bytes) -> bytes:
+    if len(run) > _RUN_BYTES_MAX:
+        return deflated(run)
+    return _stored(0, run) if run else b""
 
 
 def _stored(kind: int, data: bytes) -> bytes:

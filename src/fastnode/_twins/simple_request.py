@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
+from fastnode._twins.packed import APART_BYTES_MIN, join
+
 if TYPE_CHECKING:
     from fastnode._twins.cached_responses import CachedResponses
     from fastnode._twins.call_meter import CallMeter
@@ -51,8 +53,8 @@ _BATCH_CALLS_MAX: Final = 1000
 
 #: A larger result is sent from where it is.
 _COPIED_BYTES_MAX: Final = 65536
-#: A larger result, or one to a longer id, is not packed here.
-_PACKED_BYTES_MAX: Final = 65536
+#: More is not compressed anew here, nor what belongs to a longer id.
+_COMPRESSED_BYTES_MAX: Final = 262144
 _PACKED_ID_BYTES_MAX: Final = 64
 
 
@@ -105,7 +107,7 @@ class SimpleRequests:
         self._source = source
         self._renew = renew
         self._choose_coding = choose_coding
-        self._head = self._packed_head = self._end = b""
+        self._head = self._head_packed = self._end = b""
         self._calls: CallMeter | None = None
         self._add_batch: Callable[[int], object] | None = None
         self._seen = -1
@@ -115,13 +117,13 @@ class SimpleRequests:
         self.params: bytes | None = None
         self.id_text = b""
         self.accepted: bytes | None = None
-        self.body: bytes | None = None
+        self.body: list[bytes] | None = None
         self.is_late = False
         self.unfinished: list[tuple[bytes, int]] | None = None
         self._until_ns = 0
 
     def set_head(self, before_length: bytes, before_packed_length: bytes, behind_length: bytes) -> None:
-        self._head, self._packed_head, self._end = before_length, before_packed_length, behind_length
+        self._head, self._head_packed, self._end = before_length, before_packed_length, behind_length
 
     def set_meters(self, calls: CallMeter | None, add_batch: Callable[[int], object] | None) -> None:
         self._calls, self._add_batch = calls, add_batch
@@ -178,7 +180,10 @@ class SimpleRequests:
                 method, result = self._result_of(members, view)
                 if result is not None and self._calls is not None:
                     self._calls.finish(method, started_ns, None)
-                answer = None if result is None else self._answer_call(members[b"id"], result, head.accepted)
+                answer = None
+                if result is not None:
+                    answers = [(members[b"id"], result, self._results.is_cached)]
+                    answer = self._answer(answers, head.accepted, is_batch=False)
                 if answer is None:
                     self.method, self.params, self.id_text = method, members.get(b"params"), members[b"id"]
                     self.accepted, self.end = head.accepted, end
@@ -198,34 +203,48 @@ class SimpleRequests:
     def _is_time_over(self) -> bool:
         return self._until_ns > 0 and time.monotonic_ns() > self._until_ns
 
-    def _answer_call(self, id_text: bytes, result: bytes, accepted: bytes | None) -> list[bytes] | None:
-        """None: the body is there, but it has to be sent in a coding that is not to be had here."""
-        chunks = _answer_of(id_text, result)
+    def _answer(
+        self, answers: list[tuple[bytes, bytes, bool]], accepted: bytes | None, *, is_batch: bool
+    ) -> list[bytes] | None:
+        """To calls: their ids, their results, and whether those are kept.  None: the body is there, but it has to be
+        coded elsewhere."""
+        pieces: list[bytes] = []
+        for number, (id_text, result, _) in enumerate(answers):
+            if is_batch:
+                pieces.append(b"," if number else b"[")
+            pieces += _answer_of(id_text, result)
+        if is_batch:
+            pieces.append(b"]")
         coding = None
-        if accepted is not None and _length(chunks) > self._coded_bytes_min:
+        if accepted is not None and _length(pieces) > self._coded_bytes_min:
             coding = self._choose_coding(accepted)
         if coding is None:
-            return [b"%b%d%b" % (self._head, _length(chunks), self._end), *chunks]
-        if coding != "gzip" or not self._is_packable(id_text, result):
-            self.body = b"".join(chunks)
+            return [b"%b%d%b" % (self._head, _length(pieces), self._end), *pieces]
+        if coding != "gzip" or not self._is_packable(answers):
+            self.body = pieces
             return None
-        return self._packed(result, b"".join(chunks[:2]), chunks[-1])
+        kept = [result for _, result, is_kept in answers if is_kept and _is_apart(result)]
+        packs = {id(result): self._results.pack(result, True) for result in kept}
+        member = join([packs.get(id(piece), piece) for piece in pieces])
+        return [b"%b%d%b" % (self._head_packed, len(member), self._end), member]
 
-    def _is_packable(self, id_text: bytes, result: bytes) -> bool:
-        """Of the result that was had last."""
-        return self._results.is_cached and len(id_text) <= _PACKED_ID_BYTES_MAX and 0 < len(result) <= _PACKED_BYTES_MAX
-
-    def _packed(self, result: bytes, before: bytes, behind: bytes) -> list[bytes]:
-        packed = self._results.pack(result).join(before, behind)
-        return [b"%b%d%b" % (self._packed_head, len(packed), self._end), packed]
+    def _is_packable(self, answers: list[tuple[bytes, bytes, bool]]) -> bool:
+        """Whether no more has to be compressed than is bearable."""
+        new_bytes = 0
+        for id_text, result, is_kept in answers:
+            if not (is_kept and _is_apart(result) and self._results.find_packed(result) is not None):
+                new_bytes += len(result)
+            if len(id_text) > _PACKED_ID_BYTES_MAX:
+                return False
+        return new_bytes <= _COMPRESSED_BYTES_MAX
 
     def _answer_batch(self, body: bytes, accepted: bytes | None, view: Any) -> list[bytes] | None:
         calls = self._read_batch(body)
         finished, self.unfinished = self.unfinished or [], None
-        chunks: list[bytes] = []
-        size = 0
+        answers: list[tuple[bytes, bytes, bool]] = []
         before = len(finished)
         for index, members in enumerate(calls):
+            is_kept = False
             if index >= before:
                 if index > before and self._is_time_over():
                     self.unfinished, self.is_late = finished, True
@@ -234,13 +253,11 @@ class SimpleRequests:
                 result = self._result_of(members, view)[1]
                 if result is None:
                     return None
+                is_kept = self._results.is_cached
                 finished.append((result, time.monotonic_ns() - started_ns))
-            result = finished[index][0]
-            size += len(result)
-            if size > self._results_bytes_max:
+            answers.append((members[b"id"], finished[index][0], is_kept))
+            if sum(len(result) for result, _ in finished[: index + 1]) > self._results_bytes_max:
                 return None
-            chunks += [b"," if chunks else b"[", *_answer_of(members[b"id"], result)]
-        chunks.append(b"]")
         if not calls:
             return None
         if self._add_batch is not None:
@@ -248,15 +265,7 @@ class SimpleRequests:
         if self._calls is not None:
             for members, (_, elapsed_ns) in zip(calls, finished, strict=True):
                 self._calls.finish(members[b"method"][1:-1].decode(), time.monotonic_ns() - elapsed_ns, None)
-        coding = None
-        if accepted is not None and _length(chunks) > self._coded_bytes_min:
-            coding = self._choose_coding(accepted)
-        if coding is not None:
-            if len(calls) == 1 and coding == "gzip" and self._is_packable(calls[0][b"id"], result or b""):
-                return self._packed(result or b"", b"".join(chunks[:3]), b"".join(chunks[-2:]))
-            self.body = b"".join(chunks)
-            return None
-        return [b"%b%d%b" % (self._head, _length(chunks), self._end), *chunks]
+        return self._answer(answers, accepted, is_batch=True)
 
     def _read_batch(self, body: bytes) -> list[dict[bytes, bytes]]:
         """The calls of an array that is the whole body; none if it is not simple."""
@@ -312,8 +321,13 @@ class SimpleRequests:
 
 
 def _answer_of(id_text: bytes, result: bytes) -> list[bytes]:
-    head = b'{"jsonrpc":"2.0","id":%b' % id_text
-    return [head, b',"result":', result, b"}"] if result else [head, b"}"]
+    if not result:
+        return [b'{"jsonrpc":"2.0","id":%b}' % id_text]
+    return [b'{"jsonrpc":"2.0","id":%b,"result":' % id_text, result, b"}"]
+
+
+def _is_apart(result: bytes) -> bool:
+    return len(result) >= APART_BYTES_MIN
 
 
 def _length(chunks: list[bytes]) -> int:

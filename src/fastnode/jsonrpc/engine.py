@@ -20,7 +20,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Executor
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
@@ -50,7 +50,7 @@ from fastnode.kernels import call_meter
 from fastnode.values.refusal import describe
 from fastnode.view import View
 
-__all__ = ["READ_ON_LOOP_BYTES_MAX", "RESULT_HEAD", "RESULT_NAME", "Engine", "Reply", "busy_reply", "splice"]
+__all__ = ["READ_ON_LOOP_BYTES_MAX", "Engine", "Reply", "busy_reply", "splice"]
 
 logger = logging.getLogger("fastnode.rpc")
 
@@ -62,19 +62,22 @@ READ_ON_LOOP_BYTES_MAX: Final = 32 * 1024
 #: which are copied in a tenth of a millisecond.
 PLAIN_BYTES_MAX: Final = 256 * 1024
 PLAIN_VALUES_MAX: Final = 1024
-#: A longer answer stays in parts: to copy it would take long, and twice the memory.
-JOINED_BYTES_MAX: Final = 256 * 1024
+#: A longer result of a range is not collected on the event loop.
+COLLECTED_ON_LOOP_BYTES_MAX: Final = 1 << 20
+
+#: ``keep(name, params, result, view_key)``: a result that follows from a view alone, of a call by a name of its method.
+Keep: TypeAlias = Callable[[str, list[Any], bytes, object], None]
 
 
 class Reply(NamedTuple):
-    """``body`` None: there is nothing to say; a long one is a list of its parts.  ``error_code`` is set if the whole
-    body is one error object.
+    """``body`` is in pieces, each result by itself, so that it is compressed once and not copied to be answered; None:
+    there is nothing to say.  ``error_code`` is set if the whole body is one error object.
 
     ``retry_after_s`` is set if nothing of the request was answered because its client has no budget left, ``busy`` if
     it was not answered because there is no memory for it.
     """
 
-    body: bytes | list[bytes] | None
+    body: list[bytes] | None
     error_code: int | None = None
     retry_after_s: float | None = None
     busy: NodeBusy | None = None
@@ -82,9 +85,7 @@ class Reply(NamedTuple):
     @property
     def text(self) -> bytes:
         """The body in one piece; empty if there is none."""
-        if isinstance(self.body, list):
-            return b"".join(self.body)
-        return self.body or b""
+        return b"".join(self.body or ())
 
 
 _SILENCE: Final = Reply(None)
@@ -117,6 +118,8 @@ class Engine:
         self.table = table
         #: Called when :attr:`meters` are replaced.
         self.on_change: Callable[[], None] = _do_nothing
+        #: Takes the results of methods that say ``is_cached``.
+        self.keep: Keep | None = None
         self._meters = meters
         self.traffic = Traffic()
         self._block_wait = block_wait
@@ -144,6 +147,21 @@ class Engine:
         context = self._context(view, None, allowance)
         request = {"method": name, "params": params}
         return self._measure(request, id_text, context) if self._meters else self._dispatch(request, id_text, context)
+
+    def reader_of(self, method: BoundMethod) -> Callable[[View, bytes | None], bytes | None] | None:
+        """``read(view, params)``: a result that follows from the view alone, from the text of its parameters; raises
+        for everything that :meth:`handle` has to answer.  None if the method has none, or takes long."""
+        if not method.is_cached or method.in_thread is True:
+            return None
+
+        def read(view: View, params: bytes | None) -> bytes | None:
+            arguments = method.decode([] if params is None else orjson.loads(params))
+            if method.wants_thread(arguments):
+                raise OverflowError(f"{method.name} may take long")
+            limit = min(self.limits.response_bytes_max, COLLECTED_ON_LOOP_BYTES_MAX)
+            return method.handler(Context(view, self.table.method_set, limit), *arguments)
+
+        return read
 
     def _context(self, view: View | None, client: Client | None, allowance: Allowance) -> Context:
         return Context(view, self.table.method_set, self.limits.response_bytes_max, client, allowance)
@@ -308,31 +326,28 @@ class Engine:
                 raise MethodNotFound(f"Method not found: {_shorten(name)}")
             arguments = method.decode(_positional(request))
             if method.wants_thread(arguments):
-                return self._answer_from_thread(method, arguments, id_text, context)
+                return self._answer_from_thread(method, request, arguments, id_text, context)
         except Exception as error:  # noqa: BLE001 - a fault is logged and counted there
             return _error_reply(self._answer_to(error, name), id_text)
         outcome = self._run(method, arguments, context)
         if isinstance(outcome, UnknownBlock) and self._block_wait is not None:
             return self._answer_when_known(self._block_wait, method, arguments, id_text, context, outcome)
-        return self._reply(outcome, id_text, context)
+        return self._conclude(method, request, outcome, id_text, context)
 
     async def _answer_from_thread(
-        self, method: BoundMethod, arguments: list[Any], id_text: bytes, context: Context
+        self, method: BoundMethod, request: dict[str, Any], arguments: list[Any], id_text: bytes, context: Context
     ) -> Reply:
         executor = method.threads or (self._executor if method.waits else self.busy_executor)
-
-        def answer() -> Reply:
-            return self._reply(self._run(method, arguments, context), id_text, context)
-
         try:
             context.allowance.take_for_waiting()
             if method.prepare is not None:
                 arguments = [*await run_off_loop(self._executor, context.allowance, method.prepare, *arguments)]
-            return await run_off_loop(executor, context.allowance, answer)
+            outcome = await run_off_loop(executor, context.allowance, self._run, method, arguments, context)
         except NodeBusy as error:
             return busy_reply(error)
         except Exception as error:  # noqa: BLE001 - of what is prepared, or of threads that take no more; logged there
             return _error_reply(self._answer_to(error, method.name), id_text)
+        return self._conclude(method, request, outcome, id_text, context)
 
     async def _answer_when_known(
         self,
@@ -363,6 +378,18 @@ class Engine:
             return method.handler(context, *arguments)
         except Exception as error:  # noqa: BLE001 - a fault is logged and counted there
             return self._answer_to(error, method.name)
+
+    def _conclude(
+        self,
+        method: BoundMethod,
+        request: dict[str, Any],
+        outcome: bytes | RpcError | None,
+        id_text: bytes,
+        context: Context,
+    ) -> Reply:
+        if method.is_cached and self.keep is not None and not isinstance(outcome, RpcError):
+            self.keep(request["method"], _positional(request), outcome or b"", context.view_key)
+        return self._reply(outcome, id_text, context)
 
     def _reply(self, outcome: bytes | RpcError | None, id_text: bytes, context: Context) -> Reply:
         if outcome is None:
@@ -422,17 +449,12 @@ def _shorten(name: str) -> str:
 
 # ---- parts of an answer -----------------------------------------------------------------------
 
-RESULT_HEAD: Final = b'{"jsonrpc":"2.0","id":'
-RESULT_NAME: Final = b',"result":'
-
 
 def splice(id_text: bytes, result: bytes | None) -> Reply:
     """The answer to a call that went well; None: nothing was found."""
     if result is None:
-        return Reply(b"%b%b}" % (RESULT_HEAD, id_text))
-    if len(result) > JOINED_BYTES_MAX:
-        return Reply([b"%b%b%b" % (RESULT_HEAD, id_text, RESULT_NAME), result, b"}"])
-    return Reply(b"%b%b%b%b}" % (RESULT_HEAD, id_text, RESULT_NAME, result))
+        return Reply([b'{"jsonrpc":"2.0","id":%b}' % id_text])
+    return Reply([b'{"jsonrpc":"2.0","id":%b,"result":' % id_text, result, b"}"])
 
 
 def _error_reply(error: RpcError, id_text: bytes) -> Reply:
@@ -440,7 +462,7 @@ def _error_reply(error: RpcError, id_text: bytes) -> Reply:
     message = orjson.dumps(error.message.encode("utf-8", "backslashreplace").decode("utf-8"))
     data = b"" if error.data is None else b',"data":' + orjson.dumps(error.data)
     body = b'{"jsonrpc":"2.0","id":%b,"error":{"code":%d,"message":%b%b}}' % (id_text, error.code, message, data)
-    return Reply(body, error.code, error.wait_s if isinstance(error, RateLimited) else None)
+    return Reply([body], error.code, error.wait_s if isinstance(error, RateLimited) else None)
 
 
 def busy_reply(error: NodeBusy) -> Reply:
@@ -461,16 +483,13 @@ async def _silenced(pending: Awaitable[Reply]) -> Reply:
 
 def _join(replies: list[Reply]) -> Reply:
     """The answer to a batch."""
-    parts: list[bytes] = []
+    pieces: list[bytes] = []
     for reply in replies:
         if reply.body is not None:
-            parts.append(b"," if parts else b"[")
-            parts += [reply.body] if isinstance(reply.body, bytes) else reply.body
-    parts.append(b"]")
-    is_long = sum(map(len, parts)) > JOINED_BYTES_MAX
-    body: bytes | list[bytes] | None = None
-    if len(parts) > 1:
-        body = parts if is_long else b"".join(parts)
+            pieces.append(b"," if pieces else b"[")
+            pieces += reply.body
+    pieces.append(b"]")
+    body = pieces if len(pieces) > 1 else None
     waits = [reply.retry_after_s for reply in replies if reply.retry_after_s is not None]
     if waits and len(waits) == len(replies):
         return Reply(body, RateLimited.code, max(waits))

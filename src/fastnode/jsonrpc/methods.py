@@ -82,6 +82,11 @@ class Context:
         return self._view is not None
 
     @property
+    def view_key(self) -> object:
+        """What stands for the view; None without one."""
+        return None if self._view is None else self._view.key
+
+    @property
     def view(self) -> View:
         if self._view is None:
             raise ServerError("The node has not loaded its chain yet")
@@ -205,7 +210,7 @@ class BoundMethod:
     """A method as one server serves it."""
 
     __slots__ = (
-        "_in_thread", "_required_count", "handler", "is_cached", "name", "parameters", "prepare", "signature",
+        "_required_count", "handler", "in_thread", "is_cached", "name", "parameters", "prepare", "signature",
         "summary", "threads", "usual", "waits",
     )  # fmt: skip
 
@@ -215,7 +220,7 @@ class BoundMethod:
         self.handler = method.handler
         self.signature = signature
         self.parameters = signature.parameters
-        self._in_thread = method.in_thread
+        self.in_thread = method.in_thread
         self.threads = method.threads
         self.waits = method.waits
         self.prepare = method.prepare
@@ -225,7 +230,7 @@ class BoundMethod:
         self._required_count = max(required, default=0)
 
     def wants_thread(self, arguments: Sequence[Any]) -> bool:
-        decide = self._in_thread
+        decide = self.in_thread
         return decide if isinstance(decide, bool) else decide(arguments)
 
     def decode(self, values: list[Any]) -> list[Any]:

@@ -31,7 +31,7 @@ from fastnode.http.content_coding import choose_coding
 from fastnode.http.messages import Request, Response, ResponseWriter
 from fastnode.http.reader import ReadState
 from fastnode.jsonrpc import json_text
-from fastnode.jsonrpc.engine import READ_ON_LOOP_BYTES_MAX, RESULT_HEAD, RESULT_NAME, Engine, Reply, busy_reply
+from fastnode.jsonrpc.engine import READ_ON_LOOP_BYTES_MAX, Engine, Reply, busy_reply
 from fastnode.kernels import cached_responses, fast_connection, simple_request
 from fastnode.serving.application import COMPRESSED_BYTES_MIN, RpcApplication
 from fastnode.view import View
@@ -59,7 +59,6 @@ class FastPath:
             bytes_max=KEPT_BYTES_MAX,
             result_bytes_max=limits.response_bytes_max,
             find_block=_find_block,
-            blocks_of=application.coded.blocks_of,
         )
         self.requests = simple_request.SimpleRequests(
             head_bytes_max=limits.head_bytes_max,
@@ -87,7 +86,10 @@ class FastPath:
                 shape=None if usual is None else usual.shape,
                 handler=None if usual is None else usual.handler_for(engine.table.method_set),
                 items_max=0 if usual is None else usual.items_max,
+                read=engine.reader_of(method),
             )
+        engine.keep = self._keep
+        application.coded.find, application.coded.keep = self.results.find_packed, self.results.keep_packed
         engine.on_change = self._renew_meters
         application.on_change = writer.on_change = self._renew_head
         self._renew_meters()
@@ -128,8 +130,6 @@ class FastPath:
         except NodeBusy as error:
             return self.application.respond(busy_reply(error), accepted, allowance)
         reply = self._engine.answer_call(method, params, id_text, view, allowance)
-        if isinstance(reply, Reply):
-            self._keep(method, text, reply, id_text)
         return self.application.respond(reply, accepted, allowance)
 
     def _read(self, text: bytes | None, allowance: Allowance) -> list[Any]:
@@ -143,10 +143,15 @@ class FastPath:
         params: list[Any] = json_text.parse(text, self._engine.limits, allowance.take)
         return params
 
-    def _keep(self, method: str, text: bytes | None, reply: Reply, id_text: bytes) -> None:
-        if reply.error_code is None and isinstance(reply.body, bytes):
-            head = len(RESULT_HEAD) + len(id_text)
-            self.results.keep(method, text, reply.body[head + len(RESULT_NAME) : -1])
+    def _keep(self, name: str, params: list[Any], result: bytes, view_key: object) -> None:
+        """Keep a result that the strict path has made, by its params as most clients write them."""
+        if view_key is not self._view_key:
+            return
+        try:
+            text = orjson.dumps(params) if params else None
+        except TypeError:  # an integer above 64 bits, half a character
+            return
+        self.results.keep(name, text, result)
 
 
 def _find_block(view: View, block_hash: bytes) -> int | None:

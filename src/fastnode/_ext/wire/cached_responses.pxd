@@ -13,6 +13,7 @@ cdef class Method:
         bytes shape                 # of the usual params; None: there is no handler
         object handler
         Py_ssize_t items_max
+        object read                 # the handler for params of any form; None: there is none
         # results, empty if nothing was found: without params, and by the text of the params
         bytes bare
         dict young
@@ -28,13 +29,13 @@ cdef class CachedResponses:
         Py_ssize_t _bytes_max
         Py_ssize_t _result_bytes_max
         object _find_block
-        object _blocks_of
         dict _methods
         void **_table               # Methods by the hash of their names, borrowed; owned
         size_t _mask
         object _tip
         dict _numbers               # of blocks by hash
         dict _packed                # by result
+        dict _packed_before
         Py_ssize_t _kept_bytes      # of the young results
         Py_hash_t[ASKED_COUNT] _asked   # of params, each at the place of its last bits
         readonly bint is_cached       # the result that was had last
@@ -47,9 +48,13 @@ cdef class CachedResponses:
     cdef int _keep(self, Method method, bytes params, bytes result) except -1
     cdef void _count_look_up(self, Method method, bint is_hit) noexcept
     cdef int _count_kept(self, Py_ssize_t size) except -1
-    cdef Packed pack(self, bytes result)
+    cdef Packed pack(self, bytes result, bint is_kept)
+    cpdef Packed find_packed(self, bytes result)
+    cdef int _keep_packed(self, bytes result, Packed packed, Py_ssize_t more) except -1
     cdef bytes bare_of(self, Method method, object view)
     cdef bytes result_of(self, Method method, const char *text, Py_ssize_t length, object view)
     cdef bytes _made(self, Method method, tuple arguments)
+    cdef bytes _read(self, Method method, object view, bytes params)
+    cdef bytes _sendable(self, object found)
     cdef bint _is_asked_again(self, Py_hash_t params_hash) noexcept
     cdef tuple _with_number(self, tuple arguments)

@@ -6,6 +6,8 @@ The readable form of everything here is ``fastnode/_twins/cached_responses.py``.
 from collections.abc import Callable
 from typing import Any
 
+from fastnode._ext.wire.packed import Packed
+
 class CachedResponses:
     """The methods of a server by name.
 
@@ -14,8 +16,7 @@ class CachedResponses:
     handler makes is kept when it is asked for a second time.  A result of more than ``result_bytes_max`` bytes is not
     given.
 
-    ``find_block`` gives the number of the block of a view with a hash, or None; ``blocks_of`` compresses a result (see
-    packed).
+    ``find_block`` gives the number of the block of a view with a hash, or None.
     """
 
     def __init__(
@@ -24,7 +25,6 @@ class CachedResponses:
         bytes_max: int,
         result_bytes_max: int,
         find_block: Callable[..., int | None],
-        blocks_of: Callable[[bytes], bytes],
     ) -> None: ...
     def add_method(
         self,
@@ -34,9 +34,14 @@ class CachedResponses:
         shape: bytes | None,
         handler: Callable[..., bytes | None] | None,
         items_max: int,
+        read: Callable[[Any, bytes | None], bytes | None] | None,
     ) -> None:
         """A method whose results are kept, or that ``handler(view, *values)`` answers when its parameters have the
-        form ``shape`` (see usual_params); an empty shape is for calls without parameters."""
+        form ``shape`` (see usual_params); an empty shape is for calls without parameters.
+
+        ``read(view, params)`` answers other params of at most 1 KiB, given as they came, of a method whose results
+        are kept; None: nothing here does.
+        """
 
     def forget(self, tip: int) -> None:
         """Drop all results; ``tip`` is the newest block."""
@@ -49,6 +54,12 @@ class CachedResponses:
 
         Without a view only cached responses are given.  What a handler raises is for elsewhere to meet again.
         """
+
+    def find_packed(self, result: bytes) -> Packed | None:
+        """The compressed form of a result, if it is kept."""
+
+    def keep_packed(self, result: bytes, packed: Packed) -> None:
+        """A result that was compressed elsewhere.  It counts with its text, as it may be kept for this alone."""
 
     #: The result that was had last is kept.
     @property

@@ -9,7 +9,8 @@ from libc.string cimport memcmp, memcpy
 from fastnode._ext.wire.usual_params cimport read_params, skip_blanks
 
 cdef enum:
-    KEY_BYTES_MAX = 512         # results of longer params are not kept
+    KEY_BYTES_MAX = 8192        # results of longer params are not kept; a hundred tags are shorter
+    READ_BYTES_MAX = 1024       # longer params of an unusual form are left to who asks for their memory first
     KEPT_OVERHEAD = 200         # of a result beside its bytes
     SHARES = 16                 # no result takes more than this share of the memory
     NUMBERS_MAX = 4096
@@ -25,14 +26,14 @@ cdef class Method:
 
 @cython.final
 cdef class CachedResponses:
-    def __cinit__(self, *, Py_ssize_t bytes_max, Py_ssize_t result_bytes_max, find_block, blocks_of):
+    def __cinit__(self, *, Py_ssize_t bytes_max, Py_ssize_t result_bytes_max, find_block):
         self._bytes_max = bytes_max
         self._result_bytes_max = result_bytes_max
         self._find_block = find_block
-        self._blocks_of = blocks_of
         self._methods = {}
         self._numbers = {}
         self._packed = {}
+        self._packed_before = {}
         self._tip = 0
 
     def __dealloc__(self):
@@ -40,7 +41,7 @@ cdef class CachedResponses:
 
     # ---- methods ---------------------------------------------------------------------------
 
-    def add_method(self, str name not None, *, bint keeps, bytes shape, handler, Py_ssize_t items_max):
+    def add_method(self, str name not None, *, bint keeps, bytes shape, handler, Py_ssize_t items_max, read):
         cdef Method method = Method()
         method.name = name
         method.text = name.encode("ascii")
@@ -48,6 +49,7 @@ cdef class CachedResponses:
         method.shape = shape
         method.handler = handler
         method.items_max = items_max
+        method.read = read
         method.young = {}
         method.old = {}
         self._methods[name] = method
@@ -102,6 +104,7 @@ cdef class CachedResponses:
         self._tip = tip
         self._numbers = {}
         self._packed = {}
+        self._packed_before = {}
         self._kept_bytes = 0
         for method in self._methods.values():
             method.bare = None
@@ -133,6 +136,7 @@ cdef class CachedResponses:
         self._kept_bytes += size
         if self._kept_bytes > self._bytes_max // 2:
             self._kept_bytes = size
+            self._packed_before = self._packed
             self._packed = {}
             for method in self._methods.values():
                 if method.keeps:
@@ -150,13 +154,33 @@ cdef class CachedResponses:
     def kept_bytes(self):
         return self._kept_bytes
 
-    cdef Packed pack(self, bytes result):
+    cdef Packed pack(self, bytes result, bint is_kept):
+        cdef Packed packed
+        if not is_kept:
+            return Packed(result)
+        packed = self.find_packed(result)
+        if packed is None:
+            packed = Packed(result)
+            self._keep_packed(result, packed, 0)
+        return packed
+
+    cdef int _keep_packed(self, bytes result, Packed packed, Py_ssize_t more) except -1:
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(packed.blocks) + more + KEPT_OVERHEAD
+        if size <= self._bytes_max // SHARES:
+            self._count_kept(size)
+            self._packed[result] = packed
+        return 0
+
+    cpdef Packed find_packed(self, bytes result):
         cdef Packed packed = self._packed.get(result)
         if packed is None:
-            packed = Packed(result, self._blocks_of(result))
-            self._count_kept(PyBytes_GET_SIZE(packed.blocks) + KEPT_OVERHEAD)
-            self._packed[result] = packed
+            packed = self._packed_before.get(result)
+            if packed is not None:
+                self._keep_packed(result, packed, 0)
         return packed
+
+    def keep_packed(self, bytes result not None, Packed packed not None):
+        self._keep_packed(result, packed, PyBytes_GET_SIZE(result))
 
     def result(self, str name not None, bytes params, view):
         cdef Method method = self._methods.get(name)
@@ -168,17 +192,26 @@ cdef class CachedResponses:
 
     cdef bytes bare_of(self, Method method, object view):
         """The result of a call without params."""
+        cdef bytes made
         self.is_cached = True
         self._count_look_up(method, method.bare is not None)
-        if method.bare is not None or method.handler is None or view is None or PyBytes_GET_SIZE(method.shape):
+        if method.bare is not None or view is None:
             return method.bare
-        return self._made(method, (view,))
+        if method.handler is not None and PyBytes_GET_SIZE(method.shape) == 0:
+            return self._made(method, (view,))
+        if method.read is None:
+            return None
+        made = self._read(method, view, None)
+        if made is not None:
+            method.bare = made
+            self.is_cached = True
+        return made
 
     cdef bytes result_of(self, Method method, const char *text, Py_ssize_t length, object view):
         """The result of a call with params."""
         cdef bytes params = None
         cdef object found
-        cdef tuple arguments
+        cdef tuple arguments = None
         self.is_cached = True
         if method.keeps and length <= KEY_BYTES_MAX:
             params = PyBytes_FromStringAndSize(text, length)
@@ -191,12 +224,16 @@ cdef class CachedResponses:
             if found is not None:
                 self._keep(method, params, <bytes>found)
                 return <bytes>found
-        if method.handler is None or view is None:
+        if view is None:
             return None
-        arguments = read_params(method.shape, text, text + length, view, self._tip, method.items_max)
-        if arguments is None:
+        if method.handler is not None:
+            arguments = read_params(method.shape, text, text + length, view, self._tip, method.items_max)
+        if arguments is not None:
+            found = self._made(method, arguments)
+        elif params is not None and length <= READ_BYTES_MAX and method.read is not None:
+            found = self._read(method, view, params)
+        else:
             return None
-        found = self._made(method, arguments)
         if found is not None and params is not None and self._is_asked_again(hash(params)):
             self._keep(method, params, <bytes>found)
         return <bytes>found
@@ -213,9 +250,22 @@ cdef class CachedResponses:
             found = method.handler(*arguments)
         except Exception:  # the strict path meets it again, and answers with the error
             return None
+        return self._sendable(found)
+
+    cdef bytes _read(self, Method method, object view, bytes params):
+        """What the handler says to params of any form."""
+        cdef object found
+        self.is_cached = False
+        try:
+            found = method.read(view, params)
+        except Exception:  # as above
+            return None
+        return self._sendable(found)
+
+    cdef inline bytes _sendable(self, object found):
         if found is None:
             return b""
-        return <bytes>found if len(found) <= self._result_bytes_max else None
+        return <bytes?>found if len(found) <= self._result_bytes_max else None
 
     cdef bint _is_asked_again(self, Py_hash_t params_hash) noexcept:
         """Whether params were asked for not long ago, as far as is remembered.

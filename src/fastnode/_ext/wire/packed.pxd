@@ -1,8 +1,8 @@
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 
 cdef enum:
-    STORED_BYTES_MAX = 65535    # that a part around the packed one may have
+    APART_BYTES_MIN = 256       # a shorter text is not worth blocks of its own
 
 
 cdef class Packed:
@@ -12,9 +12,21 @@ cdef class Packed:
         uint32_t crc                # of what is packed
         uint32_t shift              # x^(8 * length) modulo the polynomial: what `length` more bytes do to a CRC
 
-    # The parts around it are at most STORED_BYTES_MAX bytes long each.
-    cdef Py_ssize_t joined_length(self, Py_ssize_t before, Py_ssize_t behind) noexcept
-    cdef uint8_t *write(
-        self, uint8_t *target, const uint8_t *before, Py_ssize_t before_length, const uint8_t *behind,
-        Py_ssize_t behind_length,
-    ) noexcept
+
+cdef class Member:
+    cdef:
+        uint8_t *data               # owned
+        Py_ssize_t size
+        Py_ssize_t capacity
+        Py_ssize_t _run             # of the text at the end that no block has yet; room for a block's header is before it
+        uint32_t _crc               # of what is in blocks
+        uint64_t _length            # of what is in blocks
+
+    cdef int begin(self) except -1
+    cdef int add(self, const char *text, Py_ssize_t length) except -1
+    cdef int add_packed(self, Packed packed) except -1
+    cdef int finish(self) except -1
+    cdef int _end_run(self) except -1
+    cdef int _reserve(self, Py_ssize_t length) except -1
+    cdef void _write_stored_header(self, uint8_t kind, Py_ssize_t length) noexcept
+    cdef void _write_number(self, uint32_t number) noexcept

@@ -3,17 +3,26 @@
 The readable form of everything here is ``fastnode/_twins/packed.py``.
 """
 
+from collections.abc import Iterable
+
 class Packed:
-    """``text`` as ``blocks`` of DEFLATE, none of which is the last one of a stream, and which end at a whole byte."""
+    """``text`` compressed, as a part of any gzip file."""
 
-    def __init__(self, text: bytes, blocks: bytes) -> None: ...
-    def join(self, before: bytes, behind: bytes) -> bytes:
-        """``before + text + behind`` as a gzip file of one member, without compressing anything.
-
-        ``before`` and ``behind`` go as they are.  ValueError above 65,535 bytes of either.
-        """
+    def __init__(self, text: bytes) -> None: ...
+    @property
+    def blocks(self) -> bytes:
+        """As :func:`deflated` gives them."""
 
     @property
-    def blocks(self) -> bytes: ...
-    @property
-    def length(self) -> int: ...
+    def length(self) -> int:
+        """Bytes of the text."""
+
+def deflated(text: bytes) -> bytes:
+    """A text as blocks of DEFLATE, none of which is the last one of a stream, and which end at a whole byte."""
+
+def join(pieces: Iterable[bytes | Packed]) -> bytes:
+    """The texts one behind the other as a gzip file of one member.
+
+    Of what is packed nothing is compressed again.  A piece of 256 bytes or more is compressed by itself, what lies
+    between those as it is, or together if it is more than 512 bytes.
+    """

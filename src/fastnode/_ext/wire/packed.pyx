@@ -1,23 +1,28 @@
 # Texts packed once and sent in many envelopes.  The stub (packed.pyi) says what everything does.
 #
-#   gzip member     header (10) | stored block: before | blocks | stored block: behind | last block: nothing | CRC | length
+#   gzip member     header (10) | parts | last block: nothing | CRC | length
+#   part            blocks of a packed text, or a run of text between two of them: as it is in a stored block, or,
+#                   if it is long, compressed
 #   stored block    0, or 1 for the last one | length (2) | its complement (2) | bytes
 #
 # The numbers are little-endian.  The CRC is joined from those of the parts: CRCs are polynomials modulo another
 # one, and a text of n bytes behind what has been read multiplies its CRC by x^(8 n).
 
 cimport cython
-import zlib
-
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint64_t
+from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
+
+from isal import isal_zlib
 
 cdef enum:
     HEADER_BYTES = 10
     STORED_HEADER_BYTES = 5
     TRAILER_BYTES = 8
     LAST_BLOCK = 1
+    RUN_BYTES_MAX = 512         # a longer one is compressed
+    KEPT_CAPACITY_MAX = 1048576 # written out, because a debug build cannot compute in an enum
 
 cdef uint32_t POLYNOMIAL = 0xedb88320       # bits reversed: x^0 is the highest
 cdef uint32_t ONE = 0x80000000
@@ -26,64 +31,139 @@ cdef uint32_t[256] BYTES_CRC                # of each byte
 cdef uint32_t[32] POWERS                    # x^(2^k)
 cdef uint8_t[HEADER_BYTES] HEADER = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff]
 
+cdef object crc32 = isal_zlib.crc32
+cdef object compressor = isal_zlib.compressobj
+cdef int DEFLATED = isal_zlib.DEFLATED
+cdef int SYNC_FLUSH = isal_zlib.Z_SYNC_FLUSH
+cdef int LEVEL = 1                          # the fields of these texts repeat: a higher one gains a twentieth
+cdef int RAW = -15                          # no header, a window of 32 KiB
+
+
+def deflated(text not None):
+    cdef object packer = compressor(LEVEL, DEFLATED, RAW)
+    return packer.compress(text) + packer.flush(SYNC_FLUSH)
+
+
+def join(pieces not None):
+    cdef Member member = Member()
+    cdef object piece
+    member.begin()
+    for piece in pieces:
+        if type(piece) is Packed:
+            member.add_packed(<Packed>piece)
+        elif len(<bytes?>piece) >= APART_BYTES_MIN:
+            member.add_packed(Packed(<bytes>piece))
+        else:
+            member.add(PyBytes_AS_STRING(<bytes>piece), PyBytes_GET_SIZE(<bytes>piece))
+    member.finish()
+    return PyBytes_FromStringAndSize(<const char *>member.data, member.size)
+
 
 @cython.final
 cdef class Packed:
-    def __init__(self, bytes text not None, bytes blocks not None):
-        self.blocks = blocks
+    def __init__(self, bytes text not None):
+        self.blocks = deflated(text)
         self.length = PyBytes_GET_SIZE(text)
-        self.crc = zlib.crc32(text)
+        self.crc = crc32(text)
         self.shift = _power_of_x(self.length)
 
-    def join(self, bytes before not None, bytes behind not None):
-        cdef Py_ssize_t before_length = PyBytes_GET_SIZE(before)
-        cdef Py_ssize_t behind_length = PyBytes_GET_SIZE(behind)
-        cdef bytes member
-        if before_length > STORED_BYTES_MAX or behind_length > STORED_BYTES_MAX:
-            raise ValueError(f"{max(before_length, behind_length)} bytes around what is packed")
-        member = PyBytes_FromStringAndSize(NULL, self.joined_length(before_length, behind_length))
-        self.write(
-            <uint8_t *>PyBytes_AS_STRING(member), <const uint8_t *>PyBytes_AS_STRING(before), before_length,
-            <const uint8_t *>PyBytes_AS_STRING(behind), behind_length,
-        )
-        return member
 
-    cdef Py_ssize_t joined_length(self, Py_ssize_t before, Py_ssize_t behind) noexcept:
-        return (
-            HEADER_BYTES + 3 * STORED_HEADER_BYTES + before + PyBytes_GET_SIZE(self.blocks) + behind + TRAILER_BYTES
-        )
+@cython.final
+cdef class Member:
+    """A gzip member while it is written; written again and again, it keeps its memory."""
 
-    cdef uint8_t *write(
-        self, uint8_t *target, const uint8_t *before, Py_ssize_t before_length, const uint8_t *behind,
-        Py_ssize_t behind_length,
-    ) noexcept:
-        """Behind the member; there is room for all of it."""
-        cdef uint32_t crc = _multiply(self.shift, _add_to_crc(0, before, before_length)) ^ self.crc
-        memcpy(target, HEADER, HEADER_BYTES)
-        target = _write_stored(target + HEADER_BYTES, 0, before, before_length)
-        memcpy(target, PyBytes_AS_STRING(self.blocks), PyBytes_GET_SIZE(self.blocks))
-        target += PyBytes_GET_SIZE(self.blocks)
-        target = _write_stored(target, 0, behind, behind_length)
-        target = _write_stored(target, LAST_BLOCK, behind, 0)
-        target = _write_number(target, _add_to_crc(crc, behind, behind_length))
-        return _write_number(target, <uint32_t>(before_length + self.length + behind_length))
+    def __dealloc__(self):
+        free(self.data)
 
+    cdef int begin(self) except -1:
+        if self.capacity > KEPT_CAPACITY_MAX:
+            free(self.data)
+            self.data = NULL
+            self.capacity = 0
+        self.size = self._run = self._length = self._crc = 0
+        self._reserve(HEADER_BYTES + STORED_HEADER_BYTES)
+        memcpy(self.data, HEADER, HEADER_BYTES)
+        self.size = HEADER_BYTES
+        return 0
 
-cdef uint8_t *_write_stored(uint8_t *target, uint8_t kind, const uint8_t *data, Py_ssize_t length) noexcept nogil:
-    target[0] = kind
-    target[1] = <uint8_t>length
-    target[2] = <uint8_t>(length >> 8)
-    target[3] = target[1] ^ 0xff
-    target[4] = target[2] ^ 0xff
-    memcpy(target + STORED_HEADER_BYTES, data, length)
-    return target + STORED_HEADER_BYTES + length
+    cdef int add(self, const char *text, Py_ssize_t length) except -1:
+        """More of the run behind the last packed text."""
+        cdef Py_ssize_t start = self.size
+        if self._run == 0:
+            start += STORED_HEADER_BYTES
+        self._reserve(start - self.size + length)
+        memcpy(self.data + start, text, length)
+        self._run += length
+        self.size = start + length if self._run else self.size
+        return 0
 
+    cdef int add_packed(self, Packed packed) except -1:
+        cdef Py_ssize_t length = PyBytes_GET_SIZE(packed.blocks)
+        self._end_run()
+        self._reserve(length)
+        memcpy(self.data + self.size, PyBytes_AS_STRING(packed.blocks), length)
+        self.size += length
+        self._crc = _multiply(packed.shift, self._crc) ^ packed.crc
+        self._length += packed.length
+        return 0
 
-cdef uint8_t *_write_number(uint8_t *target, uint32_t number) noexcept nogil:
-    cdef int index
-    for index in range(4):
-        target[index] = <uint8_t>(number >> (8 * index))
-    return target + 4
+    cdef int finish(self) except -1:
+        self._end_run()
+        self._reserve(STORED_HEADER_BYTES + TRAILER_BYTES)
+        self._write_stored_header(LAST_BLOCK, 0)
+        self._write_number(self._crc)
+        self._write_number(<uint32_t>self._length)
+        return 0
+
+    cdef int _end_run(self) except -1:
+        cdef Py_ssize_t length = self._run
+        cdef const uint8_t *start = self.data + self.size - length
+        cdef bytes text
+        cdef bytes blocks
+        if length == 0:
+            return 0
+        self.size -= STORED_HEADER_BYTES + length
+        self._run = 0
+        self._length += length
+        if length <= RUN_BYTES_MAX:
+            self._crc = _add_to_crc(self._crc, start, length)
+            self._write_stored_header(0, length)
+            self.size += length
+            return 0
+        text = PyBytes_FromStringAndSize(<const char *>start, length)
+        self._crc = crc32(text, self._crc)
+        blocks = deflated(text)
+        self._reserve(PyBytes_GET_SIZE(blocks))
+        memcpy(self.data + self.size, PyBytes_AS_STRING(blocks), PyBytes_GET_SIZE(blocks))
+        self.size += PyBytes_GET_SIZE(blocks)
+        return 0
+
+    cdef int _reserve(self, Py_ssize_t length) except -1:
+        cdef Py_ssize_t wanted = self.size + length
+        cdef uint8_t *larger
+        if wanted > self.capacity:
+            wanted *= 2
+            larger = <uint8_t *>realloc(self.data, wanted)
+            if larger == NULL:
+                raise MemoryError
+            self.data = larger
+            self.capacity = wanted
+        return 0
+
+    cdef void _write_stored_header(self, uint8_t kind, Py_ssize_t length) noexcept:
+        cdef uint8_t *target = self.data + self.size
+        target[0] = kind
+        target[1] = <uint8_t>length
+        target[2] = <uint8_t>(length >> 8)
+        target[3] = target[1] ^ 0xff
+        target[4] = target[2] ^ 0xff
+        self.size += STORED_HEADER_BYTES
+
+    cdef void _write_number(self, uint32_t number) noexcept:
+        cdef int index
+        for index in range(4):
+            self.data[self.size + index] = <uint8_t>(number >> (8 * index))
+        self.size += 4
 
 
 # ---- CRCs -------------------------------------------------------------------------------------

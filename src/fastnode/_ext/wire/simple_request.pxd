@@ -2,19 +2,16 @@ from libc.stdint cimport int64_t
 
 from fastnode._ext.wire.call_meter cimport CallMeter
 from fastnode._ext.wire.cached_responses cimport CachedResponses, Method
-from fastnode._ext.wire.packed cimport Packed
+from fastnode._ext.wire.packed cimport Member
+from fastnode._ext.wire.request_text cimport Call
 
 
-# One request read in place; pointers into the burst, which outlives it.
-cdef struct Call:
-    const char *name
-    Py_ssize_t name_length
-    const char *id
-    Py_ssize_t id_length
-    const char *params          # NULL: none given
-    Py_ssize_t params_length
-    bint is_empty               # params: none, or an array of none
+# A call and what was done for it.
+cdef struct AnsweredCall:
+    Call text
+    Py_ssize_t row              # in the meter
     int64_t elapsed             # of a batch, if it is measured
+    bint is_kept                # its result
 
 
 cdef class Published:
@@ -49,12 +46,13 @@ cdef class SimpleRequests:
         Py_ssize_t _length
         bytes _accepted
         # answers
-        bytes _head
-        bytes _packed_head
+        bytes _head_plain
+        bytes _head_packed
         bytes _end
         CallMeter _meter
         object _add_batch
-        Call *_calls                # of a batch; owned
+        AnsweredCall *_calls        # of the request that was read last; owned
+        Member _member
         int64_t started             # of a burst whose beginning is known: now; 0: it is not
         int64_t _until              # when the slice is over; 0: never
         char *_buffer               # owned
@@ -72,7 +70,7 @@ cdef class SimpleRequests:
         readonly bytes params
         readonly bytes id_text
         readonly bytes accepted
-        readonly bytes body
+        readonly list body
         readonly bint is_late
         readonly list unfinished
 
@@ -80,22 +78,18 @@ cdef class SimpleRequests:
     cdef object answer_c(
         self, bytes data, Py_ssize_t start, Py_ssize_t bytes_max, object view, int64_t until_ns, list unfinished
     )
-    cdef bytes _result_of(self, Call *call, Method method, object view)
     cdef const char *_read_head(self, const char *at, const char *end)
-    cdef const char *_read_known_head(self, const char *at, const char *end)
-    cdef const char *_read_header(self, const char *at, const char *end, int *seen)
-    cdef bint _read_value(self, const char *at, const char *stop, int known) except -1
-    cdef const char *_read_call(self, const char *at, const char *end, Py_ssize_t depth_left, Call *call) noexcept nogil
-    cdef bint _answer_call(self, Call *call, bytes result) except -1
-    cdef int _coding(self) except -1
-    cdef bint _is_packable(self, Call *call, bytes result) noexcept
-    cdef int _add_packed(self, Call *call, Packed packed, bint is_batch) except -1
+    cdef Py_ssize_t _read_batch(self, const char *at, const char *end) noexcept
+    cdef bint _answer_single(self, const char *at, const char *end, object view, int64_t *started) except -1
     cdef bint _answer_batch(self, const char *at, const char *end, object view, int64_t *started) except -1
-    cdef Py_ssize_t _read_batch(self, const char *at, const char *end) noexcept nogil
-    cdef void _finish(self, Method method, int64_t *started) noexcept
+    cdef bytes _result_of(self, AnsweredCall *call, Method method, object view)
+    cdef int64_t _lap(self, int64_t *started) noexcept
+    cdef bint _answer(self, list results, bint is_batch) except -1
+    cdef int _coding(self) except -1
+    cdef bint _add_member(self, list results, bint is_batch) except -1
+    cdef list _pieces(self, list results, bint is_batch)
     cdef int _begin_answer(self, bytes head, Py_ssize_t length) except -1
     cdef int _add_call(self, Call *call, bytes result) except -1
-    cdef int _reserve(self, Py_ssize_t length) except -1
     cdef int _append(self, const char *data, Py_ssize_t length) except -1
     cdef int _flush(self) except -1
     cdef object _take(self)

@@ -38,8 +38,8 @@ class SimpleRequests:
     Requests above ``head_bytes_max``, ``headers_max``, ``body_bytes_max`` or ``depth_max`` (arrays and objects inside
     each other, counted generously), and batches above ``batch_calls_max`` calls, or ``response_bytes_max`` or
     4 MiB of results, are not simple.  A body of more than ``coded_bytes_min`` bytes for a client that names codings is
-    sent in the one that ``choose_coding`` gives for them (None: plain): here if that is gzip and the result is kept,
-    which is packed once for all; by the caller otherwise.
+    sent in the one that ``choose_coding`` gives for them (None: plain): here if that is gzip, where results that are
+    kept are compressed once for all, unless more than 256 KiB have to be compressed anew; by the caller otherwise.
 
     ``results`` has the methods, and what is kept or made of them.  ``source`` gives what is answered from, the view:
     a :class:`Published`, or a callable.  ``renew`` is called with the view before it is answered from, if it may be
@@ -113,10 +113,10 @@ class SimpleRequests:
     @property
     def accepted(self) -> bytes | None: ...
 
-    #: The body of the answer to the request at ``position``, if only the coding is missing, and its calls are counted.
-    #: Then ``end`` and ``accepted`` are set, also for a batch.
+    #: The body of the answer to the request at ``position``, if only the coding is missing, and its calls are counted;
+    #: in pieces, each result by itself.  Then ``end`` and ``accepted`` are set, also for a batch.
     @property
-    def body(self) -> bytes | None: ...
+    def body(self) -> list[bytes] | None: ...
 
     #: Whether it stopped because it is late; then ``unfinished`` has the results so far, each with the nanoseconds that
     #: it took, of the batch at ``position``, or is None between two requests.

@@ -8,31 +8,26 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.unicode cimport PyUnicode_DecodeASCII
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport calloc, free, realloc
-from libc.string cimport memchr, memcmp, memcpy
+from libc.string cimport memcmp, memcpy
 
 from fastnode._ext.clock cimport clock_ns
 from fastnode._ext.wire.call_meter cimport CallMeter
 from fastnode._ext.wire.encode cimport TEXT_NUMBER_DIGITS_MAX, text_put_number
 from fastnode._ext.wire.cached_responses cimport CachedResponses, Method
-from fastnode._ext.wire.packed cimport Packed
-from fastnode._ext.wire.request_text cimport (
-    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, FORBIDDEN, HOST, MEMBER_ID, MEMBER_JSONRPC, MEMBER_METHOD, MEMBER_PARAMS,
-    NUMBER_DIGITS_MAX, ORDINARY, is_in_name, known_header, member_of, skip_array, skip_plain_id, skip_text, strncasecmp,
-)
+from fastnode._ext.wire.packed cimport APART_BYTES_MIN, Member, Packed
+from fastnode._ext.wire.request_text cimport Call, Head, read_call, read_head
 from fastnode._ext.wire.usual_params cimport skip_blanks
 
 cdef enum:
-    REQUEST_LINE_BYTES = 17
     BEFORE_ID_BYTES = 22
     BEFORE_RESULT_BYTES = 10
-    LENGTH_DIGITS_MAX = 9
     KNOWN_HEAD_BYTES_MAX = 2048
     KEPT_CAPACITY_MAX = 1048576 # written out, because a debug build cannot compute in an enum
     BATCH_CALLS_MAX = 1000      # a larger one is not simple
     COPIED_BYTES_MAX = 65536    # a larger result is sent from where it is
     RESULTS_BYTES_MAX = 4194304 # of a batch with more, the strict path asks for the memory
     CODINGS_MAX = 256
-    PACKED_BYTES_MAX = 65536    # a larger result is not packed on the event loop
+    COMPRESSED_BYTES_MAX = 262144   # more is not compressed anew on the event loop: it would take longer than 0.4 ms
     PACKED_ID_BYTES_MAX = 64
 
 # What an answer is sent in.
@@ -41,8 +36,6 @@ cdef enum:
     GZIP = 1
     OTHER_CODING = 2
 
-cdef const char *REQUEST_LINE = b"POST / HTTP/1.1\r\n"
-cdef const char *KEEP_ALIVE = b"keep-alive"
 cdef const char *BEFORE_ID = b'{"jsonrpc":"2.0","id":'
 cdef const char *BEFORE_RESULT = b',"result":'
 
@@ -93,10 +86,11 @@ cdef class SimpleRequests:
         self._choose_coding = choose_coding
         self._codings = {}
         self._seen = -1
-        self._calls = <Call *>calloc(self._batch_calls_max + 1, sizeof(Call))
+        self._calls = <AnsweredCall *>calloc(self._batch_calls_max + 1, sizeof(AnsweredCall))
         if self._calls == NULL:
             raise MemoryError
-        self._known_head = self._head = self._packed_head = self._end = b""
+        self._member = Member()
+        self._known_head = self._head_plain = self._head_packed = self._end = b""
         self.is_open = True
 
     def __dealloc__(self):
@@ -106,8 +100,8 @@ cdef class SimpleRequests:
     def set_head(
         self, bytes before_length not None, bytes before_packed_length not None, bytes behind_length not None
     ):
-        self._head = before_length
-        self._packed_head = before_packed_length
+        self._head_plain = before_length
+        self._head_packed = before_packed_length
         self._end = behind_length
 
     def set_meters(self, CallMeter calls, add_batch):
@@ -147,11 +141,8 @@ cdef class SimpleRequests:
         cdef const char *at
         cdef const char *body
         cdef const char *end_of_body
-        cdef const char *rest
-        cdef Call call
         cdef int64_t started = 0
-        cdef Method method
-        cdef bytes result
+        cdef bint is_answered
         if start < 0 or start > PyBytes_GET_SIZE(data):
             raise ValueError(f"position {start} in {len(data)} bytes")
         at = first + start
@@ -167,33 +158,19 @@ cdef class SimpleRequests:
             started = self.started or clock_ns()
         self.started = 0
         while at < end:
-            body = self._read_known_head(at, end)
-            if body == NULL:
-                body = self._read_head(at, end)
+            body = self._read_head(at, end)
             if body == NULL or end - body < self._length:
                 break
             end_of_body = body + self._length
             body = skip_blanks(body, end_of_body)
+            self.end = end_of_body - first
             if body < end_of_body and body[0] == c"[":
-                if not self._answer_batch(body, end_of_body, view, &started):
-                    self.accepted = self._accepted
-                    self.end = end_of_body - first
-                    break
+                is_answered = self._answer_batch(body, end_of_body, view, &started)
             else:
-                rest = self._read_call(body, end_of_body, self._depth_max - 1, &call)
-                if rest == NULL or skip_blanks(rest, end_of_body) != end_of_body:
-                    break
-                method = self._results.find(call.name, call.name_length)
-                result = None if method is None else self._result_of(&call, method, view)
-                if result is not None and self._meter is not None:
-                    self._finish(method, &started)
-                if result is None or not self._answer_call(&call, result):
-                    self.method = PyUnicode_DecodeASCII(call.name, call.name_length, NULL)
-                    self.id_text = call.id[:call.id_length]
-                    self.params = None if call.params == NULL else call.params[:call.params_length]
-                    self.accepted = self._accepted
-                    self.end = end_of_body - first
-                    break
+                is_answered = self._answer_single(body, end_of_body, view, &started)
+            if not is_answered:
+                self.accepted = self._accepted
+                break
             self.count += 1
             at = end_of_body
             self.unfinished = None
@@ -205,48 +182,129 @@ cdef class SimpleRequests:
         self.position = at - first
         return self._take()
 
-    cdef inline bytes _result_of(self, Call *call, Method method, object view):
-        if call.is_empty:
-            return self._results.bare_of(method, view)
-        return self._results.result_of(method, call.params, call.params_length, view)
+    # ---- requests --------------------------------------------------------------------------
 
-    cdef void _finish(self, Method method, int64_t *started) noexcept:
-        """Count a call; the next one begins now."""
+    cdef bint _answer_single(self, const char *at, const char *end, object view, int64_t *started) except -1:
+        """Whether it is a call that is answered here; a simple one that is not is described for the caller."""
+        cdef AnsweredCall *call = self._calls
+        cdef const char *rest = read_call(at, end, self._depth_max - 1, &call.text)
+        cdef Method method
+        cdef bytes result = None
+        if rest == NULL or skip_blanks(rest, end) != end:
+            return False
+        method = self._results.find(call.text.name, call.text.name_length)
+        if method is not None:
+            result = self._result_of(call, method, view)
+        if result is not None:
+            if self._meter is not None:
+                self._meter.add(call.row, self._lap(started))
+            if self._answer([result], False):
+                return True
+        self.method = PyUnicode_DecodeASCII(call.text.name, call.text.name_length, NULL)
+        self.id_text = call.text.id[:call.text.id_length]
+        self.params = None if call.text.params == NULL else call.text.params[:call.text.params_length]
+        return False
+
+    cdef bint _answer_batch(self, const char *at, const char *end, object view, int64_t *started) except -1:
+        """Whether it is a batch whose results can all be had here."""
+        cdef Py_ssize_t count = self._read_batch(at, end)
+        cdef Py_ssize_t index
+        cdef Py_ssize_t results_length = 0
+        cdef Py_ssize_t finished = 0
+        cdef AnsweredCall *call
+        cdef list results = []
+        cdef Method method
+        cdef bytes result
+        if self.unfinished is not None:
+            results = self.unfinished
+            self.unfinished = None
+            finished = len(results)
+        for index in range(count):
+            call = &self._calls[index]
+            method = self._results.find(call.text.name, call.text.name_length)
+            if index < finished:
+                result, call.elapsed = results[index]
+                results[index] = result
+                call.row = method.row
+                call.is_kept = False
+            elif index > finished and self._until and clock_ns() > self._until:
+                self.unfinished = [(results[index], self._calls[index].elapsed) for index in range(len(results))]
+                self.is_late = True
+                return False
+            else:
+                result = None if method is None else self._result_of(call, method, view)
+                if result is None:
+                    return False
+                results.append(result)
+                call.elapsed = 0 if self._meter is None else self._lap(started)
+            results_length += PyBytes_GET_SIZE(result)
+            if results_length > self._results_bytes_max:
+                return False
+        if count == 0:
+            return False
+        if self._add_batch is not None:
+            self._add_batch(count)
+        if self._meter is not None:
+            for index in range(count):
+                self._meter.add(self._calls[index].row, self._calls[index].elapsed)
+        return self._answer(results, True)
+
+    cdef Py_ssize_t _read_batch(self, const char *at, const char *end) noexcept:
+        """How many calls a batch has; 0 if it is not simple."""
+        cdef Py_ssize_t count = 0
+        while count < self._batch_calls_max:
+            at = read_call(at + 1, end, self._depth_max - 2, &self._calls[count].text)
+            if at == NULL:
+                return 0
+            count += 1
+            at = skip_blanks(at, end)
+            if at == end:
+                return 0
+            if at[0] == c"]":
+                return count if skip_blanks(at + 1, end) == end else 0
+            if at[0] != c",":
+                return 0
+        return 0
+
+    cdef inline bytes _result_of(self, AnsweredCall *call, Method method, object view):
+        cdef bytes result
+        if call.text.is_empty:
+            result = self._results.bare_of(method, view)
+        else:
+            result = self._results.result_of(method, call.text.params, call.text.params_length, view)
+        call.row = method.row
+        call.is_kept = self._results.is_cached
+        return result
+
+    cdef int64_t _lap(self, int64_t *started) noexcept:
+        """Nanoseconds that a call took; the next one begins now."""
         cdef int64_t now = clock_ns()
-        self._meter.add(method.row, now - started[0])
+        cdef int64_t elapsed = now - started[0]
         started[0] = now
+        return elapsed
 
     # ---- answers ---------------------------------------------------------------------------
 
-    cdef int _append(self, const char *data, Py_ssize_t length) except -1:
-        self._reserve(length)
-        memcpy(self._buffer + self._used, data, length)
-        self._used += length
-        return 0
-
-    cdef int _reserve(self, Py_ssize_t length) except -1:
-        cdef Py_ssize_t wanted = self._used + length
-        cdef char *larger
-        if wanted > self._capacity:
-            wanted *= 2
-            larger = <char *>realloc(self._buffer, wanted)
-            if larger == NULL:
-                raise MemoryError
-            self._buffer = larger
-            self._capacity = wanted
-        return 0
-
-    cdef bint _answer_call(self, Call *call, bytes result) except -1:
-        """False: the body is there, but it has to be sent in a coding that is not to be had here."""
-        cdef Py_ssize_t length = _answer_length(call, result)
-        cdef int coding = PLAIN if self._accepted is None or length <= self._coded_bytes_min else self._coding()
+    cdef bint _answer(self, list results, bint is_batch) except -1:
+        """Answer the calls that were read last.  False: the body is there, but it has to be coded elsewhere."""
+        cdef Py_ssize_t count = len(results)
+        cdef Py_ssize_t length = count + 1 if is_batch else 0  # brackets and commas
+        cdef Py_ssize_t index
+        cdef int coding = PLAIN
+        for index in range(count):
+            length += _answer_length(&self._calls[index].text, <bytes>results[index])
+        if self._accepted is not None and length > self._coded_bytes_min:
+            coding = self._coding()
         if coding == PLAIN:
-            self._begin_answer(self._head, length)
-            self._add_call(call, result)
-        elif coding == GZIP and self._is_packable(call, result):
-            self._add_packed(call, self._results.pack(result), False)
-        else:
-            self.body = _body(call, result)
+            self._begin_answer(self._head_plain, length)
+            for index in range(count):
+                if is_batch:
+                    self._append(b"," if index else b"[", 1)
+                self._add_call(&self._calls[index].text, <bytes>results[index])
+            if is_batch:
+                self._append(b"]", 1)
+        elif coding != GZIP or not self._add_member(results, is_batch):
+            self.body = self._pieces(results, is_batch)
             return False
         return True
 
@@ -261,97 +319,68 @@ cdef class SimpleRequests:
             self._codings[self._accepted] = coding
         return coding
 
-    cdef bint _is_packable(self, Call *call, bytes result) noexcept:
-        """Of the result that was had last."""
-        return (
-            self._results.is_cached
-            and call.id_length <= PACKED_ID_BYTES_MAX
-            and 0 < PyBytes_GET_SIZE(result) <= PACKED_BYTES_MAX
-        )
-
-    cdef int _add_packed(self, Call *call, Packed packed, bint is_batch) except -1:
-        """An answer to one call, alone or as a batch of one."""
-        cdef uint8_t[1 + PACKED_ID_BYTES_MAX + BEFORE_ID_BYTES + BEFORE_RESULT_BYTES] before
-        cdef Py_ssize_t before_length = is_batch
-        cdef Py_ssize_t length
-        before[0] = c"["
-        memcpy(before + before_length, BEFORE_ID, BEFORE_ID_BYTES)
-        before_length += BEFORE_ID_BYTES
-        memcpy(before + before_length, call.id, call.id_length)
-        before_length += call.id_length
-        memcpy(before + before_length, BEFORE_RESULT, BEFORE_RESULT_BYTES)
-        before_length += BEFORE_RESULT_BYTES
-        length = packed.joined_length(before_length, 1 + is_batch)
-        self._begin_answer(self._packed_head, length)
-        self._reserve(length)
-        packed.write(
-            <uint8_t *>self._buffer + self._used, before, before_length, <const uint8_t *>b"}]", 1 + is_batch
-        )
-        self._used += length
-        return 0
-
-    cdef bint _answer_batch(self, const char *at, const char *end, object view, int64_t *started) except -1:
-        """Whether it is one whose results can all be had here."""
-        cdef Py_ssize_t count = self._read_batch(at, end)
+    cdef bint _add_member(self, list results, bint is_batch) except -1:
+        """An answer in gzip, of results that are compressed once; False if too much would have to be compressed."""
+        cdef Member member = self._member
+        cdef Py_ssize_t count = len(results)
+        cdef Py_ssize_t new_bytes = 0
         cdef Py_ssize_t index
-        cdef Py_ssize_t length = count + 1  # brackets and commas
-        cdef Py_ssize_t results_length = 0
-        cdef Py_ssize_t finished = 0
-        cdef Call *call
-        cdef list methods = []
-        cdef list results = []
-        cdef Method method
+        cdef AnsweredCall *call
         cdef bytes result
-        if self.unfinished is not None:
-            results = self.unfinished
-            self.unfinished = None
-            finished = len(results)
+        cdef Packed packed
+        cdef list packs = []
         for index in range(count):
             call = &self._calls[index]
-            method = self._results.find(call.name, call.name_length)
-            if index < finished:
-                result, call.elapsed = results[index]
-                results[index] = result
-            elif index > finished and self._until and clock_ns() > self._until:
-                self.unfinished = [(results[index], self._calls[index].elapsed) for index in range(len(results))]
-                self.is_late = True
+            result = <bytes>results[index]
+            packed = None
+            if call.is_kept and PyBytes_GET_SIZE(result) >= APART_BYTES_MIN:
+                packed = self._results.find_packed(result)
+            if packed is None:
+                new_bytes += PyBytes_GET_SIZE(result)
+            if call.text.id_length > PACKED_ID_BYTES_MAX or new_bytes > COMPRESSED_BYTES_MAX:
                 return False
+            packs.append(packed)
+        member.begin()
+        for index in range(count):
+            call = &self._calls[index]
+            result = <bytes>results[index]
+            if is_batch:
+                member.add(b"," if index else b"[", 1)
+            member.add(BEFORE_ID, BEFORE_ID_BYTES)
+            member.add(call.text.id, call.text.id_length)
+            if PyBytes_GET_SIZE(result) > 0:
+                member.add(BEFORE_RESULT, BEFORE_RESULT_BYTES)
+            if PyBytes_GET_SIZE(result) < APART_BYTES_MIN:
+                member.add(PyBytes_AS_STRING(result), PyBytes_GET_SIZE(result))
             else:
-                result = None if method is None else self._result_of(call, method, view)
-                if result is None:
-                    return False
-                results.append(result)
-                if self._meter is not None:
-                    call.elapsed = -started[0]
-                    started[0] = clock_ns()
-                    call.elapsed += started[0]
-            methods.append(method)
-            results_length += PyBytes_GET_SIZE(result)
-            length += _answer_length(call, result)
-            if results_length > self._results_bytes_max:
-                return False
-        if count == 0:
-            return False
-        if self._add_batch is not None:
-            self._add_batch(count)
-        if self._meter is not None:
-            for index in range(count):
-                call = &self._calls[index]
-                self._meter.add((<Method>methods[index]).row, call.elapsed)
-        if self._accepted is not None and length > self._coded_bytes_min and self._coding() != PLAIN:
-            result = <bytes>results[count - 1]
-            if count == 1 and self._coding() == GZIP and self._is_packable(&self._calls[0], result):
-                self._add_packed(&self._calls[0], self._results.pack(result), True)
-                return True
-            self.body = b"[%b]" % b",".join([_body(&self._calls[index], results[index]) for index in range(count)])
-            return False
-        self._begin_answer(self._head, length)
-        for index in range(count):
-            call = &self._calls[index]
-            self._append(b"," if index else b"[", 1)
-            self._add_call(call, <bytes>results[index])
-        self._append(b"]", 1)
+                packed = <Packed>packs[index]
+                member.add_packed(self._results.pack(result, call.is_kept) if packed is None else packed)
+            member.add(b"}", 1)
+        if is_batch:
+            member.add(b"]", 1)
+        member.finish()
+        self._begin_answer(self._head_packed, member.size)
+        self._append(<const char *>member.data, member.size)
         return True
+
+    cdef list _pieces(self, list results, bint is_batch):
+        """The body as the strict path has it: results apart from what is around them."""
+        cdef list pieces = []
+        cdef Py_ssize_t index
+        cdef Call *call
+        cdef bytes result
+        for index in range(len(results)):
+            call = &self._calls[index].text
+            result = <bytes>results[index]
+            if is_batch:
+                pieces.append(b"," if index else b"[")
+            if PyBytes_GET_SIZE(result) == 0:
+                pieces.append(b'{"jsonrpc":"2.0","id":%b}' % call.id[:call.id_length])
+            else:
+                pieces += (b'{"jsonrpc":"2.0","id":%b,"result":' % call.id[:call.id_length], result, b"}")
+        if is_batch:
+            pieces.append(b"]")
+        return pieces
 
     cdef int _begin_answer(self, bytes head, Py_ssize_t length) except -1:
         cdef uint8_t[TEXT_NUMBER_DIGITS_MAX] digits
@@ -372,6 +401,20 @@ cdef class SimpleRequests:
             else:
                 self._append(PyBytes_AS_STRING(result), PyBytes_GET_SIZE(result))
         self._append(b"}", 1)
+        return 0
+
+    cdef int _append(self, const char *data, Py_ssize_t length) except -1:
+        cdef Py_ssize_t wanted = self._used + length
+        cdef char *larger
+        if wanted > self._capacity:
+            wanted *= 2
+            larger = <char *>realloc(self._buffer, wanted)
+            if larger == NULL:
+                raise MemoryError
+            self._buffer = larger
+            self._capacity = wanted
+        memcpy(self._buffer + self._used, data, length)
+        self._used += length
         return 0
 
     cdef int _flush(self) except -1:
@@ -401,176 +444,26 @@ cdef class SimpleRequests:
             self._capacity = 0
         return answers
 
-    # ---- the head --------------------------------------------------------------------------
-
-    cdef const char *_read_known_head(self, const char *at, const char *end):
-        cdef Py_ssize_t length = PyBytes_GET_SIZE(self._known_head)
-        if length == 0 or end - at < length or memcmp(at, PyBytes_AS_STRING(self._known_head), length) != 0:
-            return NULL
-        self._length = self._known_length
-        self._accepted = self._known_accepted
-        return at + length
-
     cdef const char *_read_head(self, const char *at, const char *end):
         """The start of the body; NULL if the head is not simple or not whole."""
-        cdef const char *start = at
-        cdef int seen = 0
-        cdef Py_ssize_t headers = 0
-        if end - at < REQUEST_LINE_BYTES or memcmp(at, REQUEST_LINE, REQUEST_LINE_BYTES) != 0:
+        cdef Py_ssize_t known = PyBytes_GET_SIZE(self._known_head)
+        cdef const char *body
+        cdef Head head
+        # Fast path. If: the head is the last one again.  Then: what it says is known.
+        if known and end - at >= known and memcmp(at, PyBytes_AS_STRING(self._known_head), known) == 0:
+            self._length = self._known_length
+            self._accepted = self._known_accepted
+            return at + known
+        body = read_head(at, end, self._head_bytes_max, self._headers_max, &head)
+        if body == NULL or head.length > self._body_bytes_max:
             return NULL
-        at += REQUEST_LINE_BYTES
-        self._length = 0
-        self._accepted = None
-        while True:
-            if end - at < 2:
-                return NULL
-            if at[0] == c"\r":
-                break
-            headers += 1
-            at = self._read_header(at, end, &seen)
-            # Each header counts for up to one byte more than it has.
-            if at == NULL or headers > self._headers_max or at - start + headers > self._head_bytes_max:
-                return NULL
-        if at[1] != c"\n" or not seen & HOST or not seen & CONTENT_LENGTH or self._length > self._body_bytes_max:
-            return NULL
-        at += 2
-        if at - start <= KNOWN_HEAD_BYTES_MAX:
-            self._known_head = start[:at - start]
+        self._length = head.length
+        self._accepted = None if head.accepted == NULL else head.accepted[:head.accepted_length]
+        if body - at <= KNOWN_HEAD_BYTES_MAX:
+            self._known_head = at[:body - at]
             self._known_length = self._length
             self._known_accepted = self._accepted
-        return at
-
-    cdef const char *_read_header(self, const char *at, const char *end, int *seen):
-        """The start of the next line."""
-        cdef const char *name = at
-        cdef const char *value
-        cdef const char *stop
-        cdef int known
-        while at < end and is_in_name(at[0]):
-            at += 1
-        if at == name or at == end or at[0] != c":":
-            return NULL
-        known = known_header(name, at - name)
-        if known == FORBIDDEN or seen[0] & known:
-            return NULL
-        seen[0] |= known
-        at += 1
-        while at < end and at[0] == c" ":
-            at += 1
-        value = at
-        while at < end and 0x20 <= <unsigned char>at[0] < 0x7f:
-            at += 1
-        stop = at
-        if end - at < 2 or at[0] != c"\r" or at[1] != c"\n":
-            return NULL
-        if known != ORDINARY and not self._read_value(value, stop, known):
-            return NULL
-        return stop + 2
-
-    cdef bint _read_value(self, const char *at, const char *stop, int known) except -1:
-        """Whether the value of a header that means something is understood."""
-        cdef Py_ssize_t length = stop - at
-        if length == 0 or (stop - 1)[0] == c" ":
-            return False
-        if known == CONNECTION:
-            return length == 10 and strncasecmp(at, KEEP_ALIVE, 10) == 0
-        if known == ACCEPT_ENCODING:
-            self._accepted = at[:length]
-        if known == CONTENT_LENGTH:
-            if length > LENGTH_DIGITS_MAX:
-                return False
-            while at < stop:
-                if not c"0" <= at[0] <= c"9":
-                    return False
-                self._length = self._length * 10 + (at[0] - c"0")
-                at += 1
-        return True
-
-    # ---- the body --------------------------------------------------------------------------
-
-    cdef Py_ssize_t _read_batch(self, const char *at, const char *end) noexcept nogil:
-        """How many calls the array has that is the whole text; 0 if it is not simple or has too many."""
-        cdef Py_ssize_t count = 0
-        while count < self._batch_calls_max:
-            at = self._read_call(at + 1, end, self._depth_max - 2, &self._calls[count])
-            if at == NULL:
-                return 0
-            count += 1
-            at = skip_blanks(at, end)
-            if at == end:
-                return 0
-            if at[0] == c"]":
-                return count if skip_blanks(at + 1, end) == end else 0
-            if at[0] != c",":
-                return 0
-        return 0
-
-    cdef const char *_read_call(self, const char *at, const char *end, Py_ssize_t depth_left, Call *call) noexcept nogil:
-        """Behind a call with an id, each member at most once and none but the four; NULL if it is none."""
-        cdef int seen = 0
-        cdef int member
-        cdef const char *start
-        call.params = NULL
-        call.params_length = 0
-        call.is_empty = True
-        at = skip_blanks(at, end)
-        if at == end or at[0] != c"{":
-            return NULL
-        while True:
-            at = skip_blanks(at + 1, end)
-            if at == end or at[0] != c'"':
-                return NULL
-            start = at + 1
-            at = skip_text(start, end)
-            if at == NULL:
-                return NULL
-            member = member_of(start, at - 1 - start)
-            if member == 0 or seen & member:
-                return NULL
-            seen |= member
-            at = skip_blanks(at, end)
-            if at == end or at[0] != c":":
-                return NULL
-            start = skip_blanks(at + 1, end)
-            if start == end:
-                return NULL
-            if member == MEMBER_PARAMS:
-                at = skip_array(start, end, &depth_left)
-                if at == NULL:
-                    return NULL
-                call.params = start
-                call.params_length = at - start
-                call.is_empty = skip_blanks(start + 1, at) == at - 1
-            elif start[0] == c'"':
-                at = skip_text(start + 1, end)
-                if at == NULL:
-                    return NULL
-                if member == MEMBER_METHOD:
-                    call.name = start + 1
-                    call.name_length = at - start - 2
-                    if call.name_length == 0:
-                        return NULL
-                elif member == MEMBER_ID:
-                    call.id = start
-                    call.id_length = at - start
-            elif member == MEMBER_ID:
-                at = skip_plain_id(start, end)
-                if at == NULL:
-                    return NULL
-                call.id = start
-                call.id_length = at - start
-            else:
-                return NULL
-            at = skip_blanks(at, end)
-            if at == end:
-                return NULL
-            if at[0] == c"}":
-                break
-            if at[0] != c",":
-                return NULL
-        if seen & MEMBER_METHOD == 0 or seen & MEMBER_ID == 0:
-            return NULL
-        return at + 1
+        return body
 
 
 cdef inline Py_ssize_t _answer_length(Call *call, bytes result) noexcept:
@@ -578,9 +471,3 @@ cdef inline Py_ssize_t _answer_length(Call *call, bytes result) noexcept:
     if PyBytes_GET_SIZE(result) > 0:
         length += BEFORE_RESULT_BYTES + PyBytes_GET_SIZE(result)
     return length
-
-
-cdef bytes _body(Call *call, bytes result):
-    if not result:
-        return b'{"jsonrpc":"2.0","id":%b}' % call.id[:call.id_length]
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (call.id[:call.id_length], result)
