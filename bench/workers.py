@@ -1,0 +1,211 @@
+"""What workers bring: the same requests to one process and to nodes with 1, 2, 4, 8 workers, on the sample chain.
+
+    python bench/workers.py [--workers 0,1,2,4,8] [--seconds 3] [--only traffic|simulate|send] [--json FILE]
+
+The client of load_client.py asks on this machine too, so ``rate`` shows what is left of the processors; ``cpu`` is the
+processor time of all processes of the node per request, which hardly depends on what else runs.  ``capacity`` is what
+the processors of this machine could answer if the client needed none of them: processors / cpu, for as many of them as
+the node can use.  Rows of one run are made one after another on one machine; compare those.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tests.mempool.made import made_txs
+from tests.mempool.recorded import hashes, recordings
+
+from load_client import Client, post, wallet_requests
+from workload import SAMPLE, ask_over_http, fitted, learn_chain
+
+CONNECTIONS = 32
+CONNECTIONS_OF_TXS = 16
+TXS = 400
+PATIENCE_S = 60.0
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass
+class Row:
+    what: str
+    workers: int
+    rate: float
+    cpu_us: float
+    p99_ms: float
+    #: Requests a second.
+    capacity: float
+
+
+class Node:
+    """``fastnode start`` as a process of its own."""
+
+    def __init__(self, directory: Path, workers: int) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            self.metrics_port = server.getsockname()[1]
+        self._log = directory.with_suffix(".log")
+        command = [sys.executable, "-m", "fastnode", "start", "--node", f"--data-directory={directory}", "--port=0"]
+        command += ["--admin-port=0", f"--metrics-port={self.metrics_port}", f"--workers={workers}", "--log-json"]
+        command += [
+            "--p2p-max-pending-tx-count=100000",
+            "--disable-admin-api-key",
+            "--rpc-max-connections-per-address=0",
+        ]
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        self.port = self._wait_for("serving", 1)[0]["port"]
+        if workers:
+            self._wait_for("worker serves", workers)
+
+    def _wait_for(self, message: str, count: int) -> list[dict[str, Any]]:
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            lines = [json.loads(line) for line in self._log.read_text().splitlines() if line.startswith("{")]
+            found = [line for line in lines if line["message"] == message]
+            if len(found) >= count:
+                return found
+            time.sleep(0.02)
+        raise RuntimeError(self._log.read_text())
+
+    def processor_s(self) -> float:
+        """Of all processes of the node so far."""
+        pid = self._process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        ticks = 0
+        for each in [str(pid), *children]:
+            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / TICKS_PER_S
+
+    def private_bytes(self) -> list[int]:
+        """Of each worker: memory that it shares with no other process."""
+        pid = self._process.pid
+        found = []
+        for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            if Path(f"/proc/{each}/comm").read_text().strip() != "fastnode-p":
+                text = Path(f"/proc/{each}/smaps_rollup").read_text()
+                found.append(sum(int(size) << 10 for size in re.findall(r"^Private_\w+:\s+(\d+) kB", text, re.M)))
+        return found
+
+    def figure(self, name: str) -> list[float]:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics") as response:
+            lines = response.read().decode().splitlines()
+        return [float(line.rpartition(" ")[2]) for line in lines if line.startswith(name + "{")]
+
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        self._process.wait(PATIENCE_S)
+
+
+@contextmanager
+def running(chain: Path, folder: Path, workers: int) -> Iterator[Node]:
+    directory = folder / f"{workers}-{time.monotonic_ns()}"
+    shutil.copytree(chain, directory)
+    node = Node(directory, workers)
+    try:
+        yield node
+    finally:
+        node.stop()
+        shutil.rmtree(directory)
+
+
+def measure(node: Node, what: str, workers: int, requests: Sequence[bytes], connections: int, count: int) -> Row:
+    client = Client(node.port, connections)
+    try:
+        before = node.processor_s()
+        measured = client.ask(requests, count)
+        spent = node.processor_s() - before
+    finally:
+        client.close()
+    cpu = spent / measured.requests
+    processors = min(max(1, workers), os.cpu_count() or 1)
+    return Row(what, workers, measured.rate, 1e6 * cpu, 1e3 * measured.percentile(99), processors / cpu if cpu else 0.0)
+
+
+def traffic_row(node: Node, workers: int, seconds: float) -> Row:
+    traffic = list(fitted(SAMPLE, learn_chain(ask_over_http(f"http://127.0.0.1:{node.port}/"))))
+    requests = wallet_requests(traffic)
+    rate = measure(node, "", workers, requests, CONNECTIONS, 2 * len(requests)).rate  # and the caches are warm
+    return measure(node, "traffic", workers, requests, CONNECTIONS, max(len(requests), int(rate * seconds)))
+
+
+def _calls(method: str, transactions: Sequence[Any]) -> list[bytes]:
+    calls = ({"jsonrpc": "2.0", "id": 1, "method": method, "params": [tx]} for tx in transactions)
+    return [post(json.dumps(call, separators=(",", ":")).encode()) for call in calls]
+
+
+def simulate_row(node: Node, workers: int, seconds: float) -> Row:
+    public = next(tx for tx in hashes("fresh") if recordings()[tx]["tx"]["publicFunctionCalldata"])
+    requests = _calls("node_simulatePublicCalls", list(made_txs(64, public)))
+    rate = measure(node, "", workers, requests, CONNECTIONS_OF_TXS, 64).rate
+    return measure(node, "simulate", workers, requests, CONNECTIONS_OF_TXS, max(64, int(rate * seconds)))
+
+
+def send_row(node: Node, workers: int, seconds: float) -> Row:
+    """Each transaction is another one, so that each goes into the pool."""
+    requests = _calls("node_sendTx", list(made_txs(TXS)))
+    row = measure(node, "send", workers, requests, CONNECTIONS_OF_TXS, len(requests))
+    ask, deadline = ask_over_http(f"http://127.0.0.1:{node.port}/"), time.monotonic() + 1.0
+    while (pending := ask("node_getPendingTxCount", [])) != TXS:  # another worker sees the last ones a moment later
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{pending} of {TXS} transactions were taken")
+    return row
+
+
+ROWS = {"traffic": traffic_row, "simulate": simulate_row, "send": send_row}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workers", default="0,1,2,4,8")
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--only", choices=ROWS)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    names = [options.only] if options.only else list(ROWS)
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory(prefix="fastnode-bench-") as name:
+        folder = Path(name)
+        chain = folder / "chain"
+        sample = Path(__file__).parents[1] / "src" / "fastnode" / "data" / "sample_chain.jsonl.gz"
+        subprocess.run(
+            [sys.executable, "-m", "fastnode", "import", str(sample), f"--data-directory={chain}", "--no-verify"],
+            check=True,
+            capture_output=True,
+        )
+        print("what      workers     rate/s   cpu us   p99 ms  capacity/s  private MB")
+        for what in names:
+            for workers in map(int, options.workers.split(",")):
+                with running(chain, folder, workers) as node:
+                    row = ROWS[what](node, workers, options.seconds)
+                    private = [size / 1e6 for size in node.private_bytes()] if workers else []
+                rows.append(row)
+                memory = f"{max(private):.0f}" if private else ""
+                print(
+                    f"{row.what:9} {row.workers:7} {row.rate:10.0f} {row.cpu_us:8.0f} {row.p99_ms:8.1f} "
+                    f"{row.capacity:11.0f} {memory:>11}",
+                    flush=True,
+                )
+    if options.json:
+        options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
