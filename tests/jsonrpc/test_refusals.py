@@ -22,7 +22,7 @@ from fastnode.jsonrpc.refusals import answer_to
 
 PACKAGE = Path(__file__).parents[2] / "src" / "fastnode"
 #: Where JSON-RPC is known; ``testing`` calls a node and tells a test what it answered.
-OF_THE_API = {"api", "jsonrpc", "serving", "http", "status_page", "errors.py", "testing.py"}
+OF_THE_API = {"api", "jsonrpc", "serving", "http", "status_page", "workers", "errors.py", "testing.py"}
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,9 @@ class Worker:
                 server.take_over(starting)
             self._stack.push_async_callback(server.stop, grace_seconds=self._settings.shutdown_grace_s)
             if self._settings.rpc_limits is not None:
-                self._loop.add_signal_handler(signal.SIGHUP, reload_limits, server, self._settings.rpc_limits)
+                self._loop.add_signal_handler(
+                    signal.SIGHUP, reload_limits, server, self._settings.rpc_limits, self._seat.buckets.bucket
+                )
             logger.info("worker serves", extra=log_facts(port=server.port))
             trimming = asyncio.ensure_future(trim_after_bursts(self._budget))
             self._stack.callback(trimming.cancel)
@@ -215,7 +217,9 @@ class Worker:
             replica.subscribe(block_wait.on_committed)
         server = rpc_server(parts, methods, settings.host, settings.port, self._headers(mempool), block_wait)
         if settings.rpc_limits is not None:
-            limit_clients(server, settings.rpc_limits)
+            limit_clients(server, settings.rpc_limits, self._seat.buckets.bucket)
+        per_address = settings.rpc_max_connections_per_address
+        server.count_connections_in(self._seat.connections.counts(self._seat.number, per_address))
         return _Served(server=server, mempool=mempool)
 
     def _open_mempool(self, fees: FollowedFees) -> Mempool:

@@ -43,6 +43,11 @@ class ConnectionCounts:
         self._connections_max = connections_max
         self._counts: Counter[bytes] = Counter()
 
+    @property
+    def elsewhere(self) -> int:
+        """Connections that other processes have, which count against the limit of all."""
+        return 0
+
     def __len__(self) -> int:
         """Networks that are connected."""
         return len(self._counts)

@@ -25,7 +25,7 @@ from typing import Final
 from fastnode.errors import MethodNotFound, RateLimited, RpcError
 from fastnode.jsonrpc.rate_limit_rules import KeyRule, Rate, RateLimitRules
 
-__all__ = ["ADDRESSES", "Bucket", "Client", "RateLimits", "Usage", "refusal_delay"]
+__all__ = ["ADDRESSES", "Bucket", "Client", "MakeBucket", "RateLimits", "Usage", "refusal_delay"]
 
 #: A refused request is held back at least this long: a client that ignores Retry-After is slowed, and costs others
 #: nothing.
@@ -71,6 +71,18 @@ class Bucket:
         self.tokens = tokens - cost
         return 0.0
 
+    def give(self, cost: float) -> None:
+        """Take back what was taken; of less than 0, take it whatever there is."""
+        self.tokens += cost
+
+
+def _own_bucket(_name: str, rate: Rate, now: float) -> Bucket:
+    return Bucket(rate, now)
+
+
+#: The budget of the client with this name.
+MakeBucket = Callable[[str, Rate, float], Bucket]
+
 
 class Usage:
     """What was asked for so far by one key, or by all addresses together."""
@@ -95,13 +107,14 @@ class Client:
         rate: Rate | None,
         clock: Callable[[], float],
         usage: Usage,
+        make_bucket: MakeBucket,
     ) -> None:
         self.name = name
         self.usage = usage
         self._rules = rules
         self._prices = prices
         self._clock = clock
-        self._bucket = None if rate is None else Bucket(rate, clock())
+        self._bucket = None if rate is None else make_bucket(name, rate, clock())
 
     def refusal_of(self, method: str | None) -> RpcError | None:
         """Charge a call; the error if it must not be made.  None stands for what is no call and takes time too."""
@@ -138,7 +151,7 @@ class Client:
         """Take back what was prepaid."""
         self._count(-cost, -1)
         if self._bucket is not None:
-            self._bucket.tokens += cost
+            self._bucket.give(cost)
 
     def refusal_of_body(self, size: int) -> RateLimited | None:
         """The error for a body of ``size`` bytes, inflated, that is not worth reading; a long one is charged."""
@@ -151,7 +164,7 @@ class Client:
         wait_s = bucket.take(0.0, self._clock()) or (cost - bucket.tokens) / bucket.per_second
         if wait_s > 0:
             return _over_budget(None, cost, wait_s)
-        bucket.tokens -= reading
+        bucket.give(-reading)
         self.usage.cost += reading
         return None
 
@@ -166,11 +179,18 @@ def _rounded(seconds: float) -> float:
 
 
 class RateLimits:
-    """The clients of one port under one set of rules."""
+    """The clients of one port under one set of rules; ``make_bucket``: where their budgets are."""
 
-    def __init__(self, rules: RateLimitRules, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        rules: RateLimitRules,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        make_bucket: MakeBucket = _own_bucket,
+    ) -> None:
         self.rules = rules
         self._clock = clock
+        self._make_bucket = make_bucket
         #: By key, and without one under :data:`ADDRESSES`.
         self.usage = {ADDRESSES: Usage()}
         self._keys = {key.digest: (key.digest, self._client_of_key(key)) for key in rules.keys}
@@ -180,7 +200,7 @@ class RateLimits:
 
     def _client_of_key(self, key: KeyRule) -> Client:
         usage = self.usage[key.name] = Usage()
-        return Client(key.name, self.rules, key.prices, key.rate, self._clock, usage)
+        return Client(key.name, self.rules, key.prices, key.rate, self._clock, usage, self._make_bucket)
 
     @property
     def address_count(self) -> int:
@@ -214,7 +234,10 @@ class RateLimits:
         if client is not None:
             clients.move_to_end(address)
             return client
-        client = Client(address, self.rules, self.rules.prices, self.rules.address_rate, self._clock, self._by_address)
+        rules = self.rules
+        client = Client(
+            address, rules, rules.prices, rules.address_rate, self._clock, self._by_address, self._make_bucket
+        )
         clients[address] = client
         if len(clients) > self.rules.addresses_max:
             clients.popitem(last=False)

@@ -105,6 +105,10 @@ class HttpServer:
         for connection in tuple(other._connections):
             connection.drain()
 
+    def count_connections_in(self, counts: ConnectionCounts) -> None:
+        """Before it starts: limits hold over what ``counts`` knows."""
+        self._connection_counts = counts
+
     def stand_for(self, port: int) -> None:
         """Others answer on ``port``; this one is asked about what is served there."""
         self._bound_port = port
@@ -188,7 +192,7 @@ class HttpServer:
     def _reason_against(self, network: bytes | None) -> str | None:
         if self._is_stopping:
             return "the server stops"
-        if self._admitted_count >= self.limits.connections_max:
+        if self._admitted_count + self._connection_counts.elsewhere >= self.limits.connections_max:
             return f"too many connections; the limit is {self.limits.connections_max}"
         if not self._connection_counts.enter(network):
             return f"too many connections from one address; the limit is {self.limits.connections_per_address_max}"

@@ -6,6 +6,7 @@ import socket
 from pathlib import Path
 
 from fastnode.records import dataclass
+from fastnode.workers.shared import SharedBuckets, SharedConnections
 
 __all__ = ["PrimarySeat", "WorkerSeat"]
 
@@ -31,3 +32,6 @@ class WorkerSeat:
     address: Path
     #: Whether it is the first of its number: nobody has served before.
     is_first: bool
+    #: What all workers see.
+    buckets: SharedBuckets
+    connections: SharedConnections

@@ -26,6 +26,7 @@ from typing import Final
 
 from fastnode.log import log_facts, name_process
 from fastnode.workers.seat import PrimarySeat, WorkerSeat
+from fastnode.workers.shared import SharedBuckets, SharedConnections
 
 __all__ = ["Supervisor", "listening_sockets"]
 
@@ -104,6 +105,8 @@ class Supervisor:
         self._folder = Path(tempfile.mkdtemp(prefix="fastnode-workers-"))  # nobody else can enter it
         self._address = self._folder / "primary"
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._buckets = SharedBuckets()
+        self._connections = SharedConnections(len(sockets))
         self._children = [_Child(number) for number in range(len(sockets) + 1)]
         #: The primary has once said that it serves.
         self._is_ready = False
@@ -196,6 +199,8 @@ class Supervisor:
             listening=self._sockets[child.number - 1],
             address=self._address,
             is_first=child.count == 1,
+            buckets=self._buckets,
+            connections=self._connections,
         )
 
     def _reap(self) -> int | None:
