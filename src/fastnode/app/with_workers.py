@@ -44,7 +44,7 @@ def run_with_workers(settings: Settings) -> None:
     # What is there now stays, and its pages are shared as long as nobody writes to them.
     gc.collect()
     gc.freeze()
-    supervisor = Supervisor(sockets)
+    supervisor = Supervisor(sockets, takes_over=settings.take_over_port)
     logger.info("workers", extra=log_facts(count=count, port=supervisor.port))
     seat = supervisor.run()
     if isinstance(seat, PrimarySeat):

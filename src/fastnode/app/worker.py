@@ -72,6 +72,8 @@ QUIET_S: Final = 2.0
 AWAY_MAX_S: Final = 60.0
 _STARTING_CONNECTIONS_MAX: Final = 256
 _MS: Final = 1000
+#: How often it is looked whether the node is ready, before it takes a port over.
+_READY_LOOK_S: Final = 0.05
 #: Simulations at a time, however many workers there are.
 _SIMULATIONS_MIN: Final = 2
 
@@ -121,19 +123,22 @@ class Worker:
     async def run(self, stopping: asyncio.Future[Any]) -> None:
         try:
             # One that takes another's place lets connections wait until it answers, for a moment.
-            starting = await self._listen() if self._seat.is_first else None
+            is_awaited = self._seat.is_first and not self._seat.takes_over
+            starting = await self._listen() if is_awaited else None
             self._link.start()
             self._stack.callback(self._replica.close)
             self._stack.callback(self._link.close)
             ready = asyncio.ensure_future(self._has_view.wait())
-            if starting is None:
+            if starting is None and not self._seat.takes_over:
                 await asyncio.wait((ready, stopping), timeout=QUIET_S, return_when=asyncio.FIRST_COMPLETED)
-            if starting is None and not ready.done():
-                starting = await self._listen()
+                if not ready.done():
+                    starting = await self._listen()
             await asyncio.wait((ready, stopping), return_when=asyncio.FIRST_COMPLETED)
             if not ready.done():
                 ready.cancel()
                 return
+            while self._seat.takes_over and self._replica.facts.health.not_ready is not None and not stopping.done():
+                await asyncio.sleep(_READY_LOOK_S)
             self._served = self._open()
             self._replica.watch_facts(self._on_facts)
             self._replica.subscribe(lambda committed: self._in_loop(self._report_now.set))

@@ -32,6 +32,8 @@ class WorkerSeat:
     address: Path
     #: Whether it is the first of its number: nobody has served before.
     is_first: bool
+    #: Whether another node answers until this one is ready.
+    takes_over: bool
     #: What all workers see.
     buckets: SharedBuckets
     connections: SharedConnections

@@ -98,8 +98,10 @@ class _Child:
 class Supervisor:
     """:meth:`run` comes back in every process: in this one when all is over, in the others with their seats."""
 
-    def __init__(self, sockets: list[socket.socket]) -> None:
+    def __init__(self, sockets: list[socket.socket], *, takes_over: bool = False) -> None:
         self._sockets = sockets
+        #: Another node answers on the port until this one is ready: nothing is listened on before.
+        self._takes_over = takes_over
         #: Where the workers answer.
         self.port: Final[int] = sockets[0].getsockname()[1]
         self._folder = Path(tempfile.mkdtemp(prefix="fastnode-workers-"))  # nobody else can enter it
@@ -119,8 +121,9 @@ class Supervisor:
         """
         self._listener.bind(str(self._address))
         self._listener.listen(len(self._sockets) + 8)
-        for sock in self._sockets:
-            sock.listen(BACKLOG)
+        if not self._takes_over:
+            for sock in self._sockets:
+                sock.listen(BACKLOG)
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         supervisor = os.getpid()
         try:
@@ -199,6 +202,7 @@ class Supervisor:
             listening=self._sockets[child.number - 1],
             address=self._address,
             is_first=child.count == 1,
+            takes_over=self._takes_over and child.count == 1,
             buckets=self._buckets,
             connections=self._connections,
         )
@@ -250,6 +254,9 @@ class Supervisor:
         logger.info("stopping", extra=log_facts(signal=number.name))
         self._is_stopping = True
         self._send(signal.SIGTERM, self._children[1:])
+        # Workers listen until they stop; where another node listens too, new connections are all its then.
+        for sock in self._sockets:
+            sock.close()
 
 
 def _die_with_parent() -> None:
