@@ -30,6 +30,7 @@ SCRIPTS = [
         "make-chain",
         "make-constraints",
         "make-docs",
+        "make-site",
         "test-pythons",
         "soak-connections",
         "soak-following",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import orjson
@@ -58,6 +59,19 @@ def test_what_a_port_can_do_can_be_fetched_with_get(served: Any, ports: tuple[in
     assert head.startswith(b"HTTP/1.1 405 ")
     head, body = served.run(exchange(ports[port], get("/openrpc.json").replace(b"GET", b"HEAD", 1)))
     assert (head.startswith(b"HTTP/1.1 200 OK\r\n"), body) == (True, b"")
+
+
+def test_who_has_the_document_already_is_told_that_it_holds(served: Any, ports: tuple[int, int]) -> None:
+    head, _ = served.run(exchange(ports[PUBLIC], get("/openrpc.json")))
+    [tag] = re.findall(rb'\r\nETag: (W/"[0-9a-f]+")', head)
+    assert b"\r\nCache-Control: private, no-cache" in head
+    for known, status in ((tag, b"304"), (b'"x", ' + tag, b"304"), (b'W/"other"', b"200")):
+        asked = get("/openrpc.json").replace(b"Host:", b"If-None-Match: " + known + b"\r\nHost:", 1)
+        head, body = served.run(exchange(ports[PUBLIC], asked))
+        assert head.startswith(b"HTTP/1.1 " + status)
+        assert (body == b"") is (status == b"304")
+    other, _ = served.run(exchange(ports[ADMIN], get("/openrpc.json")))
+    assert tag not in other
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
     POST /          JSON-RPC: 200 with the answer (or the configured status for an error), 204 for nothing to say
     GET  /status    OK or what is wrong; HEAD too.  Likewise /livez and /readyz, see http/health.py
-    GET  /openrpc.json   what rpc.discover answers; HEAD too
+    GET  /openrpc.json   what rpc.discover answers, or 304 for an ETag that still holds; HEAD too
     OPTIONS         CORS preflight 204; a plain question 200 with Allow
     GET  elsewhere  pages, on a port that has some
     others          405 with Allow on a known path, 404 elsewhere
@@ -20,6 +20,7 @@ import math
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Executor
+from hashlib import blake2b
 from http import HTTPStatus
 from typing import Any, Final, Protocol, get_args
 
@@ -179,7 +180,7 @@ class RpcApplication:
             return self._on_other_verb(method, headers, "HEAD, GET")
         if path == DOCUMENT_PATH and self._engine.table.get(DISCOVER) is not None:
             if method in (b"GET", b"HEAD"):
-                return self._on_document(headers.get(b"accept-encoding"), client, allowance)
+                return self._on_document(headers, client, allowance)
             return self._on_other_verb(method, headers, "HEAD, GET")
         return self._text(HTTPStatus.NOT_FOUND)
 
@@ -217,8 +218,11 @@ class RpcApplication:
         status, body = answer_probe(path, self._health(), as_json=as_json)
         return Response(status, self._json_fields if as_json else self._text_fields, body)
 
-    async def _on_document(self, accepted: bytes | None, client: Client | None, allowance: Allowance) -> Response:
-        """The document as ``client`` may see it, without the frame of a call; it costs what the call costs."""
+    async def _on_document(self, headers: dict[bytes, bytes], client: Client | None, allowance: Allowance) -> Response:
+        """The document as ``client`` may see it, without the frame of a call; it costs what the call costs.
+
+        It may be kept by whoever asked, who is told with 304 that it is still the same.
+        """
         refusal = None if client is None else client.refusal_of(DISCOVER)
         if isinstance(refusal, RateLimited):
             return await self._refuse_later(None, refusal.wait_s)
@@ -228,9 +232,21 @@ class RpcApplication:
         method = table.get(DISCOVER)
         assert method is not None
         context = Context(None, table.method_set, self._engine.limits.response_bytes_max, client, allowance)
-        body = await run_off_loop(self._engine.busy_executor, allowance, method.handler, context)
-        response = self._respond(Reply([body or b""]), accepted, allowance)
-        return response if isinstance(response, Response) else await response
+
+        def read() -> tuple[bytes, str]:
+            made = method.handler(context)
+            assert made is not None
+            # Weak: the codings of one document have it in common.
+            return made, f'W/"{blake2b(made, digest_size=12).hexdigest()}"'
+
+        body, tag = await run_off_loop(self._engine.busy_executor, allowance, read)
+        kept = header_fields(("ETag", tag), ("Cache-Control", "private, no-cache"))
+        if tag.removeprefix("W/").encode() in headers.get(b"if-none-match", b""):
+            return Response(HTTPStatus.NOT_MODIFIED, self._common_fields + kept, None)
+        response = self._respond(Reply([body]), headers.get(b"accept-encoding"), allowance)
+        if not isinstance(response, Response):
+            response = await response
+        return response._replace(fields=response.fields + kept)
 
     def _count_refusal(self, status: HTTPStatus) -> None:
         limit = LIMITS_BY_STATUS.get(status)
