@@ -46,7 +46,10 @@ def test_a_block_is_the_one_of_its_values(
         assert module.block(module.JOINT, number, chain.values.get) == records.joint_block(chain, block)
         development = records.development_block(chain, block, frozenset(), None)
         assert module.block(module.DEVELOPMENT, number, chain.values.get) == development
-        assert module.block(module.DATA, number, chain.values.get) == records.block_data(block)
+        data = b'{"header":%b,"archive":%b,"blockHash":"0x%b","checkpointNumber":%d,"indexWithinCheckpoint":%d}' % (
+            header, archive, block_hash.hex().encode(), checkpoint, index,
+        )  # fmt: skip
+        assert module.block(module.DATA, number, chain.values.get) == data
 
 
 @pytest.mark.parametrize("module", MODULES)

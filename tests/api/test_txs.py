@@ -113,7 +113,7 @@ class Node:
         body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters})
         engine = Engine(table, lambda: self.view)
         # Threads are the engine's business; here the handlers run where they are called, if nothing comes before them.
-        bound._in_thread = bound.prepare is not None
+        bound.in_thread = bound.prepare is not None
         reply = engine.handle(body)
         if not isinstance(reply, Reply):
             reply = asyncio.run(_finish(reply))

@@ -19,7 +19,7 @@ from fastnode.api.chain_parameters import (
 )
 from fastnode.api.lookups import block_of_tip, find_block
 from fastnode.api.ranges import FIRST, LIMIT, array, is_long_range
-from fastnode.jsonrpc.methods import Context, DirectHandler, Method, Parameter, Signature, Usual
+from fastnode.jsonrpc.methods import Context, Method, Parameter, Read, Signature, Usual
 from fastnode.kernels import block_text
 from fastnode.values.field_elements import BLOCK_HASH, FIELD
 
@@ -67,7 +67,7 @@ def _render_block(
     return records.development_block(chain, block, include, checkpoint)
 
 
-def _block_at(form: int) -> DirectHandler:
+def _block_at(form: int) -> Read:
     """A block that is named by its number and asked for without options."""
     return lambda view, number: view.chain.block_json(number, form)
 
@@ -94,17 +94,13 @@ def _release_block(chain: ChainView, number: int | None) -> bytes | None:
     return None if block is None else records.release_block(chain, block)
 
 
-def _get_block_data(context: Context, reference: BlockReference) -> bytes | None:
-    block = _find_stored_block(context.view.chain, reference)
-    return None if block is None else records.block_data(block)
+def _block_data(view: View, reference: BlockReference | int) -> bytes | None:
+    number = find_block(view.chain, reference)
+    return None if number is None else view.chain.block_json(number, block_text.DATA)
 
 
-def _header_at(view: View, number: int) -> bytes | None:
-    return view.chain.header_json(number)
-
-
-def _get_block_header(context: Context, reference: BlockReference | None = None) -> bytes | None:
-    chain = context.view.chain
+def _header(view: View, reference: BlockReference | int | None = None) -> bytes | None:
+    chain = view.chain
     number = chain.tip_number if reference is None else find_block(chain, reference)
     return None if number is None else chain.header_json(number)
 
@@ -185,9 +181,9 @@ BLOCK_METHODS: Final = [
     Method(
         name="node_getBlockData",
         summary="A block without its transactions.",
-        handler=_get_block_data,
+        read=_block_data,
+        shape=b"b",
         is_cached=True,
-        usual=Usual(b"b", _block_at(block_text.DATA)),
         development=Signature("BlockData", (Parameter("blockParameter", DEVELOPMENT_BLOCK),), may_be_absent=True),
     ),
     Method(
@@ -209,9 +205,9 @@ BLOCK_METHODS: Final = [
     Method(
         name="node_getBlockHeader",
         summary="The header of one block; of the newest without a parameter.",
-        handler=_get_block_header,
+        read=_header,
+        shape=b"b",
         is_cached=True,
-        usual=Usual(b"b", _header_at),
         release=Signature("BlockHeader", (Parameter("block", RELEASE_BLOCK, optional=True),), may_be_absent=True),
     ),
     Method(

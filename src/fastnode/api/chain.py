@@ -15,7 +15,7 @@ from fastnode.api.chain_parameters import CHAIN_TIP
 from fastnode.api.checkpoints import CHECKPOINT_METHODS
 from fastnode.api.lookups import block_of_tip, checkpoint_of_tip
 from fastnode.api.outbox_witness import OutboxRoot, witness_method
-from fastnode.jsonrpc.methods import Context, Method, Parameter, Signature, Usual, common
+from fastnode.jsonrpc.methods import Context, Method, Parameter, Signature, common
 from fastnode.kernels import encode
 from fastnode.values.field_elements import FIELD, TX_HASH
 from fastnode.values.numbers import Integer
@@ -60,8 +60,8 @@ def _get_tips(context: Context) -> bytes:
 # ---- transactions ---------------------------------------------------------------------------
 
 
-def _get_tx_effect(context: Context, tx_hash: bytes) -> bytes | None:
-    return context.view.chain.tx_effect_json(tx_hash)
+def _tx_effect(view: View, tx_hash: bytes) -> bytes | None:
+    return view.chain.tx_effect_json(tx_hash)
 
 
 class TxNotes(Protocol):
@@ -81,10 +81,7 @@ class _Receipts:
         self._is_pending = is_pending
         self._notes = notes
 
-    def get(self, context: Context, tx_hash: bytes) -> bytes:
-        return self.get_from(context.view, tx_hash)
-
-    def get_from(self, view: View, tx_hash: bytes) -> bytes:
+    def get(self, view: View, tx_hash: bytes) -> bytes:
         # Asked before the chain: a tx that is mined in between is found there, never missed by both.
         is_pending = self._is_pending(tx_hash)
         mined = view.chain.tx_receipt_json(tx_hash)
@@ -101,17 +98,9 @@ class _Receipts:
 # ---- messages -------------------------------------------------------------------------------
 
 
-def _get_l1_to_l2_message_checkpoint(context: Context, message: bytes) -> bytes | None:
-    return _message_checkpoint(context.view, message)
-
-
 def _message_checkpoint(view: View, message: bytes) -> bytes | None:
     index = view.chain.l1_to_l2_message_index(message)
     return None if index is None else b"%d" % (index // L1_TO_L2_MESSAGES_PER_CHECKPOINT + 1)
-
-
-def _is_l1_to_l2_message_synced(context: Context, message: bytes) -> bytes:
-    return _is_message_synced(context.view, message)
 
 
 def _is_message_synced(view: View, message: bytes) -> bytes:
@@ -180,16 +169,16 @@ def methods(
         Method(
             name="node_getTxReceipt",
             summary="What became of a transaction: pending, dropped, or mined with its fee and block.",
-            handler=receipts.get,
-            usual=Usual(b"h", receipts.get_from),
+            read=receipts.get,
+            shape=b"h",
             **common("TxReceipt", Parameter("txHash", TX_HASH)),
         ),
         Method(
             name="node_getTxEffect",
             summary="Everything that a mined transaction changed.",
-            handler=_get_tx_effect,
+            read=_tx_effect,
+            shape=b"h",
             is_cached=True,
-            usual=Usual(b"h", lambda view, tx_hash: view.chain.tx_effect_json(tx_hash)),
             **common("IndexedTxEffect", Parameter("txHash", TX_HASH), may_be_absent=True),
         ),
         *_MESSAGE_METHODS,
@@ -255,17 +244,17 @@ _MESSAGE_METHODS: Final = [
     Method(
         name="node_getL1ToL2MessageCheckpoint",
         summary="The checkpoint that inserts an L1-to-L2 message.",
-        handler=_get_l1_to_l2_message_checkpoint,
+        read=_message_checkpoint,
+        shape=b"f",
         is_cached=True,
-        usual=Usual(b"f", _message_checkpoint),
         **common("number", Parameter("l1ToL2Message", FIELD), may_be_absent=True),
     ),
     Method(
         name="node_isL1ToL2MessageSynced",
         summary="Whether the node knows an L1-to-L2 message.",
-        handler=_is_l1_to_l2_message_synced,
+        read=_is_message_synced,
+        shape=b"f",
         is_cached=True,
-        usual=Usual(b"f", _is_message_synced),
         release=Signature("boolean", (Parameter("l1ToL2Message", FIELD),)),
     ),
     Method(

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from fastnode.archiver.records import StoredBlock, StoredCheckpoint
 
 __all__ = [
-    "block_data",
     "checkpoint_data",
     "checkpointed_block",
     "development_block",
@@ -81,18 +80,6 @@ def development_block(
     if "includeAttestations" in include:
         record += b',"attestations":' + (checkpoint.attestations_json if checkpoint else b"[]")
     return record + b"}"
-
-
-def block_data(block: StoredBlock) -> bytes:
-    """BlockData."""
-    info = block.info
-    return b'{"header":%b,"archive":%b,"blockHash":"%b","checkpointNumber":%d,"indexWithinCheckpoint":%d}' % (
-        block.header_json,
-        block.archive_json,
-        encode.to_hex(info.hash),
-        info.checkpoint_number,
-        info.index_within_checkpoint,
-    )
 
 
 def checkpointed_block(chain: ChainView, block: StoredBlock, checkpoint: StoredCheckpoint) -> bytes:

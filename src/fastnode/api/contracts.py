@@ -8,7 +8,7 @@ from typing import Any, Final
 import orjson
 
 from fastnode.config.allow_list import DEFAULT_ALLOW_LIST, AllowedElement
-from fastnode.jsonrpc.methods import Context, Method, Parameter, Usual, common
+from fastnode.jsonrpc.methods import Context, Method, Parameter, common
 from fastnode.log_index.contracts import contract_class_json, contract_instance_json
 from fastnode.log_index.function_names import FunctionNames
 from fastnode.values.arrays import ArrayOf
@@ -51,12 +51,6 @@ class ContractMethods:
         self._function_names = function_names
         self._allow_list = allow_list
 
-    def contract_class(self, context: Context, class_id: bytes) -> bytes | None:
-        return contract_class_json(context.view.chain, class_id)
-
-    def contract(self, context: Context, address: bytes) -> bytes | None:
-        return contract_instance_json(context.view.chain, address)
-
     def register_signatures(self, _context: Context, signatures: Sequence[str]) -> None:
         for signature in signatures:
             self._function_names.register(signature)
@@ -83,17 +77,17 @@ def methods(
         Method(
             name="node_getContractClass",
             summary="A contract class that the chain has published.",
-            handler=handlers.contract_class,
+            read=lambda view, class_id: contract_class_json(view.chain, class_id),
+            shape=b"f",
             is_cached=True,
-            usual=Usual(b"f", lambda view, class_id: contract_class_json(view.chain, class_id)),
             **common("ContractClassPublic", Parameter("id", FIELD), may_be_absent=True),
         ),
         Method(
             name="node_getContract",
             summary="A contract that the chain has published, with its class at the newest block.",
-            handler=handlers.contract,
+            read=lambda view, address: contract_instance_json(view.chain, address),
+            shape=b"h",
             is_cached=True,
-            usual=Usual(b"h", lambda view, address: contract_instance_json(view.chain, address)),
             **common("ContractInstanceWithAddress", Parameter("address", ADDRESS), may_be_absent=True),
         ),
         Method(

@@ -11,12 +11,12 @@ block 0 is the genesis (there: the latest state), and ``findLeavesIndexes`` work
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeAlias, TypedDict
+from typing import Any, Final, TypedDict
 
 from fastnode.api.chain_parameters import MERKLE_TREE_ID, RELEASE_BLOCK, BlockReference, BlockReferenceKind
 from fastnode.api.lookups import find_block
 from fastnode.errors import ServerError, UnknownBlock
-from fastnode.jsonrpc.methods import Context, Handler, Method, Parameter, Usual, common
+from fastnode.jsonrpc.methods import Context, Method, Parameter, Read, Usual, common
 from fastnode.kernels import encode, witness_text
 from fastnode.protocol.fields import hex_text
 from fastnode.values.arrays import ArrayOf
@@ -51,14 +51,14 @@ def _state(view: View) -> WorldStateView:
     return state
 
 
-def reference_block(context: Context, reference: BlockReference) -> int:
+def reference_block(view: View, reference: BlockReference) -> int:
     """Number of the block a parameter means; ServerError naming the block when this chain does not have it.
 
     A number is passed on as it is: the state itself says whether it is too new or too old.
     """
     if reference.kind is BlockReferenceKind.NUMBER:
         return int(reference.value)
-    number = find_block(context.view.chain, reference)
+    number = find_block(view.chain, reference)
     if number is None:
         named = "Block with archive" if reference.kind is BlockReferenceKind.ARCHIVE else "Block hash"
         message = (
@@ -71,28 +71,22 @@ def reference_block(context: Context, reference: BlockReference) -> int:
     return number
 
 
-#: ``read(state, block, *values)``: a question to the trees after a block, and the answer as JSON.
-StateRead: TypeAlias = Callable[..., bytes | None]
-
-
-class ReadHandlers(TypedDict):
+class Reads(TypedDict):
     """Keyword arguments of :class:`Method`."""
 
-    handler: Handler
-    usual: Usual
+    read: Read
+    shape: bytes
     is_cached: bool
 
 
-def _reads(read: StateRead, shape: bytes) -> ReadHandlers:
-    """Both ways to ``read``: with any reference block, and with values of the usual form."""
+def _reads(read: Callable[..., bytes | None], shape: bytes) -> Reads:
+    """``read(state, block, *values)``: a question to the trees after a block, and the answer as JSON."""
 
-    def handle(context: Context, reference: BlockReference, *values: Any) -> bytes | None:
-        return read(_state(context.view), reference_block(context, reference), *values)
-
-    def handle_usual(view: View, block: int, *values: Any) -> bytes | None:
+    def ask(view: View, reference: BlockReference | int, *values: Any) -> bytes | None:
+        block = reference if isinstance(reference, int) else reference_block(view, reference)
         return read(_state(view), block, *values)
 
-    return {"handler": handle, "usual": Usual(shape, handle_usual), "is_cached": True}
+    return {"read": ask, "shape": shape, "is_cached": True}
 
 
 # ---- leaves and storage ---------------------------------------------------------------------
@@ -100,7 +94,7 @@ def _reads(read: StateRead, shape: bytes) -> ReadHandlers:
 
 def find_leaves_indexes(context: Context, reference: BlockReference, tree_id: int, leaves: Sequence[bytes]) -> bytes:
     """``[{l2BlockNumber, l2BlockHash, data} | null]`` in the order asked; ``data`` is the leaf index."""
-    return _find_leaves(_state(context.view), reference_block(context, reference), tree_id, leaves)
+    return _find_leaves(_state(context.view), reference_block(context.view, reference), tree_id, leaves)
 
 
 def _find_joined_leaves(view: View, block: int, tree_id: int, leaves: bytes) -> bytes:
@@ -142,7 +136,7 @@ def get_low_nullifier_witness(context: Context, reference: BlockReference, nulli
 
     For one that is in it, the release set answers with its own leaf; in the development set there is none.
     """
-    witness = _state(context.view).low_nullifier_witness(nullifier, reference_block(context, reference))
+    witness = _state(context.view).low_nullifier_witness(nullifier, reference_block(context.view, reference))
     if context.method_set == "development" or reference.is_development_form:
         return _absent_if_present(witness, nullifier)
     return nullifier_json(witness)

@@ -13,7 +13,7 @@ import orjson
 from fastnode import interpreter
 from fastnode.errors import DecodeError, InvalidParams, ServerError
 from fastnode.fees.sources import ChainFees, FeeSource
-from fastnode.jsonrpc.methods import Context, Method, Parameter, Signature, Usual, common
+from fastnode.jsonrpc.methods import Context, Method, Parameter, Signature, common
 from fastnode.mempool.pool import NOT_READY, TxPool
 from fastnode.mempool.service import Mempool
 from fastnode.protocol.fees import ManaUsage
@@ -160,10 +160,7 @@ class TxMethods:
         best = self._pool.best()
         return _fees_json(GasFees(0, 0) if best is None else best.max_priority_fees)
 
-    def current_fees(self, context: Context) -> bytes:
-        return self.current_fees_at(context.view)
-
-    def current_fees_at(self, view: View) -> bytes:
+    def current_fees(self, view: View) -> bytes:
         return _fees_json(self._fees.current(view))
 
     def predicted_fees(self, context: Context, usage: str | None) -> bytes | None:
@@ -240,8 +237,8 @@ def methods(mempool: Mempool | None, fees: FeeSource | None = None) -> list[Meth
         Method(
             name="node_getCurrentMinFees",
             summary="What a unit of gas costs at least now.",
-            handler=handlers.current_fees,
-            usual=Usual(b"", handlers.current_fees_at),
+            read=handlers.current_fees,
+            shape=b"",
             **common("GasFees"),
         ),
         Method(

@@ -30,12 +30,12 @@ __all__ = [
     "METHOD_SETS",
     "BoundMethod",
     "Context",
-    "DirectHandler",
     "Handler",
     "Method",
     "MethodSet",
     "MethodTable",
     "Parameter",
+    "Read",
     "Signature",
     "Usual",
     "common",
@@ -132,8 +132,8 @@ class Signature:
     may_be_absent: bool = False
 
 
-#: ``handler(view, *values)``: what the method's handler says to the same parameters; may raise for what that refuses.
-DirectHandler: TypeAlias = Callable[..., bytes | None]
+#: ``read(view, *values)``: a result that follows from the view and from what the node keeps beside it.
+Read: TypeAlias = Callable[..., bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,21 +145,40 @@ class Usual:
     """
 
     shape: bytes
-    handler: DirectHandler | Mapping[MethodSet, DirectHandler]
+    handler: Read | Mapping[MethodSet, Read]
     #: Of an array among the parameters.
     items_max: int = 0
 
-    def handler_for(self, method_set: MethodSet) -> DirectHandler:
+    def handler_for(self, method_set: MethodSet) -> Read:
         return self.handler[method_set] if isinstance(self.handler, Mapping) else self.handler
+
+
+def _no_handler(context: Context, *values: Any) -> bytes | None:
+    raise NotImplementedError
+
+
+def _handler_of(read: Read) -> Handler:
+    def handle(context: Context, *values: Any) -> bytes | None:
+        return read(context.view, *values)
+
+    handle.__module__ = read.__module__  # the documentation sorts methods by it
+    return handle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """One JSON-RPC method.  ``name`` carries its namespace, such as ``node_getBlock``."""
+    """One JSON-RPC method.  ``name`` carries its namespace, such as ``node_getBlock``.
+
+    A method that only reads gives ``read`` alone, with the ``shape`` that its parameters usually have (see
+    :class:`Usual`): the strict call reads them from JSON, the fast call from the bytes received, where a block is its
+    number.  Others give a ``handler``, and ``usual`` if the fast call takes another one.
+    """
 
     name: str
     summary: str
-    handler: Handler
+    handler: Handler = _no_handler
+    read: Read | None = None
+    shape: bytes | None = None
     release: Signature | None = None
     development: Signature | None = None
     #: True, or a function of the arguments that says so: too long for the event loop.
@@ -217,7 +236,7 @@ class BoundMethod:
     def __init__(self, method: Method, signature: Signature) -> None:
         self.name = method.name
         self.summary = method.summary
-        self.handler = method.handler
+        self.handler = method.handler if method.read is None else _handler_of(method.read)
         self.signature = signature
         self.parameters = signature.parameters
         self.in_thread = method.in_thread
@@ -226,6 +245,8 @@ class BoundMethod:
         self.prepare = method.prepare
         self.is_cached = method.is_cached
         self.usual = method.usual
+        if method.read is not None and method.shape is not None:
+            self.usual = Usual(method.shape, method.read)
         required = [index for index, parameter in enumerate(self.parameters, 1) if not parameter.optional]
         self._required_count = max(required, default=0)
 
