@@ -89,6 +89,29 @@ def test_a_client_that_only_ends_its_side_gets_its_answer(serve: Callable[..., R
         assert (answer.status, answer.json["result"]) == (200, 1)
 
 
+def test_an_answer_of_a_thread_that_comes_while_others_wait_is_handed_over_in_turn(
+    serve: Callable[..., RunningServer],
+) -> None:
+    running = serve(Limits())
+    turns = running.server.turns
+    turns._end_round = lambda: None  # type: ignore[method-assign]  # the loop stays as crowded as it is made
+    waiting: list[Callable[[], None]] = []
+    with running.connect() as client:
+        client.send(post(call("test_wait", 1)))
+        assert running.workshop.waiting.acquire(timeout=PATIENCE_S)
+        turns.wait = lambda share, turn: waiting.append(turn)  # type: ignore[method-assign]
+        turns.time.is_crowded = True
+        running.workshop.gate.set()
+        wait_until(lambda: len(waiting) == 1)
+        client.socket.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            client.socket.recv(1)
+        client.socket.settimeout(PATIENCE_S)
+        turns.time.is_crowded = False
+        running._loop.call_soon_threadsafe(waiting[0])
+        assert client.read().json["result"] == 1
+
+
 def test_what_waits_for_a_thread_is_charged_however_small(serve: Callable[..., RunningServer]) -> None:
     budget = MemoryBudget(3 * WAITING_BYTES)
     running = serve(Limits(), budget=budget)

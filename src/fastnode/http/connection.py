@@ -409,6 +409,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         """Read and answer what can be answered, write it, and decide what the connection waits for."""
         if self._transport is None or self._is_lingering or self._is_closing:
             return
+        self._release_answers()
         if self._outgoing:
             self._hand_over()
         reader = self._reader
@@ -514,13 +515,22 @@ class HttpConnection(asyncio.BufferedProtocol):
                 slot.allowance.give_back()
             return
         self._hold(slot)
+        if self._owner.turns.time.is_crowded:
+            self._wait_for_turn()
+            return
+        self._release_answers()
+        self._pump()
+
+    def _release_answers(self) -> None:
+        """Collect the answers that are ready and wait for none before them."""
+        if not self._slots:
+            return
         while self._slots and self._slots[0].response is not None:
             first = self._slots.popleft()
             self._held_bytes -= first.body_bytes
             self._cork(first)
         if not self._slots and not self._is_write_paused:
             self._owner.note_read(self)
-        self._pump()
 
     def _cork(self, slot: Slot) -> None:
         """Collect a finished answer for the next write."""
