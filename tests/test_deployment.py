@@ -210,6 +210,8 @@ class Renderer:
         raise AssertionError("a range without an end")
 
     def _value(self, expression: str, variables: dict[str, Any]) -> Any:
+        if expression.startswith("not "):
+            return not self._term(expression.removeprefix("not "), variables)
         if expression.startswith("or "):
             return next((value for term in expression.split()[1:] if (value := self._term(term, variables))), "")
         first, *pipes = (part.strip() for part in expression.split("|"))
@@ -397,6 +399,37 @@ def test_the_charts_objects_are_as_kubernetes_wants_them() -> None:
     for (kind, _), item in rendered(values).items():
         if kind != "ServiceMonitor":  # not one of Kubernetes' own
             kubernetes_validate.validate(item, "1.29", strict=True)
+
+
+def test_a_fleet_is_two_releases_of_the_chart_on_one_bus() -> None:
+    publishers = values_of("values.yaml", "values-publishers.yaml", upstreamUrl="https://node.example")
+    replicas = values_of("values.yaml", "values-replicas.yaml", bus={"credentialsSecret": "bus"})
+    for values, publishes in ((publishers, "true"), (replicas, "false")):
+        assert value_errors(values) == []
+        objects = rendered(values)
+        environment = {entry["name"]: entry for entry in container_of(objects)["env"]}
+        assert environment["SVC_BUS_URL"]["value"] == "nats://nats:4222"
+        assert environment["SVC_BUS_PUBLISH"]["value"] == publishes
+        assert environment["SVC_BUS_NAME"]["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.name"
+        scaled = ("HorizontalPodAutoscaler", "a") in objects
+        assert scaled == ("replicas" not in objects["StatefulSet", "a"]["spec"]) == (publishes == "false")
+    assert "bus" in {volume["name"] for volume in pod_of(rendered(replicas))["volumes"]}
+    assert "bus" not in {volume["name"] for volume in pod_of(rendered(publishers))["volumes"]}
+    assert "SVC_BUS_URL" not in {entry["name"] for entry in container_of(rendered(values_of("values.yaml")))["env"]}
+
+
+def test_the_fleet_of_containers_is_complete() -> None:
+    compose = yaml.safe_load(text_of("docker", "compose-fleet.yaml"))
+    services = compose["services"]
+    assert [name for name in services if name.startswith("publisher")] == ["publisher-1", "publisher-2"]
+    replicas = [name for name in services if name.startswith("replica")]
+    assert re.findall(r"server ([\w-]+):8080", text_of("nginx", "fleet.conf")) == replicas
+    names = [service["environment"]["SVC_BUS_NAME"] for service in services.values() if "environment" in service]
+    assert len(names) == len(set(names)) == 5
+    for service in services.values():
+        assert "8880" not in str(service.get("ports"))
+    mounted = {volume.split(":")[0] for service in services.values() for volume in service.get("volumes", ())}
+    assert {name for name in mounted if not name.startswith("..")} == set(compose["volumes"])
 
 
 def test_production_overrides_only_what_exists() -> None:

@@ -8,13 +8,14 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.bus.nats import PATIENCE_S, NatsServer
+from tests.bus.nats import PATIENCE_S, NatsServer, free_ports
 from tests.bus.txs import hash_of, tx_of
 from tests.sources.recorded_chain import RecordedChain
 from tests.sources.scripted_upstream import RejectionError, ScriptedUpstream, scripted_upstream
@@ -63,6 +64,12 @@ def pending(node: Any) -> int:
     return count
 
 
+def fetched(port: int, path: str) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_S) as response:
+        text: str = response.read().decode()
+    return text
+
+
 def nodes_of(server: NatsServer) -> dict[str, dict[str, Any]]:
     """What ``fastnode fleet status`` says, by name."""
     command = [sys.executable, "-m", "fastnode", "fleet", "status", "--bus-url", server.url, "--json"]
@@ -74,10 +81,11 @@ def nodes_of(server: NatsServer) -> dict[str, dict[str, Any]]:
 def test_a_transaction_goes_from_any_node_to_all_of_them_and_on_once(
     tmp_path: Path, server: NatsServer, network: TakingUpstream, start_node: StartNode
 ) -> None:
+    ports = dict(zip(("one", "two", "three", "four"), free_ports(4), strict=True))
+
     def start(name: str, *flags: str) -> Any:
-        return start_node(
-            "--data-directory", tmp_path / name, "--bus-url", server.url, "--bus-name", name, *flags
-        ).wait_until_serving()
+        own = ("--data-directory", tmp_path / name, "--metrics-port", ports[name], "--disable-admin-api-key")
+        return start_node(*own, "--bus-url", server.url, "--bus-name", name, *flags).wait_until_serving()
 
     source = ("--upstream-url", network.upstream.url, "--bus-publish")
     nodes = {"one": start("one", *source), "two": start("two", *source), "three": start("three"), "four": start("four")}
@@ -97,6 +105,14 @@ def test_a_transaction_goes_from_any_node_to_all_of_them_and_on_once(
     # A client may try again what was refused.
     assert "error" not in nodes["four"].call("node_sendTx", tx_of(2))
     until(lambda: network.taken[hash_of(tx_of(2))] == 1)
+
+    # Metrics and the status page say how the fleet is.
+    assert 'fastnode_fleet_nodes{role="replica"} 2.0' in fetched(ports["one"], "/metrics")
+    assert "fastnode_bus_connected 1.0" in fetched(ports["three"], "/metrics")
+    assert 'fastnode_fleet_txs_total{what="shared"} 2.0' in fetched(ports["four"], "/metrics")
+    overview = json.loads(fetched(nodes["three"].admin_port, "/status-page/overview"))["fleet"]
+    assert {node["name"] for node in overview["nodes"]} == set(nodes)
+    assert {publisher["name"] for publisher in overview["publishers"]} == {"one", "two"}
 
     # Who hands on is known; when it is killed another node does.
     until(lambda: sum(node["handsOn"] for node in nodes_of(server).values()) == 1)

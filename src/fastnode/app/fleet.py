@@ -145,8 +145,8 @@ class Fleet:
             "trouble": "; ".join(wrong) or None,
         }
 
-    def describe(self) -> dict[str, Any]:
-        """For the status page and metrics: this node on the bus, and all nodes as they tell of themselves."""
+    def describe(self, *, with_nodes: bool = True) -> dict[str, Any]:
+        """This node on the bus, and all nodes as they tell of themselves, which takes a question to the bus."""
         upstream = None if self._parts is None else self._parts.upstream
         counts = self.bus.counts
         described: dict[str, Any] = {
@@ -162,7 +162,7 @@ class Fleet:
             described |= self._publisher.describe()
         if upstream is not None:
             described |= upstream.describe_bus()
-        return described | {"nodes": self._nodes()}
+        return described | {"nodes": self._nodes() if with_nodes else []}
 
     def _nodes(self) -> list[dict[str, Any]]:
         if self._members is None or not self.bus.is_connected:

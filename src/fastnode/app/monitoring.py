@@ -79,7 +79,14 @@ async def _sources(joined: Joined, reported: Mapping[str, RpcServer], stack: Asy
         sync_status=joined.condition.sync_status,
         loop_lag=lag,
         exchange_times=None if following is None else following.exchange_times,
+        fleet=lambda: _fleet_of(joined),
     )
+
+
+def _fleet_of(joined: Joined) -> dict[str, Any] | None:
+    fleet = joined.opened.fleet
+    # A thousand replicas that ask for each other at each scrape would be a load of its own.
+    return None if fleet is None else fleet.describe(with_nodes=not fleet.is_replica)
 
 
 async def _open_port(joined: Joined, sources: Sources, more: Sequence[Collector]) -> HttpServer | None:

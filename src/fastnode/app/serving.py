@@ -316,6 +316,7 @@ def _status_page(
         sync_status=joined.condition.sync_status,
         local_network=_local_network_panel(joined),
         peers=None if joined.peers is None else joined.peers.describe,
+        fleet=lambda: _fleet_of(joined),
     )
     return StatusPage(
         Overview(sources),
@@ -324,6 +325,11 @@ def _status_page(
         knows_key=(lambda headers: True) if guard is None else guard.knows_key,
         executor=joined.opened.threads,
     )
+
+
+def _fleet_of(joined: Joined) -> dict[str, Any] | None:
+    fleet = joined.opened.fleet
+    return None if fleet is None else fleet.describe()
 
 
 def _local_network_panel(joined: Joined) -> Callable[[View], dict[str, Any]] | None:

@@ -92,6 +92,7 @@ class BusUpstream(Upstream):
         self.fetched_count = 0
         #: Seconds from the commit on the publisher until a block could be read here, the newest last.
         self.lags: deque[float] = deque(maxlen=LAGS_MAX)
+        self.lag_count, self.lag_sum = 0, 0.0
         bus.on_connected(self._on_connected)
 
     @property
@@ -213,6 +214,8 @@ class BusUpstream(Upstream):
             "fetched": self.fetched_count,
             "reconnections": counts["reconnections"],
             "lagMs": None if not lags else round(lags[len(lags) // 2] * 1000, 1),
+            "lagCount": self.lag_count,
+            "lagSum": self.lag_sum,
         }
 
     def _log_facts(self) -> dict[str, Any]:
@@ -233,7 +236,10 @@ class BusUpstream(Upstream):
         if at is not None and committed.blocks and at.committed_at > self._opened_at:
             tip = committed.view.chain.tips.proposed
             if tip == at.tips.proposed:
-                self.lags.append(time.time() - at.committed_at)
+                lag_s = max(0.0, time.time() - at.committed_at)
+                self.lags.append(lag_s)
+                self.lag_count += 1
+                self.lag_sum += lag_s
 
     # ---- questions -------------------------------------------------------------------------------
 

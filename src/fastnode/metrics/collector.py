@@ -32,6 +32,7 @@ from fastnode.http.health import Health
 from fastnode.http.meters import BATCH_BOUNDS, DURATION_BOUNDS_NS, OTHER
 from fastnode.log_index.known_tags import KnownTags
 from fastnode.mempool.service import Mempool
+from fastnode.metrics.fleet import fleet_metrics
 from fastnode.metrics.l1 import l1_metrics
 from fastnode.metrics.loop_lag import LAG_BOUNDS_S, LoopLag
 from fastnode.outgoing.network import ExchangeTimes
@@ -76,6 +77,8 @@ class Sources:
     loop_lag: LoopLag | None = None
     #: Of requests to other servers; None: there are none to ask.
     exchange_times: ExchangeTimes | None = None
+    #: How the fleet is; None: this node is in none.
+    fleet: Callable[[], dict[str, Any] | None] = lambda: None
 
 
 def registry_of(*collectors: Collector) -> CollectorRegistry:
@@ -120,6 +123,7 @@ class NodeCollector(Collector):
         yield from _snapshots(sources.uploads)
         yield from _loop(sources.loop_lag)
         yield from _other_servers(sources.exchange_times)
+        yield from fleet_metrics(sources.fleet())
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

@@ -46,6 +46,8 @@ class NodeSources:
     local_network: Callable[[View], dict[str, Any]] | None = None
     #: The peer-to-peer network; None when the node is not on it.
     peers: Callable[[], dict[str, Any]] | None = None
+    #: How the fleet is; None: this node is in none.
+    fleet: Callable[[], dict[str, Any] | None] = lambda: None
 
 
 class Overview:
@@ -65,6 +67,7 @@ class Overview:
                 "health": _health(sources.health()),
                 "chain": None if view is None else _chain(view, sources.recent),
                 "sync": sources.sync_status(),
+                "fleet": sources.fleet(),
                 "localNetwork": _local_network(sources, view),
                 "peers": None if sources.peers is None else sources.peers(),
                 "ingestion": _ingestion(sources.progress),

@@ -151,6 +151,7 @@ function show(overview) {
   showTips(overview);
   showBlocks(overview);
   showSync(overview);
+  showFleet(overview.fleet);
   showPool(overview.pool);
   showPorts(overview.ports);
   showCalls(overview);
@@ -242,6 +243,25 @@ function showSync({ sync, chain, health, now }) {
     upstream.nodeVersion ? `, version ${upstream.nodeVersion}` : "",
     upstream.tip === null ? "" : `, block ${whole(upstream.tip)}`,
     upstream.reason ? ` (${upstream.reason})` : "",
+  )));
+}
+
+function showFleet(fleet) {
+  byId("fleet").hidden = !fleet;
+  if (!fleet) return;
+  const rows = [
+    ["Bus", fleet.connected ? "answers" : "away", fleet.connected ? null : "bad"],
+    ["This node", fleet.handsOn ? `${fleet.name}, hands transactions on` : fleet.name],
+  ];
+  if (fleet.lagMs !== undefined && fleet.lagMs !== null) rows.push(["Blocks come after", `${fleet.lagMs} ms`]);
+  for (const publisher of fleet.publishers ?? []) {
+    const said = `${publisher.isFollowed ? "followed" : publisher.state}${publisher.reason ? `: ${publisher.reason}` : ""}`;
+    rows.push([`Publisher ${publisher.name}`, said, publisher.reason ? "bad" : null]);
+  }
+  fillList(byId("fleet-self"), rows);
+  byId("fleet-nodes").replaceChildren(...fleet.nodes.map((node) => make("li", {},
+    make("b", {}, node.name), `: ${node.role}, block ${node.tip === null ? "unknown" : whole(node.tip)}, version ${node.release}`,
+    node.trouble ? make("span", { class: "warn" }, ` (${node.trouble})`) : null,
   )));
 }
 
