@@ -69,6 +69,19 @@ def test_a_replica_follows_a_reorg(fleet: Fleet, chain: MadeChain, upstream: Scr
     assert replica.follower.reorg_count == 1
 
 
+def test_a_checkpoint_comes_with_its_own_messages_and_not_with_those_of_a_lost_first_block(
+    fleet: Fleet, chain: MadeChain, upstream: ScriptedUpstream
+) -> None:
+    fleet.publisher(upstream)
+    replica = fleet.replica()
+    replica.wait_for(chain)
+    assert replica.following.bus is not None
+    bus = replica.following.bus
+    for unit in chain.units[:-1]:
+        bus.remember_messages(unit.number, ["0x" + "07" * 32])
+        assert bus.call("fastnode_getL1ToL2Messages", unit.number) == unit.messages
+
+
 def test_what_is_pushed_is_not_fetched(fleet: Fleet, chain: MadeChain, upstream: ScriptedUpstream) -> None:
     fleet.publisher(upstream)
     replica = fleet.replica()

@@ -214,6 +214,7 @@ class BusUpstream(Upstream):
             "fetched": self.fetched_count,
             "reconnections": counts["reconnections"],
             "lagMs": None if not lags else round(lags[len(lags) // 2] * 1000, 1),
+            "lagP99Ms": None if not lags else round(lags[len(lags) * 99 // 100] * 1000, 1),
             "lagCount": self.lag_count,
             "lagSum": self.lag_sum,
         }
@@ -420,11 +421,9 @@ class _Question:
         return [record.get("published") for record in self._checkpoint_records(first, count)]
 
     def l1_to_l2_messages(self, number: int) -> Any:
-        remembered = self._upstream.remembered_messages(number)
-        if remembered is not None:
-            return remembered
         if number > self._at.tips.checkpointed.checkpoint.number:
-            return None
+            # Of a checkpoint in the making: as its first block, which was asked for just now, has them.
+            return self._upstream.remembered_messages(number)
         records = self._checkpoint_records(number, 1)
         return records[0].get("l1ToL2Messages") if records else None
 
