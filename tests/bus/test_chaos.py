@@ -12,7 +12,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
@@ -54,7 +53,7 @@ class Member:
 
     def start_again(self) -> None:
         self.life += 1
-        self.node = self._start()
+        self.node = self._start().wait_until_serving()
 
 
 class Handed:
@@ -101,10 +100,10 @@ class World:
         self.servers = self._start_servers(stack)
         self.upstreams = {name: self._upstream(name, stack) for name in PUBLISHERS}
         self.members: dict[str, Member] = {}
-        names = (*PUBLISHERS, *REPLICAS)
-        with ThreadPoolExecutor(len(names)) as starting:
-            members = starting.map(lambda name: Member(lambda: self._start_node(name)), names)
-            self.members.update(zip(names, members, strict=True))
+        for name in (*PUBLISHERS, *REPLICAS):
+            self.members[name] = Member(lambda name=name: self._start_node(name))
+        for member in self.members.values():
+            member.node.wait_until_serving()
         self.handed.members = self.members
         self.acknowledged: list[str] = []
         self.refused: list[Any] = []
@@ -134,7 +133,7 @@ class World:
         flags.append("--bus-replicas=3")
         if name in PUBLISHERS:
             flags += ["--upstream-url", self.upstreams[name].url, "--bus-publish", "--archiver-polling-interval-ms=20"]
-        return self._start(*flags).wait_until_serving()
+        return self._start(*flags)
 
     # ---- what happens ------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ fleet.close()
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,7 @@ from typing import Any, Final
 
 from fastnode import __version__
 from fastnode.app.views import Views
+from fastnode.bus.budgets import SharedBudgets
 from fastnode.bus.connection import Bus
 from fastnode.bus.members import Heartbeat, Members
 from fastnode.bus.options import BusOptions
@@ -26,6 +28,7 @@ from fastnode.bus.upstream import BusUpstream
 from fastnode.config.settings import Settings
 from fastnode.errors import Refused, UpstreamUnavailable
 from fastnode.fees.sources import FeeSource
+from fastnode.jsonrpc.rate_limits import RateLimits
 from fastnode.mempool.handover import TxSink
 from fastnode.mempool.service import Mempool
 from fastnode.protocol.fees import ManaUsage
@@ -38,6 +41,8 @@ __all__ = ["Fleet", "Parts"]
 
 #: Calls into what builds blocks here, each of which may wait for a block.
 BUILDERS: Final = 4
+#: How long the event loop may take for a small thing.
+LOOP_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +77,7 @@ class Fleet:
         self._txs: SharedTxs | None = None
         self._members: Members | None = None
         self._heartbeat: Heartbeat | None = None
+        self._budgets: SharedBudgets | None = None
         self._builders = ThreadPoolExecutor(BUILDERS, thread_name_prefix="fastnode-built")
         self._closing = threading.Lock()
         self.bus.start()
@@ -121,6 +127,7 @@ class Fleet:
         assert self._parts is not None
         return {
             "fees": _fees_of(self._parts.fees, view),
+            "allowedPublicSetup": [element.to_json() for element in self._parts.mempool.allow_list],
             "headers": {name.lower(): value for name, value in self._parts.headers()},
         }
 
@@ -183,20 +190,42 @@ class Fleet:
 
     # ---- its life --------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """From now on tell the others, and hear them."""
-        for part in (self._heartbeat, self._publisher, self._txs):
+    def start(self, loop: asyncio.AbstractEventLoop, limits: Callable[[], RateLimits | None]) -> None:
+        """From now on tell the others, and hear them.  ``limits`` of clients, which belong to the loop."""
+        if self._settings.bus_share_limits and self._parts is not None and self._heartbeat is not None:
+            self._budgets = SharedBudgets(
+                self.bus,
+                Subjects.of(self._parts.node_info),
+                limits,
+                session=self._heartbeat.session,
+                in_loop=lambda work: _in_loop(loop, work),
+            )
+        for part in (self._heartbeat, self._publisher, self._txs, self._budgets):
             if part is not None:
                 part.start()
 
     def close(self) -> None:
         """May be called more than once."""
         with self._closing:
-            for part in (self._txs, self._publisher, self._heartbeat):
+            for part in (self._budgets, self._txs, self._publisher, self._heartbeat):
                 if part is not None:
                     part.close()
             self._builders.shutdown(wait=False, cancel_futures=True)
             self.bus.close()
+
+
+def _in_loop(loop: asyncio.AbstractEventLoop, work: Callable[[], Any]) -> Any:
+    """What ``work`` gives when the loop has run it; RuntimeError when the loop has ended."""
+
+    async def run() -> Any:
+        return work()
+
+    doing = run()
+    try:
+        return asyncio.run_coroutine_threadsafe(doing, loop).result(LOOP_S)
+    except RuntimeError:
+        doing.close()
+        raise
 
 
 def _fees_of(fees: FeeSource, view: View) -> dict[str, Any]:

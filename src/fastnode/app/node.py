@@ -71,7 +71,8 @@ class Node:
 
     def reload_limits(self) -> None:
         """Read the limits of clients again; if anything is wrong with them, those from before stay."""
-        serving_stage.reload_limits(self.serving, self.settings.rpc_limits)
+        settings = self.settings
+        serving_stage.reload_limits(self.serving, settings.rpc_limits, are_shared=settings.bus_share_limits)
 
     # ---- what others look at ----------------------------------------------------------------
 

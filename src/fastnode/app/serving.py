@@ -94,7 +94,7 @@ async def serve(joined: Joined, stack: AsyncExitStack) -> Serving:
     ingestion.start()
     if joined.opened.fleet is not None:
         stack.push_async_callback(asyncio.to_thread, joined.opened.fleet.close)
-        joined.opened.fleet.start()
+        joined.opened.fleet.start(asyncio.get_running_loop(), lambda: public.rate_limits)
     return Serving(
         public=public, admin=admin, metrics=metrics, explorer=explorer, failure=failure, l1_clock=l1_clock, hub=hub
     )
@@ -297,7 +297,7 @@ def _server(
     return rpc_server(parts, methods, host, port, headers, block_wait)
 
 
-def reload_limits(serving: Serving, file: Path | None) -> None:
+def reload_limits(serving: Serving, file: Path | None, *, are_shared: bool = False) -> None:
     """Read the limits of clients again; if anything is wrong with them, those from before stay."""
     rate_limits.reload_limits(serving.public, file)
 

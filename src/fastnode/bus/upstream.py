@@ -388,6 +388,10 @@ class _Question:
         predicted = self._fees().get("predicted")
         return predicted.get(str(usage)) if isinstance(predicted, dict) else None
 
+    def allowed_public_setup(self) -> Any:
+        allowed = self._at.raw.get("allowedPublicSetup")
+        return UpstreamRejection(METHOD_NOT_FOUND, "the publisher does not say") if allowed is None else allowed
+
     def _fees(self) -> dict[str, Any]:
         fees = self._at.raw.get("fees")
         return fees if isinstance(fees, dict) else {}
@@ -475,6 +479,7 @@ class _Question:
 _ANSWERS: Final[Mapping[str, Callable[..., Any]]] = {
     "node_getL2Tips": _Question.l2_tips,
     "node_getNodeInfo": _Question.node_info,
+    "node_getAllowedPublicSetup": _Question.allowed_public_setup,
     "node_getBlockHeader": _Question.block_header,
     "node_getBlocks": _Question.blocks,
     "node_getCheckpoints": _Question.checkpoints,

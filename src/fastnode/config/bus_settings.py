@@ -93,3 +93,9 @@ class BusSettings:
         BUS,
         "How long the bus keeps a transaction for nodes that are away.",
     )
+    bus_share_limits: bool = setting(
+        False,
+        Boolean(),
+        BUS,
+        "Count what --rpc-limits grants a client over all nodes of the fleet, a second late, and not on each node.",
+    )

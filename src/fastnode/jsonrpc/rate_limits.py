@@ -97,7 +97,7 @@ class Usage:
 class Client:
     """One client.  ``name`` is the key's, or the address."""
 
-    __slots__ = ("_bucket", "_clock", "_prices", "_rules", "name", "usage")
+    __slots__ = ("_bucket", "_clock", "_prices", "_rules", "_spent", "name", "usage")
 
     def __init__(
         self,
@@ -108,8 +108,10 @@ class Client:
         clock: Callable[[], float],
         usage: Usage,
         make_bucket: MakeBucket,
+        spent: dict[str, float] | None = None,
     ) -> None:
         self.name = name
+        self._spent = spent
         self.usage = usage
         self._rules = rules
         self._prices = prices
@@ -146,6 +148,15 @@ class Client:
     def _count(self, cost: float, calls: int) -> None:
         self.usage.calls += calls
         self.usage.cost += cost
+        if self._spent is not None:
+            self._spent[self.name] = self._spent.get(self.name, 0.0) + cost
+
+    def charge(self, cost: float) -> None:
+        """Another node has granted this: it is owed, if there is no such budget."""
+        bucket = self._bucket
+        if bucket is not None:
+            bucket.take(0.0, self._clock())
+            bucket.give(-cost)
 
     def refund(self, cost: float) -> None:
         """Take back what was prepaid."""
@@ -165,7 +176,7 @@ class Client:
         if wait_s > 0:
             return _over_budget(None, cost, wait_s)
         bucket.give(-reading)
-        self.usage.cost += reading
+        self._count(reading, 0)
         return None
 
 
@@ -179,7 +190,10 @@ def _rounded(seconds: float) -> float:
 
 
 class RateLimits:
-    """The clients of one port under one set of rules; ``make_bucket``: where their budgets are."""
+    """The clients of one port under one set of rules; ``make_bucket``: where their budgets are.
+
+    ``are_shared``: what is granted is written down, for other nodes that charge it too.
+    """
 
     def __init__(
         self,
@@ -187,10 +201,13 @@ class RateLimits:
         *,
         clock: Callable[[], float] = time.monotonic,
         make_bucket: MakeBucket = _own_bucket,
+        are_shared: bool = False,
     ) -> None:
         self.rules = rules
         self._clock = clock
         self._make_bucket = make_bucket
+        #: By name; keys go before addresses, whose names no key may have.
+        self._spent: dict[str, float] | None = {} if are_shared else None
         #: By key, and without one under :data:`ADDRESSES`.
         self.usage = {ADDRESSES: Usage()}
         self._keys = {key.digest: (key.digest, self._client_of_key(key)) for key in rules.keys}
@@ -200,12 +217,33 @@ class RateLimits:
 
     def _client_of_key(self, key: KeyRule) -> Client:
         usage = self.usage[key.name] = Usage()
-        return Client(key.name, self.rules, key.prices, key.rate, self._clock, usage, self._make_bucket)
+        return Client(key.name, self.rules, key.prices, key.rate, self._clock, usage, self._make_bucket, self._spent)
 
     @property
     def address_count(self) -> int:
         """Addresses that are remembered."""
         return len(self._addresses)
+
+    # ---- several nodes -----------------------------------------------------------------------
+
+    def take_spent(self) -> dict[str, float]:
+        """What each client was granted since this was asked last."""
+        spent = dict(self._spent or {})
+        if self._spent is not None:
+            self._spent.clear()
+        return spent
+
+    def charge(self, name: str, cost: float) -> None:
+        """Another node granted a client this."""
+        for _, client in self._keys.values():
+            if client.name == name:
+                client.charge(cost)
+                return
+        try:
+            ip_address(name.partition("/")[0])
+        except ValueError:
+            return  # a key that this node does not have
+        self._client_at(name).charge(cost)
 
     # ---- who asks ----------------------------------------------------------------------------
 
@@ -236,7 +274,14 @@ class RateLimits:
             return client
         rules = self.rules
         client = Client(
-            address, rules, rules.prices, rules.address_rate, self._clock, self._by_address, self._make_bucket
+            address,
+            rules,
+            rules.prices,
+            rules.address_rate,
+            self._clock,
+            self._by_address,
+            self._make_bucket,
+            self._spent,
         )
         clients[address] = client
         if len(clients) > self.rules.addresses_max:

@@ -1,0 +1,138 @@
+"""Budgets of clients that count over all nodes of a fleet.
+
+Every node keeps a client's whole budget, and each second it writes on the bus what it granted since, and charges the
+client for what the others wrote.  So all of them see the same budget, a second late: what is granted twice within that
+second is owed, and the budget is below zero until it has been paid back.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+import orjson
+
+from fastnode.bus.connection import Bus, Outgoing
+from fastnode.bus.subjects import BUS_VERSION, Subjects
+from fastnode.errors import UpstreamUnavailable
+
+__all__ = ["ClientBudgets", "SharedBudgets"]
+
+logger = logging.getLogger("fastnode.bus")
+
+EXCHANGE_S: Final = 1.0
+#: A client that was not seen here for so long is not written any more.
+FORGET_S: Final = 20.0
+CLIENTS_MAX: Final = 5_000
+_SPENT: Final = "spent"
+
+
+class ClientBudgets(Protocol):
+    """Those of one node; both are called in its event loop."""
+
+    def take_spent(self) -> Mapping[str, float]:
+        """What each client was granted since this was asked last."""
+        ...
+
+    def charge(self, client: str, cost: float) -> None:
+        """Another node granted this."""
+        ...
+
+
+class SharedBudgets:
+    """``in_loop`` runs a function in the event loop and gives its result; it may raise RuntimeError when that ends."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        subjects: Subjects,
+        budgets: Callable[[], ClientBudgets | None],
+        *,
+        session: str,
+        in_loop: Callable[[Callable[[], Any]], Any] = lambda work: work(),
+    ) -> None:
+        self._bus = bus
+        self._subjects = subjects
+        self._budgets = budgets
+        self._session = session
+        self._in_loop = in_loop
+        self._spent: dict[str, float] = {}  # since the start of this process
+        self._seen_at: dict[str, float] = {}
+        self._others: dict[str, tuple[Any, dict[str, float]]] = {}  # by node: its session, and what it wrote
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="fastnode-budgets", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(EXCHANGE_S):
+            try:
+                self.exchange()
+            except UpstreamUnavailable:
+                pass  # each node has its own budgets until the bus is back; then what was granted is charged
+            except RuntimeError:
+                return  # the event loop has ended
+            except Exception:
+                logger.exception("budgets are not shared")
+
+    def exchange(self) -> None:
+        """Write what was granted here, charge what was granted elsewhere.  UpstreamUnavailable."""
+        self._note(self._in_loop(self._take_spent))
+        value = {"version": BUS_VERSION, "session": self._session, _SPENT: self._spent}
+        subject = self._subjects.value(f"{_SPENT}.{self._bus.options.name}")
+        self._bus.publish(Outgoing(subject, orjson.dumps(value)))
+        owed = self._owed_to_others(subject)
+        if owed:
+            self._in_loop(lambda: self._charge(owed))
+
+    def _take_spent(self) -> Mapping[str, float]:
+        budgets = self._budgets()
+        return {} if budgets is None else budgets.take_spent()
+
+    def _charge(self, owed: Mapping[str, float]) -> None:
+        budgets = self._budgets()
+        if budgets is not None:
+            for client, cost in owed.items():
+                budgets.charge(client, cost)
+
+    def _note(self, spent: Mapping[str, float]) -> None:
+        now = time.monotonic()
+        for client, cost in spent.items():
+            self._spent[client] = self._spent.get(client, 0.0) + cost
+            self._seen_at[client] = now
+        gone = [client for client, seen_at in self._seen_at.items() if now - seen_at > FORGET_S]
+        if len(self._spent) - len(gone) > CLIENTS_MAX:
+            gone = sorted(self._seen_at, key=self._seen_at.__getitem__)[: len(self._spent) - CLIENTS_MAX]
+        for client in gone:
+            del self._spent[client], self._seen_at[client]
+
+    def _owed_to_others(self, own_subject: str) -> dict[str, float]:
+        owed: dict[str, float] = {}
+        for message in self._bus.matching(self._subjects.bucket, self._subjects.value(f"{_SPENT}.*")):
+            if message.subject == own_subject:
+                continue
+            try:
+                value = orjson.loads(message.data)
+                spent = {str(client): float(cost) for client, cost in value[_SPENT].items()}
+                session = value["session"]
+            except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError):
+                continue
+            known = self._others.get(message.subject)
+            before = known[1] if known is not None and known[0] == session else None
+            self._others[message.subject] = (session, spent)
+            if known is None:
+                continue  # what it granted before this node heard of it is not charged
+            for client, cost in spent.items():
+                # A client that it forgot in between begins at nothing again.
+                earlier = 0.0 if before is None else before.get(client, 0.0)
+                owed[client] = owed.get(client, 0.0) + (cost - earlier if cost >= earlier else cost)
+        return {client: cost for client, cost in owed.items() if cost > 0}
