@@ -151,6 +151,27 @@ def test_a_publisher_that_starts_again_goes_on_where_it_was(
     assert second.bus.counts["published"] < first.bus.counts["published"]
 
 
+def test_a_reorg_of_what_a_publisher_had_published_before_it_started_again(
+    fleet: Fleet, chain: MadeChain, upstream: ScriptedUpstream
+) -> None:
+    with upstream.lock:
+        chain.publish()
+    first = fleet.publisher(upstream)
+    replica = fleet.replica()
+    replica.wait_for(chain)
+    first.close()
+    second = fleet.publisher(upstream)
+    replica.wait(lambda: second.publisher.describe()["publishedBlock"] == chain.tip)
+    with upstream.lock:
+        tip = chain.tip
+        chain.undo_to(tip - 2)
+        chain.propose(2)  # as many as were lost
+        chain.publish()
+    second.node.wait_for(chain)
+    replica.wait_for(chain)
+    assert chain.tip == tip
+
+
 # ---- several publishers -----------------------------------------------------------------------------------
 
 

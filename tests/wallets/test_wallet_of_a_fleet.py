@@ -30,7 +30,7 @@ KILLED_AT_BLOCK = 8
 
 
 def nginx_of(directory: Path, urls: list[str]) -> tuple[list[str], str]:
-    """Its command, and the URL that it listens on."""
+    """Its command, and the URL that it listens on.  It keeps all in memory, as its workers may have another user."""
     [port] = free_ports(1)
     servers = "\n".join(f"server {url.removeprefix('http://')} max_fails=1 fail_timeout=2s;" for url in urls)
     file = directory / "nginx.conf"
@@ -41,6 +41,7 @@ def nginx_of(directory: Path, urls: list[str]) -> tuple[list[str], str]:
         f"fastcgi_temp_path {directory}/f; uwsgi_temp_path {directory}/u; scgi_temp_path {directory}/s;\n"
         f"upstream replicas {{ {servers} }}\n"
         f"server {{ listen 127.0.0.1:{port}; client_max_body_size 8m;\n"
+        f"client_body_buffer_size 8m; proxy_max_temp_file_size 0;\n"
         f"location / {{ proxy_pass http://replicas; proxy_next_upstream error timeout non_idempotent; }} }} }}\n"
     )
     return ["nginx", "-c", str(file)], f"http://127.0.0.1:{port}"

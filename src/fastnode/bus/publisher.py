@@ -25,7 +25,7 @@ from fastnode.bus.subjects import BUS_VERSION, Reference, Subjects, digest_of, r
 from fastnode.errors import DecodeError, UpstreamError
 from fastnode.log import log_facts
 from fastnode.protocol.fields import hex_text
-from fastnode.protocol.tips import L2Tips
+from fastnode.protocol.tips import L2Tips, TipId
 from fastnode.sources.chain_export import block_line, checkpoint_line, tips_up_to
 from fastnode.view import Committed, View
 
@@ -214,13 +214,17 @@ class Publisher:
             except (DecodeError, UpstreamError) as error:
                 logger.warning("what this node published is not understood", extra=log_facts(reason=str(error)))
             else:
-                for tip in (tips.checkpointed.block, tips.proven.block, tips.finalized.block):
-                    if base == 0 and tip.number and chain.block_number_by_hash(tip.hash) == tip.number:
-                        base = tip.number
+                for tip in (tips.checkpointed, tips.proven, tips.finalized):
+                    if base == 0 and _is_stored(chain, tip):
+                        base = tip.block.number
         base = self._lowest_wanted(chain, base)
         self._is_empty = False
         self._base = self._tip = base
         self._checkpoint = chain.newest_complete_checkpoint(base)
+        newest = chain.checkpoint(self._checkpoint)
+        if base > 0 and newest is not None:
+            self._hashes[base] = chain.block_id(base).hash
+            self._checkpoints[newest.number] = newest.header_hash
 
     def _lowest_wanted(self, chain: ChainView, base: int) -> int:
         """Behind the newest snapshot, where what is before that is not kept."""
@@ -260,7 +264,7 @@ class Publisher:
         number = min(self._tip, chain.tip_number)
         while number in self._hashes and chain.block_number_by_hash(self._hashes[number]) != number:
             number -= 1
-        if number > 0 and number not in self._hashes and number < (self._base or 0):
+        if number > 0 and number not in self._hashes:
             # Undone below what is known from before: what is final stays.
             number = min(number, chain.tips.finalized.block.number)
             self._base = number
@@ -274,6 +278,8 @@ class Publisher:
                 break
             del self._checkpoints[number]
             number -= 1
+        if number not in self._checkpoints:
+            number = min(number, chain.tips.finalized.checkpoint.number)
         self._checkpoint = number
 
     def _send_checkpoints(self, chain: ChainView) -> None:
@@ -387,6 +393,15 @@ class Publisher:
             logger.info("the bus keeps what follows the snapshot", extra=log_facts(checkpoint=number))
             self._send_genesis(chain)
         self._dropped = number
+
+
+def _is_stored(chain: ChainView, tip: TipId) -> bool:
+    stored = chain.checkpoint(tip.checkpoint.number)
+    return (
+        stored is not None
+        and stored.header_hash == tip.checkpoint.hash
+        and chain.block_number_by_hash(tip.block.hash) == tip.block.number
+    )
 
 
 def _genesis_line(chain: ChainView) -> bytes:
