@@ -6,7 +6,7 @@ import asyncio
 import logging
 from contextlib import AsyncExitStack
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastnode.log import log_facts
 from fastnode.serving.server import HttpServer, RpcServer, describe_bind_error
