@@ -17,23 +17,30 @@ __all__ = ["limit_clients", "reload_limits"]
 logger = logging.getLogger("fastnode.app")
 
 
-def limit_clients(public: RpcServer, file: Path, make_bucket: MakeBucket | None = None) -> None:
+def limit_clients(
+    public: RpcServer, file: Path, make_bucket: MakeBucket | None = None, *, are_shared: bool = False
+) -> None:
     """Take over the rate limits in ``file``; SettingError, and nothing changed, when they make no sense.
 
-    ``make_bucket``: where the budgets are, if not in this process.
+    ``make_bucket``: where the budgets are, if not in this process.  ``are_shared``: whether they count over a fleet.
     """
     names = frozenset(method.name for method in public.engine.table) | {DISCOVER}
     rules = read_rate_limit_rules(file, names)
-    limits = RateLimits(rules) if make_bucket is None else RateLimits(rules, make_bucket=make_bucket)
+    if make_bucket is None:
+        limits = RateLimits(rules, are_shared=are_shared)
+    else:
+        limits = RateLimits(rules, make_bucket=make_bucket)
     public.set_rate_limits(limits)
     logger.info("limits of clients", extra=log_facts(file=file, keys=len(rules.keys)))
 
 
-def reload_limits(public: RpcServer, file: Path | None, make_bucket: MakeBucket | None = None) -> None:
+def reload_limits(
+    public: RpcServer, file: Path | None, make_bucket: MakeBucket | None = None, *, are_shared: bool = False
+) -> None:
     """Read the limits of clients again; if anything is wrong with them, those from before stay."""
     if file is None:
         return
     try:
-        limit_clients(public, file, make_bucket)
+        limit_clients(public, file, make_bucket, are_shared=are_shared)
     except SettingError as error:
         logger.error("the limits of clients stay as they were", extra=log_facts(reason=error))

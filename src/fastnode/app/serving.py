@@ -199,7 +199,7 @@ def _open_servers(joined: Joined) -> tuple[RpcServer, RpcServer, RpcServer]:
     methods = _public_methods(joined)
     public = _server(joined, methods, settings.host, settings.port, headers, block_wait)
     if settings.rpc_limits is not None:
-        rate_limits.limit_clients(public, settings.rpc_limits)
+        rate_limits.limit_clients(public, settings.rpc_limits, are_shared=settings.bus_share_limits)
     operator_methods = admin_methods(
         joined.configuration, joined.validators, joined.operator, joined.uploads, joined.watching.slashing
     )
@@ -299,7 +299,7 @@ def _server(
 
 def reload_limits(serving: Serving, file: Path | None, *, are_shared: bool = False) -> None:
     """Read the limits of clients again; if anything is wrong with them, those from before stay."""
-    rate_limits.reload_limits(serving.public, file)
+    rate_limits.reload_limits(serving.public, file, are_shared=are_shared)
 
 
 def _status_page(

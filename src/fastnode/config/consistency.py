@@ -29,6 +29,8 @@ def check_settings(settings: Settings) -> None:
         raise SettingError("SLASH_MIN_PENALTY_PERCENTAGE is above SLASH_MAX_PENALTY_PERCENTAGE")
     if settings.workers and settings.local_network:
         raise SettingError("--workers: a local network is one process; leave one of --workers and --local-network out")
+    if settings.workers and settings.bus_share_limits:
+        raise SettingError("--bus-share-limits counts what one process grants: leave it out, or --workers")
     if settings.network is not None and settings.network_config is None:
         raise SettingError(f"--network {settings.network}: give the network's configuration with --network-config")
 
