@@ -1,11 +1,15 @@
 """What workers bring: the same requests to one process and to nodes with 1, 2, 4, 8 workers, on the sample chain.
 
     python bench/workers.py [--workers 0,1,2,4,8] [--seconds 3] [--only traffic|simulate|send] [--json FILE]
+    python bench/workers.py --blocks FILE [--workers 2] [--rate 500]
 
 The client of load_client.py asks on this machine too, so ``rate`` shows what is left of the processors; ``cpu`` is the
 processor time of all processes of the node per request, which hardly depends on what else runs.  ``capacity`` is what
 the processors of this machine could answer if the client needed none of them: processors / cpu, for as many of them as
 the node can use.  Rows of one run are made one after another on one machine; compare those.
+
+``--blocks`` asks for headers at a rate, first while the node loads the chain file FILE (scripts/make-chain), as fast as
+it can, then at rest; and tells how late views were visible in workers, and how far their copies have grown apart.
 """
 
 from __future__ import annotations
@@ -57,7 +61,7 @@ class Row:
 class Node:
     """``fastnode start`` as a process of its own."""
 
-    def __init__(self, directory: Path, workers: int) -> None:
+    def __init__(self, directory: Path, workers: int, *arguments: str) -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:
             self.metrics_port = server.getsockname()[1]
         self._log = directory.with_suffix(".log")
@@ -68,13 +72,14 @@ class Node:
             "--disable-admin-api-key",
             "--rpc-max-connections-per-address=0",
         ]
+        command += arguments
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
-        self.port = self._wait_for("serving", 1)[0]["port"]
+        self.port = self.wait_for("serving", 1)[0]["port"]
         if workers:
-            self._wait_for("worker serves", workers)
+            self.wait_for("worker serves", workers)
 
-    def _wait_for(self, message: str, count: int) -> list[dict[str, Any]]:
+    def wait_for(self, message: str, count: int) -> list[dict[str, Any]]:
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             lines = [json.loads(line) for line in self._log.read_text().splitlines() if line.startswith("{")]
@@ -83,6 +88,9 @@ class Node:
                 return found
             time.sleep(0.02)
         raise RuntimeError(self._log.read_text())
+
+    def has_said(self, message: str) -> bool:
+        return f'"message":"{message}"' in self._log.read_text()
 
     def processor_s(self) -> float:
         """Of all processes of the node so far."""
@@ -169,6 +177,32 @@ def send_row(node: Node, workers: int, seconds: float) -> Row:
     return row
 
 
+def measure_blocks(file: Path, workers: int, rate: float, folder: Path) -> None:
+    node = Node(folder / "blocks", workers, f"--chain-file={file}")
+    try:
+        requests = wallet_requests([[("node_getBlockHeader", ["latest"])], [("node_getL2Tips", [])]])
+        client = Client(node.port, CONNECTIONS)
+        during: list[float] = []
+        begun = time.monotonic()
+        while not node.has_said("chain file loaded"):
+            during += client.ask_at_rate(requests, rate, 1.0).times
+        seconds = time.monotonic() - begun
+        time.sleep(2.0)
+        rest = client.ask_at_rate(requests, rate, min(10.0, seconds)).times
+        client.close()
+        delays, own = (node.figure(f"fastnode_worker_{name}") for name in ("view_delay_ms", "copy_own_bytes"))
+    finally:
+        node.stop()
+
+    def p99_ms(times: list[float]) -> float:
+        return 1e3 * sorted(times)[len(times) * 99 // 100]
+
+    print(f"{workers} workers, {rate:g} requests a second, blocks for {seconds:.0f} s")
+    print(f"p99 of reads: {p99_ms(during):.2f} ms while blocks come, {p99_ms(rest):.2f} ms at rest")
+    if workers:
+        print(f"blocks visible after (p99): {max(delays):.1f} ms; own files of a copy: {max(own) / 1e6:.1f} MB")
+
+
 ROWS = {"traffic": traffic_row, "simulate": simulate_row, "send": send_row}
 
 
@@ -178,7 +212,14 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--only", choices=ROWS)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--blocks", type=Path, metavar="FILE")
+    parser.add_argument("--rate", type=float, default=500.0)
     options = parser.parse_args()
+    if options.blocks is not None:
+        with tempfile.TemporaryDirectory(prefix="fastnode-bench-") as name:
+            for workers in map(int, options.workers.split(",")):
+                measure_blocks(options.blocks, workers, options.rate, Path(name))
+        return
     names = [options.only] if options.only else list(ROWS)
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="fastnode-bench-") as name:
