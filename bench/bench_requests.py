@@ -9,6 +9,7 @@ server's process per request, all its threads, the least of the rounds; the rati
 
     kept    the same question again and again: the answer is kept until the next view
     new     the same question in ever new words (other blanks between the parameters): nothing kept is of use
+    unasked another value as the last parameter each time: what the node works out for it is not there either
     gzip    kept, for a client that accepts gzip; the raw protocol sends as many bytes as the compressed answer has
 """
 
@@ -59,6 +60,13 @@ CALLS: dict[str, tuple[str, list[Any], str, float | None]] = {
     "public data witness at the tip, new": ("getPublicDataWitness", ["latest", NULLIFIER], "new", 1.6),
     "getPublicStorageAt, latest": ("getPublicStorageAt", ["latest", f"0x{1:064x}", f"0x{2:064x}"], "kept", None),
     "getPublicStorageAt, latest, new": ("getPublicStorageAt", ["latest", f"0x{1:064x}", f"0x{2:064x}"], "new", None),
+    "getPublicStorageAt, a slot never asked before": (
+        "getPublicStorageAt",
+        ["latest", f"0x{1:064x}", f"0x{2:064x}"],
+        "unasked",
+        1.6,
+    ),
+    "public data witness never asked before": ("getPublicDataWitness", ["latest", NULLIFIER], "unasked", 1.6),
     "getTxReceipt, unknown": ("getTxReceipt", [f"0x{7:064x}"], "new", None),
     "100 unknown private tags": ("getPrivateLogsByTags", [UNKNOWN_TAGS], "new", None),
     "batch of 100 scalars": ("getBlockNumber", [], "batch", None),
@@ -72,6 +80,9 @@ def bodies(name: str) -> Iterator[bytes]:
     if manner == "batch":
         yield from itertools.repeat(json.dumps([call] * 100).encode())
     text = json.dumps(call)
+    if manner == "unasked":
+        for number in itertools.count(1 << 200):
+            yield json.dumps({**call, "params": [*params[:-1], f"0x{number:064x}"]}).encode()
     if manner != "new":
         yield from itertools.repeat(text.encode())
     assert text.endswith("]}")

@@ -364,6 +364,14 @@ def test_the_three_walks_lead_through_files_that_exist() -> None:
         assert [file for file in files if not (PACKAGE / file).is_file()] == []
 
 
+def test_a_request_on_the_fast_path_is_followed_through_eight_files_at_most() -> None:
+    page = (PROJECT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    walk = page.partition("**A request on the fast path**")[2].partition("\n\n")[0]
+    files = re.findall(r"`([\w/]+\.pyx?)`", walk)
+    assert 5 < len(files) <= 8
+    assert [file for file in files if not (PACKAGE / file).is_file()] == []
+
+
 def test_no_module_draws_from_the_generator_that_all_modules_share() -> None:
     drawing = []
     for path in sorted(PACKAGE.rglob("*.py")):
