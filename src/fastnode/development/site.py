@@ -161,7 +161,8 @@ def _page(writer: Any, page: Path, known: list[Path]) -> str:
             if child.type == "link_open":
                 child.attrSet("href", _address(str(child.attrGet("href")), page, known))
     up = "../" * (len(page.parts) - 1)
-    body = writer.renderer.render(tokens, writer.options, {})
+    # What can be scrolled can be reached without a mouse.
+    body = writer.renderer.render(tokens, writer.options, {}).replace("<pre>", '<pre tabindex="0">')
     return (
         f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
         f"<title>{html.escape(title_of(page))} · fastnode</title>\n"
