@@ -436,5 +436,7 @@ def stream_of(settings: Settings) -> str | None:
 
 
 def _committee_epochs(settings: Settings) -> int:
-    """What the statistics of validators look back on, and the epoch that is under way."""
-    return settings.sentinel_history_length_in_epochs + 2 if settings.sentinel_enabled else 0
+    """What the statistics of validators look back on, and the epoch that is under way; peers propose for that one."""
+    if settings.sentinel_enabled:
+        return settings.sentinel_history_length_in_epochs + 2
+    return 2 if settings.p2p_enabled else 0

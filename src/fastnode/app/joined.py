@@ -146,6 +146,8 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
         condition.mention(opened.fleet.troubles)
     if peers is not None:
         peers.attach(mempool, chain, lambda: views.newest, condition, opened.budget)
+        if opened.l1 is not None:
+            peers.judge_proposals(chain, opened.l1.committees)
     names = FunctionNames()
     simulation, threads = _open_simulation(opened, mempool, fees, names, stack)
     return Joined(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 # The first of what the extra brings, so that what is missing is said in terms of it.
 import cryptography  # noqa: F401
 
-from fastnode.errors import SettingError, StartError
+from fastnode.errors import PeerUnavailable, SettingError, StartError
 from fastnode.p2p.enr import NodeRecord, make_record
 from fastnode.p2p.gossip_sink import GossipSink
 from fastnode.p2p.gossip_wire import GossipOptions
@@ -19,6 +19,7 @@ from fastnode.p2p.identity import load_identity
 from fastnode.p2p.network import PeerNetwork
 from fastnode.p2p.node_host import NodeHost
 from fastnode.p2p.options import PeerOptions, StaticPeer
+from fastnode.p2p.proposal_judge import ProposalJudge
 from fastnode.p2p.snapshot import NetworkSnapshot
 from fastnode.p2p.topics import network_version
 
@@ -35,8 +36,18 @@ __all__ = ["PeerToPeer", "peer_options"]
 
 logger = logging.getLogger("fastnode.app")
 
+#: How long the transactions of a proposal are waited for.
+_FETCH_S = 5.0
 #: No peer for so long is worth a word.
 _LONELY_S = 60.0
+
+
+class CommitteeReader(Protocol):
+    """What L1 says of committees."""
+
+    def committee_of(self, epoch: int) -> Sequence[bytes] | None: ...
+
+    def proposer_of(self, slot: int) -> bytes | None: ...
 
 
 class PeerToPeer:
@@ -52,6 +63,7 @@ class PeerToPeer:
         self._mempool: Mempool | None = None
         self._record: NodeRecord | None = None
         self._client = ""
+        self._host: NodeHost | None = None
         self._lonely_since = time.monotonic()
         #: Where the pool hands transactions on.
         self.sink = GossipSink(upstreams)
@@ -75,6 +87,7 @@ class PeerToPeer:
             is_ready=lambda: condition.is_ready() and not condition.is_importing,
             old_spend_blocks=self._settings.p2p_double_spend_severe_peer_penalty_window,
         )
+        self._host = host
         self._network = PeerNetwork(
             self._identity,
             version,
@@ -87,6 +100,25 @@ class PeerToPeer:
         )
         condition.mention(self.troubles)
         condition.tell("peers", self._summary)
+
+    def judge_proposals(self, chain: ChainInfo, committees: CommitteeReader) -> None:
+        """L1 says who may propose and attest: from now on proposals are judged, and forwarded."""
+        assert self._host is not None
+        assert self._mempool is not None
+        self._host.judge_proposal = ProposalJudge(
+            self._mempool.clock,
+            chain.epoch_duration,
+            committees.committee_of,
+            committees.proposer_of,
+            self._host.has_txs,
+        )
+
+    def _fetch(self, root: bytes, hashes: Sequence[bytes], missing: set[bytes], peer: str) -> Sequence[bytes]:
+        assert self._network is not None
+        try:
+            return self._network.fetch_txs(root, hashes, missing, peer, _FETCH_S)
+        except PeerUnavailable:
+            return ()
 
     def start(self) -> None:
         """StartError when the port cannot be had."""
@@ -102,6 +134,8 @@ class PeerToPeer:
             client=self._client,
         )
         self.sink.network = self._network
+        assert self._host is not None
+        self._host.fetch = self._fetch
         assert self._mempool is not None
         if self._mempool.judge.limitation is not None:
             logger.warning(

@@ -32,14 +32,16 @@ logger = logging.getLogger(__name__)
 #: Proposed blocks whose transactions are known by their archive root.
 _PROPOSALS_MAX: Final = 64
 
-#: What judges proposals: None for a message that it cannot judge.
-ProposalJudge = Callable[[BlockProposal | CheckpointProposal | CheckpointAttestation, str], Judgement | None]
+#: What judges proposals and attestations.
+_Judge = Callable[[BlockProposal | CheckpointProposal | CheckpointAttestation, str], Judgement]
+#: Transactions of a block as far as peers have them, in their binary form, of: archive root, hashes, missing, peer.
+Fetch = Callable[[bytes, Sequence[bytes], set[bytes], str], Sequence[bytes]]
 
 
 class NodeHost:
     """A :class:`~fastnode.p2p.host.Host`.  ``view``: the newest, None once the node stops.
 
-    ``is_ready``: whether the chain is new enough to judge others by it.  ``judge_proposal``: None: no proposal is
+    ``is_ready``: whether the chain is new enough to judge others by it.  ``judge_proposal`` None: no proposal is
     judged here, and so none is forwarded.
     """
 
@@ -51,14 +53,14 @@ class NodeHost:
         *,
         is_ready: Callable[[], bool],
         old_spend_blocks: int,
-        judge_proposal: ProposalJudge | None = None,
     ) -> None:
         self._version = version
         self._mempool = mempool
         self._view = view
         self._is_ready = is_ready
         self._old_spend_blocks = old_spend_blocks
-        self._judge_proposal = judge_proposal
+        self.judge_proposal: _Judge | None = None
+        self.fetch: Fetch = lambda root, hashes, missing, peer: ()
         self._proposed: OrderedDict[bytes, tuple[bytes, ...]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -147,8 +149,23 @@ class NodeHost:
                 self._remember(checkpoint.last_block)
         else:
             message = CheckpointAttestation.from_buffer(payload)
-        judgement = None if self._judge_proposal is None else self._judge_proposal(message, peer)
-        return judgement or Judgement(Verdict.IGNORE, None, "not judged here")
+        if self.judge_proposal is None or not self._is_ready():
+            return Judgement(Verdict.IGNORE, None, "not judged here")
+        return self.judge_proposal(message, peer)
+
+    def has_txs(self, block: BlockProposal, peer: str) -> bool:
+        """Whether the transactions of a proposal are here; what is missing is asked for, judged and kept."""
+        missing = self._missing(block)
+        if missing:
+            for tx in self.fetch(block.archive_root, block.tx_hashes, missing, peer):
+                judgement = self._judge_tx(tx, peer)
+                if judgement.verdict is Verdict.REJECT:
+                    logger.info("a transaction of a proposal is not taken: %s", judgement.reason)
+            missing = self._missing(block)
+        return not missing
+
+    def _missing(self, block: BlockProposal) -> set[bytes]:
+        return {tx_hash for tx_hash in block.tx_hashes if not self._mempool.pool.is_waiting(tx_hash)}
 
     def _remember(self, block: BlockProposal) -> None:
         with self._lock:

@@ -67,6 +67,8 @@ class Peer:
         #: The peer takes part in gossip; what it sends before waits.
         self.is_known_to_gossip = asyncio.Event()
         self.is_direct = False
+        #: It is being said goodbye to.
+        self.is_leaving = False
         self.is_protected = False
 
     @property

@@ -41,7 +41,7 @@ _PENDING_MAX: Final = 32
 #: New connections from one address in a second (reference).
 _ACCEPTED_PER_S: Final = 5
 _IDENTIFY_BYTES_MAX: Final = 64 * 1024
-_BACKLOG: Final = 16
+_BACKLOG: Final = 128
 _TICK_S: Final = 1.0
 
 
@@ -216,11 +216,9 @@ class Swarm:
     # ---- the beginning -----------------------------------------------------------------------
 
     async def _introduce(self, peer: Peer) -> None:
-        async with asyncio.timeout(self.options.request_timeout_s):
-            results = await asyncio.gather(self._identify(peer), self._ask_status(peer), return_exceptions=True)
-        for error in results:
-            if isinstance(error, BaseException) and not isinstance(error, PeerUnavailable | PeerFault | DecodeError):
-                raise error
+        await asyncio.gather(self._tried(self._identify(peer)), self._tried(self._ask_status(peer)))
+        if not peer.links:
+            return
         if self.options.checks_status and (peer.status is None or peer.status.version != self._version):
             other = "it gives no status" if peer.status is None else f"its network is {peer.status.version}"
             await self.leave(peer, Goodbye.WRONG_NETWORK, other)
@@ -231,6 +229,12 @@ class Swarm:
         if peer.id in self.peers:
             self._on_peer(peer, stream)
             peer.is_known_to_gossip.set()
+
+    async def _tried(self, work: Coroutine[Any, Any, None]) -> None:
+        """Whether it has worked shows in what is known of the peer."""
+        with suppress(PeerUnavailable, PeerFault, DecodeError, TimeoutError):
+            async with asyncio.timeout(self.options.request_timeout_s):
+                await work
 
     async def _identify(self, peer: Peer) -> None:
         stream = peer.link.open_stream()
@@ -248,7 +252,10 @@ class Swarm:
     # ---- the end -----------------------------------------------------------------------------
 
     async def leave(self, peer: Peer, goodbye: Goodbye, reason: str) -> None:
-        """Say why, and close."""
+        """Say why, and close; no-op for a peer that is being left."""
+        if peer.is_leaving:
+            return
+        peer.is_leaving = True
         self.counts[f"left {goodbye.name.lower()}"] += 1
         with suppress(PeerUnavailable, PeerFault, TimeoutError):
             async with asyncio.timeout(1):
@@ -325,7 +332,8 @@ class Swarm:
 
     async def _serve_protocol(self, peer: Peer, protocol: str, stream: Stream) -> None:
         if protocol == MESH:
-            async with asyncio.timeout(self.options.request_timeout_s):
+            # Longer than all that may come before.
+            async with asyncio.timeout(3 * self.options.request_timeout_s):
                 await peer.is_known_to_gossip.wait()
             await self._on_gossip(peer, stream)
         elif protocol == IDENTIFY:

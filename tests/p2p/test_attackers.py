@@ -1,0 +1,250 @@
+"""Peers that mean harm: memory stays in the budget, they are dropped, and others go on."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+from tests.p2p.nodes import FakeHost, Node, running
+
+from fastnode.errors import PeerFault
+from fastnode.kernels import peer_frames
+from fastnode.p2p.connection import Connection
+from fastnode.p2p.gossip_cache import Verdict
+from fastnode.p2p.host import Judgement
+from fastnode.p2p.identity import Identity
+from fastnode.p2p.limits import Limits
+from fastnode.p2p.messages import write_hashes
+from fastnode.p2p.multistream import Selection
+from fastnode.p2p.request_limits import Request
+from fastnode.p2p.standing import Penalty
+from fastnode.p2p.topics import Topic
+from fastnode.p2p.yamux import Event, Opened, Received
+
+EVERYTHING = ["/meshsub/1.1.0", "/aztec/id/1.0.0", *(request.protocol for request in Request)]
+#: Of a victim that listens to gossip of a peer that says nothing of itself.
+TRUSTING = {"checks_status": False, "request_timeout_s": 1.0}
+Start = Callable[..., Node]
+Attack = Callable[..., "Attacker"]
+QUICK = Limits(handshake_time_s=1.0, request_time_s=1.0, write_time_s=1.0)
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    with running() as started:
+        yield started
+
+
+@pytest.fixture
+def attack() -> Iterator[Attack]:
+    """Makes attackers, and closes their sockets."""
+    with ExitStack() as stack:
+
+        def make(node: Node, *, shakes: bool = True) -> Attacker:
+            attacker = Attacker(node)
+            stack.callback(attacker.socket.close)
+            if shakes:
+                attacker.shake()
+            return attacker
+
+        yield make
+
+
+class Attacker:
+    """A connection by hand, over a blocking socket."""
+
+    def __init__(self, node: Node) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", node.network.snapshot.port), 5)
+        self.socket.settimeout(5)
+        self.connection = Connection(Identity(), Limits(), is_dialer=True)
+        self.is_gone = False
+        self.opened: dict[int, Selection] = {}
+
+    def shake(self) -> None:
+        while self.connection.muxer is None:
+            self.pump()
+            assert not self.is_gone, "it is not let in"
+
+    def pump(self) -> None:
+        """Send what waits, and take what comes first."""
+        try:
+            self.socket.sendall(self.connection.take_output())
+            data = self.socket.recv(1 << 20)
+        except ConnectionError:
+            data = b""
+        self.is_gone = not data
+        for event in self.connection.receive(data, time.monotonic()):
+            self.agree(event)
+
+    def agree(self, event: Event) -> None:
+        """Take every stream that the node opens, for whatever it is, and say nothing on it."""
+        muxer = self.connection.muxer
+        assert muxer is not None
+        if isinstance(event, Opened):
+            self.opened[event.stream] = Selection(EVERYTHING, is_dialer=False)
+        elif isinstance(event, Received) and event.stream in self.opened:
+            selection = self.opened[event.stream]
+            if selection.chosen is None:
+                muxer.send(event.stream, selection.receive(event.chunk))
+            muxer.consumed(event.stream, len(event.chunk))
+
+    def flush(self) -> None:
+        self.socket.sendall(self.connection.take_output())
+
+    def stream(self, protocol: str, data: bytes = b"") -> int:
+        """A stream of which the beginning is said at once, with what is to follow."""
+        muxer = self.connection.muxer
+        assert muxer is not None
+        number = muxer.open()
+        muxer.send(number, Selection([protocol], is_dialer=True).begin())
+        at = 0
+        while at < len(data):
+            try:
+                count = muxer.send(number, data[at:])
+            except PeerFault:  # the node has given the stream up
+                break
+            if not count:
+                self.pump()
+                if self.is_gone:
+                    return number
+            at += count
+        try:
+            self.flush()
+        except ConnectionError:
+            self.is_gone = True
+        return number
+
+    def wait_until_gone(self) -> None:
+        end = time.monotonic() + 15
+        while not self.is_gone:
+            assert time.monotonic() < end, "it is still there"
+            try:
+                self.pump()
+            except TimeoutError:
+                continue
+            except PeerFault:
+                return
+
+
+def is_well(node: Node, start: Start) -> None:
+    """Others connect, and what they publish is received."""
+    friend = start(node)
+    friend.wait_for_mesh(1)
+    payload = b"good %d" % time.monotonic_ns()
+    friend.network.publish(Topic.TX, payload)
+    node.host.wait_for(payload)
+
+
+def test_a_thousand_connections_that_say_nothing_are_dropped(start: Start, attack: Attack) -> None:
+    node = start(limits=QUICK)
+    for _ in range(1000):
+        attack(node, shakes=False)
+    node.wait_until(lambda snapshot: snapshot.events.get("accepted", 0) == 1000)
+    assert node.network.snapshot.events["refused"] > 500
+    assert node.budget.peak_bytes < 8 << 20
+    time.sleep(1.5)  # the handshakes that never came have ended
+    is_well(node, start)
+
+
+def test_noise_that_is_none_ends_the_connection(start: Start, attack: Attack) -> None:
+    node = start()
+    attacker = attack(node, shakes=False)
+    attacker.socket.sendall(Selection(["/noise"], is_dialer=True).begin() + struct.pack(">H", 200) + bytes(200))
+    end = time.monotonic() + 5
+    while attacker.socket.recv(1000):
+        assert time.monotonic() < end
+    is_well(node, start)
+
+
+def test_a_message_that_never_ends_is_held_within_the_budget(start: Start, attack: Attack) -> None:
+    node = start(**TRUSTING)
+    node.budget.bytes_max = 4 << 20
+    attacker = attack(node)
+    attacker.stream("/meshsub/1.1.0", peer_frames.write_varint(10 << 20) + bytes(9 << 20))
+    attacker.wait_until_gone()
+    assert node.budget.refused_count == 1
+    assert node.budget.peak_bytes <= 4 << 20
+    node.wait_until(lambda snapshot: not snapshot.peers)
+    assert node.budget.used_bytes == 0
+    is_well(node, start)
+
+
+def test_a_message_that_says_it_is_too_long_ends_the_connection_at_once(start: Start, attack: Attack) -> None:
+    node = start(**TRUSTING)
+    attacker = attack(node)
+    attacker.stream("/meshsub/1.1.0", peer_frames.write_varint(1 << 30))
+    attacker.wait_until_gone()
+    assert node.budget.peak_bytes < 2 << 20
+
+
+def test_a_peer_that_asks_and_does_not_read_is_dropped(start: Start, attack: Attack) -> None:
+    host = FakeHost()
+    host.txs = {b"\1" * 32: bytes(range(256)) * 4000}
+    node = start(host=host, limits=QUICK)
+    attacker = attack(node)
+    muxer = attacker.connection.muxer
+    assert muxer is not None
+    for _ in range(60):
+        number = attacker.stream(Request.TX.protocol, write_hashes([b"\1" * 32]))
+        muxer.finish(number)
+    attacker.flush()
+    node.wait_until(lambda snapshot: not snapshot.peers, 30)
+    assert node.budget.peak_bytes < 64 << 20
+    is_well(node, start)
+
+
+def test_a_peer_that_does_not_say_of_which_network_it_is_is_left(start: Start, attack: Attack) -> None:
+    node = start(request_timeout_s=0.3)
+    attack(node).wait_until_gone()
+    assert node.network.snapshot.mesh == dict.fromkeys(node.network.snapshot.mesh, 0)
+
+
+def test_streams_without_end_are_given_up_and_too_many_end_the_connection(start: Start, attack: Attack) -> None:
+    node = start(limits=QUICK)
+    patient = attack(node)
+    muxer = patient.connection.muxer
+    assert muxer is not None
+    for _ in range(100):
+        muxer.open()
+    patient.flush()
+    end = time.monotonic() + 15
+    while len(muxer._streams) > 5:
+        assert time.monotonic() < end
+        patient.pump()
+    greedy = attack(node)
+    frames = b"".join(struct.pack(">BBHII", 0, 1, 1, number, 0) for number in range(1, 401, 2))
+    assert greedy.connection.muxer is not None
+    greedy.connection.muxer.output += frames
+    greedy.wait_until_gone()
+
+
+def test_questions_without_end_are_refused_and_cost_points(start: Start, attack: Attack) -> None:
+    node = start()
+    attacker = attack(node)
+    for _ in range(60):
+        assert attacker.connection.muxer is not None
+        attacker.connection.muxer.finish(attacker.stream(Request.PING.protocol, b"ping"))
+    attacker.wait_until_gone()  # 55 x 2 points
+    node.wait_until(lambda snapshot: snapshot.events.get("left banned", 0) == 1)
+
+
+def test_bad_transactions_never_reach_others_and_their_sender_is_banned(start: Start, attack: Attack) -> None:
+    host = FakeHost()
+    middle = start(host=host)
+    other = start(middle)
+    attacker = start(middle)
+    for node in (other, attacker):
+        node.wait_for_mesh(1)
+    middle.wait_for_mesh(2)
+    bad = [b"bad proof %d" % number for number in range(10)]
+    host.verdicts = {payload: Judgement(Verdict.REJECT, Penalty.LOW_TOLERANCE, "proof") for payload in bad}
+    for payload in bad:
+        attacker.network.publish(Topic.TX, payload)
+    middle.wait_until(lambda snapshot: snapshot.events.get("left banned", 0) >= 1)
+    middle.network.publish(Topic.TX, b"good")
+    other.host.wait_for(b"good")
+    assert not set(bad) & set(other.host.received)

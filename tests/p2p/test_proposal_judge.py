@@ -1,0 +1,116 @@
+"""Proposals and attestations that published nodes have sent, judged by their slot, signers and committee."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.p2p.test_messages import payload
+
+from fastnode.mempool.clock import SlotClock
+from fastnode.p2p.gossip_cache import Verdict
+from fastnode.p2p.proposal_judge import ProposalJudge
+from fastnode.p2p.proposals import BlockProposal, CheckpointAttestation, CheckpointProposal
+from fastnode.p2p.standing import Penalty
+
+BLOCK = BlockProposal.from_buffer(payload("block_proposal-1"))
+CHECKPOINT = CheckpointProposal.from_buffer(payload("checkpoint_proposal-last-block"))
+ATTESTATION = CheckpointAttestation.from_buffer(payload("checkpoint_attestation-1"))
+MESSAGES = [BLOCK, CHECKPOINT, ATTESTATION]
+NAMES = ["block", "checkpoint", "attestation"]
+SLOT_S = 36
+H, M, L = Penalty.HIGH_TOLERANCE, Penalty.MID_TOLERANCE, Penalty.LOW_TOLERANCE
+
+
+class Court:
+    """A judge whose committee and time are as a test wants them."""
+
+    def __init__(self, message: Any) -> None:
+        self.message = message
+        self.time = message.slot * SLOT_S + 1.0
+        is_attestation = isinstance(message, CheckpointAttestation)
+        self.proposer = message.proposer() if is_attestation else message.signer()
+        self.committee: list[bytes] | None = [message.signer()]
+        self.has_txs = True
+        self.asked: list[tuple[BlockProposal, str]] = []
+        clock = SlotClock(genesis_time=0, slot_duration=SLOT_S, l1_slot_duration=12, now=lambda: self.time)
+        self.judge = ProposalJudge(clock, 4, lambda epoch: self.committee, lambda slot: self.proposer, self.look_for)
+
+    def look_for(self, block: BlockProposal, peer: str) -> bool:
+        self.asked.append((block, peer))
+        return self.has_txs
+
+    def verdict(self, message: Any = None) -> tuple[Verdict, Penalty | None]:
+        judgement = self.judge(message or self.message, "peer")
+        return judgement.verdict, judgement.penalty
+
+
+@pytest.fixture(params=MESSAGES, ids=NAMES)
+def court(request: pytest.FixtureRequest) -> Court:
+    return Court(request.param)
+
+
+def spoiled(message: Any, name: str) -> Any:
+    """With another signature."""
+    other = bytearray(getattr(message, name))
+    other[5] ^= 1
+    values = {key: getattr(message, key) for key in message.__slots__} | {name: bytes(other)}
+    return type(message)(**values)
+
+
+def test_what_is_right_is_accepted(court: Court) -> None:
+    assert court.verdict() == (Verdict.ACCEPT, None)
+    assert [peer for _, peer in court.asked] == ([] if court.message is ATTESTATION else ["peer"])
+
+
+@pytest.mark.parametrize(
+    ("slots", "verdict"),
+    [
+        (1.2, (Verdict.REJECT, H)),
+        (1.01, (Verdict.IGNORE, None)),  # a third of a second late
+        (-0.5, (Verdict.ACCEPT, None)),  # of the next slot
+        (-1.5, (Verdict.REJECT, H)),
+    ],
+)
+def test_another_slot_than_this_and_the_next_is_refused(court: Court, slots: float, verdict: Any) -> None:
+    court.time = (court.message.slot + slots) * SLOT_S
+    assert court.verdict() == verdict
+
+
+def test_without_a_committee_nothing_is_forwarded_or_held_against_anyone(court: Court) -> None:
+    for court.committee in (None, []):
+        assert court.verdict() == (Verdict.IGNORE, None)
+
+
+def test_another_proposer_is_refused(court: Court) -> None:
+    court.proposer = bytes(20)
+    assert court.verdict() == (Verdict.REJECT, H if court.message is ATTESTATION else M)
+
+
+def test_an_attester_must_be_in_the_committee_and_have_signed() -> None:
+    court = Court(ATTESTATION)
+    court.committee = [bytes(20)]
+    assert court.verdict() == (Verdict.REJECT, H)
+    assert court.verdict(spoiled(ATTESTATION, "signature"))[0] is Verdict.REJECT
+
+
+def test_a_proposal_with_a_spoiled_signature_is_refused() -> None:
+    court = Court(BLOCK)
+    assert court.verdict(spoiled(BLOCK, "signature")) == (Verdict.REJECT, M)
+
+
+def test_a_proposal_whose_transactions_nobody_gives_is_not_forwarded() -> None:
+    court = Court(BLOCK)
+    court.has_txs = False
+    assert court.verdict() == (Verdict.IGNORE, None)
+
+
+def test_the_third_proposal_of_a_position_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    court = Court(BLOCK)
+    signer = BLOCK.signer()
+    monkeypatch.setattr(BlockProposal, "signer", lambda self: signer)
+    verdicts = []
+    for number in (0, 1, 2, 0):
+        values = {key: getattr(BLOCK, key) for key in BLOCK.__slots__} | {"signed": bytes([number])}
+        verdicts.append(court.verdict(BlockProposal(**values))[0])
+    assert verdicts[:3] == [Verdict.ACCEPT, Verdict.ACCEPT, Verdict.REJECT]
