@@ -178,7 +178,7 @@ def send_row(node: Node, workers: int, seconds: float) -> Row:
 
 
 def measure_blocks(file: Path, workers: int, rate: float, folder: Path) -> None:
-    node = Node(folder / "blocks", workers, f"--chain-file={file}")
+    node = Node(folder / f"blocks-{workers}", workers, f"--chain-file={file}")
     try:
         requests = wallet_requests([[("node_getBlockHeader", ["latest"])], [("node_getL2Tips", [])]])
         client = Client(node.port, CONNECTIONS)

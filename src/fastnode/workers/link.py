@@ -12,6 +12,7 @@ import os
 import pickle
 import socket
 import threading
+import time
 from itertools import count
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -26,8 +27,11 @@ __all__ = ["Follows", "Link"]
 
 logger = logging.getLogger("fastnode.workers")
 
-#: Between two attempts to connect, or to open a copy.
+#: Between two attempts to connect, or to open a copy; twice as long each time that one does not last a while: a copy
+#: that cannot be written, say, is no better when it is made again at once.
 _RETRY_S: Final = 0.1
+_RETRY_MAX_S: Final = 5.0
+_WHILE_S: Final = 10.0
 #: A question is given up after this: a primary that answers no more has another fault than a restart.
 ANSWER_TIME_S: Final = 60.0
 
@@ -126,6 +130,7 @@ class Link:
     # ---- the thread ----------------------------------------------------------------------------
 
     def _run(self) -> None:
+        pause_s = _RETRY_S
         while not self._stop.is_set():
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
@@ -134,8 +139,11 @@ class Link:
                 sock.close()
                 self._stop.wait(_RETRY_S)
                 continue
+            begun = time.monotonic()
             self._follow(Connection(sock))
-            self._stop.wait(_RETRY_S)
+            lasted = time.monotonic() - begun > _WHILE_S
+            pause_s = _RETRY_S if lasted else min(_RETRY_MAX_S, 2 * pause_s)
+            self._stop.wait(pause_s)
 
     def _follow(self, connection: Connection) -> None:
         self._connection = connection
