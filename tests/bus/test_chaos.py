@@ -33,6 +33,7 @@ StartNode = Callable[..., Any]
 ROUNDS = int(os.environ.get("FASTNODE_FLEET_ROUNDS", "100"))
 SHORT_ROUNDS = 2
 QUESTIONS = 1000
+SHORT_QUESTIONS = 100
 PUBLISHERS = ("one", "two")
 REPLICAS = ("three", "four", "five")
 
@@ -216,7 +217,7 @@ def world(tmp_path: Path, sample_chain: Path, start_node: StartNode) -> Iterator
         yield World(tmp_path, sample_chain, start_node, stack)
 
 
-def survive(world: World, rounds: int, data_directory: Path) -> None:
+def survive(world: World, rounds: int, data_directory: Path, count: int) -> None:
     begun = time.monotonic()
     source = random.Random(os.environ.get("FASTNODE_FLEET_SEED", "fleet"))
     world.wait_for_the_chain()
@@ -238,7 +239,7 @@ def survive(world: World, rounds: int, data_directory: Path) -> None:
     )
     assert not twice
     assert world.acknowledged
-    sample = random.Random(1).sample(questions(data_directory), QUESTIONS)
+    sample = random.Random(1).sample(questions(data_directory), count)
     asked = [*sample, ("node_getBlocks", [world.base - 2, 50])]
     answers = [ask(world.members[name].node, asked) for name in (*REPLICAS, PUBLISHERS[0])]
     for call, *each in zip(asked, *answers, strict=True):
@@ -246,9 +247,9 @@ def survive(world: World, rounds: int, data_directory: Path) -> None:
 
 
 def test_a_fleet_survives_a_few_kills(world: World, data_directory: Path) -> None:
-    survive(world, SHORT_ROUNDS, data_directory)
+    survive(world, SHORT_ROUNDS, data_directory, SHORT_QUESTIONS)
 
 
 @pytest.mark.long
 def test_a_fleet_survives_a_hundred_kills(world: World, data_directory: Path) -> None:
-    survive(world, ROUNDS, data_directory)
+    survive(world, ROUNDS, data_directory, QUESTIONS)

@@ -343,7 +343,11 @@ class Following:
             begin=lambda: self._begin(lambda: ingestor.view),
             options=FollowerOptions(
                 poll_interval_s=settings.archiver_polling_interval_ms / 1000,
-                poll_interval_min_s=settings.upstream_polling_min_ms / 1000,
+                # The bus says itself when there is something new.
+                poll_interval_min_s=(
+                    settings.upstream_polling_min_ms if self.bus is None else settings.archiver_polling_interval_ms
+                )
+                / 1000,
                 ready_max_lag_blocks=settings.ready_max_lag_blocks,
                 blocked_pause_s=self._patience.blocked_s,
                 l1_grace_s=self._patience.l1_grace_s,
