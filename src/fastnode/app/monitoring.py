@@ -79,6 +79,7 @@ async def _sources(joined: Joined, reported: Mapping[str, RpcServer], stack: Asy
         sync_status=joined.condition.sync_status,
         loop_lag=lag,
         exchange_times=None if following is None else following.exchange_times,
+        peers=None if joined.peers is None else joined.peers.snapshot,
         fleet=lambda: _fleet_of(joined),
     )
 

@@ -35,6 +35,7 @@ from fastnode.mempool.service import Mempool
 from fastnode.metrics.fleet import fleet_metrics
 from fastnode.metrics.l1 import l1_metrics
 from fastnode.metrics.loop_lag import LAG_BOUNDS_S, LoopLag
+from fastnode.metrics.peers import peer_metrics
 from fastnode.outgoing.network import ExchangeTimes
 from fastnode.proofs.judge import ProofJudge
 from fastnode.proofs.verdict import Judgement
@@ -45,6 +46,7 @@ from fastnode.storage.database import ROOM_BYTES, free_bytes
 from fastnode.view import View, tip_numbers
 
 if TYPE_CHECKING:
+    from fastnode.p2p.snapshot import NetworkSnapshot
     from fastnode.snapshots.service import SnapshotUploads
 
 __all__ = ["NodeCollector", "Sources", "duration_metrics", "registry_of", "render"]
@@ -77,6 +79,8 @@ class Sources:
     loop_lag: LoopLag | None = None
     #: Of requests to other servers; None: there are none to ask.
     exchange_times: ExchangeTimes | None = None
+    #: The peer-to-peer network; None when the node is not on it.
+    peers: Callable[[], NetworkSnapshot] | None = None
     #: How the fleet is; None: this node is in none.
     fleet: Callable[[], dict[str, Any] | None] = lambda: None
 
@@ -110,6 +114,8 @@ class NodeCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         sources = self._sources
         yield _build_info()
+        if sources.peers is not None:
+            yield from peer_metrics(sources.peers())
         yield from _rpc(sources.servers)
         yield from _http(sources.servers)
         yield from _cached_responses(sources.servers)
