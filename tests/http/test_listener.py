@@ -145,6 +145,21 @@ def test_those_that_wait_for_their_turn_go_with_the_port_to_another_host(run: Ca
     run(main())
 
 
+def test_one_that_is_being_opened_goes_with_the_port_to_another_host(run: Callable[..., Any]) -> None:
+    async def main() -> None:
+        before, after = Host(), Host()
+        door = Listener(before, await bind("127.0.0.1", 0))
+        with connect(door.port):
+            door._accept(door._listening[0])
+            assert (before.admitted, before.opened) == (1, [])
+            door.hand_over(after)
+            await until(lambda: after.opened == ["127.0.0.1"])
+            assert (before.admitted, before.opened, after.admitted) == (0, [], 1)
+        door.close()
+
+    run(main())
+
+
 def test_a_closed_port_closes_those_that_wait_for_their_turn(run: Callable[..., Any]) -> None:
     async def main() -> None:
         host = Host()

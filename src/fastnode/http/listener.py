@@ -63,14 +63,17 @@ class ConnectionHost(Protocol):
 class Arrival:
     """A connection that has been accepted; ``peer`` is its client's address, empty if there is none."""
 
-    __slots__ = ("network", "peer", "share", "socket")
+    __slots__ = ("host", "network", "peer", "share", "socket")
 
     def __init__(self, connection: socket.socket, peer_name: Any) -> None:
+        #: Who counts it; None: nobody yet.
+        self.host: ConnectionHost | None = None
         self.socket = connection
         self.peer = str(peer_name[0]) if isinstance(peer_name, tuple) and peer_name else ""
         #: What the address counts as (http/client_connections.py).
         self.network = network_of(peer_name)
         self.share = loop_time.Share()
+        self.share.turn_ns = OPENING_NS  # which is known, other than what its requests will take
 
     def has_gone(self) -> bool:
         """Whether the client has broken the connection off: the system knows no peer any more."""
@@ -146,7 +149,7 @@ class Listener:
         before, self._host = self._host, host
         for arrival in waiting:
             before.release(arrival.network)
-            self._admit(arrival)
+            self._admit(arrival)  # what is being opened comes to the other host by itself
 
     def close(self) -> None:
         """Listen no more; what has not been opened is closed."""
@@ -186,7 +189,7 @@ class Listener:
         if refusal is not None:
             arrival.turn_away(refusal)
             return
-        host = self._host
+        host = arrival.host = self._host
         host.turns.groups.join(arrival.share, arrival.network)
         self._unopened.add(arrival)
         if host.turns.time.is_crowded:
@@ -205,16 +208,23 @@ class Listener:
             time_.charge(arrival.share, OPENING_NS)
             self._unopened.discard(arrival)
             task = self._loop.create_task(
-                self._loop.connect_accepted_socket(lambda: host.make_connection(arrival), arrival.socket)
+                self._loop.connect_accepted_socket(lambda: self._make_connection(arrival), arrival.socket)
             )
             self._opening.add(task)
-            task.add_done_callback(lambda done: self._note_opened(done, host, arrival))
+            task.add_done_callback(lambda done: self._note_opened(done, arrival))
 
-    def _note_opened(self, task: asyncio.Task[Any], host: ConnectionHost, arrival: Arrival) -> None:
+    def _make_connection(self, arrival: Arrival) -> asyncio.BaseProtocol:
+        host = self._host
+        if arrival.host is not None and arrival.host is not host and host.admit(arrival.network) is None:
+            arrival.host.release(arrival.network)
+            arrival.host = host
+        return (arrival.host or host).make_connection(arrival)
+
+    def _note_opened(self, task: asyncio.Task[Any], arrival: Arrival) -> None:
         self._opening.discard(task)
         if task.cancelled() or (error := task.exception()) is not None:
             arrival.socket.close()
-            host.release(arrival.network)
+            (arrival.host or self._host).release(arrival.network)
             if not task.cancelled() and not isinstance(error, OSError):
                 logger.error("a connection could not be opened", exc_info=error)
 

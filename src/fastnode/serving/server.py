@@ -208,7 +208,7 @@ class HttpServer:
 
     def register(self, connection: HttpConnection) -> None:
         self._connections.add(connection)
-        if self._is_stopping:
+        if self._is_stopping or self._listener is None:  # stopped, or taken over, while it was opened
             connection.drain()
 
     def forget(self, connection: HttpConnection) -> None:
