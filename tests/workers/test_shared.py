@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import time
 from collections.abc import Callable
@@ -133,7 +134,8 @@ def test_a_client_has_one_budget_and_one_number_of_connections_in_a_node(
     assert (answered, refused) == (60, 36)
     for _ in range(4):
         workers.connect().call("node_getBlockNumber")
-    with pytest.raises(Exception, match=r"503|Expecting|reset|closed"):
+    # It is turned away with text, and what it sends meets a closed connection, or not yet.
+    with pytest.raises((OSError, ValueError, http.client.HTTPException)):
         workers.connect().call("node_getBlockNumber")
     workers.close()
     assert workers.node.stop() == 0
