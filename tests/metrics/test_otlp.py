@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -159,6 +160,21 @@ def test_a_collector_that_is_away_is_said_once_and_disturbs_nothing(
     assert [record.message for record in caplog.records if "takes none" in record.message] == [
         "the collector of metrics takes none"
     ]
+
+
+def test_a_stop_does_not_wait_long_for_collectors_that_are_away(short_chain: Path) -> None:
+    away = "http://127.0.0.1:1/v1/"
+    settings = settings_for(short_chain, metrics_collector_url=away + "metrics", traces_collector_url=away + "traces")
+
+    async def scenario() -> float:
+        node = await Node.start(settings)
+        await ask(node, "node_getBlockNumber")
+        began = time.monotonic()
+        await node.stop()
+        return time.monotonic() - began
+
+    # They are tried for thirty seconds otherwise.
+    assert asyncio.run(scenario()) < 12
 
 
 @pytest.mark.parametrize(

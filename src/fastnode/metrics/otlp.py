@@ -56,7 +56,8 @@ logger = logging.getLogger(__name__)
 
 _SCOPE: Final = "fastnode"
 _SERVICE: Final = "aztec-node"
-_S_TO_NS: Final = 1_000_000_000
+#: How long a node that stops waits for a collector to take what is left.
+_CLOSING_S: Final = 2.0
 _HTTP_ERROR: Final = 400
 #: A call names its method near its beginning or its end.
 _LOOKED_AT_BYTES: Final = 512
@@ -90,8 +91,9 @@ class OtlpSpans:
     """Sends spans in batches, from a thread of its own."""
 
     def __init__(self, url: str, *, timeout_s: float, resource: Resource) -> None:
+        self._exporter = OTLPSpanExporter(endpoint=url, timeout=timeout_s)
         self._provider = TracerProvider(resource=resource)
-        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=url, timeout=timeout_s)))
+        self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
         self._tracer = self._provider.get_tracer(_SCOPE, __version__)
 
     def begin(self, trace: Trace, body: bytes) -> OpenSpan:
@@ -113,7 +115,11 @@ class OtlpSpans:
         )
 
     def close(self) -> None:
-        """Send what is left."""
+        """Send what is left, if the collector takes it soon."""
+        flushing = threading.Thread(target=self._provider.force_flush, daemon=True)
+        flushing.start()
+        flushing.join(_CLOSING_S)
+        self._exporter.shutdown()  # type: ignore[no-untyped-call]  # ends its tries
         self._provider.shutdown()
 
 
@@ -157,10 +163,11 @@ class MetricsExport:
         self._thread.start()
 
     def close(self) -> None:
-        """Send what there is a last time."""
+        """Send what there is a last time, if the collector takes it soon."""
         self._stopping.set()
+        self._thread.join(_CLOSING_S)
+        self._exporter.shutdown()  # ends its tries
         self._thread.join()
-        self._exporter.shutdown()
 
     def _run(self) -> None:
         while not self._stopping.wait(self._interval_s):
