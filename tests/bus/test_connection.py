@@ -1,0 +1,94 @@
+"""The connection to the bus: who may have it, and what is said while there is none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.bus.nats import PATIENCE_S, NatsServer, open_bus
+
+from fastnode.bus.connection import Bus, Outgoing
+from fastnode.bus.members import bucket_of
+from fastnode.bus.options import BusOptions
+from fastnode.bus.subjects import Subjects
+from fastnode.config.settings import Settings
+from fastnode.errors import SettingError, UpstreamUnavailable
+
+SUBJECTS = Subjects("fastnode-1-1")
+
+
+def use(url: str, **options: Any) -> None:
+    """Store something, and read it."""
+    bus = open_bus(url, **options)
+    try:
+        bus.set_up(bucket_of(SUBJECTS))
+        bus.publish(Outgoing(SUBJECTS.value("a"), b"b"))
+        message = bus.last(SUBJECTS.bucket, SUBJECTS.value("a"))
+        assert message is not None
+        assert message.data == b"b"
+    finally:
+        bus.close()
+
+
+def test_an_nkey_opens_the_bus(tmp_path: Path) -> None:
+    import nkeys
+
+    seed = nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER)
+    (tmp_path / "user.nk").write_bytes(bytes(seed))
+    public = nkeys.from_seed(seed).public_key.decode()
+    server = NatsServer(tmp_path, more=f"authorization {{ users: [ {{ nkey: {public} }} ] }}")
+    try:
+        use(server.url, nkey=tmp_path / "user.nk")
+    finally:
+        server.stop()
+
+
+def test_a_password_in_the_url_opens_the_bus_and_without_it_the_reason_is_told(tmp_path: Path) -> None:
+    server = NatsServer(tmp_path, more="authorization { user: one, password: two }")
+    try:
+        use(server.url.replace("//", "//one:two@"))
+        bus = Bus(BusOptions(urls=(server.url,), name="stranger"))
+        bus.start()
+        deadline = time.monotonic() + PATIENCE_S
+        while "Authorization" not in str(bus.trouble):
+            assert time.monotonic() < deadline, bus.trouble
+            time.sleep(0.01)
+        with pytest.raises(UpstreamUnavailable, match="Authorization"):
+            bus.last(SUBJECTS.bucket, SUBJECTS.value("a"))
+        bus.close()
+    finally:
+        server.stop()
+
+
+def test_the_bus_is_reached_over_tls(tmp_path: Path) -> None:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is not here")
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(key), "-out", str(certificate)]
+    command += ["-days", "2", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run(command, check=True, capture_output=True)
+    server = NatsServer(tmp_path, more=f'tls {{ cert_file: "{certificate}", key_file: "{key}" }}')
+    try:
+        use(server.url.replace("nats:", "tls:"), tls_ca=certificate)
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"bus_url": ("http://host",)}, "nats://HOST:PORT"),
+        ({"bus_url": ("nats://host",), "bus_name": "a b"}, "letters, digits"),
+        ({"bus_url": ("nats://host",), "bus_tls_key": Path("k")}, "go together"),
+        ({"bus_url": ("nats://host",), "bus_nkey": Path("/nowhere/key")}, "no such file"),
+    ],
+)
+def test_settings_of_the_bus_that_make_no_sense_are_refused(settings: dict[str, Any], reason: str) -> None:
+    with pytest.raises(SettingError, match=reason):
+        BusOptions.of(Settings(**settings))
