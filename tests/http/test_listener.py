@@ -107,7 +107,7 @@ def test_one_that_has_gone_before_its_turn_is_not_opened(run: Callable[..., Any]
             reset(connect(door.port))
         with connect(door.port):
             await until(lambda: len(host.opened) == 1 and host.admitted == 1)
-        assert door.unopened_count == 0
+        assert len(door._unopened) == 0
         door.close()
 
     run(main())
@@ -135,7 +135,7 @@ def test_those_that_wait_for_their_turn_go_with_the_port_to_another_host(run: Ca
         before.turns.time.is_crowded = True
         before.turns.wait = lambda share, turn: None  # type: ignore[method-assign]  # it never comes
         with connect(door.port):
-            await until(lambda: door.unopened_count == 1)
+            await until(lambda: len(door._unopened) == 1)
             door.hand_over(after)
             assert (before.admitted, after.admitted) == (0, 1)
             await until(lambda: after.opened == ["127.0.0.1"])
@@ -167,7 +167,7 @@ def test_a_closed_port_closes_those_that_wait_for_their_turn(run: Callable[..., 
         host.turns.time.is_crowded = True
         host.turns.wait = lambda share, turn: None  # type: ignore[method-assign]
         with connect(door.port) as client:
-            await until(lambda: door.unopened_count == 1)
+            await until(lambda: len(door._unopened) == 1)
             door.close()
             assert (host.admitted, client.recv(1)) == (0, b"")
 

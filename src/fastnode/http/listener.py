@@ -138,11 +138,6 @@ class Listener:
     def port(self) -> int:
         return int(self._listening[0].getsockname()[1])
 
-    @property
-    def unopened_count(self) -> int:
-        """Connections that wait for their turn."""
-        return len(self._unopened)
-
     def hand_over(self, host: ConnectionHost) -> None:
         """Let new connections come to another host, and those that wait for their turn: with it they wait anew."""
         waiting, self._unopened = self._unopened, set()
