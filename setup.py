@@ -36,6 +36,7 @@ C_SOURCES: dict[str, list[str]] = {
     ],
     "grumpkin": ["avm_inverse.c", "grumpkin.c"],
     "hash_threads": ["hash_threads.c"],
+    "indexed_tree": ["past_nodes.c"],
     "poseidon2": [
         "poseidon2_adx.c",
         "poseidon2_ifma.c",

@@ -1,4 +1,4 @@
-"""What a client waits for while blocks arrive, beside the same node at rest.
+"""What a client waits for while blocks arrive, beside the same node while idle.
 
 A whole node in a process of its own loads a synthetic chain (a thousand blocks, verified, with state
 trees and indexes) while one keep-alive client asks for a witness and a block, again and again; then

@@ -2,7 +2,7 @@
 
     .venv/bin/python bench/strain.py [--attack NAME ...] [--attackers 1 4 64] [--seconds 6] [--json FILE]
 
-Each round starts from a node at rest that serves the sample chain.  Attackers do their worst, each from an address of
+Each round starts from an idle node that serves the sample chain.  Attackers do their worst, each from an address of
 its own; meanwhile the *victim*, a client of its own, asks for the block number a hundred times a second.  Its times
 count from when a request was due, so that what could not be sent for want of an answer counts too.  Then they stop,
 and ten seconds later the memory is read again.

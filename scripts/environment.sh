@@ -145,7 +145,7 @@ dependencies_are_installed() {
 wanted_python() { [ -z "${PYTHON:-}" ] || command -v "$PYTHON"; }
 
 # Compiles what has changed since the last time, whatever PYTHONDONTWRITEBYTECODE says: without it every start and every
-# command would compile the package anew, which takes longer than the start itself.
+# command would compile the package again, which takes longer than the start itself.
 compile_package() {
     local stamp="$stamps/bytecode" found
     if [ -e "$stamp" ]; then
@@ -192,7 +192,7 @@ project = metadata["project"]
 extras = project.get("optional-dependencies", {})
 
 def expand(extra):
-    """Its requirements; those of this project itself stand for the extras in brackets."""
+    """Its requirements; a requirement on this project itself names extras in brackets."""
     for requirement in extras.get(extra, ()):
         if requirement.startswith(project["name"] + "["):
             for other in requirement.partition("[")[2].rstrip("]").split(","):

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -60,6 +61,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("long"):
             item.add_marker(skip)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_thread_is_left() -> Iterator[None]:
+    """A module stops the nodes that it starts: a thread that goes on would disturb the tests behind it."""
+    before = set(threading.enumerate())
+    yield
+    started = [thread for thread in threading.enumerate() if thread not in before and not thread.daemon]
+    ours = [thread for thread in started if thread.name.startswith("fastnode-")]
+    deadline = time.monotonic() + PATIENCE_S
+    for thread in ours:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    left = [thread.name for thread in ours if thread.is_alive()]
+    assert not left, f"these threads were not stopped: {left}"
 
 
 @pytest.fixture(scope="session")

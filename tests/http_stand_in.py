@@ -29,6 +29,7 @@ class HttpStandIn:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # a body behind its head would wait 40 ms for the client
 
             def setup(self) -> None:
                 outer.connections += 1

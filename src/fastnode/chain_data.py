@@ -34,11 +34,11 @@ __all__ = ["ChainData", "ChainOptions"]
 logger = logging.getLogger(__name__)
 
 _MIB = 1 << 20
-#: Of the settings where they say nothing.  A local network is to stay small beside what it is tested with.
+#: Defaults of the settings.  A local network should use little memory: it runs beside the tests.
 WORLD_STATE_CACHE_MB: Final = 256
 LOCAL_WORLD_STATE_CACHE_MB: Final = 32
 
-#: What is there only where there was a chain, at times.
+#: Folders that only a data directory with a chain can have.
 _OF_A_CHAIN: Final = ("world_state", "p2p", "offenses")
 
 

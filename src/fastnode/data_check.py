@@ -57,7 +57,7 @@ def _check_indexes(report: CheckReport, data: ChainData, progress: Progress | No
 
 
 def _check_tables(report: CheckReport, data: ChainData) -> None:
-    """Which files are damaged: what reads a table says only that it is, and a damaged filter costs time alone."""
+    """Which files are damaged: a failed read does not name the table, and a damaged filter only costs time."""
     told = report.notes if report.problems else report.problems
     for folder in (ARCHIVER_DIRECTORY, WORLD_STATE_DIRECTORY, POOL_DIRECTORY, OFFENSES_DIRECTORY):
         path = data.directory.path / folder
@@ -80,7 +80,7 @@ def _check_state(report: CheckReport, data: ChainData, progress: Progress | None
 
 
 def _check_side_databases(report: CheckReport, data: ChainData) -> None:
-    """What the chain knows nothing of, where it is there."""
+    """The databases beside the chain, where there are any."""
     checks = (("the pool", POOL_DIRECTORY, check_pool), ("the offenses", OFFENSES_DIRECTORY, _check_offenses))
     for name, folder, check in checks:
         path = data.directory.path / folder

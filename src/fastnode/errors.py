@@ -7,7 +7,7 @@ Three branches matter to callers:
 * :class:`Refused` and below say that something cannot be done, without knowing who asked: the engine makes an
   :class:`RpcError` of them (jsonrpc/refusals.py), a command one line.
 * :class:`StartError` and below stop the process with one line on standard error and exit
-  code 1, or 78 if it is a :class:`SettingError`; they are what an operator sees at 3 a.m., so each says what to do.
+  code 1, or 78 if it is a :class:`SettingError`; operators see them, so each says what to do.
 
 Everything else below :class:`FastnodeError` is internal: the RPC engine logs it with its
 traceback and answers -32603 without details.
@@ -83,7 +83,7 @@ class UnknownBlock(ServerError):
 
 
 class RateLimited(RpcError):
-    """The client's budget does not suffice; in ``wait_s`` seconds it will."""
+    """The client has used up its budget; in ``wait_s`` seconds there is enough again."""
 
     code = -32005
 
@@ -135,7 +135,7 @@ class BlockUnavailable(Refused):
 
 
 class UpstreamVerdict(Refused):
-    """Another node said no: ``code``, message and data are its own."""
+    """Another node refused: ``code``, message and data are its own."""
 
     def __init__(self, message: str, *, code: int, data: Any = None) -> None:
         super().__init__(message, data=data)
@@ -312,7 +312,7 @@ class UpstreamUnavailable(UpstreamError):
 
 
 class UpstreamFault(UpstreamError):
-    """It answers, but with something that makes no sense or contradicts what is certain."""
+    """It answers, but the answer is malformed or contradicts verified data."""
 
 
 class UpstreamRejection(UpstreamError):

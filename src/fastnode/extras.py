@@ -1,4 +1,4 @@
-"""What is installed on request only, so that a small installation stays small, and what to say where it is missing.
+"""Optional packages, which keep a small installation small, and the advice when one of them is missing.
 
 Modules that need one of these packages are imported where they are used, never by a plain start.
 """
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 __all__ = ["ALSO_IN", "DISTRIBUTIONS", "EXTRAS", "LazyModule", "advice_for"]
 
-#: The extra of the distribution that brings a package, and what needs it.
+#: The extra that installs a package, and the feature that needs it.
 EXTRAS: Final[Mapping[str, tuple[str, str]]] = {
     "aiohttp": ("async", "AsyncClient"),
     "cramjam": ("snapshots", "reading and writing stores of blobs"),

@@ -1,14 +1,14 @@
 """How many threads keep the interpreter busy beside the event loop.
 
-Of many threads that run Python code at the same time each asks for the interpreter ten thousand times a second, and the
-event loop, which lets go of it with every read and write, gets it back after all of them had their turn.  So a thread
-that has such code to run takes the one place there is, and waits for hashes, the disk and others without it:
+The event loop releases the interpreter lock with every read and write, and gets it back only after all threads that
+wait for it.  With many threads running Python code that delays every request.  So only one thread at a time runs such
+code: it takes the one place there is, and leaves it while it waits for hashes, the disk or other servers:
 
     with interpreter.BUSY:
         tx = Tx.from_json(value)
 
-What waits for the place sleeps.  More places would not make anything faster, as only one thread runs at a time; a
-kernel that runs without the interpreter for long, such as zlib's, is called between :meth:`BusyPlace.left`.
+Threads that wait for the place sleep.  More places would not make anything faster, as only one thread holds the lock
+at a time.  A kernel that releases the lock for long, such as zlib's, is called inside :meth:`BusyPlace.left`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class BusyPlace:
     """A context manager; a thread that has the place may enter again."""
 
     def __init__(self) -> None:
-        # A queue is a semaphore that is made in C: it wakes one thread, with one lock.
+        # A queue serves as a semaphore written in C: it wakes one thread, with one lock.
         self._free: SimpleQueue[None] = SimpleQueue()
         self._free.put(None)
         self._of_thread = threading.local()
@@ -47,7 +47,7 @@ class BusyPlace:
 
     @contextmanager
     def left(self) -> Iterator[None]:
-        """Let others have the place meanwhile; nothing happens in a thread that does not have it."""
+        """Leave the place for the duration; does nothing in a thread that does not have it."""
         depth: int = getattr(self._of_thread, "depth", 0)
         if depth == 0:
             yield

@@ -37,6 +37,7 @@ __all__ = [
     "rlp",
     "simple_request",
     "tag_log",
+    "tree_nodes",
     "usual_params",
     "witness_text",
 ]
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     from fastnode._ext.logs import tag_log
     from fastnode._ext.peers import peer_frames, rlp
     from fastnode._ext.storage import checked_reads, leveldb_table
-    from fastnode._ext.trees import append_tree, indexed_tree
+    from fastnode._ext.trees import append_tree, indexed_tree, tree_nodes
     from fastnode._ext.wire import (
         block_text,
         cached_responses,
@@ -94,6 +95,7 @@ else:
     poseidon2 = _load("hash", "poseidon2")
     simple_request = _load("wire", "simple_request")
     tag_log = _load("logs", "tag_log")
+    tree_nodes = _load("trees", "tree_nodes")
     usual_params = _load("wire", "usual_params")
     witness_text = _load("wire", "witness_text")
 

@@ -1,4 +1,4 @@
-"""The newest blocks, as the commits brought them: for those that show them again and again."""
+"""The newest blocks, kept from the commits that stored them: the status page and the metrics show them repeatedly."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RecentBlocks:
     def newest(self, view: View, count: int = RECENT_BLOCKS) -> Sequence[BlockInfo]:
         """The ``count`` newest blocks of ``view``, the newest first; block 0 is the last there is.
 
-        What no commit brought, such as blocks from before the start, is read once.
+        Blocks that were stored before the start are read once.
         """
         chain, known = view.chain, self._known
         if not known or known[0].hash != chain.tips.proposed.hash:

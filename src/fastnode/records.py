@@ -1,11 +1,11 @@
-"""``dataclass`` as in the standard library, but a class costs next to nothing before it is used.
+"""``dataclass`` as in the standard library, at almost no cost until the class is used.
 
 The standard library compiles six functions for a frozen class while its module is imported.  The package has some two
 hundred such classes, and that was two fifths of the time of a start.  Here ``__init__`` is made when the first instance
 is, by the standard library itself, and the other methods are the same few functions for all classes.
 
-What is not here is a TypeError: ``order``, ``unsafe_hash`` and the like.  For ``field``, ``fields`` and ``replace`` ask
-:mod:`dataclasses`.
+Options that are not supported (``order``, ``unsafe_hash`` and others) raise TypeError.  ``field``, ``fields`` and
+``replace`` come from :mod:`dataclasses`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 __all__ = ["dataclass"]
 
-#: Stands for the value of a field that a factory makes.
+#: Placeholder for the value of a field that has a factory.
 _NOT_GIVEN: Final = object()
 
 

@@ -1,6 +1,6 @@
 """Checks of what a node answers, for those who trust no node: nothing here asks one.
 
-A block header stands for the whole state after its block: its hash is the block hash, and in it are the roots of the
+A block header commits to the whole state after its block: its hash is the block hash, and in it are the roots of the
 five trees.  So one hash that is known to be right, from L1 or from another node, is enough to check witnesses::
 
     header = verify.header(client.get_block_header(100), block_hash)

@@ -30,8 +30,8 @@ TIPS: Final = ("proposed", "checkpointed", "proven", "finalized")
 class View:
     """``chain`` and ``state`` are immutable and belong to the same tip.
 
-    ``state`` is None in a node that serves the chain without its trees.  ``key`` stands for the view where holding the
-    view itself would keep its databases open.
+    ``state`` is None in a node that serves the chain without its trees.  ``key`` identifies the view where a reference
+    to it would keep its databases open.
     """
 
     chain: ChainView

@@ -44,7 +44,6 @@ from tests.serving.two_paths import random_pieces
 
 from fastnode import kernels
 from fastnode._twins import (
-    append_tree,
     block_text,
     checked_reads,
     encode,
@@ -56,6 +55,7 @@ from fastnode._twins import (
     packed,
     poseidon2,
     tag_log,
+    tree_nodes,
     usual_params,
     witness_text,
 )
@@ -387,7 +387,7 @@ def append_tree_calls(dice: Random, calls: Calls) -> None:
         calls.alone("append_tree", tree.nodes.node, dice.randrange(-1, 70), dice.randrange(-1, 1 << 50))
         key = spoiled(dice, bytes([dice.randrange(12)]) + u48(dice.randrange(64)))
         calls.alone("append_tree", tree.nodes.load, [(key, spoiled(dice, field(dice)))])
-        calls.alike("append_tree", kernels.append_tree, append_tree, "unpack_tile", tile)
+        calls.alike("tree_nodes", kernels.tree_nodes, tree_nodes, "unpack_tile", tile, 32)
     calls.alone("append_tree", tree.nodes.resize, dice.choice((0, 7, 1 << 60, -1)))
     calls.alone("append_tree", kernels.append_tree.AppendNodes, HEIGHT, spoiled(dice, b"".join(ZEROS)), first_level=5)
 
@@ -411,10 +411,19 @@ def indexed_tree_calls(dice: Random, calls: Calls) -> None:
         calls.alone("indexed_tree", tree.nodes.update, *numbers[:3], indexes, hashes, {0: tile}, get)
         key = spoiled(dice, bytes([dice.randrange(12)]) + u48(dice.randrange(64)))
         calls.alone("indexed_tree", tree.nodes.push_history, key, spoiled(dice, dice.randbytes(36)), 1 << 31)
-        calls.alike("indexed_tree", kernels.indexed_tree, indexed_tree, "unpack_tile", tile)
+        calls.alike("tree_nodes", kernels.tree_nodes, tree_nodes, "unpack_tile", tile, 36)
         if dice.random() < 0.3:  # what is loaded now need not fit
             calls.alone("indexed_tree", tree.nodes.load, [(key, spoiled(dice, dice.randbytes(36)))])
             return
+
+
+def tree_nodes_calls(dice: Random, calls: Calls) -> None:
+    ours, node_bytes = kernels.tree_nodes, dice.choice((32, 36))
+    nodes = {dice.randrange(62): dice.randbytes(node_bytes) for _ in range(dice.randrange(9))}
+    tile = calls.alike("tree_nodes", ours, tree_nodes, "pack_tile", nodes)
+    calls.alike("tree_nodes", ours, tree_nodes, "unpack_tile", spoiled(dice, tile), node_bytes)
+    calls.alone("tree_nodes", ours.unpack_tile, spoiled(dice, tile), dice.choice((0, -1, 1, 1 << 60)))
+    calls.alike("tree_nodes", ours, tree_nodes, "tile_position", dice.randrange(5), dice.randrange(1 << 48))
 
 
 def block_text_calls(dice: Random, calls: Calls) -> None:
@@ -441,7 +450,7 @@ def witness_text_calls(dice: Random, calls: Calls) -> None:
     index, block = dice.randrange(1 << 40), dice.randrange(1 << 32)
     state = LeafState(dice.randrange(1 << 32), dice.randrange(1 << 48), field(dice), dice.choice((b"", field(dice))))
     whole = LeafRecord(field(dice), state, index, dice.randrange(1 << 32), field(dice)).pack()
-    tile = indexed_tree.pack_tile({3: dice.randbytes(36)})
+    tile = tree_nodes.pack_tile({3: dice.randbytes(36)})
     record, tiles = spoiled(dice, whole), {b"t" + u48(index >> 5): spoiled(dice, tile)}
     arguments = (field(dice), record, block, dice.choice((index + 1, 0)), b"t", tiles.get)
     outcomes = []
@@ -537,6 +546,7 @@ SUBJECTS: Final = (
     tag_log_calls,
     append_tree_calls,
     indexed_tree_calls,
+    tree_nodes_calls,
     block_text_calls,
     witness_text_calls,
     call_meter_calls,
@@ -550,7 +560,13 @@ SUBJECTS: Final = (
 )
 
 #: Of the time, beside 1 of the others.
-SHARES: Final = {avm_calls: 4, simple_request_calls: 3, call_meter_calls: 0.05, loop_time_calls: 0.05}
+SHARES: Final = {
+    avm_calls: 4,
+    simple_request_calls: 3,
+    tree_nodes_calls: 0.2,
+    call_meter_calls: 0.05,
+    loop_time_calls: 0.05,
+}
 
 
 def fuzz(count: int, seed: int, calls: Calls | None = None) -> Calls:

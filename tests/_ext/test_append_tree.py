@@ -12,6 +12,7 @@ from tests.merkle import root_from, root_of, zero_nodes
 
 from fastnode._twins import append_tree as twin
 from fastnode.kernels import append_tree as kernel
+from fastnode.kernels import tree_nodes
 
 HEIGHT = 10
 FIELD_MODULUS = 0x30644E72E131A029B85045B68181585D2833E84879B9709143E1F593F0000001
@@ -51,8 +52,8 @@ class Tree:
 
     def node(self, level: int, index: int) -> bytes:
         if level < 5:
-            nodes = self.module.unpack_tile(self.tiles.get(index >> (5 - level), b""))
-            found = nodes.get(self.module.tile_position(level, index))
+            nodes = tree_nodes.unpack_tile(self.tiles.get(index >> (5 - level), b""), 32)
+            found = nodes.get(tree_nodes.tile_position(level, index))
         else:
             found = self.stored.get(bytes([level]) + index.to_bytes(6, "big"))
         return found if found is not None else ZEROS[level]
@@ -196,13 +197,6 @@ def test_stored_nodes_are_loaded_again() -> None:
     assert again.memory_bytes() == tree.nodes.memory_bytes()
 
 
-@given(st.dictionaries(st.integers(0, 61), st.binary(min_size=32, max_size=32)))
-def test_a_packed_tile_is_unpacked_again(nodes: dict[int, bytes]) -> None:
-    packed = kernel.pack_tile(nodes)
-    assert packed == twin.pack_tile(nodes)
-    assert kernel.unpack_tile(packed) == twin.unpack_tile(packed) == nodes
-
-
 def test_what_does_not_fit_is_refused() -> None:
     nodes = kernel.AppendNodes(HEIGHT, b"".join(ZEROS))
     frontier = bytes(32 * HEIGHT)
@@ -217,7 +211,7 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="not below the field modulus"):
         nodes.append(0, frontier, b"", FIELD_MODULUS.to_bytes(32, "big"))
     with pytest.raises(ValueError, match="does not match its bitmap"):
-        kernel.unpack_tile(bytes(7) + b"\x01")
+        nodes.path(0, 3, bytes(7) + b"\x01", bytes(32), [])
     with pytest.raises(ValueError, match="leaf 3 is not in a tree of 3 leaves"):
         nodes.path(3, 3, b"", bytes(32), [])
     with pytest.raises(ValueError, match="an edge of 5 bytes for 3 leaves"):

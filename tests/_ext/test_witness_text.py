@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastnode._twins import indexed_tree as twin_tree
+from fastnode._twins import tree_nodes
 from fastnode._twins import witness_text as twin
 from fastnode.kernels import indexed_tree as kernel_tree
 from fastnode.kernels import witness_text as kernel
@@ -40,7 +41,7 @@ def test_the_witness_of_an_unchanged_leaf_is_the_one_of_its_values(
     changed: int, block: int,
 ) -> None:  # fmt: skip
     record = LeafRecord(key, LeafState(changed, next_index, next_key, value), index, inserted, predecessor).pack()
-    tile = twin_tree.pack_tile({3: key + u32(0), 40: next_key + u32(0)})
+    tile = tree_nodes.pack_tile({3: key + u32(0), 40: next_key + u32(0)})
     for module in MODULES:
         nodes = make_nodes(module)
         tiles = {PREFIX + u48(index >> 5): tile}

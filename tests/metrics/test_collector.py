@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import json
 import re
 import signal
 import socket
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.conftest import PATIENCE_S
 from tests.serving.sockets import Connection, call, post
 
 from fastnode.http.meters import BATCH_BOUNDS, CallMeters
@@ -164,6 +166,7 @@ def test_what_clients_used_of_their_budgets_can_be_read(start_node: Callable[...
     digest = hashlib.sha256(b"secret").hexdigest()
     file.write_text(f'[address]\nrate = 0.001\nburst = 50\n[keys.partner]\nsha256 = "{digest}"\n')
     node = start_node(f"--metrics-port={port}", "--rpc-limits", file).wait_until_serving()
+    node.wait_for_line("chain file loaded")  # the metrics port opens after the others, and before anything is loaded
     body = b'{"jsonrpc":"2.0","id":1,"method":"node_getBlocks","params":[1,1]}'
     with Connection(node.port) as connection:
         statuses = [connection.ask(post(body)).status for _ in range(6)]
@@ -218,6 +221,10 @@ def test_a_taken_metrics_port_is_a_warning(start_node: Callable[..., Any]) -> No
         node = start_node(f"--metrics-port={port}").wait_until_serving()
         assert str(port) in node.wait_for_line("no metrics")["reason"]
         assert node.call("node_getBlockNumber")["result"] >= 0
+        status = urllib.request.Request(f"{node.url}/status", headers={"Accept": "application/json"})
+        with urllib.request.urlopen(status, timeout=PATIENCE_S) as response:
+            told = json.loads(response.read())
+        assert (told["ok"], str(port) in told["notes"]["metrics"]) == (True, True)
         assert node.stop() == 0
 
 

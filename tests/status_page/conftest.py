@@ -100,9 +100,9 @@ def runner() -> Iterator[asyncio.Runner]:
     logging.getLogger("fastnode").setLevel(logging.NOTSET)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def start_site(runner: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Site]]:
-    """Starts nodes with some settings; they are stopped at the end."""
+    """Starts nodes with some settings; they are stopped at the end of the module."""
     with ExitStack() as stack:
 
         def start(chain: Path | None, **settings: Any) -> Site:
@@ -124,13 +124,13 @@ async def _until_loaded(node: Node, tip: int) -> None:
         await asyncio.sleep(0.02)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def site(start_site: Callable[..., Site], short_chain: Path) -> Site:
     """A node that asks for KEY."""
     return start_site(short_chain, admin_api_key_hash=hashlib.sha256(KEY.encode()).hexdigest())
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def open_site(start_site: Callable[..., Site], short_chain: Path) -> Site:
     """A node that asks for no key."""
     return start_site(short_chain, disable_admin_api_key=True)

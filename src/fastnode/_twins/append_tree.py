@@ -7,10 +7,7 @@ node make up a sibling path of leaf ``index`` in a tree of ``size`` leaves:
 * nodes beyond the size are zero nodes (a subtree of empty leaves);
 * at most one node per level is partial; those are in the *edge* kept for every size.
 
-A tile holds the nodes of 32 neighbouring leaves (levels 0 to 4) that differ from zero nodes:
-
-    bitmap u64 BE | node 32 | node 32 | ...          in the order of the bits, lowest first
-    position of node i (counted inside the tile) of level l = 64 - (64 >> l) + i
+Tiles are drawn in ``tree_nodes``.
 
 The edge of a tree of ``size`` leaves holds the partial nodes (level, size >> level) for the levels
 ``trailing_zeros(size) + 1 .. bit_length(size) - 1``, 32 bytes each; higher partial nodes lie on the
@@ -22,37 +19,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fastnode._twins import poseidon2
+from fastnode._twins.tree_nodes import TILE_LEAVES, TILE_LEVELS, node_key, pack_tile, tile_position, unpack_tile
 
-TILE_LEVELS = 5
-TILE_LEAVES = 1 << TILE_LEVELS
 NODE_BYTES = 32
-_BITMAP_BYTES = 8
-
-
-def tile_position(level: int, index: int) -> int:
-    """Bit and slot of node ``index`` of ``level`` (both counted in the whole tree) in its tile."""
-    return 64 - (64 >> level) + (index & ((TILE_LEAVES >> level) - 1))
-
-
-def unpack_tile(tile: bytes, node_bytes: int = NODE_BYTES) -> dict[int, bytes]:
-    """Position -> node of a tile; an empty tile has none."""
-    if not tile:
-        return {}
-    bitmap = int.from_bytes(tile[:_BITMAP_BYTES], "big")
-    nodes, offset = {}, _BITMAP_BYTES
-    for position in range(64):
-        if bitmap >> position & 1:
-            nodes[position] = bytes(tile[offset : offset + node_bytes])
-            offset += node_bytes
-    if offset != len(tile):
-        raise ValueError(f"a tile of {len(tile)} bytes does not match its bitmap")
-    return nodes
-
-
-def pack_tile(nodes: dict[int, bytes]) -> bytes:
-    """The reverse of :func:`unpack_tile`."""
-    bitmap = sum(1 << position for position in nodes)
-    return bitmap.to_bytes(_BITMAP_BYTES, "big") + b"".join(nodes[position] for position in sorted(nodes))
 
 
 def edge_levels(size: int) -> range:
@@ -147,7 +116,7 @@ class AppendNodes:
                     nodes = tiles.setdefault(index >> (TILE_LEVELS - level), {})
                     nodes[tile_position(level, index)] = node
                 else:
-                    growth.nodes.append((bytes([level]) + index.to_bytes(6, "big"), node))
+                    growth.nodes.append((node_key(level, index), node))
         # A tile without nodes is not stored, except over one that has some.
         growth.tiles = [
             (index, pack_tile(nodes))
@@ -157,7 +126,7 @@ class AppendNodes:
 
     def _complete_nodes(self, tile_index: int, size: int, tile: bytes) -> dict[int, bytes]:
         """What of a tile written for some larger size holds for ``size`` leaves."""
-        nodes = unpack_tile(tile)
+        nodes = unpack_tile(tile, NODE_BYTES)
         kept = {}
         for level in range(TILE_LEVELS):
             width = TILE_LEAVES >> level
@@ -228,7 +197,7 @@ class AppendNodes:
         if not 0 <= index < size:
             raise ValueError(f"leaf {index} is not in a tree of {size} leaves")
         path = bytearray(NODE_BYTES * self.height)
-        nodes = unpack_tile(tile)
+        nodes = unpack_tile(tile, NODE_BYTES)
         first_partial = edge_levels(size).start
         if len(edge) != NODE_BYTES * len(edge_levels(size)):
             raise ValueError(f"an edge of {len(edge)} bytes for {size} leaves")

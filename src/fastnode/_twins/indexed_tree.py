@@ -5,7 +5,7 @@ Nodes change, so each carries the block that last changed it; the value it had b
 values of all levels, in one ring of bounded size whose oldest entries fall out first.
 
 A stored node is ``value 32 | changed u32 BE``.  A tile holds the stored nodes of 32 neighbouring
-leaves (levels 0 to 4) that are not empty, laid out as in ``append_tree`` with 36 bytes per node.
+leaves (levels 0 to 4) that are not empty, laid out as in ``tree_nodes`` with 36 bytes per node.
 
 Only levels below ``depth(size)`` are kept: above, the tree is its left spine and zero nodes.
 """
@@ -15,10 +15,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from fastnode._twins import append_tree, poseidon2
+from fastnode._twins import poseidon2
+from fastnode._twins.tree_nodes import TILE_LEVELS, node_key, pack_tile, tile_position, unpack_tile
 
-TILE_LEVELS = append_tree.TILE_LEVELS
-TILE_LEAVES = append_tree.TILE_LEAVES
 NODE_BYTES = 36
 HASH_BYTES = 32
 #: What one superseded node costs in the ring and its index; the extension's figure, kept for equal behaviour.
@@ -28,21 +27,6 @@ HISTORY_ENTRY_BYTES = 136
 def depth(size: int) -> int:
     """Levels of the smallest subtree at the left that holds ``size`` leaves."""
     return (size - 1).bit_length() if size > 1 else 0
-
-
-def unpack_tile(tile: bytes) -> dict[int, bytes]:
-    """Position -> stored node (36 bytes) of a tile; an empty tile has none."""
-    return append_tree.unpack_tile(tile, NODE_BYTES)
-
-
-def pack_tile(nodes: dict[int, bytes]) -> bytes:
-    """The reverse of :func:`unpack_tile`."""
-    return append_tree.pack_tile(nodes)
-
-
-def node_key(level: int, index: int) -> bytes:
-    """level 1 byte || index 6 bytes"""
-    return bytes([level]) + index.to_bytes(6, "big")
 
 
 class NodeUpdate:
@@ -101,7 +85,7 @@ class IndexedNodes:
         if depth(size) > depth(size_before) and indexes[0] != 0:
             raise ValueError("a tree that grows a level must also set leaf 0")
         update = NodeUpdate(block)
-        open_tiles = {index >> TILE_LEVELS: unpack_tile(tiles[index >> TILE_LEVELS]) for index in indexes}
+        open_tiles = {index >> TILE_LEVELS: unpack_tile(tiles[index >> TILE_LEVELS], NODE_BYTES) for index in indexes}
         row = {index: hashes[i * HASH_BYTES : (i + 1) * HASH_BYTES] for i, index in enumerate(indexes)}
         stamp = block.to_bytes(4, "big")
         levels = depth(size)
@@ -119,7 +103,7 @@ class IndexedNodes:
                     update.history.append((key, self._stored(level, index, open_tiles, fetch)))
                 if level < TILE_LEVELS:
                     nodes = open_tiles[index >> (TILE_LEVELS - level)]
-                    nodes[append_tree.tile_position(level, index)] = value + stamp
+                    nodes[tile_position(level, index)] = value + stamp
                 else:
                     update.nodes.append((key, value + stamp))
             row = parents
@@ -134,7 +118,7 @@ class IndexedNodes:
     ) -> bytes:
         if level < TILE_LEVELS:
             nodes = tiles[index >> (TILE_LEVELS - level)]
-            stored = nodes.get(append_tree.tile_position(level, index), b"")
+            stored = nodes.get(tile_position(level, index), b"")
         elif level >= self.first_level:
             stored = self._latest.get(node_key(level, index), b"")
         else:
@@ -221,7 +205,7 @@ class IndexedNodes:
         if not 0 <= index < size:
             raise ValueError(f"leaf {index} is not in a tree of {size} leaves")
         path = bytearray(HASH_BYTES * self.height)
-        nodes = unpack_tile(tile)
+        nodes = unpack_tile(tile, NODE_BYTES)
         for level in range(self.height):
             sibling = (index >> level) ^ 1
             node = self._value_at(level, sibling, block, size, nodes, use_memory)
@@ -238,7 +222,7 @@ class IndexedNodes:
             return self._zeros[level]
         key = node_key(level, index)
         if level < TILE_LEVELS:
-            stored = nodes.get(append_tree.tile_position(level, index), b"")
+            stored = nodes.get(tile_position(level, index), b"")
         elif use_memory and level >= self.first_level:
             stored = self._latest.get(key, b"")
         else:

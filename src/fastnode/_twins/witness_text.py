@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from fastnode._twins.indexed_tree import TILE_LEVELS
+from fastnode._twins.tree_nodes import TILE_LEVELS
 
 if TYPE_CHECKING:
     from fastnode._twins.indexed_tree import IndexedNodes

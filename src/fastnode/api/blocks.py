@@ -18,7 +18,7 @@ from fastnode.api.chain_parameters import (
     BlockReference,
 )
 from fastnode.api.lookups import block_of_tip, find_block
-from fastnode.api.ranges import FIRST, LIMIT, array, is_long_range
+from fastnode.api.ranges import FIRST, LIMIT, array, is_long_range, range_signatures
 from fastnode.jsonrpc.methods import Context, Method, Parameter, Read, Signature, Usual
 from fastnode.kernels import block_text
 from fastnode.values.field_elements import BLOCK_HASH, FIELD
@@ -192,15 +192,7 @@ BLOCK_METHODS: Final = [
         handler=_get_blocks,
         is_cached=True,
         in_thread=is_long_range,
-        release=Signature("L2Block[]", (Parameter("from", FIRST), Parameter("limit", LIMIT))),
-        development=Signature(
-            "BlockResponse[]",
-            (
-                Parameter("from", FIRST),
-                Parameter("limit", LIMIT),
-                Parameter("options", BLOCKS_INCLUDE_OPTIONS, optional=True),
-            ),
-        ),
+        **range_signatures("L2Block", "from", "BlockResponse", BLOCKS_INCLUDE_OPTIONS),
     ),
     Method(
         name="node_getBlockHeader",

@@ -16,7 +16,7 @@ from fastnode.api.chain_parameters import (
     EpochQuery,
 )
 from fastnode.api.lookups import checkpoint_of_tip, find_checkpoint
-from fastnode.api.ranges import FIRST, LIMIT, array, is_long_range
+from fastnode.api.ranges import array, is_long_range, range_signatures
 from fastnode.jsonrpc.methods import Context, Method, Parameter, Signature
 from fastnode.values.numbers import Integer
 
@@ -108,15 +108,7 @@ CHECKPOINT_METHODS: Final = [
         handler=_get_checkpoints,
         is_cached=True,
         in_thread=is_long_range,
-        release=Signature("PublishedCheckpoint[]", (Parameter("checkpointNumber", FIRST), Parameter("limit", LIMIT))),
-        development=Signature(
-            "CheckpointResponse[]",
-            (
-                Parameter("from", FIRST),
-                Parameter("limit", LIMIT),
-                Parameter("options", CHECKPOINT_INCLUDE_OPTIONS, optional=True),
-            ),
-        ),
+        **range_signatures("PublishedCheckpoint", "checkpointNumber", "CheckpointResponse", CHECKPOINT_INCLUDE_OPTIONS),
     ),
     Method(
         name="node_getCheckpointsData",

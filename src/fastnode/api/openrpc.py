@@ -1,7 +1,7 @@
 """The OpenRPC document of a method table: every method with the schemas of its parameters and of its result.
 
 ``rpc.discover`` answers it, ``fastnode openrpc`` prints it.  It is not in the document itself: the prefix ``rpc.`` is
-JSON-RPC's own, and generated clients whose methods are called like the document's would have a name that is none.
+JSON-RPC's own, and it would not be a valid method name in generated clients.
 
 Examples are calls of a node with the sample chain and default settings, and what it answers.  They are kept by method
 in ``data/method_examples.json``, each with ``params`` and the ``result``, if there is one; ``sets`` are the method

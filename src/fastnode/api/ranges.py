@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from fastnode.jsonrpc.methods import Context
+from fastnode.jsonrpc.methods import Context, Parameter, Signature
 from fastnode.values.numbers import Integer
+from fastnode.values.value_type import ValueType
 
-__all__ = ["FIRST", "LIMIT", "array", "is_long_range"]
+__all__ = ["FIRST", "LIMIT", "array", "is_long_range", "range_signatures"]
 
 #: Blocks or checkpoints in one answer.
 RANGE_LENGTH_MAX: Final = 50
@@ -34,3 +35,14 @@ def array(context: Context, items: Iterable[bytes]) -> bytes:
 def is_long_range(arguments: Sequence[Any]) -> bool:
     limit: int = arguments[1]
     return limit > RANGE_LENGTH_ON_LOOP_MAX
+
+
+def range_signatures(release: str, first_name: str, development: str, options: ValueType) -> dict[str, Any]:
+    """What a method for consecutive records takes and gives in both sets; ``first_name`` is that of the release set."""
+    limit = Parameter("limit", LIMIT)
+    return {
+        "release": Signature(f"{release}[]", (Parameter(first_name, FIRST), limit)),
+        "development": Signature(
+            f"{development}[]", (Parameter("from", FIRST), limit, Parameter("options", options, optional=True))
+        ),
+    }

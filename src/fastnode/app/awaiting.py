@@ -1,4 +1,4 @@
-"""What a start waits for: told to the probes at once, and to the log and the service manager every ten seconds."""
+"""What a starting node waits for: shown by the probes at once, logged every ten seconds."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Interruption:
 
     @contextmanager
     def calls(self, action: Callable[[], object]) -> Iterator[None]:
-        """While this lasts, an interruption calls ``action``."""
+        """Inside this context an interruption calls ``action``."""
         self._actions.append(action)
         try:
             if self.is_set():
@@ -71,7 +71,7 @@ class Awaiting:
             self.what = before
 
     async def in_thread(self, work: Callable[..., T], *arguments: object) -> T:
-        """Run what may wait for long.  Cancelled, it is interrupted, and left only when it has ended."""
+        """Run what may wait for long.  When cancelled, interrupt it and return only after it has ended."""
         task = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
         try:
             return await asyncio.shield(task)
@@ -81,7 +81,7 @@ class Awaiting:
             raise
 
     async def tell(self) -> None:
-        """A line every ten seconds, for ever."""
+        """Log a line every ten seconds; never returns."""
         while True:
             await asyncio.sleep(LINE_INTERVAL_S)
             what, seconds = self.reason(), round(time.monotonic() - self._since)

@@ -1,4 +1,4 @@
-"""How the node is, as its parts say it: whether it is ready, how the chain is followed, what is wrong."""
+"""The state of the node, collected from its parts: whether it is ready, how the chain is followed, what is wrong."""
 
 from __future__ import annotations
 
@@ -46,13 +46,15 @@ class Condition:
         self._states: dict[str, Callable[[], str]] = {}
         #: What judges proofs, and may have trouble.
         self.judge: ProofJudge | None = None
+        #: Parts that serving does not need and that this node runs without, with the reason.
+        self.missing: dict[str, str] = {}
 
     def watch(self, *faults: Callable[[], Mapping[str, str | None]]) -> None:
-        """From now on ask these too: what keeps each part from its work, None for nothing."""
+        """Add sources of faults: what keeps each part from its work, None for nothing.  They make the node unready."""
         self._faults += faults
 
     def mention(self, *troubles: Callable[[], Mapping[str, str | None]]) -> None:
-        """From now on ask these too: what is wrong with parts that serving does not need."""
+        """Add sources of troubles: what is wrong with parts that serving does not need."""
         self._troubles += troubles
 
     def tell(self, name: str, state: Callable[[], str]) -> None:
@@ -61,7 +63,7 @@ class Condition:
 
     @property
     def is_paused(self) -> bool:
-        """Whether an operator, or a snapshot, has ingestion rest."""
+        """Whether an operator or a snapshot has paused ingestion."""
         return self._control.is_paused
 
     def no_transactions_because(self) -> str | None:
@@ -95,7 +97,7 @@ class Condition:
         )
 
     def _notes(self) -> dict[str, str]:
-        notes = {"sync": "paused"} if self._control.is_paused else {}
+        notes = dict(self.missing) | ({"sync": "paused"} if self._control.is_paused else {})
         refusal = self._no_transactions()
         return notes if refusal is None else notes | {"transactions": f"refused: {refusal}"}
 

@@ -39,7 +39,7 @@ _NO_SUCH_TRANSACTION: Final = "0x" + "00" * 32
 
 
 class Derivation:
-    """``open`` once L1 has said which rollup it is.  SettingError for a URL that is none."""
+    """``open`` once L1 has said which rollup it is.  SettingError for an invalid URL."""
 
     def __init__(self, settings: Settings, network: Network, reader: L1Reader, patience: Patience) -> None:
         self._settings = settings
@@ -83,7 +83,7 @@ class Derivation:
         )
 
     def interrupt(self) -> None:
-        """Nothing is waited for any longer."""
+        """End every wait."""
         self._is_closed.set()
 
     def close(self) -> None:
@@ -157,7 +157,7 @@ class Derivation:
     # ---- history -------------------------------------------------------------------------------
 
     def _check_history(self, facts: RollupFacts, need: HistoryNeed) -> None:
-        """Those that do not answer now are not judged."""
+        """Nodes that do not answer now are left out."""
         reasons = {}
         endpoints = self._reader.endpoints
         for endpoint in endpoints:

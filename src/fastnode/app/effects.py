@@ -1,4 +1,4 @@
-"""Which parts of the node take over a changed configuration, and how."""
+"""Which parts of the node apply a changed configuration, and how."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def connect_building(
 
 
 def connect_polling(configuration: NodeConfiguration, set_interval: Callable[[float], None]) -> None:
-    """``set_interval``: how many seconds what follows the chain rests between two looks."""
+    """``set_interval``: how many seconds the follower waits between two polls."""
 
     def change(new: NodeConfiguration, _changed: frozenset[str]) -> None:
         set_interval(new[_POLLING] / 1000)

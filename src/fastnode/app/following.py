@@ -88,7 +88,7 @@ class FollowingPatience(Patience):
 
 
 class Following:
-    """``expected`` gives the stored chain, None while there is none.  SettingError for a URL that is none.
+    """``expected`` gives the stored chain, None while there is none.  SettingError for an invalid URL.
 
     ``bus``: what is published there is followed, and upstreams stand in.
     """

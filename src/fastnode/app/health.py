@@ -1,4 +1,4 @@
-"""How the node is, from what its parts say."""
+"""The health of the node, from the reports of its parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process's memory goes back to the system when a burst of requests is over.
+"""Returns memory to the system after a burst of requests.
 
 glibc keeps what was freed: in an arena for each thread, and of blocks below a threshold that grows with the largest
 that was freed.  Few arenas and a fixed threshold bound what is kept; trimming gives the rest back.

@@ -24,7 +24,7 @@ __all__ = ["IngestionThread"]
 
 logger = logging.getLogger(__name__)
 
-#: How long a full disk is left alone.
+#: Pause between two looks at a full disk.
 _ROOM_INTERVAL_S = 2.0
 
 #: Seconds between two lines that say how far long work is.
@@ -40,7 +40,7 @@ class Runs(Protocol):
 class IngestionThread:
     """Brings the state up to the chain, then loads a chain file, then follows upstreams.
 
-    ``start`` it once, ``stop`` it at will; in between ``control`` pauses and resumes it.
+    ``start`` it once, ``stop`` it at any time; in between ``control`` pauses and resumes it.
 
     All callbacks are called in the thread: ``on_caught_up`` when state and chain are at the same block,
     ``on_done`` after a complete import, ``on_failure`` with the error that ended the thread.
@@ -133,7 +133,7 @@ class IngestionThread:
         self._pass("loading", tip=progress.block_number, percent=percent)
 
     def _pass(self, message: str, **facts: int) -> None:
-        """Stop here if that is wanted; now and then say how far the work is."""
+        """Stop here if asked to; log the progress of long work from time to time."""
         self._control.pass_point()
         now = time.monotonic()
         if now >= self._next_line_at:

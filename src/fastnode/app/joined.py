@@ -72,7 +72,7 @@ class Joined:
     recent: RecentBlocks
     #: None: no node is followed.
     follower: Follower | None
-    #: The network that this node is all of; None: it is not.
+    #: The local network that this node runs; None: it runs none.
     local_network: LocalNetwork | None
     operator: SyncOperator
     uploads: SnapshotUploads

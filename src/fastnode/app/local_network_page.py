@@ -23,7 +23,7 @@ def render_page(text: str) -> str:
     _, _, after = rest.partition(TABLE_END)
     if not rest or not after:
         raise ValueError("the page lacks the marks of the table of methods")
-    # Names and signatures are asked for, and no method is called: there is no network behind them.
+    # Only names and signatures are used: there is no network to call.
     nothing = cast(Any, None)
     return "".join((before, TABLE_START, _table(methods(nothing, nothing, nothing)), TABLE_END, after))
 

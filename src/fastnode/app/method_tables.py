@@ -1,4 +1,4 @@
-"""Which methods each port serves, and what they need of the node."""
+"""Which methods each port serves, and which parts of the node they need."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Services:
     sentinel: Sentinel | None = None
     #: Root of an epoch's messages on L1; None when L1 is not read.
     outbox_root: OutboxRoot | None = None
-    #: The network that this node is all of; None when it is not.
+    #: The local network that this node runs; None when it runs none.
     local_network: LocalNetwork | None = None
     #: This node's record on the peer-to-peer network; None when it is not on it.
     own_record: Callable[[], str | None] | None = None

@@ -107,7 +107,9 @@ async def _open_port(joined: Joined, sources: Sources, more: Sequence[Collector]
         await server.start()
     except OSError as error:
         # The chain is served without; a port that happens to be taken is no reason not to.
-        logger.warning("no metrics", extra=log_facts(reason=describe_bind_error(error, host, port, "metrics-")))
+        reason = describe_bind_error(error, host, port, "metrics-")
+        joined.condition.missing["metrics"] = f"not served: {reason}"
+        logger.warning("no metrics", extra=log_facts(reason=reason))
         return None
     return server
 

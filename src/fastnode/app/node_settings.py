@@ -1,4 +1,4 @@
-"""What the settings mean where a value alone does not say it: limits, keys, the network, the budget of a block."""
+"""Limits, keys, the network and the budget of a block, derived from the settings."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def log_block_budget(settings: Settings, chain: ChainInfo) -> None:
 
 
 def admin_key_of(settings: Settings) -> AdminKey:
-    """The key of the admin port; StartError when there is none to be had."""
+    """The key of the admin port; StartError when there is none."""
     return choose_admin_key(
         disabled=settings.disable_admin_api_key,
         digest_text=settings.admin_api_key_hash,

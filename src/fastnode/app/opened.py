@@ -175,7 +175,7 @@ def _remove_copies(data: ChainData) -> None:
 
 
 def _restore_snapshot(settings: Settings, awaiting: Awaiting, fleet: Fleet | None) -> None:
-    """In a thread, before anything is open: an old chain may have to give way."""
+    """In a thread, before anything is open: the snapshot may replace an old chain."""
     if settings.sync_mode == FULL or settings.local_network:
         return
     urls = settings.snapshots_urls or ()

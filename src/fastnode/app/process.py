@@ -138,7 +138,7 @@ async def _until_workers_serve(hub: Hub, stopping: asyncio.Future[Any]) -> None:
 
 
 async def _first_end(node: Node, reset: ResetRequest | None) -> None:
-    """Until a local network is to begin anew; raises what ended ingestion."""
+    """Wait until a local network is reset; raises what ended ingestion."""
     failure = asyncio.ensure_future(node.wait_for_failure())
     if reset is None:
         await failure
@@ -151,7 +151,7 @@ def _has_terminal() -> bool:
 
 
 def _settle_memory() -> None:
-    """What is there after the start stays: the collector need not look at it again and again.
+    """Objects that exist after the start stay alive: exclude them from garbage collection.
 
     It is not looked at even once: a start leaves a thousand objects behind at most, and the look would hold up the
     first requests for tens of milliseconds.  Afterwards it looks at what is new, and rarely at all the rest: with

@@ -46,13 +46,13 @@ def ready_line(node: Node) -> dict[str, Any]:
 
 
 def _reachable(host: str) -> str:
-    """An address that listens on all networks is no place to connect to."""
+    """Clients cannot connect to the address of all networks; this is one that they can."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"[{host}]" if ":" in host else host
 
 
 def announce(node: Node) -> None:
-    """Write the line to where the settings want it; a reader that is gone is no reason to stop."""
+    """Write the line to where the settings ask for it; a closed reader is not an error."""
     settings = node.settings
     if not settings.print_json and settings.ready_fd is None:
         return

@@ -1,4 +1,4 @@
-"""Beginning anew with another chain: the process of a local network replaces itself by one without what it has stored.
+"""Reset of a local network: the process replaces itself by a new one with an empty data directory.
 
 The ports stay the same; for a moment nothing answers on them.
 """

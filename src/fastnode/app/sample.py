@@ -1,6 +1,6 @@
-"""The sample chain that comes with the package: served when a node is told of no chain and has none.
+"""The sample chain that comes with the package: served when no chain is stored and none is given.
 
-It is a recording.  No block follows its last one, so a transaction that is sent to it could only wait for ever.
+It is a recording.  No block follows its last one, so a transaction would never be included.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def sample_chain() -> resources.abc.Traversable:
 
 
 class SampleMarks:
-    """Two files in the data directory, so that a chain of one's own is never mixed with the sample, nor taken for it.
+    """Two files in the data directory, so that another chain is never mixed with the sample or mistaken for it.
 
     ``sample-chain`` says that the stored chain is the sample; ``sample-chain.unfinished`` is there from its first block
     to its last, so that a start that was cut short is taken up again.

@@ -124,7 +124,7 @@ def _reported(joined: Joined, public: RpcServer) -> RpcServer:
 
 
 async def _announce_stop(joined: Joined) -> None:
-    """From here on /readyz says no; go on serving until load balancers have asked it."""
+    """Make /readyz fail, and go on serving until load balancers have noticed."""
     joined.condition.is_stopping = True
     if joined.opened.settings.shutdown_delay_s and joined.opened.seat is None:  # workers have done so
         await asyncio.sleep(joined.opened.settings.shutdown_delay_s)

@@ -1,4 +1,4 @@
-"""The published view, and who is told of each commit."""
+"""The published view, and the subscribers to commits."""
 
 from __future__ import annotations
 

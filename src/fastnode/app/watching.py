@@ -30,7 +30,7 @@ __all__ = ["Watching"]
 
 
 class Watching:
-    """SettingError for a URL that is none."""
+    """SettingError for an invalid URL."""
 
     def __init__(self, settings: Settings, *, is_ready: Callable[[], bool]) -> None:
         self._settings = settings

@@ -1,4 +1,4 @@
-"""``fastnode db check``: everything that the chain database claims, worked out again.
+"""``fastnode db check``: everything in the chain database, recomputed and compared.
 
 Each block and checkpoint is decoded from its stored JSON, verified as if it had just arrived, and
 what it must have stored is compared with what is there.  Then all keys are counted, so that
@@ -65,7 +65,7 @@ _KINDS: Final = {
 #: First byte of the keys that belong to index writers.
 _RESERVED_FROM: Final = 0x80
 
-#: What damage may do to its reader.
+#: Errors that damaged values may raise in their reader.
 DAMAGE: Final = (BlockRejected, DatabaseError, *UNREADABLE)
 
 #: ``progress(done, total)`` in blocks.

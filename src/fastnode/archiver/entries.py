@@ -1,4 +1,4 @@
-"""The keys and values that a block, a checkpoint and its messages own.
+"""The keys and values of a block, a checkpoint and its messages.
 
 Ingestion writes them, undo removes them, the check compares them: one definition for all three.
 """

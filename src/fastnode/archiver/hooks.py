@@ -1,4 +1,4 @@
-"""What else happens with a block when it is stored or undone: state trees and further indexes."""
+"""Further work when a block is stored or undone: state trees and further indexes."""
 
 from __future__ import annotations
 

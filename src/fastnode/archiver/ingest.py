@@ -403,7 +403,7 @@ class Ingestor:
             return count
 
     def rebuild_above(self, block_number: int, progress: Callable[[int, int], None] | None = None) -> int:
-        """As :meth:`undo_above`, but the trees are removed and built anew from the stored blocks.
+        """As :meth:`undo_above`, but the trees are removed and rebuilt from the stored blocks.
 
         For a target that the trees keep no history of, or when they are not to be trusted.  ``progress`` as in
         :meth:`catch_up`; the new view is announced when all is done, and readers keep the old one until then.
@@ -480,6 +480,6 @@ class Ingestor:
             self._on_commit(ChainCommit(self.view, blocks, undone))
 
     def close(self) -> None:
-        """Let the newest view go.  It closes with the last reader that holds it, never under one."""
+        """Release the newest view.  It closes with the last reader that holds it, never under one."""
         self._writer.shutdown()
         self.__dict__.pop("view", None)

@@ -1,4 +1,4 @@
-"""The chain database as a thing that is opened, refused, read through views and closed.
+"""The chain database: opened (or refused), read through views, and closed.
 
 The key layout is drawn at the top of ``layout.py``.
 """
@@ -25,7 +25,7 @@ from fastnode.storage.migration import bring_up_to_date
 
 __all__ = ["ARCHIVER_DIRECTORY", "UNREADABLE", "ArchiverStore", "check_genesis_hash", "genesis_entries"]
 
-#: What a damaged value may do to its reader.
+#: Errors that a damaged value may raise in its reader.
 UNREADABLE: Final = (ValueError, KeyError, struct.error)
 
 #: Folder of this database below the data directory.
@@ -158,7 +158,7 @@ class ArchiverStore:
         return WriteBatch(self._database)
 
     def close(self) -> None:
-        """Give the database up.  The files close now, or when the last open view goes."""
+        """Stop using the database.  The files close now, or when the last open view goes."""
         if not self._closed:
             self._closed = True
             self._database.release()

@@ -1,4 +1,4 @@
-"""Where the tips of the chain may be: what a source says of them, and where they are after an undo."""
+"""Which tips are allowed: those that a source names, and those after an undo."""
 
 from __future__ import annotations
 

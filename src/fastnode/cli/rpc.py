@@ -86,7 +86,7 @@ def _complete_method(_context: click.Context, _parameter: click.Parameter, begun
 def rpc(method: str, parameters: tuple[str, ...], url: str | None, api_key: str | None, timeout: float) -> int:
     """Call METHOD of a running node and print the result.
 
-    A parameter is read as JSON if it is JSON and as a string otherwise; @FILE stands for the JSON in a
+    A parameter is read as JSON if it is JSON and as a string otherwise; @FILE is the JSON in a
     file, @- for that of standard input.  A METHOD without a prefix is one of the node_ methods.
 
     An error goes to standard error, with exit code 1; so does "nothing found", with exit code 0.

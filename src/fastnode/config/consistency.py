@@ -1,4 +1,4 @@
-"""What makes no sense in the settings together, though each value is allowed alone."""
+"""Combinations of settings that are refused although each value is allowed."""
 
 from __future__ import annotations
 

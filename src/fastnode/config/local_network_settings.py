@@ -24,7 +24,7 @@ class LocalNetworkSettings:
         False,
         Boolean(),
         LOCAL_NETWORK,
-        "Be a chain of one's own instead of following one: blocks are built here, without L1 and without proofs.",
+        "Run a local chain instead of following one: blocks are built here, without L1 and without proofs.",
     )
     mining: bool = setting(
         True,

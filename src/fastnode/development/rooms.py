@@ -79,7 +79,7 @@ ROOMS: Final = (
     Room("bus", "blocks and transactions between the nodes of a fleet, over NATS JetStream"),
     Room("public_execution", "the public part of transactions: phases, contracts, side effects, simulations"),
     Room("building", "blocks and checkpoints made of the transactions of the pool: budgets, checks, headers, blobs"),
-    Room("local_network", "a chain of one's own: its beginning, its clock, when blocks are built, what may be changed"),
+    Room("local_network", "a local chain: its genesis, its clock, when blocks are built, what may be changed"),
     Room("sentinel", "what validators did, and the offenses that follow from it"),
     Room(
         "p2p",
@@ -134,7 +134,7 @@ def render() -> str:
 
 
 def render_page(page: str) -> str:
-    """``page`` with the table between the marks made anew; ValueError if it has no marks."""
+    """``page`` with the table between the marks renewed; ValueError if it has no marks."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

@@ -178,7 +178,7 @@ class Engine:
             return _error_reply(refusal, NULL_ID)
         if allowance is None:
             allowance = Allowance(Party())
-        # Fast path. If: the body is small, or plain.  Then: reading it takes less than changing to a thread.
+        # Fast path: reading a small or plain body takes less time than handing it to a thread.
         if len(body) > READ_ON_LOOP_BYTES_MAX and not _is_plain(body):
             return self._handle_long(body, client, allowance)
         try:

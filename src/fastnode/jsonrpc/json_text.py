@@ -123,7 +123,7 @@ class IdTexts:
     def text(self, value: object, index: int) -> bytes:
         """The text of the id whose parsed value is ``value``; ``index`` is the request's place in its batch,
         0 for a request alone."""
-        # Fast path. If: only one text can stand for the value.  Then: write it.
+        # Fast path: values with only one possible text are written directly.
         if value is None:
             return b"null"
         kind = type(value)

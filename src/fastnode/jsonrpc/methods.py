@@ -257,7 +257,7 @@ class BoundMethod:
     def decode(self, values: list[Any]) -> list[Any]:
         """The handler's arguments from the positional parameters of a request.
 
-        ``null`` stands for an optional parameter that is not given.  Raises
+        ``null`` is an optional parameter that is left out.  Raises
         :class:`~fastnode.errors.InvalidParams`, which names the parameter or the limit.
         """
         given = len(values)

@@ -4,7 +4,7 @@ A client is a key, or without one an address.  Each has a token bucket; a call t
 calls of a batch one by one.  A call that finds too little is answered with an error that says when to come back, and
 the others of its batch are answered as always.  A request of which nothing could be answered is refused with HTTP 429.
 
-    request -> headers, peer -> client -> price of the method -> bucket -> answered, or -32005 and when to come back
+    request -> headers, address -> client -> price of the method -> bucket -> answered, or -32005 and when to come back
 
 The rules never change; a new file makes a new :class:`RateLimits`, whose buckets are full.
 """
@@ -119,7 +119,7 @@ class Client:
         self._bucket = None if rate is None else make_bucket(name, rate, clock())
 
     def refusal_of(self, method: str | None) -> RpcError | None:
-        """Charge a call; the error if it must not be made.  None stands for what is no call and takes time too."""
+        """Charge a call; the error if it must not be made.  None: something other than a call, which takes time too."""
         price = None if method is None else self._prices.get(method)
         cost = self._rules.default_cost if price is None else price
         bucket = self._bucket
@@ -247,17 +247,17 @@ class RateLimits:
 
     # ---- who asks ----------------------------------------------------------------------------
 
-    def client_of(self, peer: str, headers: Mapping[bytes, bytes]) -> Client | None:
+    def client_of(self, address: str, headers: Mapping[bytes, bytes]) -> Client | None:
         """None for a wrong key, or for none where one is asked for.
 
-        ``peer`` is the address at the other end of the connection; ``headers`` has lower-case names.
+        ``address`` is that of the other end of the connection; ``headers`` has lower-case names.
         """
         presented = _presented_key(headers)
         if presented:
             return self._client_with(presented)
         if self.rules.requires_key:
             return None
-        return self._client_at(self._address_behind(peer, headers.get(b"x-forwarded-for")))
+        return self._client_at(self._address_behind(address, headers.get(b"x-forwarded-for")))
 
     def _client_with(self, key: bytes) -> Client | None:
         """The look-up is by a hash, so how long it takes says nothing about any key."""
@@ -288,11 +288,10 @@ class RateLimits:
             clients.popitem(last=False)
         return client
 
-    def _address_behind(self, peer: str, forwarded: bytes | None) -> str:
+    def _address_behind(self, address: str, forwarded: bytes | None) -> str:
         """The client's address: the last one that no trusted proxy has."""
-        if forwarded is None or not self._is_trusted(peer):
-            return peer
-        address = peer
+        if forwarded is None or not self._is_trusted(address):
+            return address
         for text in reversed(forwarded.decode("latin-1").split(",")):
             try:
                 address = str(ip_address(text.strip()))

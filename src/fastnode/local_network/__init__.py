@@ -1,1 +1,1 @@
-"""A chain of one's own for developing against: a block the moment a transaction arrives, time under control."""
+"""A local chain to develop against: a block the moment a transaction arrives, time under control."""

@@ -1,4 +1,4 @@
-"""Who and what exists on a local network from the beginning: the names that tutorials and wallets rely on.
+"""Accounts and contracts that exist on every local network; tutorials and wallets rely on them.
 
 Three accounts (Schnorr, salt 0) whose secrets are public, a token, and two contracts that pay fees.  Their addresses
 follow from their contracts and are the same on every local network of release 4.1.2.
@@ -50,7 +50,7 @@ TEST_ACCOUNTS: Final = tuple(
 BANANA_COIN: Final = bytes.fromhex("1a9dad3d9b9d55021a8ce457225fa3f89d413c05da170fdad413a74aefee2705")
 #: Pays fees for banana coins.
 BANANA_FPC: Final = bytes.fromhex("099602ed42e355e5338ade3a9e314b3d15b6030b058a0c17c385f4a0f2d2b71a")
-#: Pays fees for everybody; needs no deployment.
+#: Pays the fees of any account; needs no deployment.
 SPONSORED_FPC: Final = bytes.fromhex("09a4df73aa47f82531a038d1d51abfc85b27665c4b7ca751e2d4fa9f19caffb2")
 
 #: Who has fee juice in the genesis block.

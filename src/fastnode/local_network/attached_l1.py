@@ -115,7 +115,7 @@ class AttachedL1:
         #: Roots that this process has written, by epoch.
         self._roots: dict[int, bytes] = {}
         self._written_up_to = 0
-        #: Why L1 is not what it should be; None when it is.
+        #: Why L1 cannot be used; None when it can.
         self.fault: str | None = None
 
     def faults(self) -> dict[str, str | None]:
@@ -131,7 +131,7 @@ class AttachedL1:
         try:
             return from_quantity(self._endpoint.call("eth_blockNumber"), "eth_blockNumber") != self._seen.block.number
         except (UpstreamError, DecodeError):
-            return True  # reading says what is wrong
+            return True  # the next read raises the error
 
     def refresh(self) -> None:
         """Read what is new.  L1AwayError when it does not answer: the messages of a checkpoint are not known then."""
@@ -189,14 +189,14 @@ class AttachedL1:
         return self._inbox.newest_checkpoint
 
     def published_at(self, timestamp: int) -> L1PublishedData:
-        """Where a block says that it was published: in the newest block of L1, as nothing is."""
+        """The L1 block that a block is reported as published in: the newest one, as nothing is published."""
         assert self._seen is not None
         return L1PublishedData(self._seen.block.number, timestamp, self._seen.block.hash)
 
     # ---- writing -------------------------------------------------------------------------------
 
     def publish(self, chain: ChainView) -> None:
-        """Let the contracts say what the chain says.  Trouble is a :attr:`fault`; the next call makes up for it."""
+        """Write the state of the chain into the contracts.  A failure becomes :attr:`fault` until a call succeeds."""
         try:
             if self._seen is None:
                 self._refresh()

@@ -1,4 +1,4 @@
-"""What a developer may do to a local network: each change is done between two blocks, by the thread that builds them.
+"""Changes of a local network on request: each is made between two blocks, by the thread that builds them.
 
 Methods may be called from any thread and return when the change is part of the chain.  Refused says what is wrong
 with a request; nothing has changed then.
@@ -33,7 +33,7 @@ _T = TypeVar("_T")
 
 #: Blocks that one call may build.
 BLOCKS_MAX: Final = 10_000
-#: What a deposit is of unless it says more or less.
+#: The default amount of a deposit.
 DEPOSIT: Final = 10**21
 SNAPSHOTS_MAX: Final = 1_000
 AMOUNT_MAX: Final = (1 << 128) - 1
@@ -142,7 +142,7 @@ class Changes:
     def warp(self, timestamp: int, *, only_forward: bool = False) -> int:
         """Build a block at this time, or at the start of the next slot after it; returns its timestamp.
 
-        What is older than a day is final with it.  ``only_forward``: a time that is past already changes nothing.
+        Blocks older than a day become final.  ``only_forward``: a time in the past changes nothing.
         """
 
         def change() -> int:
@@ -156,7 +156,7 @@ class Changes:
         return self._do(change)
 
     def warp_by(self, seconds: int) -> int:
-        """The same, so many seconds from now."""
+        """As :meth:`warp`, by a number of seconds from now."""
         _require_range("seconds", seconds, 1, 1 << 40)
 
         def change() -> int:

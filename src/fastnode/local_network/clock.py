@@ -1,7 +1,7 @@
 """The time of a local network: the clock on the wall, moved or held by the developer.
 
 A block is in the slot that the clock is in, and always in a later one than the block before it: time never goes
-back, and a block a second is no limit.
+back, and several blocks a second are possible.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fastnode.records import dataclass
 
 __all__ = ["ChainClock", "ChainTime", "SlotTime"]
 
-#: What a block timestamp can hold without any doubt, far below 64 bits.
+#: Largest time that is accepted, far below what a block timestamp can hold.
 TIMESTAMP_MAX: Final = (1 << 53) - 1
 
 
@@ -40,7 +40,7 @@ class SlotTime:
 
 @dataclass(slots=True)
 class ChainTime:
-    """What was done to the clock: the part of it that is kept and restored."""
+    """Changes of the clock, as they are stored and restored."""
 
     #: Seconds that the clock is ahead of the wall.
     offset: int = 0
@@ -91,7 +91,7 @@ class ChainClock:
         return self.slots.start_of(self.next_slot())
 
     def follow(self, timestamp: int) -> None:
-        """Another clock is here already: do not be behind it."""
+        """Move on to the time of another clock, if that is ahead."""
         self.time.offset = max(self.time.offset, timestamp - int(self._wall()))
 
     def on_block(self, timestamp: int) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
 from fastnode.errors import Refused
 
-__all__ = ["JobQueue"]
+__all__ = ["Callers", "JobQueue"]
 
 _T = TypeVar("_T")
 
@@ -79,3 +79,29 @@ class JobQueue:
                     raise
             else:
                 future.set_result(result)
+
+
+class Callers:
+    """Threads that wait for the next round of the working thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: list[threading.Event] = []
+
+    def join(self) -> threading.Event:
+        """An event that is set after that round."""
+        is_done = threading.Event()
+        with self._lock:
+            self._waiting.append(is_done)
+        return is_done
+
+    def take(self) -> list[threading.Event]:
+        """The threads that wait now, for :meth:`release` after the work."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        return waiting
+
+    def release(self, waiting: Sequence[threading.Event] | None = None) -> None:
+        """Wake these threads, or all."""
+        for is_done in self.take() if waiting is None else waiting:
+            is_done.set()

@@ -1,4 +1,4 @@
-"""What a local network keeps beside its chain: its clock, how it mines, its snapshots, its open messages.
+"""State of a local network beside its chain: the clock, how it mines, snapshots, open messages.
 
 One small JSON file in the data directory, replaced as a whole.  It is written before the block that depends on it, so
 that after a crash the chain may lack a block, but never the other way round.
@@ -115,7 +115,7 @@ class KeptState:
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> KeptState:
-        """KeyError, TypeError or ValueError for what :meth:`to_json` never says."""
+        """KeyError, TypeError or ValueError for anything that :meth:`to_json` does not produce."""
         if record["version"] != FORMAT_VERSION:
             raise ValueError(f"version {record['version']}")
         coinbase, fee, fees = record["coinbase"], record["fixedFee"], record["l1Fees"]

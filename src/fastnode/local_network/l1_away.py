@@ -1,4 +1,4 @@
-"""The error of an attached L1 that is away, apart from it: a network without one need not load what talks to L1."""
+"""The error of an attached L1 that does not answer, in a module that a network without L1 can load cheaply."""
 
 from __future__ import annotations
 

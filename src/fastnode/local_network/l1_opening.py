@@ -65,7 +65,7 @@ class L1Opening:
             return L1Side(self.chain_id, facts.deployment_block, facts.deployment_hash, facts.version, addresses)
 
     def _fee_asset_handler(self, fee_asset: str) -> str:
-        """Who gives fee juice to everybody on a test chain: no contract names it, but it was made a minter."""
+        """The contract that hands out fee juice on a test chain.  No contract names it; it is found as a minter."""
         query = {"address": fee_asset, "topics": [_MINTER_ADDED.topic], "fromBlock": quantity(0), "toBlock": "latest"}
         for log in self._endpoint.call("eth_getLogs", query):
             (minter,) = _MINTER_ADDED.decode(log)
@@ -86,7 +86,7 @@ class L1Opening:
             )
 
     def compare_genesis(self, archive_root: bytes) -> None:
-        """Say it when the contracts were deployed for another genesis block: proofs against it would fail there."""
+        """Warn when the contracts were deployed for another genesis block: proofs against it would fail there."""
         assert self.facts is not None
         if self.facts.genesis_archive_root != archive_root:
             there, here = hex_data(self.facts.genesis_archive_root), hex_data(archive_root)

@@ -148,6 +148,6 @@ class Miner:
 
 
 def _published_at(variables: GlobalVariables) -> L1PublishedData:
-    """The block of an L1 that is not there: one for each slot."""
+    """A made-up L1 block, one for each slot, where there is no L1."""
     number = variables.slot_number
     return L1PublishedData(number, variables.timestamp, sha256_to_field(b"fastnode L1" + field_from_int(number)))

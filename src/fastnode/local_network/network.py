@@ -13,7 +13,7 @@ Blocks are built
     manual       when asked for
 
 and always when the newest block is half a day old: a transaction lives for a day after the block that it was proven
-against, and once that is older than a day none could ever be included again.
+against, and once that is older than a day no transaction can be included any more.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from fastnode.local_network.clock import ChainClock, SlotTime
 from fastnode.local_network.fees import MANA_TARGET, LocalFees, mana_of
 from fastnode.local_network.finality import final_checkpoint
 from fastnode.local_network.genesis import SetupBlock
-from fastnode.local_network.jobs import JobQueue
+from fastnode.local_network.jobs import Callers, JobQueue
 from fastnode.local_network.kept import StateFile
 from fastnode.local_network.l1_away import L1AwayError
 from fastnode.local_network.messages import messages_of_checkpoint
@@ -91,7 +91,7 @@ class LocalNetwork:
         wall: Callable[[], float] = time.time,
         l1: AttachedL1 | None = None,
     ) -> None:
-        """``directory`` takes the file beside the chain."""
+        """``directory``: where the state beside the chain is stored."""
         self.options = options
         self._ingestor = ingestor
         self._state = state
@@ -108,13 +108,13 @@ class LocalNetwork:
         self.fees = LocalFees(chain.epoch_duration, options.limits.mana_limit, lambda: self._mana)
         self.notes = TransactionNotes()
         self.wallet_reads = WalletReads()
-        #: Begins anew with another chain; None: this process cannot.
+        #: Resets the network to another chain; None: this process cannot.
         self.on_reset: Callable[[Fork], None] | None = None
         self._mempool: Mempool | None = None
         self._jobs = JobQueue()
         self._lock = threading.Lock()
         self._decoded: OrderedDict[bytes, Tx] = OrderedDict()
-        self._waiting: list[threading.Event] = []
+        self._callers = Callers()
         self._next_interval_at: float | None = None
         self._mana = (0, 0)
         self._apply_kept()
@@ -145,7 +145,7 @@ class LocalNetwork:
         """
         self._look_at_l1()
         for block in blocks[self._ingestor.view.tip_number :]:
-            # One slot after the other: they lie in the past.
+            # One slot for each block: they lie in the past.
             self.clock.time.next_timestamp = self.clock.slots.start_of(self.tip_slot() + 1)
             self.miner.store_effects(block.effects, block.gas_fees, block.mana, block.blob)
             if self.l1 is not None:
@@ -180,7 +180,7 @@ class LocalNetwork:
         finally:
             self._jobs.close()
             write_state(self._ingestor.view, self.options.dump_file)
-            self._release(self._take_waiting())
+            self._callers.release()
 
     def reconfigure(self, settings: Settings, valid_txs_per_block_min: int | None = None) -> None:
         """Build by other settings from the next block on; from any thread."""
@@ -189,7 +189,7 @@ class LocalNetwork:
         self.wake()
 
     def request_reset(self, fork: Fork) -> None:
-        """Have the process begin anew.  Refused where it cannot."""
+        """Reset the network in a new process.  Refused where that cannot be done."""
         if self.on_reset is None:
             raise Refused("This network runs inside another program: it goes back by fastnode_revert only")
         self.options = replace(self.options, dump_file=None)
@@ -218,20 +218,9 @@ class LocalNetwork:
                 self._decoded.popitem(last=False)
         if not self.is_automining or self.mempool.pool.pending_count < self.options.limits.txs_per_block_min:
             return
-        is_done = threading.Event()
-        with self._lock:
-            self._waiting.append(is_done)
+        is_done = self._callers.join()
         self._jobs.wake()
         is_done.wait(ANSWER_WAIT_S)
-
-    def _take_waiting(self) -> list[threading.Event]:
-        with self._lock:
-            waiting, self._waiting = self._waiting, []
-        return waiting
-
-    def _release(self, waiting: list[threading.Event]) -> None:
-        for event in waiting:
-            event.set()
 
     # ---- when blocks are built -----------------------------------------------------------------
 
@@ -252,7 +241,7 @@ class LocalNetwork:
             self._keep_alive()
         except L1AwayError:
             # What waits goes on waiting; the health of the node says why.
-            self._release(self._take_waiting())
+            self._callers.release()
 
     def _follow_l1(self) -> None:
         """Take what happened on L1: its time, messages, and a proven tip that was moved there."""
@@ -278,7 +267,7 @@ class LocalNetwork:
             self.clock.follow(self.l1.timestamp)
 
     def write_l1(self) -> None:
-        """Let the contracts on L1 say what the chain says."""
+        """Write the state of the chain into the contracts on L1."""
         if self.l1 is not None:
             self.l1.publish(self._ingestor.view)
 
@@ -286,13 +275,13 @@ class LocalNetwork:
         if self._mempool is None or not self.is_automining:
             return
         # A waiting caller has put its transaction into the pool before: it is tried now.
-        waiting = self._take_waiting()
+        waiting = self._callers.take()
         try:
             while self.mempool.pool.pending_count >= max(1, self.options.limits.txs_per_block_min):
                 if self.mine_one(may_be_empty=False) is None:
                     return
         finally:
-            self._release(waiting)
+            self._callers.release(waiting)
 
     def _mine_at_interval(self) -> None:
         if self._next_interval_at is not None and time.monotonic() >= self._next_interval_at:

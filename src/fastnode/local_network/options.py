@@ -21,7 +21,7 @@ __all__ = ["Fork", "LocalNetworkOptions", "options_of"]
 
 
 class Fork(NamedTuple):
-    """What a network begins anew with; None in both: what its process began with."""
+    """What a reset network begins with; None in both: what its process began with."""
 
     source: str | None
     block_number: int | None
@@ -41,7 +41,7 @@ class LocalNetworkOptions:
     manual_proving: bool = False
     coinbase: bytes = COINBASE
     fee_recipient: bytes = ZERO_FIELD
-    #: Of checkpoints that others built.
+    #: Limits for checkpoints that others built.
     acceptance: AcceptanceLimits = AcceptanceLimits()
     #: Takes the chain, as a chain file, when the node stops.
     dump_file: Path | None = None

@@ -1,4 +1,4 @@
-"""The chain of a local network as a chain file, in one piece: what can be put aside and taken up again."""
+"""The chain of a local network as one chain file, to be saved and loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Effects that no transaction had: what is set by call is in a block like any other, so the chain stays a chain."""
+"""Effects without a transaction: state that is set by a call goes into an ordinary block, so the chain stays valid."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ __all__ = ["TransactionNotes"]
 
 _T = TypeVar("_T")
 
-#: Transactions that something is remembered of, of each kind.
+#: Transactions that are remembered, for each kind of note.
 KEPT_MAX: Final = 10_000
 #: Arguments of a call that are remembered.
 ARGUMENTS_MAX: Final = 32

@@ -1,8 +1,8 @@
-"""When nothing is built under a wallet's hands.
+"""Empty blocks wait while a wallet prepares a transaction.
 
-A wallet begins a transaction at the newest block and asks for the place of a message from L1 in the newest block: in
-between nobody may build one, or it gives up with ``Message not in state``.  A block that has a transaction cannot wait.
-The empty ones that bring messages in can: until no wallet has read the state for a while.
+A wallet begins a transaction at the newest block and asks for the index of a message from L1 in the newest block.  If a
+block is built in between, it gives up with ``Message not in state``.  A block with a transaction cannot wait.  Empty
+blocks, which bring messages in, wait until no wallet has read the state for a while.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ READS_OF_WALLETS: Final = (
 )
 #: A wallet that has read nothing for so long has sent its transaction, or given up.
 QUIET_S: Final = 1.0
-#: Empty blocks wait no longer than this, whoever reads.
+#: Empty blocks wait no longer than this for reads to end.
 LONGEST_S: Final = 10.0
 
 
@@ -34,7 +34,7 @@ class WalletReads:
     """Used by the thread that builds blocks."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        #: How many reads there have been; None: nobody counts them, and nothing is waited for.
+        #: Reads so far; None: they are not counted, and nothing waits for them.
         self.count: Callable[[], int] | None = None
         self._clock = clock
         self._counted = 0
@@ -42,7 +42,7 @@ class WalletReads:
         self._wanted_at: float | None = None
 
     def allow(self, *, is_wanted: bool) -> bool:
-        """Whether an empty block may be built now, if one ``is_wanted``.  To be asked every now and then."""
+        """Whether an empty block may be built now, if one ``is_wanted``.  Called repeatedly."""
         now = self._clock()
         counted = 0 if self.count is None else self.count()
         if counted != self._counted:

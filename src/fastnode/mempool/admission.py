@@ -21,7 +21,7 @@ from fastnode.storage.database import DatabaseMemory
 
 __all__ = ["Evictions", "PoolOptions", "evictions_for"]
 
-#: What leaves, each with the cause.
+#: Transactions to evict, each with the cause.
 Evictions: TypeAlias = list[tuple[PoolEntry, str]]
 
 
@@ -44,7 +44,7 @@ def evictions_for(
     balance_of: Callable[[bytes], int],
     options: PoolOptions,
 ) -> Evictions:
-    """What must leave for the newcomer; TxRejected when a rule refuses it.  Changes nothing.
+    """What must leave the pool for a new transaction; TxRejected when a rule refuses it.  Changes nothing.
 
     ``balance_of`` gives the fee juice of an address.
     """

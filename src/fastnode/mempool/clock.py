@@ -1,4 +1,4 @@
-"""Slots: which block a transaction could be in if it came now."""
+"""Slots: the next block that a new transaction could be in."""
 
 from __future__ import annotations
 

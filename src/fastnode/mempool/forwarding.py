@@ -1,7 +1,7 @@
-"""What goes the other way: transactions, and questions that only a full node can answer.
+"""Requests to upstreams: transactions to forward, and questions that only a full node can answer.
 
-The first healthy upstream is asked, then the next.  What becomes of a transaction that none of them took because none
-answered is the business of mempool/handover.py.
+The first healthy upstream is asked, then the next.  A transaction that none of them took because none
+answered is kept by mempool/handover.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the mempool needs to know about the chain, behind a few questions.
+"""The questions that the mempool asks about the chain.
 
 Validation and the pool ask a :class:`Ledger`; :class:`ViewLedger` answers from one published view, so
 that all answers about one transaction belong to one moment.  Tests put recorded answers in its place.

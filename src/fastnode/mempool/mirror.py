@@ -1,4 +1,4 @@
-"""Pending transactions of the followed node, copied into the own pool."""
+"""Pending transactions of the followed node, copied into this node's pool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The transaction pool: what waits for a block, in what order, and what has to leave.
+"""The transaction pool: which transactions wait for a block, in which order, and which are evicted.
 
 The truth is in memory, one small entry per transaction; every change is staged for the disk under the
 same lock that made it, and :meth:`TxPool.add` returns only after it is durable.  Contents stay on disk.

@@ -1,4 +1,4 @@
-"""Work that is begun after passes over another node, in rounds: one at a time, and not too often."""
+"""Work after passes over another node, in rounds: one at a time, with a minimum interval."""
 
 from __future__ import annotations
 

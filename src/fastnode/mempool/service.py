@@ -116,7 +116,7 @@ class Mempool:
     ``fees`` gives what a block proposed now would charge at least.  ``sink``: other nodes that take transactions.
     ``on_accepted``: what builds blocks here is told of each transaction that a client has sent, once it is durable; it
     may block until the block is there.
-    ``closed``: why clients may send none at all; None if they may.
+    ``closed``: why no client may send a transaction; None if clients may.
     """
 
     def __init__(
@@ -369,7 +369,7 @@ class Mempool:
         try:
             return self.pool.add(tx, tx_json, origin=Origin.CLIENT, forwarded=True)
         except Refused as error:
-            # The pool has changed meanwhile.  The other node has the transaction, so the sender is not told no.
+            # The pool has changed meanwhile.  The other node has the transaction, so the sender gets no error.
             logger.warning("tx 0x%s is pending at the upstream and not here: %s", tx.hash.hex(), error.message)
             return Added.IGNORED
 

@@ -1,4 +1,4 @@
-"""Handing simulations of transactions to another node, where an operator wants that.
+"""Simulations by another node, where an operator asks for that.
 
 fastnode's own simulator is in ``public_execution/``.
 """

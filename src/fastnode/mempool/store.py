@@ -32,7 +32,7 @@ __all__ = ["MIGRATIONS", "POOL_DIRECTORY", "PoolStore", "entry_key", "hash_of_en
 logger = logging.getLogger("fastnode.mempool")
 
 POOL_DIRECTORY: Final = "p2p"
-#: How often it is tried to open the database anew after a write that the disk refused.
+#: Pause between attempts to reopen the database after a failed write.
 RECOVERY_INTERVAL_S: Final = 2.0
 
 _ENTRY: Final = b"\x01"

@@ -221,7 +221,7 @@ class TxValidator:
 
         ``client``: who asks, for the verifier's queue.
         """
-        _ = tx.data.tx_hash  # before the place, which others need meanwhile
+        _ = tx.data.tx_hash  # before the place, which other threads need meanwhile
         with interpreter.BUSY:
             reasons = list(self._invalid_reasons(tx, ledger))
             unjudged = list(self._unknown_network())

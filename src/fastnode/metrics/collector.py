@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NodeCollector", "Sources", "duration_metrics", "registry_of", "render"]
 
-#: Stands for every method name that is not in the table.
+#: Counts every method name that is not in the table.
 #: Databases, by their directories in the data directory.
 DATABASES: Final = {"archiver": "archiver", "world_state": "world_state", "pool": "p2p"}
 

@@ -1,1 +1,1 @@
-"""Requests to other machines: JSON-RPC clients, their health, and the thread that runs them."""
+"""Requests to other servers: HTTP, JSON-RPC, the health of endpoints, failover."""

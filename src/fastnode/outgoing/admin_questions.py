@@ -1,4 +1,4 @@
-"""Questions to the admin port of another node, whose operator has given us the key."""
+"""Questions to the admin port of another node, for which this node has the key."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class AdminQuestions:
     """Usable from worker threads."""
 
     def __init__(self, url: str, key: str | None) -> None:
-        """SettingError for a URL that is none, and for a key that cannot be sent."""
+        """SettingError for an invalid URL, and for a key that cannot be sent in a header."""
         check_url(url, "--upstream-admin-url")
         if key is not None and not (key.isascii() and key.isprintable()):
             raise SettingError("--upstream-admin-api-key is no key")  # it is not repeated
@@ -36,7 +36,7 @@ class AdminQuestions:
         self._network.close()
 
     def ask(self, method: str, parameters: Sequence[Any]) -> Any:
-        """The result; Refused with the other node's reason, or that it does not answer."""
+        """The result; Refused with the other node's reason, or because it does not answer."""
         try:
             return self._client.ask([(method, parameters)]).results()[0]
         except UpstreamRejection as rejection:

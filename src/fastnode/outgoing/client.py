@@ -32,13 +32,13 @@ METHOD_NOT_FOUND: Final = -32601
 _CONTAINER_BYTES: Final = 250
 _VALUE_BYTES: Final = 200
 _WIDE: Final = 5
-#: A shorter answer cannot become large.
+#: Shorter answers are not measured: they cannot take much memory.
 _UNMEASURED_BYTES_MAX: Final = 1 << 19
 
 _ERROR_TEXT_MAX: Final = 2000
 _QUOTED_BYTES: Final = 40
 _QUOTED_TEXT_MAX: Final = 80
-#: Statuses by which a server says: not now.
+#: Statuses of a busy server.
 _BUSY: Final = frozenset(
     {
         HTTPStatus.REQUEST_TIMEOUT,
@@ -88,7 +88,7 @@ class RpcClient:
     def ask(self, calls: Sequence[RpcCall]) -> Reply:
         """One request with all the calls; blocks until it is answered.
 
-        UpstreamUnavailable: try later; UpstreamFault: the answer makes no sense; UpstreamRejection: the request
+        UpstreamUnavailable: try later; UpstreamFault: the answer is malformed; UpstreamRejection: the request
         as a whole was refused.  No text of theirs has the address: clients may see it.
         """
         named = trace.current()

@@ -1,7 +1,7 @@
-"""Several endpoints that serve the same purpose: which of them is asked, and who stands in for it.
+"""Several endpoints for the same purpose: which of them is asked, and which one next when it fails.
 
 The order of the URLs is an order of preference: the first that can be asked is asked.  One that gives no answer
-rests for a growing while, one whose answers are wrong for longer (:mod:`fastnode.outgoing.health`).
+is not asked for a growing pause, one with wrong answers for longer (:mod:`fastnode.outgoing.health`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ E = TypeVar("E", bound="Endpoint")
 class Endpoint:
     """One URL with its client and its health.  Usable from any thread.
 
-    ``name`` stands for it wherever clients can look; its URL is in the log only.  A subclass says what it must be:
+    ``name`` is what clients see of it; its URL appears in the log only.  A subclass says what it must be:
     :meth:`identify`.
     """
 
@@ -88,7 +88,7 @@ class Endpoint:
             self._log_put_aside()
 
     def put_aside(self, reason: str) -> None:
-        """Its answers are wrong, or contradict what is certain: leave it alone for a while."""
+        """Its answers are wrong, or contradict what is certain: do not ask it for a while."""
         self.health.put_aside(reason)
         self._log_put_aside()
 
@@ -116,7 +116,7 @@ class Failover(Generic[E]):
     """All of them, in the order of preference.  Usable from any thread.
 
     With an ``executor`` those that are not healthy are identified there as long as another one is healthy, so that
-    one that swallows requests does not hold up the work.
+    one that never answers does not delay the work.
     """
 
     def __init__(self, endpoints: Sequence[E], executor: Executor | None = None) -> None:
@@ -141,7 +141,7 @@ class Failover(Generic[E]):
         yield from (each for each in healthy if each.health.is_healthy)
 
     def run(self, work: Callable[[E], T]) -> T:
-        """The result of ``work`` with the first endpoint that can do it, begun anew with each.
+        """The result of ``work`` with the first endpoint that can do it; it starts over with each.
 
         UpstreamUnavailable says why none can.  What else ``work`` raises goes to the caller.
         """

@@ -22,13 +22,13 @@ __all__ = ["EndpointHealth", "EndpointState", "Patience"]
 
 #: A generator of its own: the module's belongs to the program, which may have seeded it.
 _CHANCE: Final = random.Random()
-#: Of a pause; by then it has long reached its maximum.
+#: Bounds the exponent of a pause; the maximum is reached long before.
 _DOUBLINGS_MAX: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """Pauses in seconds.  Each is drawn between half and one and a half of what stands here."""
+    """Pauses in seconds.  Each pause is drawn at random between 0.5 and 1.5 times its value here."""
 
     unavailable_s: float = 0.5
     unavailable_max_s: float = 30.0
@@ -46,7 +46,7 @@ class EndpointState(enum.Enum):
 
 
 class EndpointHealth:
-    """Usable from any thread.  Every change says whether it is news, so that it is logged once."""
+    """Usable from any thread.  Every change returns whether the state is new, so that it is logged once."""
 
     def __init__(self, patience: Patience) -> None:
         self._patience = patience
@@ -74,7 +74,7 @@ class EndpointHealth:
         return self.usable_at > time.monotonic()
 
     def on_identified(self) -> bool:
-        """It answers, and it is what it should be."""
+        """It answers, and it is the expected server."""
         with self._lock:
             is_news = self.state is not EndpointState.HEALTHY
             self._failures = 0
@@ -82,11 +82,11 @@ class EndpointHealth:
         return is_news
 
     def on_useful(self) -> None:
-        """Its answers were of use: the next pause is a short one again."""
+        """Its answers could be used: the next pause is a short one again."""
         self._times_aside = 0
 
     def on_unavailable(self, reason: str, retry_after_s: float | None = None) -> bool:
-        """It gives no answer.  While it rests that is no news: several requests may have been under way."""
+        """It gives no answer.  During a pause nothing changes: several requests may have been under way."""
         patience = self._patience
         with self._lock:
             if self.is_resting:

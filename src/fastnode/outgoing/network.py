@@ -41,7 +41,7 @@ _REDIRECTS_MAX: Final = 5
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 #: zlib: a gzip or a zlib head.
 _ANY_HEAD: Final = 32 + zlib.MAX_WBITS
-#: No proxy for the outside world knows the way to this machine.
+#: Addresses of this machine, which are never asked through a proxy.
 _THIS_MACHINE: Final = ("localhost", "127.", "[::1]", "::1")
 
 STOPPING: Final = "the node is stopping"
@@ -102,7 +102,7 @@ class ExchangeTimes:
             sums[2] += has_failed
 
     def by_server(self) -> dict[str, tuple[int, float, int]]:
-        """Exchanges, seconds of them all, and failed ones, by ``host:port``; redirects lead to few servers more."""
+        """Exchanges, seconds of them all, and failed ones, by ``host:port``; redirects can add a few servers."""
         with self._lock:
             return {server: (int(sums[0]), sums[1], int(sums[2])) for server, sums in self._servers.items()}
 
@@ -113,6 +113,7 @@ class Network:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        #: By scheme and server: the credentials of a URL go with each request.
         self._idle: defaultdict[tuple[str, str], list[http.client.HTTPConnection]] = defaultdict(list)
         #: Connections with a request under way, and their sockets once there is one.
         self._busy: dict[http.client.HTTPConnection, socket.socket | None] = {}
@@ -189,7 +190,7 @@ class Network:
             answer = self._answer(request, limits, deadline)
             return answer
         finally:
-            self.times.add(_name_of(request.url), time.monotonic() - begun, has_failed=answer is None)
+            self.times.add(_server_of(urlsplit(request.url)), time.monotonic() - begun, has_failed=answer is None)
 
     def _answer(self, request: _Request, limits: ClientLimits, deadline: float) -> Answer:
         try:
@@ -213,7 +214,7 @@ class Network:
             try:
                 return self._talk(kept, parts, request, limits, deadline)
             except (http.client.RemoteDisconnected, ConnectionError):
-                # The server has closed it meanwhile, as servers do with what is idle.
+                # The server has closed the idle connection meanwhile.
                 if self._is_closed or not request.is_repeatable:
                     raise
         return self._talk(self._new(parts, limits), parts, request, limits, deadline)
@@ -268,7 +269,7 @@ class Network:
     def _take(self, parts: SplitResult) -> http.client.HTTPConnection | None:
         while True:
             with self._lock:
-                kept = self._idle[_server_of(parts)]
+                kept = self._idle[parts.scheme, _server_of(parts)]
                 connection = kept.pop() if kept else None
             if connection is None or not _is_ended(connection):
                 return connection
@@ -277,7 +278,7 @@ class Network:
     def _put_back(self, connection: http.client.HTTPConnection, parts: SplitResult, *, is_reusable: bool) -> None:
         with self._lock:
             self._busy.pop(connection, None)
-            kept = self._idle[_server_of(parts)]
+            kept = self._idle[parts.scheme, _server_of(parts)]
             if is_reusable and not self._is_closed and len(kept) < _IDLE_PER_SERVER_MAX:
                 kept.append(connection)
                 return
@@ -377,8 +378,9 @@ def _credentials(parts: SplitResult) -> dict[str, str]:
     return {"Authorization": "Basic " + base64.b64encode(pair.encode()).decode("ascii")}
 
 
-def _server_of(parts: SplitResult) -> tuple[str, str]:
-    return parts.scheme, parts.netloc
+def _server_of(parts: SplitResult) -> str:
+    """``host:port``, without the name and password that a URL may have."""
+    return f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
 
 
 def _target(connection: http.client.HTTPConnection, parts: SplitResult) -> str:
@@ -441,9 +443,3 @@ def _describe(what: str, error: OSError) -> str:
     if not isinstance(reason, str):
         reason = os.strerror(error.errno) if error.errno else type(error).__name__
     return f"{what}: {reason}"
-
-
-def _name_of(url: str) -> str:
-    """``host:port``, without the name and password that a URL may have."""
-    parts = urlsplit(url)
-    return f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"

@@ -54,7 +54,7 @@ class Statement:
 
     @property
     def digest(self) -> bytes:
-        """32 bytes that stand for circuit, inputs and proof.  The circuit follows from the length."""
+        """A digest of circuit, inputs and proof, 32 bytes.  The circuit follows from the length."""
         return hashlib.sha256(self.inputs + self.proof).digest()
 
     def flaw(self) -> str | None:

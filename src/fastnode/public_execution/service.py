@@ -58,7 +58,7 @@ class Simulation:
         upstream: PublicSimulator | None = None,
         names: FunctionNames | None = None,
     ) -> Self:
-        """As the settings ask.  ``upstream``: asked if no other URL is set.  SettingError for a URL that is none."""
+        """As the settings ask.  ``upstream``: asked if no other URL is set.  SettingError for an invalid URL."""
         url = settings.public_simulator_url
         if url is not None and not url.startswith(("http://", "https://")):
             raise SettingError(f"--public-simulator-url {url!r} is no http:// or https:// URL")

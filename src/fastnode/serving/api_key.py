@@ -6,7 +6,7 @@
                                 the SHA-256 of the key that an earlier start made, as 64 hex digits, mode 0600
     otherwise                   a new key: 32 random bytes as 64 hex digits, shown once, only its hash is kept
 
-The hash is that of the key's text, not of the bytes that its digits stand for, so that
+The hash is that of the key's text, not of the bytes that its digits encode, so that
 ``printf %s "$KEY" | sha256sum`` gives it.
 """
 
@@ -62,7 +62,7 @@ class AdminKey:
 def choose_admin_key(*, disabled: bool, digest_text: str | None, reset: bool, data_directory: Path | None) -> AdminKey:
     """The key of this start; ``data_directory`` is None if nothing survives the process.
 
-    SettingError for a hash that is none; DataDirectoryError when the hash file cannot be read.
+    SettingError for an invalid hash; DataDirectoryError when the hash file cannot be read.
     """
     if disabled:
         logger.warning("No admin API key set — admin endpoint is unauthenticated")

@@ -76,7 +76,7 @@ class Pages(Protocol):
     def on_get(
         self, path: bytes, target: bytes, headers: Mapping[bytes, bytes]
     ) -> Response | Coroutine[Any, Any, Response] | None:
-        """The answer to GET and HEAD; None for a path that is none of theirs.  Must not raise."""
+        """The answer to GET and HEAD; None for a path that has no such answer.  Must not raise."""
 
 
 class RpcApplication:
@@ -162,7 +162,7 @@ class RpcApplication:
         """``client`` is charged for the calls of the body."""
         if self._guard is not None and not self._guard.admits(method, target, headers):
             return self._guard.refusal
-        # Fast path. If: POST to the root.  Then: nothing else can be meant.
+        # Fast path: a POST to the root can only be a call.
         if method == b"POST" and target == b"/":
             return self._on_call(headers, body, client, allowance)
         path = self._without_prefix(path_of(target))
@@ -298,7 +298,7 @@ class RpcApplication:
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "only the content codings gzip and deflate are understood"
             )
         inflation = Inflation(body, name, bytes_max=self._engine.limits.body_bytes_max)
-        # Fast path. If: the body is small.  Then: inflating takes less than changing to a thread.
+        # Fast path: inflating a small body takes less time than handing it to a thread.
         try:
             if not inflation.go_on(INFLATED_ON_LOOP_BYTES_MAX):
                 return self._inflate_in_thread(inflation, headers, client, allowance)

@@ -134,7 +134,7 @@ class FastPath:
 
     def _read(self, text: bytes | None, allowance: Allowance) -> list[Any]:
         """Parameters.  JSONDecodeError or ParseError for what is left to the strict path; NodeBusy."""
-        # Fast path. If: they are short.  Then: what they may become is little.
+        # Fast path: short bodies cannot inflate to much.
         if text is None or len(text) <= UNASKED_BYTES_MAX:
             return [] if text is None else orjson.loads(text)
         if len(text) > READ_ON_LOOP_BYTES_MAX:
@@ -237,7 +237,7 @@ class FastConnection(HttpConnection):
 
     def _on_turn(self) -> None:
         self._is_waiting = False
-        # Fast path. If: nothing but new data.  Then: it may begin with simple requests.
+        # Fast path: only new data is there, which may begin with simple requests.
         if self._incoming and self._fast.requests.is_open and self._is_at_rest():
             incoming = [*self._incoming]
             self._drop_incoming()
@@ -301,7 +301,7 @@ class FastConnection(HttpConnection):
     # ---- request by request ----------------------------------------------------------------
 
     def _is_at_rest(self) -> bool:
-        """Whether nothing is under way and nothing keeps the connection from going on for ever."""
+        """Whether nothing is under way and nothing requires the connection to be closed."""
         return not (
             self._slots
             or self._is_write_paused

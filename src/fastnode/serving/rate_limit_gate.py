@@ -3,7 +3,7 @@
     request -> client (key, or address) -> application, which charges the client -> answer for the origin that asks
 
 A single call of the usual form is charged from its bytes and goes on to the fast path.  If that leaves it to the strict
-path, the charge is taken back there and made anew, like every other.  Everything that could be read in two ways, and
+path, the charge is taken back there and made again, like every other.  Everything that could be read in two ways, and
 every list of origins, means the strict path.
 
 A request without a key that is asked for is refused with 401.  Probes and preflights are free.  Refusals come a
@@ -52,12 +52,14 @@ class RateLimitGate:
         self.application = application
         self.limits = limits
 
-    def on_request(self, peer: str, request: Request, allowance: Allowance) -> Response | Coroutine[Any, Any, Response]:
-        """The answer to a complete request from the address ``peer``."""
+    def on_request(
+        self, address: str, request: Request, allowance: Allowance
+    ) -> Response | Coroutine[Any, Any, Response]:
+        """The answer to a complete request from ``address``."""
         limits, headers = self.limits, request.headers
         client = None
         if request.method == b"POST" or path_of(request.target).endswith(DOCUMENT_PATH):
-            client = limits.client_of(peer, headers)
+            client = limits.client_of(address, headers)
             if client is None:
                 return self._refuse(limits.allowed_origin(headers))
         answer = self.application.on_request(
@@ -75,7 +77,7 @@ class RateLimitGate:
 
     # ---- the fast path -----------------------------------------------------------------------
 
-    def prepay(self, peer: str, data: bytes) -> tuple[Client, float] | None:
+    def prepay(self, address: str, data: bytes) -> tuple[Client, float] | None:
         """Charge ``data`` if it is one call of the usual form, by a client that may make it; who paid, and what."""
         if len(data) > _USUAL_BYTES_MAX or self.limits.rules.origins is not None:
             return None
@@ -87,22 +89,22 @@ class RateLimitGate:
         methods = _METHOD.findall(data)
         if len(methods) != 1 or not methods[0] or methods[0] in _CLIENTS_OWN:
             return None
-        client = self._client_of(peer, data, head)
+        client = self._client_of(address, data, head)
         if client is None:
             return None
         cost = client.prepay(methods[0].decode("ascii"))
         return None if cost is None else (client, cost)
 
-    def _client_of(self, peer: str, data: bytes, head: bytes) -> Client | None:
+    def _client_of(self, address: str, data: bytes, head: bytes) -> Client | None:
         """Who sent a request, whose ``head`` is in lower case; None if that is not plain."""
         key, authorization, forwarded = _TELLING
         if key not in head and authorization not in head and forwarded not in head:
-            return self.limits.client_of(peer, {})
+            return self.limits.client_of(address, {})
         lines = _TELLING_LINE.findall(data, 0, len(head))
         headers = {name.lower(): value.strip() for name, value in lines}
         if len(headers) != sum(head.count(name) for name in _TELLING):  # twice, or written in another way
             return None
-        return self.limits.client_of(peer, headers)
+        return self.limits.client_of(address, headers)
 
     async def _refuse(self, origin: str | None) -> Response:
         self.application.count_rejected("key")
@@ -122,7 +124,7 @@ async def _for_origin_later(pending: Coroutine[Any, Any, Response], origin: str 
 class LimitedConnection(FastConnection):
     """A connection whose requests go through a gate."""
 
-    __slots__ = ("_gate", "_peer", "_prepaid")
+    __slots__ = ("_address", "_gate", "_prepaid")
 
     def __init__(
         self,
@@ -134,7 +136,7 @@ class LimitedConnection(FastConnection):
     ) -> None:
         super().__init__(owner, loop, arrival.network, fast)
         self._gate = gate
-        self._peer = arrival.peer
+        self._address = arrival.peer
         #: Who has paid for the burst that is being received, and what.
         self._prepaid: tuple[Client, float] | None = None
         self.data_received = self._receive
@@ -154,7 +156,7 @@ class LimitedConnection(FastConnection):
             self.wait_for_turn(data)
             return
         if self._receiver.is_resting or self._is_at_rest():
-            self._prepaid = self._gate.prepay(self._peer, data)
+            self._prepaid = self._gate.prepay(self._address, data)
             if self._prepaid is not None:
                 self._receiver.receive(data)
                 if self._reader.state is not ReadState.IDLE:  # it is not whole yet
@@ -179,4 +181,4 @@ class LimitedConnection(FastConnection):
             super()._take(item)
         else:
             allowance = item.allowance or Allowance(self.party)
-            self._enter(item, self._gate.on_request(self._peer, item, allowance), allowance)
+            self._enter(item, self._gate.on_request(self._address, item, allowance), allowance)

@@ -64,7 +64,7 @@ class SnapshotUploads:
     def start(self, location_text: str) -> None:
         """Begin to copy and upload; what goes wrong from now on is in the log.
 
-        SnapshotError for a location that makes no sense; Refused while another upload runs.
+        SnapshotError for an invalid location; Refused while another upload runs.
         """
         # On demand: a start would pay for what few nodes ever use.
         from fastnode.snapshots.location import Location

@@ -1,4 +1,4 @@
-"""Work that is done before it is asked for."""
+"""Prefetching: the next item is made while one is used."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The newest block that this chain and another node's have: where the chains part.
+"""The newest block that the stored chain and another node's have in common.
 
-A chain that only got shorter is believed when its node has said so a few times: one that restarts or is behind has
-nothing but a part of what is stored.
+A node that restarts or is behind has only a part of the stored chain.  So a chain that merely got shorter counts only
+after its node has reported it several times.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["GENESIS", "HEADERS_PER_QUESTION", "CommonChain", "RemoteNode", "as_l
 
 #: Headers in one question when the chains part.
 HEADERS_PER_QUESTION: Final = 32
-#: A chain that only got shorter must say so at least this often, however long it takes.
+#: Reports that are needed before a shorter chain counts, however long that takes.
 POLLS_BEFORE_SHORTENING: Final = 3
 
 GENESIS: Final = 0
@@ -53,7 +53,7 @@ class RemoteNode(Protocol):
 
 @dataclass(slots=True)
 class _Shorter:
-    """Tips of a chain that is a part of ours, and how often and since when it has been so."""
+    """Tips of a chain that is a part of ours, and how often and since when they were reported."""
 
     tips: L2Tips
     polls: int = 0
@@ -81,7 +81,7 @@ class CommonChain:
         self._shorter = None
 
     def trust_nothing_shorter(self) -> None:
-        """Another node still has the longer chain: start counting anew before this one shortens it."""
+        """Another node still has the longer chain: start counting again before this one shortens it."""
         if self._shorter is not None:
             self._shorter = _Shorter(self._shorter.tips)
 

@@ -1,6 +1,6 @@
 """The loop that follows a live chain: choose an upstream, make a pass, sleep.
 
-Runs in the thread that ingests.  Anything that the other side does is expected here: an upstream that does
+Runs in the thread that ingests.  No behaviour of an upstream is an internal error: one that does
 not answer is asked again later, one that gives wrong answers is put aside, and the stored chain stays as it was.
 """
 
@@ -51,14 +51,14 @@ logger = logging.getLogger(__name__)
 BAD_PASSES_MAX: Final = 3
 #: Blocks of a checkpoint as the log counts them before it has them.
 _BLOCKS_PER_CHECKPOINT: Final = 8
-#: With no upstream in sight the loop still looks around this often.
+#: How often the loop tries again while no upstream can be used.
 LONGEST_PAUSE_S: Final = 1.0
 _NOT_ASKED: Final = "no source has been asked yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowerOptions:
-    #: The longest rest between two looks, and the shortest while blocks come.
+    #: The longest pause between two polls, and the shortest while blocks come.
     poll_interval_s: float = 0.5
     poll_interval_min_s: float = 0.05
     ready_max_lag_blocks: int = 16
@@ -192,7 +192,7 @@ class Follower:
         return "following" if self.has_caught_up else "catching up"
 
     def set_poll_interval(self, seconds: float) -> None:
-        """How long to rest between passes, from the next one on."""
+        """Set the pause between passes, from the next one on."""
         self._options = replace(self._options, poll_interval_s=seconds)
         self._pace.longest_s = seconds
 

@@ -1,4 +1,4 @@
-"""The beginning of a chain that is only known by the URL of a node.
+"""The genesis of a chain, found with only the URL of a node.
 
 A fastnode says all of it (``fastnode_getGenesis``).  Any other node gives its contracts and the hash of its
 block 0, and the state before block 1 is found by trying what networks are started with: nothing, or the test

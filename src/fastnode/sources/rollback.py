@@ -2,7 +2,7 @@
 
 The rules of going back are those of the reference node: the target is the last block of a checkpoint, below
 the newest block, and not below the finalized one unless that is forced.  Forced below it, the world state and the
-pool are cleared, and the state is built anew from the stored blocks.  In every case ingestion goes on afterwards,
+pool are cleared, and the state is rebuilt from the stored blocks.  In every case ingestion goes on afterwards,
 unless the caller asked for it to rest.
 """
 
@@ -87,7 +87,7 @@ class SyncOperator:
             _check_finalized(self._ingestor.view, target, force=force)
             try:
                 self.pause()
-                # Checked at rest: a chain that moves could make the answer wrong.
+                # Checked while ingestion is paused: a chain that moves could make the answer wrong.
                 _check_target(self._ingestor.view, target)
                 if target < self._ingestor.view.tips.finalized.block.number:
                     self._clear_and_rebuild(target)

@@ -55,7 +55,7 @@ class SyncControl:
 
     def pass_point(self) -> None:
         """Go on, wait here while paused, or leave with StopRequested."""
-        # Fast path. If: no request is pending.  Then: no lock.
+        # Fast path: without a pending request no lock is needed.
         if self._state is SyncState.RUNNING:
             return
         with self._changed:

@@ -1,6 +1,6 @@
-"""What is known of a database that cannot be read: said once, and looked for once.
+"""Damage of a database that was noticed while it is open: logged once, and located once.
 
-LevelDB says that a block is damaged, but not in which file.  So the first failed read starts a search through all
+LevelDB reports a damaged block without the name of the file.  So the first failed read starts a search through all
 tables, in a thread of its own: an operator needs the name to put a single file back, and to judge the disk.
 """
 

@@ -68,7 +68,7 @@ RESTORE_OR_IMPORT: Final = "restore it, or remove it and import again"
 
 @dataclass(frozen=True, slots=True)
 class DatabaseMemory:
-    """What LevelDB may take: the cache of blocks that were read, and each of two buffers of what was written."""
+    """Memory that LevelDB may use: the cache of blocks that were read, and each of two write buffers."""
 
     block_cache_bytes: int = BLOCK_CACHE_BYTES
     write_buffer_bytes: int = WRITE_BUFFER_BYTES
@@ -288,9 +288,9 @@ class SharedDatabase:
             raise DatabaseUnwritable(self._failure) from error
 
     def reopen(self) -> None:
-        """Open it anew after a failed write: LevelDB goes on only then.  DatabaseError, and still failed, if it cannot.
+        """Reopen it after a failed write: LevelDB writes nothing more before that.  DatabaseError if that fails too.
 
-        For an only owner, and while nothing is read.
+        Only for a single owner, and while nothing is read.
         """
         if self._failure is None:
             return

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 #: Keys and their new values; None deletes.
 Batch: TypeAlias = Sequence[tuple[bytes, bytes | None]]
-#: Yields what to write, a batch at a time.  After a crash it begins anew on what its first batches have left, so it
+#: Yields what to write, a batch at a time.  After a crash it starts over on what its first batches have left, so it
 #: must find that already done, or yield one batch only.
 Migration: TypeAlias = Callable[[SharedDatabase], Iterable[Batch]]
 

@@ -1,4 +1,4 @@
-"""A database that another thread opens meanwhile.
+"""A database that is opened in another thread.
 
 After a crash LevelDB replays what its log has, which takes a second for each 100 MB, outside the interpreter: two
 databases replay theirs at a time.

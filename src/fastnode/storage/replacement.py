@@ -50,7 +50,7 @@ def replace_databases(directory: Path, names: tuple[str, ...]) -> None:
 
 
 def finish_replacement(directory: Path) -> None:
-    """Finish or forget what a crash left of restoring and copying.  The data directory must be locked."""
+    """Finish or remove what a crash left of a restore or a copy.  The data directory must be locked."""
     if (directory / _READY_FOLDER).is_dir():
         logger.warning("finishing to restore a snapshot", extra=log_facts(path=directory))
         _move_in(directory)

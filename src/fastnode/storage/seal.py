@@ -1,4 +1,4 @@
-"""What the files of a database were when it was closed, so that its next start sees what happened to them meanwhile.
+"""The files of a database as they were when it was closed, so that the next start notices changes.
 
 A log that is cut short looks like one that a crash left: LevelDB reads what there is.  But after a close there was no
 crash.  The file ``fastnode.seal`` lies in the database's folder while it is closed:
@@ -28,7 +28,7 @@ _CHUNK_BYTES: Final = 1 << 20
 
 
 def write_seal(path: Path) -> None:
-    """Seal the closed database ``path``.  OSError when the disk refuses; it is only lacking then."""
+    """Seal the closed database ``path``.  OSError when the disk refuses; a database without a seal can be opened."""
     files = _facts(path)
     text = orjson.dumps({"files": files, "crc32": _checksum(files)})
     try:

@@ -74,7 +74,7 @@ class ValueType:
         return self
 
     def from_text(self, text: str) -> Any:
-        """The value that ``text`` stands for.  A type without a text form of its own reads JSON."""
+        """The value of ``text``.  A type without a text form of its own reads JSON."""
         import json
 
         try:
@@ -84,11 +84,11 @@ class ValueType:
         return self.from_json(value)
 
     def from_toml(self, value: object) -> Any:
-        """The value that a TOML value stands for; types that have a handier form in a file override this."""
+        """The value of a TOML value; types that have a handier form in a file override this."""
         return self.from_json(value)
 
     def from_json(self, value: object) -> Any:
-        """The value that a JSON value stands for.  ``null`` never gets here: callers treat it as absent."""
+        """The value of a JSON value.  ``null`` never gets here: callers treat it as absent."""
         raise NotImplementedError
 
     def to_text(self, value: Any) -> str:
@@ -129,7 +129,7 @@ class NamedType(ValueType):
     component: ClassVar[str]
 
     def definition(self) -> Schema:
-        """What the name stands for."""
+        """The value of the name."""
         raise NotImplementedError
 
     def parts(self) -> Iterable[ValueType]:

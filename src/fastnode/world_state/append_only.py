@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from fastnode.kernels import append_tree, poseidon2
+from fastnode.kernels import append_tree, poseidon2, tree_nodes
 from fastnode.world_state.layout import (
     EDGE,
     HASH_BYTES,
@@ -56,7 +56,7 @@ class AppendOnlyTree:
 
     def path(self, snapshot: Snapshot, index: int, size: int, *, use_memory: bool) -> bytes:
         """Sibling path of leaf ``index`` in the tree of ``size`` leaves, lowest sibling first."""
-        tile = snapshot.get(self._tile_prefix + u48(index >> append_tree.TILE_LEVELS)) or b""
+        tile = snapshot.get(self._tile_prefix + u48(index >> tree_nodes.TILE_LEVELS)) or b""
         edge = snapshot.get_often(self._edge_prefix + u48(size))
         missing: list[int] = []
         path = self.nodes.path(index, size, tile, edge, missing, use_memory=use_memory)
@@ -89,10 +89,10 @@ class AppendOnlyTree:
         """Leaves start <= index < stop in order, empty ones as zero."""
         nodes: dict[int, bytes] = {}
         for index in range(start, stop):
-            if index == start or index % append_tree.TILE_LEAVES == 0:
-                tile = snapshot.get(self._tile_prefix + u48(index // append_tree.TILE_LEAVES))
-                nodes = append_tree.unpack_tile(tile or b"")
-            yield nodes.get(index % append_tree.TILE_LEAVES, ZERO_LEAF)
+            if index == start or index % tree_nodes.TILE_LEAVES == 0:
+                tile = snapshot.get(self._tile_prefix + u48(index // tree_nodes.TILE_LEAVES))
+                nodes = tree_nodes.unpack_tile(tile or b"", append_tree.NODE_BYTES)
+            yield nodes.get(index % tree_nodes.TILE_LEAVES, ZERO_LEAF)
 
     def _stored(self, snapshot: Snapshot, level: int, index: int) -> bytes:
         node = snapshot.get(self._node_prefix + bytes([level]) + u48(index))
@@ -103,8 +103,8 @@ class AppendOnlyTree:
     def prepare(self, snapshot: Snapshot, size: int, leaves: bytes) -> Growth:
         """Hash ``leaves`` (32 bytes each) onto the newest tree, which has ``size`` leaves."""
         tile = b""
-        if size % append_tree.TILE_LEAVES:
-            tile = snapshot.get(self._tile_prefix + u48(size >> append_tree.TILE_LEVELS)) or b""
+        if size % tree_nodes.TILE_LEAVES:
+            tile = snapshot.get(self._tile_prefix + u48(size >> tree_nodes.TILE_LEVELS)) or b""
         return self.nodes.append(size, self._frontier(snapshot, size), tile, leaves)
 
     def _frontier(self, snapshot: Snapshot, size: int) -> bytes:
@@ -112,15 +112,15 @@ class AppendOnlyTree:
         frontier = bytearray(HASH_BYTES * self.tree.height)
         if size == 0:
             return bytes(frontier)
-        tile = snapshot.get(self._tile_prefix + u48((size - 1) >> append_tree.TILE_LEVELS)) or b""
-        nodes = append_tree.unpack_tile(tile)
+        tile = snapshot.get(self._tile_prefix + u48((size - 1) >> tree_nodes.TILE_LEVELS)) or b""
+        nodes = tree_nodes.unpack_tile(tile, append_tree.NODE_BYTES)
         for level in range(self.tree.height):
             if not size >> level & 1:
                 continue
             index = (size >> level) - 1
-            if level < append_tree.TILE_LEVELS:
+            if level < tree_nodes.TILE_LEVELS:
                 zero = self._zeros[level * HASH_BYTES : (level + 1) * HASH_BYTES]
-                node = nodes.get(append_tree.tile_position(level, index), zero)
+                node = nodes.get(tree_nodes.tile_position(level, index), zero)
             else:
                 node = self.nodes.node(level, index) or self._stored(snapshot, level, index)
             frontier[level * HASH_BYTES : (level + 1) * HASH_BYTES] = node
@@ -156,10 +156,10 @@ class AppendOnlyTree:
             if place is not None and place[0] == index:
                 yield self._value_prefix + leaf, None
         # A tile that keeps leaves stays as it is: its reader looks at complete nodes only.
-        first_tile = -(-size_before // append_tree.TILE_LEAVES)
-        for index in range(first_tile, -(-size // append_tree.TILE_LEAVES)):
+        first_tile = -(-size_before // tree_nodes.TILE_LEAVES)
+        for index in range(first_tile, -(-size // tree_nodes.TILE_LEAVES)):
             yield self._tile_prefix + u48(index), None
-        for level in range(append_tree.TILE_LEVELS, self.tree.height + 1):
+        for level in range(tree_nodes.TILE_LEVELS, self.tree.height + 1):
             for index in range(size_before >> level, size >> level):
                 yield self._node_prefix + bytes([level]) + u48(index), None
         yield self._edge_prefix + u48(size), None
@@ -196,7 +196,7 @@ class AppendOnlyTree:
     def load_next_level(self, snapshot: Snapshot, size: int) -> bool:
         """Load one more level of the newest tree; False when there is none, or no room for it."""
         level = self.nodes.first_level - 1
-        if level < append_tree.TILE_LEVELS or not self._fits(level, size):
+        if level < tree_nodes.TILE_LEVELS or not self._fits(level, size):
             return False
         with stored_level(snapshot, self._node_prefix, level) as entries:
             self.nodes.load_next_level(size, entries)

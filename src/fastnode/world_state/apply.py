@@ -38,7 +38,7 @@ Seal = Callable[[AppendOnlyTreeSnapshot, StateReference], BlockHeader]
 
 @dataclass(frozen=True, slots=True)
 class PreparedBlock:
-    """A block that passed: what it writes, and what then becomes part of the memory."""
+    """A verified block: what it writes, and what then becomes part of the memory."""
 
     record: BlockRecord
     batch: list[Change]

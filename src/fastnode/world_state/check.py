@@ -1,4 +1,4 @@
-"""Working out every stored node of the newest block again, from the leaves up."""
+"""Check of the state trees: every stored node of the newest block is recomputed from the leaves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastnode.errors import DatabaseError
-from fastnode.kernels import append_tree, indexed_tree, poseidon2
+from fastnode.kernels import indexed_tree, poseidon2, tree_nodes
 from fastnode.world_state.append_only import ZERO_LEAF, AppendOnlyTree
 from fastnode.world_state.forest import Forest
 from fastnode.world_state.history_check import check_block_before
@@ -85,7 +85,7 @@ class _Check:
     # ---- leaves, as runs of 2 ** CHUNK_LEVELS hashes -------------------------------------------
 
     def _append_only_leaves(self, tree: AppendOnlyTree) -> Iterator[tuple[bytes, Stamps]]:
-        """The leaves themselves, each compared with where it is said to be found."""
+        """The leaves, each compared with the index entry for its value."""
         size, snapshot = self._view.tip.sizes[tree.tree.id], self._view.snapshot
         found = 0
         for start in range(0, size, 1 << CHUNK_LEVELS):
@@ -177,21 +177,21 @@ class _Nodes:
 
     def read_tiles(self, first: int, count: int) -> None:
         """Take the tiles of ``count`` leaves from leaf ``first`` on into work."""
-        self._low = [{} for _ in range(append_tree.TILE_LEVELS)]
+        self._low = [{} for _ in range(tree_nodes.TILE_LEVELS)]
         prefix = TILE + self.tree.prefix
-        last = (first + count - 1) >> append_tree.TILE_LEVELS
+        last = (first + count - 1) >> tree_nodes.TILE_LEVELS
         with self._snapshot.scan_range(
-            prefix + u48(first >> append_tree.TILE_LEVELS), prefix + u48(last + 1)
+            prefix + u48(first >> tree_nodes.TILE_LEVELS), prefix + u48(last + 1)
         ) as entries:
             for key, tile in entries:
                 index = int.from_bytes(key[len(prefix) :], "big")
-                for position, node in append_tree.unpack_tile(tile, self.node_bytes).items():
+                for position, node in tree_nodes.unpack_tile(tile, self.node_bytes).items():
                     # The reverse of tile_position: levels begin at 0, 32, 48, 56 and 60.
-                    level = append_tree.TILE_LEVELS + 1 - (63 - position).bit_length()
-                    if level >= append_tree.TILE_LEVELS:
+                    level = tree_nodes.TILE_LEVELS + 1 - (63 - position).bit_length()
+                    if level >= tree_nodes.TILE_LEVELS:
                         raise ValueError(f"tile {index} holds more than its leaves have")
                     place = position - (64 - (64 >> level))
-                    self._low[level][(index << (append_tree.TILE_LEVELS - level)) + place] = node
+                    self._low[level][(index << (tree_nodes.TILE_LEVELS - level)) + place] = node
 
     def compare(self, level: int, first: int, row: bytes, stamps: Stamps) -> None:
         """Hold the stored nodes of ``level`` from index ``first`` on against a row from the leaves."""
@@ -214,7 +214,7 @@ class _Nodes:
         return max(0, min(count, (self._size >> level) - first))
 
     def _stored(self, level: int, first: int, count: int) -> dict[int, bytes]:
-        if level < append_tree.TILE_LEVELS:
+        if level < tree_nodes.TILE_LEVELS:
             low = self._low[level]
             return {index: low[index] for index in range(first, first + count) if index in low}
         prefix = NODE + self.tree.prefix + bytes([level])
@@ -224,13 +224,13 @@ class _Nodes:
     def _is_same(
         self, stored: dict[int, bytes], level: int, first: int, count: int, row: bytes, stamps: Stamps
     ) -> bool:
-        """The usual case, at once."""
+        """Whether all of a row is as stored: the usual case, compared in one step."""
         absent = self._absent(level)
         joined = b"".join([stored.get(index, absent) for index in range(first, first + count)])
         return joined == row[: count * HASH_BYTES]
 
     def _absent(self, level: int) -> bytes:
-        """What a node that is not stored stands for."""
+        """The value of a node that is not stored."""
         return self.zero(level)
 
     def _is_node(self, node: bytes, expected: bytes, stamps: Stamps, place: int) -> bool:

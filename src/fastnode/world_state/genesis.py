@@ -40,7 +40,7 @@ class Genesis:
     forest: Forest
 
     def changes(self, snapshot: Snapshot) -> Iterator[Change]:
-        """What an empty database is filled with."""
+        """The entries of a new database."""
         yield from self.forest.nullifiers.changes(self.nullifiers)
         yield from self.forest.public_data.changes(self.public_data)
         yield from self.forest.archive.changes(snapshot, self.archive, self.record.block_hash, GENESIS_BLOCK)

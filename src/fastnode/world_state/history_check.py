@@ -1,4 +1,4 @@
-"""Working out the trees of the block before a block again, from what the block replaced."""
+"""Check of the history: the trees before a block are recomputed from what the block replaced."""
 
 from __future__ import annotations
 

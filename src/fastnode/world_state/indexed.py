@@ -8,7 +8,7 @@ from itertools import islice, pairwise
 from typing import Final
 
 from fastnode.errors import BlockRejected, DatabaseError
-from fastnode.kernels import append_tree, indexed_tree, poseidon2, witness_text
+from fastnode.kernels import indexed_tree, poseidon2, tree_nodes, witness_text
 from fastnode.records import dataclass
 from fastnode.world_state.append_only import Change, filled, stored_level
 from fastnode.world_state.layout import (
@@ -122,7 +122,7 @@ class IndexedTree:
         return snapshot.get(self._leaf_prefix + inverted(key))
 
     def unchanged_json(self, snapshot: Snapshot, key: bytes, record: bytes, block: int, size: int) -> bytes | None:
-        """The witness of a leaf after ``block``, when the tree had ``size`` leaves; None if that takes its history."""
+        """The witness of a leaf after ``block``, when the tree had ``size`` leaves; None if it needs the history."""
         return witness_text.unchanged(self.nodes, key, record, block, size, self._tile_prefix, snapshot.get)
 
     def state(self, snapshot: Snapshot, record: LeafRecord, block: int) -> LeafState:
@@ -137,7 +137,7 @@ class IndexedTree:
 
     def path(self, snapshot: Snapshot, index: int, block: int, size: int, *, use_memory: bool) -> bytes:
         """Sibling path of leaf ``index`` after ``block``, when the tree had ``size`` leaves; lowest first."""
-        tile = snapshot.get(self._tile_prefix + u48(index >> indexed_tree.TILE_LEVELS)) or b""
+        tile = snapshot.get(self._tile_prefix + u48(index >> tree_nodes.TILE_LEVELS)) or b""
         missing: list[int] = []
         path = self.nodes.path(index, block, size, tile, missing, use_memory=use_memory)
         if not missing:
@@ -147,7 +147,7 @@ class IndexedTree:
     def _value_at(self, snapshot: Snapshot, level: int, index: int, block: int) -> bytes:
         """A node after ``block`` from the database alone; below the tiles' top only history is looked at."""
         key = bytes([level]) + u48(index)
-        if level >= indexed_tree.TILE_LEVELS:
+        if level >= tree_nodes.TILE_LEVELS:
             stored = snapshot.get(self._node_prefix + key)
             if stored is None:
                 return self._zeros[level * HASH_BYTES : (level + 1) * HASH_BYTES]
@@ -163,9 +163,9 @@ class IndexedTree:
         """Any node below the top after ``block``, when the tree had ``size`` leaves, from the database alone."""
         if index << level >= size:
             return self._zeros[level * HASH_BYTES : (level + 1) * HASH_BYTES]
-        if level < indexed_tree.TILE_LEVELS:
-            tile = snapshot.get(self._tile_prefix + u48(index >> (indexed_tree.TILE_LEVELS - level))) or b""
-            stored = indexed_tree.unpack_tile(tile).get(append_tree.tile_position(level, index))
+        if level < tree_nodes.TILE_LEVELS:
+            tile = snapshot.get(self._tile_prefix + u48(index >> (tree_nodes.TILE_LEVELS - level))) or b""
+            stored = tree_nodes.unpack_tile(tile, indexed_tree.NODE_BYTES).get(tree_nodes.tile_position(level, index))
             if stored is None:
                 return self._zeros[level * HASH_BYTES : (level + 1) * HASH_BYTES]
             if int.from_bytes(stored[HASH_BYTES:], "big") <= block:
@@ -277,9 +277,9 @@ class IndexedTree:
         self, snapshot: Snapshot, block: int, size_before: int, size: int, leaves: list[_OpenLeaf]
     ) -> indexed_tree.NodeUpdate:
         indexes = [leaf.index for leaf in leaves]
-        first_new_tile = -(-size_before // indexed_tree.TILE_LEAVES)
+        first_new_tile = -(-size_before // tree_nodes.TILE_LEAVES)
         tiles = {}
-        for tile in {index >> indexed_tree.TILE_LEVELS for index in indexes}:
+        for tile in {index >> tree_nodes.TILE_LEVELS for index in indexes}:
             stored = snapshot.get(self._tile_prefix + u48(tile)) if tile < first_new_tile else None
             tiles[tile] = stored or b""
 
@@ -335,18 +335,18 @@ class IndexedTree:
         tiles: dict[int, dict[int, bytes]] = {}
         for level, index in self._nodes_above(leaves, size):
             stored = self._superseded(snapshot, level, index, block, size_before, changes)
-            if level < indexed_tree.TILE_LEVELS:
-                tile_index = index >> (indexed_tree.TILE_LEVELS - level)
+            if level < tree_nodes.TILE_LEVELS:
+                tile_index = index >> (tree_nodes.TILE_LEVELS - level)
                 if tile_index not in tiles:
                     tile = snapshot.get(self._tile_prefix + u48(tile_index)) or b""
-                    tiles[tile_index] = indexed_tree.unpack_tile(tile)
-                _set_or_remove(tiles[tile_index], append_tree.tile_position(level, index), stored)
+                    tiles[tile_index] = tree_nodes.unpack_tile(tile, indexed_tree.NODE_BYTES)
+                _set_or_remove(tiles[tile_index], tree_nodes.tile_position(level, index), stored)
             else:
                 key = bytes([level]) + u48(index)
                 changes.append((self._node_prefix + key, stored or None))
                 restored.append((key, stored))
         for tile_index, nodes in tiles.items():
-            changes.append((self._tile_prefix + u48(tile_index), indexed_tree.pack_tile(nodes) if nodes else None))
+            changes.append((self._tile_prefix + u48(tile_index), tree_nodes.pack_tile(nodes) if nodes else None))
         changes.extend(self._leaves_before(snapshot, block, leaves))
         return changes, restored
 
@@ -388,7 +388,7 @@ class IndexedTree:
             yield history_key, None
 
     def revert(self, block: int, restored: list[tuple[bytes, bytes]]) -> None:
-        """Take an undone block out of the memory."""
+        """Remove an undone block from the memory."""
         self.nodes.pop_history(block)
         self.nodes.load(restored)
 
@@ -424,7 +424,7 @@ class IndexedTree:
     def load_next_level(self, snapshot: Snapshot, size: int) -> bool:
         """Load one more level of the newest tree; False when there is none, or no room for it."""
         level = self.nodes.first_level - 1
-        if level < indexed_tree.TILE_LEVELS or not self._fits(level, size):
+        if level < tree_nodes.TILE_LEVELS or not self._fits(level, size):
             return False
         with stored_level(snapshot, self._node_prefix, level) as entries:
             self.nodes.load_next_level(entries)
@@ -461,7 +461,7 @@ class IndexedTree:
             leaf.next_key, leaf.next_index = following.key, following.index
             following.predecessor = leaf.key
         indexes = [leaf.index for leaf in leaves]
-        tiles = dict.fromkeys((index >> indexed_tree.TILE_LEVELS for index in indexes), b"")
+        tiles = dict.fromkeys((index >> tree_nodes.TILE_LEVELS for index in indexes), b"")
         hashes = self._leaf_hashes(map(_OpenLeaf.content, leaves))
         nodes = self.nodes.update(0, 0, len(leaves), indexes, hashes, tiles, lambda _: b"")
         return LeafChanges(0, len(leaves), nodes.root, leaves, nodes)

@@ -31,14 +31,14 @@ class Snapshot:
         #: Value of a key, or None.
         self.get: Callable[[bytes], bytes | None] = self._snapshot.get
         self.make_iterator: Callable[[], Any] = self._snapshot.raw_iterator
-        #: Those that rest.
+        #: Iterators that no thread uses now.
         self.iterators: deque[Any] = deque()
         self._often: dict[bytes, bytes] = {}
 
     def get_often(self, key: bytes) -> bytes:
         """Like ``get`` for a key that many questions need, such as the newest edge; empty if it is not there.
 
-        Each read of the database lets go of the interpreter, and a writer that takes it makes the reader wait.
+        Each read of the database releases the interpreter lock; a writer that takes it makes the reader wait.
         """
         value = self._often.get(key)
         if value is None:

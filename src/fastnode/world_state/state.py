@@ -143,7 +143,7 @@ class WorldState:
         self._loaded = False
 
     def load_nodes(self, on_level: Callable[[], None] = lambda: None) -> None:
-        """Take the nodes that the memory has room for from the database: without it witnesses are only slower.
+        """Load the nodes that the memory has room for; without it witnesses are only slower.
 
         It takes up to a second, so a start does it when requests are answered already.  To be called by the thread
         that commits; the first commit does it otherwise.  ``on_level`` after each level, and what it raises ends the
@@ -154,7 +154,7 @@ class WorldState:
             self._loaded = True
 
     def remember_newest_blocks(self, on_block: Callable[[], None] = lambda: None) -> None:
-        """Historic reads of the newest blocks come from memory after a restart too; without it they are only slower.
+        """Load the history of the newest blocks into memory; without it historic reads are only slower.
 
         It takes up to a second, so a start does it when requests are answered already.  To be called by the thread
         that commits, before it does; ``on_block`` after each block, and what it raises ends the work.
@@ -172,7 +172,7 @@ class WorldState:
             on_block()
 
     def close(self) -> None:
-        """Give the database up.  The files close now, or when the last view that a reader holds goes."""
+        """Stop using the database.  The files close now, or when the last view that a reader holds goes."""
         if not self._closed:
             self._closed = True
             # Not closed: a reader in a thread may hold it, and the last one that does closes it.
@@ -289,7 +289,7 @@ class WorldState:
         self._open()
 
     def _clear(self) -> None:
-        """Remove every key but the one that says so; the versions are gone first, so nothing is taken for whole."""
+        """Remove every key but the mark of a reset; the versions go first, so that the rest is not taken for whole."""
         self._database.write([(key, None) for key in (TIP_KEY, GENESIS_KEY, SCHEMA_KEY)])
         snapshot = self._database.snapshot()
         try:

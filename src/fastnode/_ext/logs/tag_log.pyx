@@ -88,7 +88,7 @@ def read_fields(list values not None, strict):
     cdef object value
     for index in range(count):
         value = <object>PyList_GET_ITEM(values, index)
-        # Fast path. If: the text has the form that every client sends.  Then: read it in place.
+        # Fast path: text in the form that clients send is read in place.
         if not (
             PyUnicode_CheckExact(value)
             and PyUnicode_IS_COMPACT_ASCII(value)

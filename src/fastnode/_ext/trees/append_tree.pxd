@@ -1,16 +1,6 @@
 from libc.stdint cimport uint8_t, uint64_t
 
-
-cdef enum:
-    HASH_BYTES = 32
-    LEVELS_MAX = 64
-
-
-# The nodes of one level from index 0 on.
-cdef struct NodeRow:
-    uint8_t *nodes      # HASH_BYTES each; owned
-    uint64_t count
-    uint64_t capacity
+from fastnode._ext.trees.tree_nodes cimport LEVELS_MAX, NodeRow
 
 
 # Lives from an append until its owner has published it, or forgotten it.
@@ -42,8 +32,3 @@ cdef class AppendNodes:
     cdef int _collect_tiles(self, Growth growth, bytes old_tile) except -1
     cdef int _collect_nodes(self, Growth growth) except -1
     cdef int _set_count(self, int level, uint64_t count) except -1
-
-
-cdef bytes node_key(int level, uint64_t index)
-cdef int split_key(bytes key, uint64_t *index) except -1
-cdef int count_bits(uint64_t bits) noexcept nogil

@@ -1,23 +1,12 @@
 """Nodes of an append-only Merkle tree.
 
-What a tile, an edge and a frontier are is drawn in the readable form of this module,
-``fastnode/_twins/append_tree.py``.  Nodes are 32 bytes.
+Edges are drawn in the readable form of this module, ``fastnode/_twins/append_tree.py``, keys and tiles in
+``fastnode/_twins/tree_nodes.py``.  Nodes are 32 bytes.
 """
 
 from collections.abc import Iterable
 
-TILE_LEVELS: int
-TILE_LEAVES: int
 NODE_BYTES: int
-
-def tile_position(level: int, index: int) -> int:
-    """Bit and slot of node ``index`` of ``level`` (both counted in the whole tree) in its tile."""
-
-def unpack_tile(tile: bytes, node_bytes: int = 32) -> dict[int, bytes]:
-    """Position -> node of a tile; an empty tile has none.  ValueError when the length does not fit the bitmap."""
-
-def pack_tile(nodes: dict[int, bytes]) -> bytes:
-    """The reverse of :func:`unpack_tile`."""
 
 class Growth:
     """What an append computed; nothing of it is visible until :meth:`AppendNodes.publish`."""

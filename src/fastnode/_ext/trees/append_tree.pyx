@@ -3,127 +3,29 @@
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t, uint64_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy, memset
 
-from fastnode._ext.numbers cimport read_number, write_number
+from fastnode._ext.numbers cimport write_number
 from fastnode._ext.hash.poseidon2 cimport hash_pairs_c
+from fastnode._ext.trees.tree_nodes cimport (
+    BITMAP_BYTES, HASH_BYTES, LEAVES_PER_TILE, LEVELS_MAX, LEVELS_PER_TILE, NODES_PER_TILE, PAIR_BYTES, checked_zeros,
+    count_bits, count_nodes, drop_rows, node_in_tile, node_key, position_of, set_count, split_key, tile_nodes,
+)
 
 
-__all__ = [
-    "NODE_BYTES",
-    "TILE_LEAVES",
-    "TILE_LEVELS",
-    "AppendNodes",
-    "Growth",
-    "pack_tile",
-    "tile_position",
-    "unpack_tile",
-]
+__all__ = ["NODE_BYTES", "AppendNodes", "Growth"]
 
-cdef enum:
-    LEVELS_PER_TILE = 5
-    LEAVES_PER_TILE = 32
-    NODES_PER_TILE = 62     # 32 + 16 + 8 + 4 + 2
-    BITMAP_BYTES = 8
-    KEY_BYTES = 7           # level u8 || index u48
-    PAIR_BYTES = 64         # two hashes; written out, because a debug build cannot compute in an enum
-
-TILE_LEVELS = LEVELS_PER_TILE
-TILE_LEAVES = LEAVES_PER_TILE
 NODE_BYTES = HASH_BYTES
 
 
-# ---- numbers and keys -----------------------------------------------------------------------------
-
 cdef extern from *:
     """
-    static inline int fastnode_count_bits(unsigned long long bits) { return __builtin_popcountll(bits); }
     static inline int fastnode_trailing_zeros(unsigned long long bits) { return __builtin_ctzll(bits); }
     static inline int fastnode_bit_length(unsigned long long bits) { return bits ? 64 - __builtin_clzll(bits) : 0; }
     """
-    int fastnode_count_bits(uint64_t bits) nogil
     int fastnode_trailing_zeros(uint64_t bits) nogil
     int fastnode_bit_length(uint64_t bits) nogil
-
-
-cdef int count_bits(uint64_t bits) noexcept nogil:
-    return fastnode_count_bits(bits)
-
-
-cdef bytes node_key(int level, uint64_t index):
-    cdef uint8_t[8] number
-    write_number(number, index, 8)
-    number[1] = <uint8_t>level
-    return PyBytes_FromStringAndSize(<char *>number + 1, KEY_BYTES)
-
-
-cdef int split_key(bytes key, uint64_t *index) except -1:
-    """The level of a key; its index goes to ``index``."""
-    if PyBytes_GET_SIZE(key) != KEY_BYTES:
-        raise ValueError(f"a node key of {PyBytes_GET_SIZE(key)} bytes")
-    cdef const uint8_t *source = <const uint8_t *>PyBytes_AS_STRING(key)
-    index[0] = read_number(source + 1, KEY_BYTES - 1)
-    if source[0] >= LEVELS_MAX:
-        raise ValueError(f"a node of level {source[0]}")
-    return source[0]
-
-
-# ---- tiles ----------------------------------------------------------------------------------------
-
-cdef inline int position_of(int level, uint64_t index) noexcept nogil:
-    return 64 - (64 >> level) + <int>(index & ((LEAVES_PER_TILE >> level) - 1))
-
-
-def tile_position(int level, uint64_t index):
-    return position_of(level, index)
-
-
-def unpack_tile(bytes tile not None, Py_ssize_t node_bytes=HASH_BYTES):
-    nodes = {}
-    cdef Py_ssize_t length = PyBytes_GET_SIZE(tile)
-    if length == 0:
-        return nodes
-    if length < BITMAP_BYTES:
-        raise ValueError(f"a tile of {length} bytes has no bitmap")
-    cdef const uint8_t *source = <const uint8_t *>PyBytes_AS_STRING(tile)
-    cdef uint64_t bitmap = read_number(source, BITMAP_BYTES)
-    if length != BITMAP_BYTES + node_bytes * count_bits(bitmap):
-        raise ValueError(f"a tile of {length} bytes does not match its bitmap")
-    source += BITMAP_BYTES
-    cdef int position
-    for position in range(64):
-        if bitmap >> position & 1:
-            nodes[position] = PyBytes_FromStringAndSize(<const char *>source, node_bytes)
-            source += node_bytes
-    return nodes
-
-
-def pack_tile(dict nodes not None):
-    bitmap = sum([1 << position for position in nodes])
-    return bitmap.to_bytes(BITMAP_BYTES, "big") + b"".join([nodes[position] for position in sorted(nodes)])
-
-
-cdef const uint8_t *tile_nodes(bytes tile, uint64_t *bitmap) except NULL:
-    """The first node of a tile; its bitmap goes to ``bitmap``."""
-    cdef Py_ssize_t length = PyBytes_GET_SIZE(tile)
-    cdef const uint8_t *source = <const uint8_t *>PyBytes_AS_STRING(tile)
-    bitmap[0] = 0
-    if length == 0:
-        return source
-    if length >= BITMAP_BYTES:
-        bitmap[0] = read_number(source, BITMAP_BYTES)
-    if length != BITMAP_BYTES + HASH_BYTES * count_bits(bitmap[0]):
-        raise ValueError(f"a tile of {length} bytes does not match its bitmap")
-    return source + BITMAP_BYTES
-
-
-cdef inline const uint8_t *node_in_tile(const uint8_t *nodes, uint64_t bitmap, int position) noexcept nogil:
-    """NULL for a zero node."""
-    cdef uint64_t bit = <uint64_t>1 << position
-    if not bitmap & bit:
-        return NULL
-    return nodes + HASH_BYTES * fastnode_count_bits(bitmap & (bit - 1))
 
 
 # ---- growth ---------------------------------------------------------------------------------------
@@ -243,19 +145,13 @@ cdef class AppendNodes:
         memset(self.levels, 0, sizeof(self.levels))
         if not 0 < height < LEVELS_MAX:
             raise ValueError(f"a tree of height {height}")
-        if PyBytes_GET_SIZE(zeros) != HASH_BYTES * (height + 1):
-            raise ValueError(f"zeros must hold {height + 1} nodes")
-        if first_level < LEVELS_PER_TILE:
-            raise ValueError(f"first_level must be at least {LEVELS_PER_TILE}")
+        self.zero = checked_zeros(height, zeros, first_level)
+        self.zeros = zeros
         self.height = height
         self.first_level = first_level
-        self.zeros = zeros
-        self.zero = <const uint8_t *>PyBytes_AS_STRING(zeros)
 
     def __dealloc__(self):
-        cdef int level
-        for level in range(LEVELS_MAX):
-            free(self.levels[level].nodes)
+        drop_rows(self.levels, 0, LEVELS_MAX)
 
     def append(self, uint64_t size, bytes frontier not None, bytes tile not None, bytes leaves not None):
         cdef uint64_t count = PyBytes_GET_SIZE(leaves) // HASH_BYTES
@@ -325,7 +221,7 @@ cdef class AppendNodes:
         cdef uint64_t tile, first_tile = growth.size_before >> LEVELS_PER_TILE
         cdef uint64_t tiles_end = (growth.size + LEAVES_PER_TILE - 1) >> LEVELS_PER_TILE
         cdef uint64_t old_bitmap, bitmap
-        cdef const uint8_t *old_nodes = tile_nodes(old_tile, &old_bitmap)
+        cdef const uint8_t *old_nodes = tile_nodes(old_tile, HASH_BYTES, &old_bitmap)
         cdef const uint8_t *node
         cdef uint8_t[BITMAP_BYTES + HASH_BYTES * NODES_PER_TILE] packed
         cdef uint8_t *end
@@ -344,7 +240,7 @@ cdef class AppendNodes:
                     node = self._new_node(growth, level, index)
                     # A tile that an undo left behind may hold nodes that are not complete any more.
                     if tile == first_tile and index < growth.size_before >> level:
-                        node = node_in_tile(old_nodes, old_bitmap, position)
+                        node = node_in_tile(old_nodes, HASH_BYTES, old_bitmap, position)
                     if node is not NULL:
                         memcpy(end, node, HASH_BYTES)
                         end += HASH_BYTES
@@ -386,21 +282,7 @@ cdef class AppendNodes:
                 )
 
     cdef int _set_count(self, int level, uint64_t count) except -1:
-        """Shorten a row, or lengthen it with zero nodes."""
-        cdef NodeRow *row = &self.levels[level]
-        cdef uint64_t capacity
-        cdef void *nodes
-        if count > row.capacity:
-            capacity = max(count, row.capacity + row.capacity // 2)
-            nodes = realloc(row.nodes, HASH_BYTES * capacity)
-            if nodes is NULL:
-                raise MemoryError
-            row.nodes, row.capacity = <uint8_t *>nodes, capacity
-        while row.count < count:
-            memcpy(row.nodes + HASH_BYTES * row.count, self.zero + HASH_BYTES * level, HASH_BYTES)
-            row.count += 1
-        row.count = count
-        return 0
+        return set_count(&self.levels[level], count, self.zero + HASH_BYTES * level, HASH_BYTES)
 
     def resize(self, uint64_t size):
         cdef int level
@@ -434,18 +316,11 @@ cdef class AppendNodes:
         self.first_level = level
 
     def raise_first_level(self, int level):
-        cdef int dropped
-        for dropped in range(self.first_level, min(level, LEVELS_MAX)):
-            free(self.levels[dropped].nodes)
-            memset(&self.levels[dropped], 0, sizeof(NodeRow))
+        drop_rows(self.levels, self.first_level, min(level, LEVELS_MAX))
         self.first_level = max(self.first_level, level)
 
     def memory_bytes(self):
-        cdef uint64_t count = 0
-        cdef int level
-        for level in range(LEVELS_MAX):
-            count += self.levels[level].count
-        return HASH_BYTES * count
+        return HASH_BYTES * count_nodes(self.levels)
 
     def node(self, int level, uint64_t index):
         if not self.first_level <= level < LEVELS_MAX or index >= self.levels[level].count:
@@ -465,7 +340,7 @@ cdef class AppendNodes:
         if index >= size or size > <uint64_t>1 << self.height:
             raise ValueError(f"leaf {index} is not in a tree of {size} leaves")
         cdef uint64_t bitmap
-        cdef const uint8_t *nodes = tile_nodes(tile, &bitmap)
+        cdef const uint8_t *nodes = tile_nodes(tile, HASH_BYTES, &bitmap)
         cdef int edge_first, edge_last
         edge_first, edge_last = edge_levels_of(size)
         if PyBytes_GET_SIZE(edge) != HASH_BYTES * (edge_last - edge_first):
@@ -484,7 +359,7 @@ cdef class AppendNodes:
             elif (sibling + 1) << level > size:
                 node = partials + HASH_BYTES * (level - edge_first)
             elif level < LEVELS_PER_TILE:
-                node = node_in_tile(nodes, bitmap, position_of(level, sibling))
+                node = node_in_tile(nodes, HASH_BYTES, bitmap, position_of(level, sibling))
                 if node is NULL:
                     node = self.zero + HASH_BYTES * level
             elif use_memory and level >= self.first_level and sibling < self.levels[level].count:

@@ -1,6 +1,6 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from fastnode._ext.trees.append_tree cimport HASH_BYTES, LEVELS_MAX
+from fastnode._ext.trees.tree_nodes cimport HASH_BYTES, LEVELS_MAX, NODES_PER_TILE, NodeRow
 
 
 cdef enum:
@@ -8,29 +8,20 @@ cdef enum:
     STORED_BYTES = 36       # a hash and a stamp; written out, because a debug build cannot compute in an enum
 
 
-# A node as it is stored: hash | block that set it, u32 BE.
-cdef struct StoredNode:
-    uint8_t[HASH_BYTES] hash
-    uint8_t[STAMP_BYTES] changed
+cdef extern from "past_nodes.h":
+    ctypedef struct StoredNode "stored_node":
+        uint8_t[HASH_BYTES] hash
+        uint8_t[STAMP_BYTES] changed
 
+    ctypedef struct PastNodes "past_nodes":
+        uint64_t oldest
+        uint64_t next
 
-# The newest nodes of one level from index 0 on.
-cdef struct StoredRow:
-    StoredNode *nodes       # owned
-    uint64_t count
-    uint64_t capacity
-
-
-# What some block replaced.  `previous` is what was replaced before it at the same place, `jump` a still older
-# one: following jumps as in a skew-binary list finds the value at a block in about log2(changes) steps.
-cdef struct PastNode:
-    uint64_t key
-    uint64_t previous       # sequence numbers; 0: none
-    uint64_t jump
-    uint32_t depth          # entries before this one at the same place
-    uint32_t changed        # block that had set the value
-    uint32_t superseded     # block that replaced it
-    uint8_t[HASH_BYTES] hash
+    void past_nodes_init(PastNodes *past, uint64_t entries_max)
+    void past_nodes_free(PastNodes *past)
+    int past_nodes_push(PastNodes *past, uint64_t key, const StoredNode *node, uint32_t block)
+    void past_nodes_pop(PastNodes *past, uint32_t block)
+    const uint8_t *past_nodes_value_at(const PastNodes *past, uint64_t key, uint32_t block)
 
 
 # One node that a block sets.
@@ -45,7 +36,7 @@ cdef struct NodeChange:
 cdef struct OpenTile:
     uint64_t index
     uint64_t bitmap
-    StoredNode[62] nodes    # by position
+    StoredNode[NODES_PER_TILE] nodes    # by position
 
 
 # Lives from an update until its owner has published it, or forgotten it.
@@ -63,27 +54,6 @@ cdef class NodeUpdate:
     cdef NodeChange *add(self, int level, uint64_t index) except NULL
 
 
-# The newest superseded nodes, oldest dropped first; sequence numbers count from 1.
-cdef class PastNodes:
-    cdef:
-        PastNode *ring                  # entry of sequence number s at s & (capacity - 1); owned
-        uint64_t capacity               # power of two
-        uint64_t limit                  # power of two, or 0: nothing is kept
-        uint64_t oldest                 # sequence numbers oldest <= s < next are there
-        uint64_t next
-        uint64_t *keys                  # open addressing: key of a node -> its newest entry; owned
-        uint64_t *heads                 # owned
-        uint64_t slots                  # power of two
-        uint64_t used
-
-    cdef uint64_t slot_of(self, uint64_t key) noexcept
-    cdef int make_room(self) except -1
-    cdef int rebuild_index(self) except -1
-    cdef int push(self, uint64_t key, const StoredNode *node, uint32_t block) except -1
-    cdef int pop(self, uint32_t block) except -1
-    cdef const uint8_t *value_at(self, uint64_t key, uint32_t block) noexcept
-
-
 # Everything but hashing happens under the GIL, so a reader in another thread sees an update whole or not at all.
 cdef class IndexedNodes:
     cdef:
@@ -91,13 +61,14 @@ cdef class IndexedNodes:
         readonly int first_level
         bytes zeros
         const uint8_t *zero             # node of level l at zero + HASH_BYTES * l; inside `zeros`
-        StoredRow[LEVELS_MAX] rows
+        NodeRow[LEVELS_MAX] rows        # of StoredNode
         PastNodes past
 
     cdef int write_path(
         self, uint64_t index, uint32_t block, uint64_t size, bytes tile, uint8_t *target, list missing, bint use_memory
     ) except -1
     cdef int _set(self, int level, uint64_t index, const StoredNode *node) except -1
+    cdef StoredNode *_newest(self, int level, uint64_t index) noexcept
     cdef int _change(
         self, NodeUpdate update, int level, uint64_t index, const uint8_t *value, OpenTile *tile, object fetch,
         bint replaces,

@@ -1,24 +1,16 @@
 """Versioned nodes of an indexed Merkle tree.
 
-Stored nodes, tiles and the history are drawn in the readable form of this module,
+Stored nodes and the history are drawn in the readable form of this module,
 ``fastnode/_twins/indexed_tree.py``.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-TILE_LEVELS: int
-TILE_LEAVES: int
 NODE_BYTES: int
 HISTORY_ENTRY_BYTES: int
 
 def depth(size: int) -> int:
     """Levels of the smallest subtree at the left that holds ``size`` leaves."""
-
-def unpack_tile(tile: bytes) -> dict[int, bytes]:
-    """Position -> stored node (36 bytes) of a tile; an empty tile has none."""
-
-def pack_tile(nodes: dict[int, bytes]) -> bytes:
-    """The reverse of :func:`unpack_tile`."""
 
 class NodeUpdate:
     """What a block changes; nothing of it is visible until :meth:`IndexedNodes.publish`."""

@@ -105,7 +105,7 @@ def field_from_text(text):
 cdef bytes field_from_hex_digits(Text digits):
     cdef bytes field = PyBytes_FromStringAndSize(NULL, TEXT_FIELD_BYTES)
     cdef uint8_t *out = <uint8_t *>PyBytes_AS_STRING(field)
-    # Fast path. If: all 64 digits are there, as in nearly every request.  Then: read them in place.
+    # Fast path: nearly every request has all 64 digits; they are read in place.
     if digits.length == TEXT_FIELD_HEX_DIGITS and text_read_hex(digits.start, TEXT_FIELD_BYTES, out):
         return canonical(field)
     if digits.length == 0:

@@ -70,7 +70,7 @@ cdef class Receiver:
         answers = requests.answer_c(
             data, 0, self._bytes_max, view, started + self._loop_time.slice_ns, self._resumed(data, view)
         )
-        # Fast path. If: the burst is answered to its end.  Then: write, and wait for the next one.
+        # Fast path: everything received is answered, so write and wait for more.
         if answers is None or requests.position != PyBytes_GET_SIZE(data):
             self._connection.receive_rest(data, answers, view, started)
             return

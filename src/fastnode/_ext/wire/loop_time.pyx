@@ -57,7 +57,7 @@ cdef class LoopTime:
         self.spent_ns += elapsed_ns
         if self.spent_ns > self.round_ns:
             self.is_crowded = True
-        # Fast path. If: little was used.  Then: no round can be over soon.
+        # Fast path: after little use the round cannot be near its end.
         if self.spent_ns > self.round_ns // NOTED_PART and not self._is_noted:
             self._is_noted = True
             if self._on_use is not None:

@@ -4,11 +4,11 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
-from fastnode._ext.trees.append_tree cimport HASH_BYTES
 from fastnode._ext.wire.encode cimport (
     text_base64_length, text_put, text_put_hex, text_put_number, text_write_base64,
 )
 from fastnode._ext.trees.indexed_tree cimport IndexedNodes
+from fastnode._ext.trees.tree_nodes cimport HASH_BYTES, LEVELS_PER_TILE
 from fastnode._ext.numbers cimport read_number, write_number
 
 cdef enum:
@@ -24,7 +24,6 @@ cdef enum:
     # Text around the values of a witness, with room to spare.
     TEXT_BYTES_MAX = 512
     PATH_BYTES_MAX = 2048       # 64 nodes; written out, because a debug build cannot compute in an enum
-    TILE_LEVELS = 5
 
 cdef const char *BEFORE_INDEX = b'{"index":"'
 cdef const char *BEFORE_NULLIFIER = b'","leafPreimage":{"leaf":{"nullifier":"0x'
@@ -64,7 +63,7 @@ def unchanged(
     _require_key(key)
     if read_number(tail + RECORD_INSERTED, 4) > block or read_number(data + CHANGED, 4) > block:
         return None
-    tile = get(_tile_key(tile_prefix, index >> TILE_LEVELS))
+    tile = get(_tile_key(tile_prefix, index >> LEVELS_PER_TILE))
     nodes.write_path(index, block, size, b"" if tile is None else tile, counted + 4, missing, True)
     return None if missing else _indexed(key, data, value_bytes, index, counted, nodes.height)
 

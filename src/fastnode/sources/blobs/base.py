@@ -1,4 +1,4 @@
-"""What a source of blobs is asked, and how it may fail."""
+"""The interface of a source of blobs, and its errors."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class BlobSource(Protocol):
         ...
 
     def fetch(self, request: BlobRequest) -> Iterator[bytes]:
-        """What may be the blobs, in any order, others among them perhaps; nothing of it is believed.
+        """Candidates for the blobs, in any order, possibly with others among them; the caller verifies each.
 
         Each is a whole blob, zeros at its end left out.  The source goes on looking until no more is taken from the
         iterator, or it knows no further place.  BlobSourceError.

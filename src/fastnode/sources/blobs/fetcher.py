@@ -1,6 +1,6 @@
 """Blobs of a checkpoint from several sources, each blob proven by its data alone.
 
-    1  file stores          in an order of chance
+    1  file stores          in random order
     2  consensus clients    in the order given
     3  file stores again    three more rounds, near the tip of the chain only: others may still be uploading
     4  archive
@@ -159,7 +159,7 @@ class BlobFetcher:
         return blobs
 
     def check(self) -> dict[str, str]:
-        """Why each source that cannot be reached cannot."""
+        """The reason for each source that cannot be reached."""
         reasons = {}
         for source in self._sources.all:
             try:

@@ -11,6 +11,7 @@ Stores are folders (file://), S3, Google Cloud Storage or web servers.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -141,7 +142,7 @@ def _open(url: str, is_written: bool) -> Any:
     client: Any = {"timeout": _REQUEST_TIME, "connect_timeout": _CONNECT_TIME, "allow_http": True}
     options = dict(pair.split("=", 1) for pair in parts.query.split("&") if "=" in pair)
     if parts.scheme == "file" and not parts.netloc and path.startswith("/"):
-        return stores.LocalStore(path, mkdir=is_written)
+        return stores.LocalStore(_folder(path, is_written))
     if parts.scheme == "s3" and parts.netloc:
         given: Any = {"endpoint": unquote(options["endpoint"])} if "endpoint" in options else {}
         return stores.S3Store(parts.netloc, prefix=path.strip("/") or None, client_options=client, **given)
@@ -151,6 +152,16 @@ def _open(url: str, is_written: bool) -> Any:
         return stores.HTTPStore.from_url(url, client_options=client)
     forms = "file:///folder, s3://bucket/path, gs://bucket/path" + ("" if is_written else ", https://host/path")
     raise ValueError(f"its URL has none of the forms {forms}")
+
+
+def _folder(path: str, is_written: bool) -> str:
+    """ValueError for a folder to read from that is not there; one to write to is made."""
+    folder = Path(path)
+    if is_written:
+        folder.mkdir(parents=True, exist_ok=True)
+    elif not folder.is_dir():
+        raise ValueError(f"there is no folder {path}")
+    return path
 
 
 def _reason(error: BaseException) -> str:

@@ -16,7 +16,7 @@ from fastnode.sources.blobs.base import BlobSourceError
 
 __all__ = ["HttpGet"]
 
-#: Statuses by which a server says: not now.
+#: Statuses of a busy server.
 _BUSY: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _OK: Final = 200
 _NOT_FOUND: Final = 404

@@ -1,4 +1,4 @@
-"""Whether the committee of its epoch stands behind a checkpoint.
+"""Whether the committee of its epoch has attested to a checkpoint.
 
 The rollup takes a checkpoint with any attestations and lets it be challenged later, so a follower looks for itself:
 every member must be there, in the committee's order, by its signature or by its address, and floor(2n/3) + 1 of them
@@ -35,7 +35,7 @@ def quorum(committee_size: int) -> int:
 
 
 def refusal_of(proposal: Proposal, committee: tuple[bytes, ...]) -> str | None:
-    """Why a committee does not stand behind a proposal; None if it does."""
+    """Why the attestations of a proposal do not suffice; None if they do."""
     try:
         attestations = proposal.attestations(len(committee))
     except DecodeError as error:

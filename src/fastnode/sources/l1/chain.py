@@ -1,4 +1,4 @@
-"""The beginning of a chain that is known by its registry on L1 alone.
+"""The genesis of a chain, found with only the registry contract on L1.
 
 What a node says of its network comes from the contracts; what no contract says, from the release that this node is of:
 its protocol contracts, and the states that networks begin with.  One of those states must have the archive root that

@@ -1,4 +1,4 @@
-"""Whether a checkpoint of which others tell is the one on L1."""
+"""Whether a checkpoint that another node reports is the one on L1."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CheckpointClaim:
 
 
 def contradiction(endpoint: L1Endpoint, facts: RollupFacts, claim: CheckpointClaim) -> str | None:
-    """What L1 says else; None if it says the same.  UpstreamError, DecodeError."""
+    """How L1 differs; None if it agrees.  UpstreamError, DecodeError."""
     root = archives_of(endpoint, facts, [claim.number])[0]
     if root != claim.archive_root:
         return (

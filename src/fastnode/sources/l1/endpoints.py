@@ -18,7 +18,7 @@ __all__ = ["L1Block", "L1Client", "L1Endpoint", "block_call", "contract_call"]
 
 #: Calls in one request.  Providers allow between 10 and 1000; one that refuses so many gets half.
 BATCH_CALLS_MAX: Final = 50
-#: By which a provider says: too fast.  The code -32005 alone may as well mean: too much at once.
+#: Signs of a rate limit.  The code -32005 alone may also mean that one request asked for too much.
 _TOO_FAST_CODES: Final = frozenset({-32016, 429})
 _TOO_FAST_WORDS: Final = ("rate limit", "too many requests", "rate-limit", "compute units per second")
 

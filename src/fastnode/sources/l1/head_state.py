@@ -1,4 +1,4 @@
-"""What a node wants to know of a new block of L1, with one call (:func:`read_head_state`).
+"""Everything a node reads at a new block of L1, in one call (:func:`read_head_state`).
 
 What to ask for depends on what will be answered: which checkpoint is the newest, which slot it is.  The block before
 serves as a guess; where it was wrong, the fees stay what they were until the next block.

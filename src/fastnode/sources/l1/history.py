@@ -1,7 +1,7 @@
 """Whether a node of L1 still has what a chain is derived from.
 
 Full nodes drop the state of old blocks, some their logs, too; and some then give no logs instead of an error, so that a
-chain would wait for ever.  What is needed: logs from the newest stored checkpoint on, or from the deployment of the
+chain would wait forever.  What is needed: logs from the newest stored checkpoint on, or from the deployment of the
 rollup; state of L1's final block, some 100 blocks back.
 """
 

@@ -1,4 +1,4 @@
-"""What was seen of L1: read at each new block with as few calls as can be, and kept for everybody else.
+"""What was seen of L1: read at each new block with as few calls as possible, and kept for all other parts.
 
     a block without news        1 call    Multicall3: tips, messages, fees, block number, time and parent
     a block with messages       + 1       their logs

@@ -49,7 +49,7 @@ class ProposalEvents:
 
     def archive_roots(self, facts: RollupFacts, state: L1State, numbers: Sequence[int]) -> list[bytes]:
         """At the block that was looked at, which must still be there when the answer comes.  UpstreamUnavailable."""
-        # Fast path. If: the newest ones are wanted.  Then: they were read with the block.
+        # Fast path: the newest ones were read together with the block.
         known = [state.archive_after(number) for number in numbers]
         if all(root is not None for root in known):
             return [root for root in known if root is not None]
@@ -71,7 +71,7 @@ class ProposalEvents:
         self, view: ChainView, facts: RollupFacts, state: L1State, common: int
     ) -> Iterator[list[ProposedCheckpoint]]:
         """Piece by piece of L1, from the events of checkpoint ``common`` on."""
-        # Fast path. If: there is one more.  Then: its event was read when it was seen that there is.
+        # Fast path: the event of a single new checkpoint was read when the checkpoint was noticed.
         if state.proposed is not None and state.proposed.number == common + 1:
             yield [state.proposed]
             return

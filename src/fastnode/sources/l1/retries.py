@@ -1,7 +1,7 @@
 """When to try again what L1 did not allow.
 
 A pass that failed would fail again, and ask the provider again each time: blobs that no place has, logs that come late,
-a checkpoint that makes no sense.  So it is repeated when L1 or the stored chain has moved, else ever more rarely.
+a malformed checkpoint.  So it is repeated when L1 or the stored chain has moved, and otherwise with growing pauses.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class PassRetries:
         self._failure: _Failure | None = None
 
     def check(self, situation: Hashable) -> None:
-        """Raises what went wrong the last time while it is not to be tried again."""
+        """Raise the last error again while the pass must not be repeated."""
         failure = self._failure
         if failure is not None and failure.situation == situation and self._clock() < failure.again_at:
             raise failure.error

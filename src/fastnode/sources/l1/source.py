@@ -239,7 +239,7 @@ class L1Source:
     def _newest_common(self, view: ChainView, facts: RollupFacts, state: L1State, limit: int) -> int:
         """The newest checkpoint up to ``limit`` that is the same on L1."""
         newest = view.tips.checkpointed.checkpoint.number
-        # Fast path. If: the newest checkpoint of both is the same.  Then: nothing is asked.
+        # Fast path: the newest checkpoint is the same on both sides, so L1 is not asked.
         if newest <= limit and newest == state.pending and _archive_root(view, newest) == state.pending_archive:
             return newest
         high = min(newest, limit)
@@ -368,7 +368,10 @@ class L1Source:
         near_tip = limit - common <= CHECKPOINTS_AHEAD
         try:
             while True:
-                for item in itertools.islice(placed, CHECKPOINTS_AHEAD - len(pending)):
+                # What is behind missing blobs cannot be used before they are there: it is not fetched at each retry.
+                waiting = self.waiting_for
+                ahead = CHECKPOINTS_AHEAD if waiting is None or waiting.checkpoint <= common else 1
+                for item in itertools.islice(placed, max(0, ahead - len(pending))):
                     pending.append(self._executor.submit(self._derivation.derive, facts, state.head, item, near_tip))
                 if not pending:
                     return

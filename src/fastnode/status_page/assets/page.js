@@ -6,7 +6,7 @@ import { closeResult, showBlock, showFound } from "./explorer.js";
 import { connectButtons, showLocalNetwork } from "./local-network.js";
 
 const INTERVAL_MS = 2000;
-// Of a local network: its blocks come while somebody looks on.
+// Of a local network: its blocks come while the page is open.
 const LOCAL_INTERVAL_MS = 500;
 const LOG_LINES = 200;
 const SHOWS_CHAIN_ONLY = document.documentElement.dataset.shows === "chain";

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import http.server
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
+from tests.http_stand_in import HttpStandIn, answer_json
 from tests.snapshots.fake_gcs import FakeGcs, fake_gcs
 from tests.sources.l1.derivation.deriving import Deriving, has
 from tests.sources.l1.publishing import PublishingL1
@@ -119,41 +119,21 @@ def test_a_lying_object_store_gives_nothing(
 # ---- archive ----------------------------------------------------------------------------------
 
 
-class ScriptedArchive:
+class ScriptedArchive(HttpStandIn):
     """The interface of Blobscan over the blobs of a scripted L1."""
 
     def __init__(self, l1: PublishingL1) -> None:
+        super().__init__()
         self._l1 = l1
         self.requests: list[str] = []
         self.lies = False
         self.status = 200
-        archive = self
+        self.url += "/api"
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                archive.requests.append(self.path)
-                status, answer = archive.answer(self.path)
-                body = json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *arguments: Any) -> None:
-                """Nothing on standard error."""
-
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
-        self._thread.start()
-        self.url = f"http://127.0.0.1:{self._server.server_port}/api"
-
-    def stop(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+    def respond(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        self.requests.append(handler.path)
+        status, value = self.answer(handler.path)
+        answer_json(handler, value, status)
 
     def answer(self, target: str) -> tuple[int, Json]:
         parts = urlsplit(target)
@@ -183,7 +163,7 @@ class ScriptedArchive:
 def archive(l1: PublishingL1) -> Iterator[ScriptedArchive]:
     archive = ScriptedArchive(l1)
     yield archive
-    archive.stop()
+    archive.close()
 
 
 def test_a_blob_archive_alone_is_enough(
@@ -239,3 +219,11 @@ def test_a_blob_archive_that_has_nothing_is_named(
         pytest.raises(BlobsUnavailable, match=f"blob archive: {reason}"),
     ):
         node.pass_()
+
+
+def test_a_folder_to_read_blobs_from_must_be_there(tmp_path: Path) -> None:
+    missing = tmp_path / "no such folder"
+    with pytest.raises(BlobSourceError, match=rf"^it cannot be used: there is no folder {missing}$"):
+        FileStore(f"file://{quote(str(missing))}", "aztec-1-2-0x03", "blob store 1")
+    FileStore(f"file://{quote(str(missing))}", "aztec-1-2-0x03", "blob upload", is_written=True).sign_as_healthy()
+    FileStore(f"file://{quote(str(missing))}", "aztec-1-2-0x03", "blob store 1").check()

@@ -6,8 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Limits of time are looked at after the work of so many instructions. */
-#define WORK_PER_TICK 1024
+#define WORK_PER_TICK 1024 /* instructions between two looks at the limits of time */
 
 const char *const TAG_NAMES[] = {"FIELD", "U1", "U8", "U16", "U32", "U64", "U128"};
 
@@ -46,8 +45,7 @@ static avm_event fetching_error(avm_machine *m, const avm_program *program, unsi
     size_t size = program->size;
     switch (result) {
     case BAD_PLACE:
-        return halt(m, AT_PC "Invalid program counter %llu, max is %llu", pc, pc,
-                    (unsigned long long)(uint64_t)(size - 1));
+        return halt(m, AT_PC "Invalid program counter %llu, max is %zu", pc, pc, size - 1);
     case BAD_OPCODE: {
         unsigned opcode = program->bytecode[pc];
         return halt(m, AT_PC "Opcode %u (0x%x) value is not in the range of valid opcodes (at PC %llu).", pc, opcode,
