@@ -209,12 +209,16 @@ def usual_params_calls(dice: Random, calls: Calls) -> None:
 
 
 def packed_calls(dice: Random, calls: Calls) -> None:
-    text = dice.randbytes(dice.randrange(300))
-    before, behind = (dice.randbytes(dice.choice((0, 1, 200, 65_535, 65_536))) for _ in range(2))
-    deflate = zlib.compressobj(wbits=-15)
-    blocks = deflate.compress(text) + deflate.flush(zlib.Z_FULL_FLUSH)
-    ours, twin = kernels.packed.Packed(text, blocks), packed.Packed(text, blocks)
-    calls.alike("packed", ours, twin, "join", before, behind)
+    texts = [dice.randbytes(dice.choice((0, 1, 100, 255, 256, 600, 65_535, 65_536))) for _ in range(dice.randrange(6))]
+    are_packed = [dice.random() < 0.5 for _ in texts]
+    outcomes = []
+    for module in (kernels.packed, packed):
+        pieces = [module.Packed(text) if is_packed else text for text, is_packed in zip(texts, are_packed, strict=True)]
+        outcomes.append(calls.alone("packed", module.join, pieces))
+    calls.alone("packed", kernels.packed.join, [*texts, dice.choice((None, 7, "x"))])
+    assert outcomes[0] == outcomes[1], f"{texts!r} {are_packed!r}"
+    assert zlib.decompress(outcomes[0], wbits=31) == b"".join(texts)
+    calls.alike("packed", kernels.packed, packed, "deflated", dice.randbytes(300))
 
 
 def field_runs_calls(dice: Random, calls: Calls) -> None:
