@@ -52,7 +52,8 @@ def unpack_tile(bytes tile not None, Py_ssize_t node_bytes):
         raise ValueError(f"a tile of {length} bytes has no bitmap")
     cdef const uint8_t *source = <const uint8_t *>PyBytes_AS_STRING(tile)
     cdef uint64_t bitmap = read_number(source, BITMAP_BYTES)
-    if node_bytes <= 0 or length != BITMAP_BYTES + node_bytes * count_bits(bitmap):
+    # No node is longer than two hashes; without a limit the product could overflow.
+    if not 0 < node_bytes <= PAIR_BYTES or length != BITMAP_BYTES + node_bytes * count_bits(bitmap):
         raise ValueError(f"a tile of {length} bytes does not match its bitmap")
     source += BITMAP_BYTES
     cdef int position
