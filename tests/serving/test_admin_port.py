@@ -128,9 +128,7 @@ def test_the_settings_of_the_networks_nodes_are_read_and_old_names_are_pointed_o
         SEQ_BLOCK_DURATION_MS="2500",
         SEQ_MAX_TX_PER_BLOCK="7",
         BOT_BASE_FEE_PADDING="7",
-        P2P_ENABLED="true",
     ).wait_until_serving()
-    node.wait_for_line("P2P_ENABLED: this node takes no part in the peer-to-peer network")
     budget = node.wait_for_line("budget of a block")
     assert (budget["l2_gas"], budget["da_gas"]) == (1000, 786_432)
     warnings = [entry["message"] for entry in node.entries() if "not read any more" in entry["message"]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastnode.config.table import setting
 from fastnode.records import dataclass
-from fastnode.values.arrays import texts
+from fastnode.values.arrays import ArrayOf
 from fastnode.values.choices import Boolean
 from fastnode.values.numbers import Integer
 from fastnode.values.texts import Text
@@ -16,6 +16,7 @@ EXPLORER = "Explorer"
 TELEMETRY = "OpenTelemetry"
 
 _PORT_MAX = 65_535
+_PREFIXES = ArrayOf(Text(metavar="PREFIX"), meaning="texts, separated by commas")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +82,7 @@ class ObservabilitySettings:
     )
     otel_exclude_metrics: tuple[str, ...] = setting(
         (),
-        texts("PREFIX"),
+        _PREFIXES,
         TELEMETRY,
         "Metrics that are not sent, by how their names begin.",
         environment=("OTEL_EXCLUDE_METRICS",),
@@ -89,7 +90,7 @@ class ObservabilitySettings:
     )
     otel_include_metrics: tuple[str, ...] = setting(
         (),
-        texts("PREFIX"),
+        _PREFIXES,
         TELEMETRY,
         "Metrics that are sent, by how their names begin, unless --otel-exclude-metrics says what is not; none: all.",
         environment=("OTEL_INCLUDE_METRICS",),

@@ -264,7 +264,7 @@ def test_blob_file_store_upload_url(start: Start, chain: MadeChain, l1: Publishi
 def test_blob_archive_api_url(start: Start, chain: MadeChain, l1: PublishingL1) -> None:
     archive = ScriptedArchive(l1)
     with ExitStack() as stack:
-        stack.callback(archive.stop)
+        stack.callback(archive.close)
         with start(blob_archive_api_url=archive.url, l1_consensus_host_urls=None) as node:
             wait_for(node, chain)
     assert l1.beacon.requests == []
