@@ -35,6 +35,7 @@ from tests.sources.made_chain import made_chain
 from tests.sources.scripted_upstream import scripted_upstream
 
 from fastnode.development.synthetic_chain import ChainShape, write_synthetic_chain
+from node_command import node_command
 
 PATIENCE_S = 600.0
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -45,17 +46,7 @@ class Process:
 
     def __init__(self, directory: Path, name: str, *flags: str) -> None:
         self.log = directory / f"{name}.log"
-        command = [
-            sys.executable,
-            "-m",
-            "fastnode",
-            "start",
-            "--node",
-            "--port=0",
-            "--admin-port=0",
-            "--metrics-port=0",
-        ]
-        command += ["--log-json", "--disable-admin-api-key", "--data-directory", str(directory / name), *flags]
+        command = node_command(directory / name, *flags)
         self.begun = time.monotonic()
         with self.log.open("wb") as errors:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors)

@@ -36,6 +36,8 @@ from typing import Any, NamedTuple
 import orjson
 import uvloop
 
+from node_command import node_command
+
 MIB = 1 << 20
 PACE_S = 0.01
 SETTLE_S = 10.0
@@ -420,17 +422,7 @@ def _ask_in_time(port: int, seconds: float) -> list[float]:
 class Node:
     def __init__(self, directory: Path, flags: list[str]) -> None:
         log = directory / "log"
-        command = [
-            sys.executable,
-            "-m",
-            "fastnode",
-            "start",
-            "--node",
-            "--port=0",
-            "--admin-port=0",
-            "--metrics-port=0",
-        ]
-        command += ["--disable-admin-api-key", "--log-json", "--data-directory", str(directory / "data"), *flags]
+        command = node_command(directory / "data", *flags)
         with log.open("wb") as output:
             self._process = subprocess.Popen(command, stderr=output)
         self._log = log
