@@ -34,7 +34,7 @@ ADDED = {"PKG-INFO", "setup.cfg"}
 WHEEL_BYTES_MAX = 3_000_000
 #: Of an installation without extras, beside Python.
 INSTALLED_BYTES_MAX = 60_000_000
-#: From the begin of the installation, with the files of the index on this machine.
+#: From the start of the installation, with the files of the index on this machine.
 FIRST_ANSWER_S_MAX = 15.0
 
 

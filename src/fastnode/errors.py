@@ -202,7 +202,7 @@ class DatabaseFull(DatabaseError):
 
 
 class DatabaseUnwritable(DatabaseError):
-    """The disk refused a write; LevelDB writes nothing more until it is opened anew."""
+    """The disk refused a write; LevelDB writes nothing more until it is opened again."""
 
 
 class DatabaseUnreadable(DatabaseError):

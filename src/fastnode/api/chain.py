@@ -30,7 +30,7 @@ L1_TO_L2_MESSAGES_PER_CHECKPOINT: Final = 1024
 
 _TRUE: Final = b"true"
 _FALSE: Final = b"false"
-#: Why a transaction is gone that no block has.
+#: The error of a receipt for a transaction that neither a block nor the pool has.
 _DROPPED: Final = "Tx dropped by P2P node"
 
 
@@ -65,7 +65,7 @@ def _tx_effect(view: View, tx_hash: bytes) -> bytes | None:
 
 
 class TxNotes(Protocol):
-    """What a node that builds blocks can say of a transaction beside its effect."""
+    """What a node that builds blocks knows of a transaction, in addition to its effect."""
 
     def debug_logs_json(self, tx_hash: bytes) -> bytes | None:
         """DebugLog[] of its public functions."""
@@ -75,7 +75,7 @@ class TxNotes(Protocol):
 
 
 class _Receipts:
-    """Receipts: of the chain first, then of the pool; what neither knows counts as dropped."""
+    """Receipts: from the chain first, then from the pool.  A transaction that neither has counts as dropped."""
 
     def __init__(self, is_pending: Callable[[bytes], bool], notes: TxNotes | None) -> None:
         self._is_pending = is_pending
@@ -154,7 +154,7 @@ def methods(
     """All methods that the chain answers.
 
     ``is_pending_tx`` says whether the pool holds a transaction (by its 32-byte hash); ``is_ready`` whether
-    the node considers itself able to serve; ``outbox_root`` is L1's word, None if L1 is not read;
+    the node considers itself able to serve; ``outbox_root`` reads a root from L1, None if L1 is not read;
     ``tx_notes`` is what the builder of blocks remembers, None if another node builds them.
     """
     receipts = _Receipts(is_pending_tx, tx_notes)

@@ -69,7 +69,7 @@ def methods(
 ) -> list[Method]:
     """The contract methods, alike in both method sets.
 
-    ``function_names`` takes what clients register; ``allow_list`` gives the entries that count now.
+    ``function_names`` keeps the names that clients register; ``allow_list`` gives the entries in force now.
     """
     handlers = ContractMethods(function_names, allow_list)
     signatures = Parameter("functionSignatures", ArrayOf(FunctionSignature(SIGNATURE_LENGTH_MAX), SIGNATURES_MAX))

@@ -19,7 +19,7 @@ __all__ = ["DISCOVER", "DOCUMENT_PATH", "discovery"]
 DISCOVER: Final = "rpc.discover"
 #: Where GET finds the same document.
 DOCUMENT_PATH: Final = b"/openrpc.json"
-#: Documents that are kept; clients with the same methods have the same one.
+#: Documents that are kept; clients that may call the same methods share one.
 DOCUMENTS_MAX: Final = 16
 
 

@@ -33,7 +33,7 @@ def _get_l1_to_l2_messages(context: Context, checkpoint_number: int) -> bytes | 
 
 
 def _status_of_stored_chain(context: Context, *, is_paused: bool) -> dict[str, Any]:
-    """Of a node that follows no other."""
+    """The sync status of a node that follows no other."""
     state = "paused" if is_paused else "serving"
     return {"state": state, "reason": None, "tip": context.view.chain.tip_number, "isReady": True, "upstreams": []}
 

@@ -43,9 +43,9 @@ _OF_AN_EVM: Final = (
     "debug_traceCall", "anvil_setCode", "hardhat_setCode", "anvil_setNonce", "anvil_impersonateAccount",
     "hardhat_impersonateAccount", "anvil_stopImpersonatingAccount", "hardhat_stopImpersonatingAccount",
 )  # fmt: skip
-#: Shared with the methods of the network itself: there they do what tools expect of a test chain.
+#: Methods of the local network itself that this port has too: here they do what tools expect of a test chain.
 _SHARED_PREFIXES: Final = ("evm_", "anvil_", "hardhat_", "txpool_")
-#: What these do there is done to the network's storage, not to L1's.
+#: On the network's port these change the network's storage, not that of L1.
 _NOT_SHARED: Final = frozenset({"anvil_setStorageAt", "hardhat_setStorageAt", "anvil_setBalance", "hardhat_setBalance"})
 _TIPS_SHIFT: Final = 128
 #: How far back a block of L1 is looked for by its hash.
@@ -199,7 +199,7 @@ class _Clock:
     # ---- contracts -----------------------------------------------------------------------------
 
     def code(self, _context: Context, address: Any = None, *_: object) -> bytes:
-        """Something where the network has a contract: tools ask whether there is one."""
+        """Any code where the network has a contract: tools ask only whether there is some."""
         known = {value for value in self._addresses.values() if int(value, 16)}
         return b'"0xfe"' if str(address).lower() in known else b'"0x"'
 
@@ -387,7 +387,7 @@ class _Clock:
 
 
 def _hash(number: int) -> bytes:
-    """Of the block of L1 in which a checkpoint of this slot says that it was published."""
+    """Hash of the block of L1 that a checkpoint of this slot names as the one that published it."""
     return sha256_to_field(b"fastnode L1" + field_from_int(number))
 
 

@@ -172,7 +172,7 @@ class _Pool:
         return b'{"pending":"0x%x","queued":"0x0"}' % self._network.mempool.pool.pending_count
 
     def content(self, _context: Context) -> bytes:
-        """Hashes of what waits, the first to be in a block first."""
+        """Hashes of the pending transactions, in the order in which blocks will take them."""
         return orjson.dumps([text_of(tx_hash) for tx_hash in self._network.mempool.pool.pending_hashes()])
 
 
@@ -245,7 +245,7 @@ class _L1:
 
 
 def _claim_json(bridged: BridgedFeeJuice) -> bytes:
-    """What wallets claim with, as they name it."""
+    """What a wallet needs to claim a deposit, under the names that wallets use."""
     return orjson.dumps(
         {
             "claimAmount": str(bridged.amount),
@@ -258,7 +258,7 @@ def _claim_json(bridged: BridgedFeeJuice) -> bytes:
 
 
 class _Process:
-    """What is about the whole process."""
+    """The methods about the whole process."""
 
     def __init__(self, network: LocalNetwork) -> None:
         self._network = network
@@ -323,8 +323,8 @@ def _optional(name: str, kind: Any) -> Parameter:
 def _block_rows(handlers: _Blocks) -> list[_Row]:
     count, interval = _optional("blocks", NUMBER), _optional("interval", SECONDS)
     return [
-        _Row("fastnode_mine", "Build blocks, the first with what waits, so many seconds of chain time apart; the "
-             "number of the newest.", handlers.mine, "number", (count, interval)),
+        _Row("fastnode_mine", "Build blocks, the first with the pending transactions, so many seconds of chain time "
+             "apart; the number of the newest.", handlers.mine, "number", (count, interval)),
         _Row("anvil_mine", "Build blocks, as fastnode_mine does.", handlers.mine_quietly, "void", (count, interval),
              also=("hardhat_mine",)),
         _Row("evm_mine", "Build a block, at a time if one is given.", handlers.mine_at, "string",
@@ -338,8 +338,8 @@ def _block_rows(handlers: _Blocks) -> list[_Row]:
              "void", (Parameter("seconds", SECONDS),), also=("evm_setIntervalMining", "anvil_setIntervalMining")),
         _Row("fastnode_getIntervalMining", "Seconds between two blocks; null: there is no such interval.",
              handlers.interval, "number", also=("anvil_getIntervalMining",), may_be_absent=True, in_thread=False),
-        _Row("fastnode_snapshot", "Remember the chain, the clock and what waits.", handlers.snapshot, "string",
-             also=("evm_snapshot", "anvil_snapshot")),
+        _Row("fastnode_snapshot", "Remember the chain, the clock and the pending transactions.", handlers.snapshot,
+             "string", also=("evm_snapshot", "anvil_snapshot")),
         _Row("fastnode_revert", "Return to a snapshot; it and all later ones are gone. False: there is no such one.",
              handlers.revert, "boolean", (Parameter("snapshot", NUMBER), _optional("force", BOOLEAN)),
              also=("evm_revert", "anvil_revert")),
@@ -358,14 +358,14 @@ def _time_rows(handlers: _Time) -> list[_Row]:
     return [
         _Row("fastnode_increaseTime", "Move the clock; the next block shows it. Seconds that it is ahead.",
              handlers.increase, "number", (seconds,), also=("evm_increaseTime", "anvil_increaseTime")),
-        _Row("fastnode_setTime", "Let it be this time; seconds that the clock was moved by.", handlers.set, "number",
+        _Row("fastnode_setTime", "Set the clock; seconds that it was moved by.", handlers.set, "number",
              (timestamp,), also=("anvil_setTime", "evm_setTime")),
         _Row("fastnode_setNextBlockTimestamp", "Time of the next block, rounded up to a slot.", handlers.set_next,
              "void", (timestamp,), also=("evm_setNextBlockTimestamp", "anvil_setNextBlockTimestamp")),
-        _Row("fastnode_setBlockTimestampInterval", "Let each block be so many seconds of chain time after the last.",
+        _Row("fastnode_setBlockTimestampInterval", "Make blocks so many seconds of chain time apart.",
              handlers.set_interval, "void", (seconds,), also=("anvil_setBlockTimestampInterval",)),
-        _Row("fastnode_removeBlockTimestampInterval", "Let the clock decide again.", handlers.remove_interval,
-             "boolean", also=("anvil_removeBlockTimestampInterval",)),
+        _Row("fastnode_removeBlockTimestampInterval", "Take the times of blocks from the clock again.",
+             handlers.remove_interval, "boolean", also=("anvil_removeBlockTimestampInterval",)),
         _Row("fastnode_warp", "Build an empty block at a time, or so many seconds from now (\"+60\"); its timestamp.",
              handlers.warp, "number", (Parameter("time", TIME_TEXT),)),
         _Row("aztecDebug_warpL2TimeAtLeastTo", "Build a block at this time unless it is past already.",
@@ -378,16 +378,17 @@ def _time_rows(handlers: _Time) -> list[_Row]:
 def _pool_rows(handlers: _Pool) -> list[_Row]:
     tx_hash = Parameter("txHash", TX_HASH)
     return [
-        _Row("fastnode_dropTransaction", "Let a transaction wait no longer. False: it does not.", handlers.drop,
+        _Row("fastnode_dropTransaction", "Drop a pending transaction. False: it is not pending.", handlers.drop,
              "boolean", (tx_hash,)),
-        _Row("anvil_dropTransaction", "Let a transaction wait no longer.", handlers.drop_as_anvil, "string", (tx_hash,),
+        _Row("anvil_dropTransaction", "Drop a pending transaction.", handlers.drop_as_anvil, "string", (tx_hash,),
              also=("hardhat_dropTransaction",), may_be_absent=True),
-        _Row("fastnode_dropAllTransactions", "Let nothing wait; how many transactions did.", handlers.drop_all,
+        _Row("fastnode_dropAllTransactions", "Drop all pending transactions; how many there were.", handlers.drop_all,
              "number"),
-        _Row("anvil_dropAllTransactions", "Let nothing wait.", handlers.drop_all_quietly),
-        _Row("txpool_status", "How many transactions wait.", handlers.status, "{pending: string, queued: string}",
+        _Row("anvil_dropAllTransactions", "Drop all pending transactions.", handlers.drop_all_quietly),
+        _Row("txpool_status", "Number of pending transactions.", handlers.status, "{pending: string, queued: string}",
              in_thread=False),
-        _Row("txpool_content", "Hashes of what waits, the first to be in a block first.", handlers.content, "Fr[]"),
+        _Row("txpool_content", "Hashes of the pending transactions, in the order in which blocks will take them.",
+             handlers.content, "Fr[]"),
     ]  # fmt: skip
 
 
@@ -405,8 +406,8 @@ def _state_rows(handlers: _State) -> list[_Row]:
              also=("hardhat_setStorageAt",)),
         _Row("fastnode_dumpState", "The whole chain as a chain file, compressed, as hex.", handlers.dump, "string",
              also=("anvil_dumpState",)),
-        _Row("fastnode_loadState", "Let the chain be that of a chain file of this network.", handlers.load, "boolean",
-             (Parameter("state", Text(length_max=STATE_LENGTH_MAX)),), also=("anvil_loadState",)),
+        _Row("fastnode_loadState", "Replace the chain by that of a chain file of this network.", handlers.load,
+             "boolean", (Parameter("state", Text(length_max=STATE_LENGTH_MAX)),), also=("anvil_loadState",)),
     ]  # fmt: skip
 
 
@@ -428,9 +429,9 @@ def _l1_rows(handlers: _L1) -> list[_Row]:
         _Row("fastnode_getL2ToL1Witness", "What L1 needs to consume a message of a transaction, as "
              "node_getL2ToL1MembershipWitness gives it.", witness.handler, witness.development.result,
              witness.development.parameters, may_be_absent=True),
-        _Row("fastnode_prove", "Let checkpoints be proven, up to this one if it is given; the newest that is.",
+        _Row("fastnode_prove", "Mark checkpoints as proven, up to this one if it is given; the newest that is.",
              handlers.prove, "number", (up_to,), also=("aztecDebug_prove",)),
-        _Row("fastnode_finalize", "Let proven blocks be final, up to this one if it is given; the newest that is.",
+        _Row("fastnode_finalize", "Mark proven blocks as final, up to this one if it is given; the newest that is.",
              handlers.finalize, "number", (_optional("block", NUMBER),)),
         _Row("fastnode_setMinFee", "Price of L2 gas from the next block on; null: as the fee model has it.",
              handlers.set_min_fee, "void", (_optional("fee", AMOUNT),)),
@@ -445,7 +446,7 @@ def _l1_rows(handlers: _L1) -> list[_Row]:
 
 def _process_rows(handlers: _Process) -> list[_Row]:
     return [
-        _Row("fastnode_reset", "Begin anew with a new chain, as this process began, or with a copy of another one; the "
+        _Row("fastnode_reset", "Start over with a new chain, as this process began, or with a copy of another one; the "
              "node is away for a moment.", handlers.reset, "boolean", (_optional("options", FORK_OPTIONS),),
              also=("anvil_reset", "hardhat_reset")),
         _Row("fastnode_setLoggingEnabled", "Whether the log has more than warnings.", handlers.set_logging, "void",

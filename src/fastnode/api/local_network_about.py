@@ -22,7 +22,7 @@ def text_of(value: bytes) -> str:
 
 
 class About:
-    """Handlers of methods that change nothing but the names of functions."""
+    """Handlers that read; only the names of functions can be added to."""
 
     def __init__(self, network: LocalNetwork, names: FunctionNames) -> None:
         self._network = network

@@ -38,7 +38,7 @@ __all__ = ["LOGS_MAX", "TAGS_MAX", "TagList", "methods"]
 TAGS_MAX: Final = 100
 #: Logs in one answer unless set otherwise; the reference node's default.
 LOGS_MAX: Final = 1000
-#: Of the response's bytes, for what surrounds the logs.
+#: Bytes of a response that are left for what surrounds the logs.
 ENVELOPE_BYTES: Final = 64
 #: Tags with logs whose pages are read on the event loop: each takes up to 0.1 ms.
 FOUND_ON_LOOP_MAX: Final = 10
@@ -176,7 +176,7 @@ def _span_of_tx(chain: ChainView, tx_hash: bytes) -> Span:
 
 
 def _require_known_block(chain: ChainView, after: LogId) -> None:
-    """Going on behind a log that a reorg removed would leave out logs without a word."""
+    """Refuse to resume after a log that a reorg removed: logs would be left out unnoticed."""
     if chain.block_number_by_hash(after.block_hash) != after.block_number:
         text = encode.to_hex(after.block_hash).decode()
         raise InvalidParams(
@@ -192,7 +192,7 @@ def _is_long(arguments: Sequence[Any]) -> bool:
 
 
 def _require_block(chain: ChainView, block_hash: bytes | None) -> None:
-    """The block that a client has the chain up to."""
+    """Refuse when the block up to which a client has the chain is gone."""
     if block_hash is not None and chain.block_number_by_hash(block_hash) is None:
         # Clients look for these words to tell a reorg from other failures.
         text = encode.to_hex(block_hash).decode()

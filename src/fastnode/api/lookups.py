@@ -1,4 +1,4 @@
-"""From what a caller names to a number: blocks and checkpoints of one view."""
+"""Numbers of the blocks and checkpoints that callers name, in one view."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def error_components() -> dict[str, Any]:
 
 
 def errors_of(method: str, *, takes_parameters: bool) -> list[dict[str, Any]]:
-    """What a method may answer beside a result; each code once."""
+    """The errors that a method may answer; each code once."""
     names = ([_INVALID_PARAMS] if takes_parameters else []) + [_INTERNAL_ERROR, _RATE_LIMITED]
     codes = [*_ANY, *_CODES.get(method, ())]
     cannot = {

@@ -45,10 +45,10 @@ _ADMIN_SERVER: Final = {
     "summary": "The admin port; it asks for a key in x-api-key or Authorization: Bearer.",
     "url": "http://127.0.0.1:8880",
 }
-#: The one that gave the document.
+#: The server that gave the document.
 _THIS_SERVER: Final = {"name": "this port", "url": "/"}
 
-#: What methods are about, by the module that answers them; others are about what their namespace is called.
+#: Subjects of methods (OpenRPC tags) by the module that answers them; the others get the name of their namespace.
 _TAGS: Final = {
     "admin": "configuration",
     "blocks": "chain",

@@ -21,7 +21,7 @@ LIMIT: Final = Integer(name="number", minimum=1, maximum=RANGE_LENGTH_MAX)
 
 
 def array(context: Context, items: Iterable[bytes]) -> bytes:
-    """A JSON array, given up as soon as it exceeds what this response may still hold."""
+    """A JSON array; stops as soon as it exceeds what this response may still hold."""
     collected: list[bytes] = []
     size = 2
     for item in items:

@@ -18,7 +18,7 @@ def _hex(digits: int) -> Schema:
 _BASE64: Final[Schema] = {"type": "string", "pattern": "^[A-Za-z0-9+/]*={0,2}$"}
 _NATURAL: Final[Schema] = {"type": "integer", "minimum": 0}
 
-#: What the names at the bottom are.
+#: Schemas of the scalar types.
 SCALARS: Final[dict[str, Schema]] = {
     "Fr": {**_hex(64), "description": "A field element: 32 bytes, big-endian."},
     "EthAddress": _hex(40),

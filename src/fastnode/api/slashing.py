@@ -49,7 +49,7 @@ class Slashing:
 
 
 class Round(ValueType):
-    """A round's number, or one of two words."""
+    """A round's number, ``"current"`` or ``"all"``."""
 
     __slots__ = ()
 

@@ -87,7 +87,7 @@ def _are_many(arguments: Sequence[Any]) -> bool:
 
 
 def _client_of(context: Context) -> str:
-    """Who asks: the client that is charged, else what its address counts as; empty if it has none."""
+    """Who asks: the client that is charged, else the group that its address belongs to; empty without an address."""
     if context.client is not None:
         return context.client.name
     network = context.allowance.party.network

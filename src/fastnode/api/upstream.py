@@ -22,14 +22,14 @@ __all__ = ["Questions", "methods"]
 STATISTICS_AGE_MAX_S: Final = 5.0
 #: A network record changes with the node's address, which hardly ever happens.
 RECORD_AGE_MAX_S: Final = 60.0
-#: What a node says that does not watch validators.
+#: The statistics of a node that does not watch validators.
 _NO_STATISTICS: Final = b'{"stats":{},"slotWindow":0}'
 
 _SLOT: Final = Integer(name="slot", minimum=0, accepts_text=True)
 
 
 class Questions(Protocol):
-    """Hands questions on; RpcError without an answer."""
+    """Passes calls on to the followed node; RpcError without an answer."""
 
     def ask_cached(self, method: str, parameters: Sequence[Any], max_age_s: float) -> Any: ...
 

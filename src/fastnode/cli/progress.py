@@ -60,7 +60,7 @@ def _print_line(doing: str) -> Advance:
 
 
 def _limited(interval_s: float, show: Advance) -> Advance:
-    """Passes on at most one report per interval: work reports after every record."""
+    """Passes on at most one report per interval, because work reports after every record."""
     next_at = time.monotonic() + interval_s
 
     def advance(done: int, total: int, note: str) -> None:

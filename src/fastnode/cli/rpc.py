@@ -54,7 +54,7 @@ def _method_names() -> list[str]:
 
 
 def _complete_method(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
-    """Names that begin so; of node_ methods also without the prefix."""
+    """Completes names of methods; those of ``node_`` methods also without the prefix."""
     names = _method_names()
     bare = [name.removeprefix(PUBLIC_PREFIX) for name in names if name.startswith(PUBLIC_PREFIX)]
     return [name for name in (*names, *bare) if name.startswith(begun)]
@@ -119,7 +119,7 @@ def rpc(method: str, parameters: tuple[str, ...], url: str | None, api_key: str 
 
 
 def _suggest(method: str) -> None:
-    """Name methods that may have been meant: of that name in another namespace or spelling, or close to it."""
+    """Suggest methods of the same name in another namespace or spelling, or with a similar name."""
     names = {name.rpartition("_")[2].lower(): name for name in _method_names()}
     wanted = method.rpartition("_")[2].lower()
     close = [wanted] if wanted in names else difflib.get_close_matches(wanted, names, _SUGGESTIONS_MAX, _LIKENESS_MIN)

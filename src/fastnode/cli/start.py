@@ -47,7 +47,7 @@ def start(resolved: Resolved[Settings], node: bool) -> None:
 
 
 def _import_node() -> Callable[[Settings], None]:
-    """Modules stay: while they are imported, the collector would look for garbage in vain."""
+    """Imports without garbage collection: modules stay, so the collector would only lose time."""
     gc.disable()
     from fastnode.app.process import run
 

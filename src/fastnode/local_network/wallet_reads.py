@@ -13,7 +13,7 @@ from typing import Final
 
 __all__ = ["READS_OF_WALLETS", "WalletReads"]
 
-#: What wallets call from the begin of a transaction to its sending, and those who only wait for something do not.
+#: Methods that wallets call between starting a transaction and sending it.  Clients that only wait do not call them.
 READS_OF_WALLETS: Final = (
     "node_findLeavesIndexes",
     "node_getL1ToL2MessageMembershipWitness",

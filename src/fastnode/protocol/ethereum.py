@@ -1,4 +1,4 @@
-"""What signatures on L1 are made of: Keccak-256 and secp256k1 with recovery."""
+"""Signatures as L1 checks them: Keccak-256 and secp256k1 with recovery."""
 
 from __future__ import annotations
 

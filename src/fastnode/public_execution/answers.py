@@ -24,7 +24,7 @@ _LEVELS: Final = ("silent", "fatal", "error", "warn", "info", "verbose", "debug"
 NameOf: TypeAlias = Callable[[bytes], "str | None"]
 
 _PLACES_AT_ONCE: Final = 1024
-#: What is said of a failure that the record of calls does not reach.
+#: The message for a failure that the record of calls does not reach.
 _UNKNOWN_FAILURE: Final[dict[str, Any]] = {
     "originalMessage": "TX reverted",
     "functionErrorStack": [],
@@ -65,8 +65,8 @@ def revert_reason_json(executed: ExecutedTx, name_of: NameOf = _nameless) -> dic
 
 
 def _places_json(pcs: array[int]) -> bytes:
-    """Where a call failed.  A program that calls itself leaves millions of places, and what is made of all of them in
-    one go holds up every other thread: hence in pieces."""
+    """Where a call failed.  A program that calls itself leaves millions of places; converting all of them at once
+    would hold up every other thread, so it is done in pieces."""
     texts: dict[int, bytes] = {}  # they are mostly the same few
     places = bytearray()
     for start in range(0, len(pcs), _PLACES_AT_ONCE):

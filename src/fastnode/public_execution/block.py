@@ -52,7 +52,7 @@ class LeftOut(NamedTuple):
     is_final: bool
 
 
-#: Asked about each transaction before it is executed, with the block as it stands; None: it may be tried.
+#: Called for each transaction before it is executed, with the block so far; a reason leaves it out, None lets it in.
 Check = Callable[[Tx, BlockExecutor], LeftOut | None]
 
 
@@ -71,7 +71,7 @@ class BlockOutcome:
 
     @property
     def total_mana_used(self) -> int:
-        """What the block's header says: the L2 gas that was paid for."""
+        """``totalManaUsed`` of the block's header: the L2 gas that was paid for."""
         return sum(executed.gas.billed.l2_gas for _, executed in self.included)
 
     @property
@@ -144,7 +144,7 @@ class _Building:
         self.outcome.left_out.append(LeftOut(tx, reason, is_final))
 
     def _obstacle(self, tx: Tx) -> str | None:
-        """Why ``tx`` is not even tried."""
+        """Why ``tx`` is left out without being executed; None if it is executed."""
         deadline, gas, txs = self._limits.deadline, self._limits.gas, self._limits.txs
         if txs is not None and len(self.outcome.included) >= txs:
             return "The block has as many transactions as it may have"

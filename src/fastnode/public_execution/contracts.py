@@ -1,4 +1,4 @@
-"""Which program runs at an address, and what a transaction publishes itself.
+"""Which program runs at an address, and the contracts that a transaction publishes itself.
 
 A contract's class can change with notice.  The registry keeps the change in its own storage, as a value of the
 kind "delayed public mutable"; for the contract at address A, with ``base`` the slot of map 1 at A::
@@ -168,7 +168,7 @@ def _publish_class(journal: StateJournal, log: ContractClassLog) -> None:
     journal.add_contract_class(published.id, published.packed_bytecode)
 
 
-# ---- where the registry keeps things ------------------------------------------------------------
+# ---- storage of the registry ---------------------------------------------------------------------
 
 
 class _RegistrySlots(NamedTuple):

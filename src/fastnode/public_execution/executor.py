@@ -32,7 +32,7 @@ _PROGRAMS: Final = ProgramCache()
 
 
 class DoesNotFitError(FastnodeError):
-    """A transaction was executed and is not wanted in this block."""
+    """A transaction was executed and does not fit this block."""
 
 
 class BlockExecutor:

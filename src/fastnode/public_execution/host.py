@@ -133,7 +133,7 @@ class TxHost:
         self.insert_nullifier(siloed)
 
     def insert_nullifier(self, siloed: bytes) -> None:
-        """It does not exist, and there is room for it."""
+        """Insert a nullifier that does not exist yet and for which there is room."""
         self._journal.add_nullifier(siloed)
         self.effects.nullifiers.append(siloed)
 

@@ -89,7 +89,7 @@ class Simulation:
         self._check_total_gas(tx)
         if self._local is not None:
             return self._local.simulate(tx, view, skip_fee_enforcement=skip_fee_enforcement, asker=asker)
-        # What another simulator takes for granted.
+        # Another simulator checks nothing of this.
         reason = consistency_reason(tx)
         if reason is not None:
             raise Refused(f"Invalid tx: {reason}", data={"code": "INVALID_TX", "reasons": [reason]})

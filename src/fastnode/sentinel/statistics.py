@@ -1,7 +1,7 @@
-"""What a history of statuses amounts to.
+"""Statistics of a validator from the history of its statuses.
 
 status of the proposer       checkpoint-mined, checkpoint-proposed, checkpoint-missed, blocks-missed
-status of everybody else     attestation-sent, attestation-missed; nothing without a checkpoint
+status of all others         attestation-sent, attestation-missed; nothing without a checkpoint
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Looks for offenses in what is published, keeps those it finds, and says which count in a round.
+"""Looks for offenses in published checkpoints, keeps those it finds, and tells which count in a round.
 
     inactivity                 duties missed in a proven epoch, and in enough of its epochs before
     insufficient attestations  the proposer of a checkpoint that not more than two thirds of its committee signed
@@ -280,7 +280,7 @@ class OffenseThread:
     def _run(self) -> None:
         while (view := self._next()) is not None:
             if not self._is_ready():
-                continue  # what is old was judged by others long ago
+                continue  # other nodes judged the older epochs long ago
             try:
                 self._watch.look(view)
             except FastnodeError as error:

@@ -22,7 +22,7 @@ _WRITABLE: Final = ("file:///", "s3://", "gs://")
 def require_allowed(text: str, allowed: Sequence[str], directory: Path) -> None:
     """SnapshotError unless the location is one of ``allowed`` or below it; none given: below ``directory``."""
     if not text.startswith(_WRITABLE):
-        return  # what reads it says what is wrong with it
+        return  # the reader of the location reports what is wrong
     roots = allowed or (f"file://{quote(str(directory.resolve()))}",)
     try:
         if any(_is_below(urlsplit(text), urlsplit(root)) for root in roots):

@@ -26,7 +26,7 @@ _END: Final = bytes(2 * tarfile.BLOCKSIZE)
 
 @dataclass(frozen=True, slots=True)
 class ArchiveFacts:
-    """What an archive must be, to the last bit."""
+    """Size and SHA-256 that an archive must have."""
 
     bytes: int
     sha256: str
@@ -105,7 +105,7 @@ class _Checked:
 
     @property
     def bytes_left(self) -> int:
-        """Of those announced, behind what was taken."""
+        """Announced bytes that have not been read yet."""
         return self._facts.bytes - self._bytes_done + len(self._rest)
 
     def take(self, count: int) -> Iterator[memoryview]:

@@ -1,4 +1,4 @@
-"""What is in the databases of a snapshot, and whether it is true."""
+"""What is in the databases of a snapshot, and whether it is valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for a location with a limit, and with an ear for a request to stop.
+"""Waiting for a location: with a limit, and ended by a request to stop.
 
 What a library does while it waits cannot be interrupted, so it waits in a thread of its own, which is left behind when
 it takes too long: a daemon, so that it keeps no process.

@@ -46,8 +46,8 @@ __all__ = ["Follower", "FollowerOptions"]
 
 logger = logging.getLogger(__name__)
 
-#: Passes that go wrong, one after the other, before an upstream is put aside.  A reorg in the middle of a pass can
-#: look like a wrong answer; it does not do so twice.
+#: Failed passes in a row after which an upstream is put aside.  A reorg in the middle of a pass can look like a wrong
+#: answer, but not twice.
 BAD_PASSES_MAX: Final = 3
 #: Blocks of a checkpoint as the log counts them before it has them.
 _BLOCKS_PER_CHECKPOINT: Final = 8
@@ -224,7 +224,7 @@ class Follower:
         return self._pause_after(outcomes)
 
     def _l1_outcome(self) -> _Outcome | None:
-        """None: the chain does not come from L1."""
+        """One pass over L1; None when the chain does not come from L1."""
         if self._l1 is not None:
             return self._try_l1(self._l1)
         if self._open_l1 is None:
@@ -321,7 +321,7 @@ class Follower:
         try:
             self._pass(source)
         except UpstreamUnavailable:
-            return _Outcome.UNAVAILABLE  # its health keeps the reason
+            return _Outcome.UNAVAILABLE  # the endpoint's health records the reason
         except MessagesUnavailable as error:
             self._set_trouble(str(error))
             return _Outcome.BLOCKED
@@ -339,7 +339,7 @@ class Follower:
         if not source.is_behind:
             self._end_trouble()
             upstream.health.on_useful()
-            # A long pass ends where the other node was at its begin; the one after it tells.
+            # A long pass ends where the other node was when it started; only the next one tells whether more came.
             new_blocks = self._ingestor.view.tip_number - tip_before
             self._pace.on_look(time.monotonic() - begun, has_blocks=new_blocks > 0)
             if not self.has_caught_up and new_blocks <= self._options.ready_max_lag_blocks:

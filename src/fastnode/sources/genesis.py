@@ -1,6 +1,6 @@
 """The genesis of a chain, found with only the URL of a node.
 
-A fastnode says all of it (``fastnode_getGenesis``).  Any other node gives its contracts and the hash of its
+A fastnode gives all of it (``fastnode_getGenesis``).  Any other node gives its contracts and the hash of its
 block 0, and the state before block 1 is found by trying what networks are started with: nothing, or the test
 accounts of a local network.  What is found is recomputed when the state trees are made.
 """
@@ -44,7 +44,7 @@ def learn_chain(
     if genesis_file is not None:
         with ChainFileSource(genesis_file) as source:
             chain, genesis = source.chain, source.genesis
-        # A file may be of an earlier release: what it has no word for is as the upstream says.
+        # A file may be of an earlier release: values that it does not have are taken from the upstream.
         chain = ChainRecord(upstream.node_info | chain.node_info, chain.l1_constants, chain.min_fees)
     elif upstream.is_fastnode:
         chain, genesis = _from_fastnode(upstream)

@@ -79,7 +79,7 @@ class CatchUpProgress:
             return
         eta = "" if eta_s is None else f", {eta_s // 60}:{eta_s % 60:02} left"
         text = f"{self._unit} {tip} of {source_tip}, {rate:.0f}/s{eta}"
-        # The cursor goes back to the begin: the next line of the log is written over this one.
+        # The cursor goes back to the start of the line: the next line of the log is written over this one.
         self._terminal.write(f"\r{text[:WIDTH]:{WIDTH}}\r")
         self._terminal.flush()
         self._is_shown = True

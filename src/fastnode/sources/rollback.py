@@ -113,7 +113,7 @@ class SyncOperator:
             raise Refused("The node is stopping; its next start builds the rest of the state")
         if time.monotonic() >= self._next_line_at:
             self._next_line_at = time.monotonic() + PROGRESS_INTERVAL_S
-            logger.info("building the state anew", extra=log_facts(blocks=done, of=total))
+            logger.info("rebuilding the state", extra=log_facts(blocks=done, of=total))
 
     def _undo(self, target: int) -> None:
         before = self._ingestor.view.tip_number
@@ -125,7 +125,7 @@ class SyncOperator:
 
 
 def _require_nothing_running(running: str | None) -> None:
-    """Two of them at a time would take the rest from each other."""
+    """One at a time: a second one would resume ingestion while the first still needs it paused."""
     if running is not None:
         message, code = _RUNNING[running]
         raise Refused(f"{message}; try again when it is done", data={"code": code})

@@ -128,7 +128,7 @@ def _read_change(fields: _Fields) -> _Change:
 
 
 class _Fields:
-    """Reads a record from its begin on."""
+    """Reads a record from its start."""
 
     def __init__(self, record: bytes) -> None:
         self._record = record

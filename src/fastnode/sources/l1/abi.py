@@ -5,7 +5,7 @@
                                                       offset 32 | count 32 | address 32 ...
     log          topics [keccak(signature), indexed argument ...], data: word 32 ... of the others
 
-Words are big endian.  Addresses and numbers stand at the end of their word, ``bytes16`` at its begin.
+Words are big endian.  Addresses and numbers are at the end of their word, ``bytes16`` at its start.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Argument: TypeAlias = int | bytes
 
 
 class Kind(Enum):
-    """What a word holds."""
+    """The type of a word."""
 
     NUMBER = "number"
     ADDRESS = "address"

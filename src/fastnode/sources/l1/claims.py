@@ -24,7 +24,7 @@ class CheckpointClaim:
 
 
 def contradiction(endpoint: L1Endpoint, facts: RollupFacts, claim: CheckpointClaim) -> str | None:
-    """How L1 differs; None if it agrees.  UpstreamError, DecodeError."""
+    """How the claim differs from L1; None if it does not.  UpstreamError, DecodeError."""
     root = archives_of(endpoint, facts, [claim.number])[0]
     if root != claim.archive_root:
         return (

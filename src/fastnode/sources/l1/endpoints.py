@@ -18,7 +18,7 @@ __all__ = ["L1Block", "L1Client", "L1Endpoint", "block_call", "contract_call"]
 
 #: Calls in one request.  Providers allow between 10 and 1000; one that refuses so many gets half.
 BATCH_CALLS_MAX: Final = 50
-#: Signs of a rate limit.  The code -32005 alone may also mean that one request asked for too much.
+#: Codes and words of a rate limit.  The code -32005 alone may also mean that one request asked for too much.
 _TOO_FAST_CODES: Final = frozenset({-32016, 429})
 _TOO_FAST_WORDS: Final = ("rate limit", "too many requests", "rate-limit", "compute units per second")
 
@@ -67,7 +67,7 @@ class L1Endpoint(Endpoint):
         super().__init__(url, network, name, limits=limits, patience=patience)
         self._expected_chain_id = expected_chain_id
         self._batch_calls = BATCH_CALLS_MAX
-        #: Said by itself.
+        #: Whether its own chain id is another one than expected.
         self.is_of_other_chain = False
         #: What it was asked so far: requests, the calls in them, bytes of its answers.
         self.request_count = self.call_count = self.byte_count = 0

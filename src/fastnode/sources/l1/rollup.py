@@ -36,7 +36,7 @@ class Wanted:
 
     @classmethod
     def of(cls, node_info: Mapping[str, Any], registry: str | None = None) -> Wanted:
-        """From a node's NodeInfo.  ``registry``, the operator's word, goes before what the node says."""
+        """From a node's NodeInfo.  ``registry``, set by the operator, takes precedence over the node's."""
         addresses = node_info.get("l1ContractAddresses")
         addresses = addresses if isinstance(addresses, dict) else {}
         return cls(
@@ -67,7 +67,7 @@ class RollupFacts:
     target_committee_size: int
     genesis_archive_root: bytes
     mana_limit: int
-    #: None: L1 does not say.
+    #: None: not known from L1.
     circuits: CircuitValues | None = None
     slashing: SlashingRounds | None = None
 

@@ -47,7 +47,7 @@ class BlockSchedule:
         elapsed = timestamp - self._newest[1]
         self._is_regular = elapsed > 0 and elapsed % slot_duration == 0
         self._newest = (number, timestamp)
-        # Clocks differ: all that counts is how old a block is by ours when it can be seen.
+        # Clocks differ: what matters is how old a block is, by our clock, when it can be seen.
         age = self._clock() - timestamp
         if age < self._delay_s or age > self._delay_s + slot_duration:
             self._delay_s = age

@@ -99,7 +99,7 @@ class L1Reader:
         self._looks_begun = self._looks_done = 0
         self._is_wanted = False
         self._is_closed = False
-        #: What the last look ended with, since when; what the node's status says.
+        #: The error of the last look and since when it lasts; shown in the node's status.
         self._reason: str | None = "L1 has not been asked yet"
         self._reason_since = time.monotonic()
         self._refusal: str | None = None
@@ -146,7 +146,7 @@ class L1Reader:
         self._stored = stored
 
     def interrupt(self) -> None:
-        """No caller waits for L1 any longer."""
+        """End every wait for L1."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -179,7 +179,7 @@ class L1Reader:
     def messages_of(self, checkpoint_number: int) -> Sequence[bytes] | None:
         """The messages that a checkpoint inserts; None if L1 does not say (yet).
 
-        Asked a second time L1 is looked at anew: what was said before did not fit, so it may have changed.
+        A second question for the same checkpoint reads L1 again: the first answer did not fit, so L1 may have changed.
         """
         if self._looks_done == 0:
             self._look_again()
@@ -299,7 +299,7 @@ class L1Reader:
 
     @property
     def trouble(self) -> str | None:
-        """What an operator should look at; None while L1 is read."""
+        """Why L1 is not read, for the operator; None while it is."""
         if self._refusal is not None:
             return self._refusal
         now, observer = time.monotonic(), self._observer
@@ -310,7 +310,7 @@ class L1Reader:
         return None
 
     def reasons(self) -> str:
-        """Why each of its nodes that is not asked is not."""
+        """The reason for each node of L1 that is not asked at the moment."""
         return self._client.reasons()
 
     def describe(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ One pass (:meth:`L1Source.records`) is made against one block of L1, the newest 
     committee, attestations    a checkpoint that its committee does not stand behind is not stored, nor what follows it
     blobs                      by their hashes; decoded into blocks
 
-Nothing is remembered but what is stored: a pass that ends early, or a process that dies, goes on where it was.  What is
+Only what is stored is remembered: after a pass that ended early, or a crash, the next one goes on from there.  What is
 derived is verified like the blocks of any other source, every root of it.
 """
 
@@ -73,7 +73,7 @@ _GENESIS: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class InvalidCheckpoint:
-    """A checkpoint on L1 that its committee does not stand behind: the chain stops below it."""
+    """A checkpoint on L1 without valid attestations of its committee: the chain stops below it."""
 
     number: int
     archive_root: bytes
@@ -157,7 +157,7 @@ class L1Source:
         return max(0, newest - view.tips.checkpointed.checkpoint.number)
 
     def note(self, view: ChainView) -> None:
-        """A record was applied: for the line about progress."""
+        """Note that a record was applied, for the progress line."""
         progress = self.progress
         if progress is not None:
             progress.checkpoint = view.tips.checkpointed.checkpoint.number
@@ -203,7 +203,7 @@ class L1Source:
         self._retries.on_success()
 
     def on_failure(self, error: Exception, view: ChainView) -> None:
-        """The pass failed here, or where its records went, with so much stored: it rests."""
+        """Note that the pass, or the storing of its records, failed: it is not repeated before the pause is over."""
         if self._state is not None:
             self._retries.on_failure(error, _situation(view, self._state))
 
@@ -246,7 +246,7 @@ class L1Source:
         while high > _GENESIS:
             numbers = list(range(high, max(_GENESIS, high - ROOTS_PER_QUESTION), -1))
             if high == newest:
-                numbers = numbers[:1]  # mostly nothing has changed but what is new
+                numbers = numbers[:1]  # usually only new checkpoints have been added
             for number, root in zip(numbers, self._events.archive_roots(facts, state, numbers), strict=True):
                 if root == _archive_root(view, number):
                     return number
@@ -402,7 +402,7 @@ class L1Source:
 
 
 def _situation(view: ChainView, state: L1State) -> Hashable:
-    """What a pass depends on: while it is the same, so is what comes of it."""
+    """What a pass depends on: while it is the same, a pass gives the same result."""
     on_l1 = (state.head.hash, state.pending_archive, state.proven, state.can_prune, state.inbox)
     return (*on_l1, view.tips.checkpointed.checkpoint)
 

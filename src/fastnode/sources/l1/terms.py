@@ -1,4 +1,4 @@
-"""What the contracts on L1 say that a node can do without: the circuits of the rollup, the rounds of its slasher.
+"""Optional facts from the contracts on L1: the circuits of the rollup, the rounds of its slasher.
 
 A contract of another form, or an L1 node that does not read storage, leaves them unknown.
 """
