@@ -193,6 +193,10 @@ class BlockRejected(FastnodeError):
     """A block or checkpoint failed verification.  Nothing of it was written."""
 
 
+class ProposalFault(BlockRejected):
+    """A proposed block is not what its transactions give: an offense of who has proposed it."""
+
+
 class DatabaseError(FastnodeError):
     """LevelDB failed or holds something impossible."""
 

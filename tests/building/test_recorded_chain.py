@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,9 +93,10 @@ class Builder:
         return tuple(executed.effect for _, executed in outcome.included), outcome.total_mana_used
 
 
-@pytest.fixture
-def builder(tmp_path: Path) -> Iterator[Builder]:
-    with ChainData.open(tmp_path) as data:
+@contextmanager
+def opened_builder(directory: Path) -> Iterator[Builder]:
+    """At genesis."""
+    with ChainData.open(directory) as data:
         adopt_chain_file(data.store, SAMPLE_CHAIN)
         ingestor = data.open_ingestor(verify=True)
         rules = ValidationRules(
@@ -102,6 +104,12 @@ def builder(tmp_path: Path) -> Iterator[Builder]:
         )
         clock = SlotClock.of_chain(data.store.chain)
         yield Builder(data, ingestor, TxValidator(rules, clock, open_judge(required=False)))
+
+
+@pytest.fixture
+def builder(tmp_path: Path) -> Iterator[Builder]:
+    with opened_builder(tmp_path) as builder:
+        yield builder
 
 
 def test_every_recorded_checkpoint_is_built_again(builder: Builder) -> None:
