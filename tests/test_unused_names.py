@@ -23,6 +23,7 @@ LIBRARY = {"client", "testing", "verify"}
 #: Users outside the package.
 KNOWN = {
     "clean_up": "who runs duties; nothing signs yet",
+    **dict.fromkeys(("call_data", "signed_from"), "who proposes; soon"),
     "reveal": "who signs; nothing signs yet",
     "protect": "who makes a proposal; nothing proposes yet",
     "release_before": "who makes a proposal; nothing proposes yet",

@@ -90,6 +90,7 @@ ROOMS: Final = (
     Room("snapshots", "copies of the databases: made while the node runs, uploaded, verified, restored"),
     Room("keystore", "validator keys: key files, mnemonics, remote signers"),
     Room("ha", "the PostgreSQL database in which redundant nodes agree on who signs"),
+    Room("publishing", "writing to L1: calls, transactions with blobs, signatures, fees, what becomes of each"),
     Room(
         "http",
         "HTTP/1.1: connections, codings, limits, probes; knows no JSON-RPC",

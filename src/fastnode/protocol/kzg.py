@@ -34,6 +34,7 @@ __all__ = [
     "blob_commitment",
     "blobs_hash",
     "blobs_of_fields",
+    "sum_of_points",
     "versioned_hash",
 ]
 
@@ -112,6 +113,14 @@ def blob_commitment(blob: bytes, known: KnownSum | None = None) -> bytes:
         assert known is not None
         total += G1Point.from_compressed_bytes_unchecked(known.commitment)
     return total.to_compressed_bytes()
+
+
+def sum_of_points(factors: Sequence[int]) -> bytes:
+    """The commitment (48 bytes) to a polynomial, by its values at the places of a blob's fields."""
+    from py_arkworks_bls12381 import G1Point, Scalar
+
+    scalars = [Scalar.from_be_bytes(factor.to_bytes(FIELD_BYTES, "big")) for factor in factors]
+    return G1Point.multiexp_unchecked(_points.between(0, len(scalars)), scalars).to_compressed_bytes()
 
 
 def versioned_hash(commitment: bytes) -> bytes:
