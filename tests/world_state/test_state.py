@@ -34,7 +34,7 @@ from fastnode.protocol.block import L2Block
 from fastnode.protocol.effects import Body, PublicDataWrite
 from fastnode.protocol.header import AppendOnlyTreeSnapshot
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
-from fastnode.world_state import append_only, indexed
+from fastnode.world_state import levels as levels_module
 from fastnode.world_state.apply import BlockDraft
 from fastnode.world_state.layout import RESET_KEY, SCHEMA_KEY, TIP_KEY
 from fastnode.world_state.state import WorldState
@@ -334,8 +334,7 @@ def test_a_restart_finds_the_same_trees_and_the_same_history(tmp_path: Path) -> 
 def test_a_restart_answers_with_few_nodes_in_memory_and_loads_the_others_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (append_only, indexed):
-        monkeypatch.setattr(module, "NODES_AT_OPEN", 1)
+    monkeypatch.setattr(levels_module, "NODES_AT_OPEN", 1)
     rng = random.Random(12)
     model, maker = Model(Verifier()), Maker(rng)
     with open_state(tmp_path) as state:
@@ -360,8 +359,7 @@ def test_blocks_are_undone_and_made_before_all_nodes_are_loaded(
     levels: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``levels`` loaded before the work was interrupted, None for no attempt."""
-    for module in (append_only, indexed):
-        monkeypatch.setattr(module, "NODES_AT_OPEN", 1)
+    monkeypatch.setattr(levels_module, "NODES_AT_OPEN", 1)
     rng = random.Random(13)
     model, maker = Model(Verifier()), Maker(rng)
     with open_state(tmp_path) as state:

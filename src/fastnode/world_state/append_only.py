@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from typing import Final
 
 from fastnode.kernels import append_tree, poseidon2, tree_nodes
@@ -17,10 +16,11 @@ from fastnode.world_state.layout import (
     u48,
     unpack_place,
 )
+from fastnode.world_state.levels import Levels
 from fastnode.world_state.snapshot import Snapshot
-from fastnode.world_state.trees import NODES_AT_OPEN, Tree, zero_nodes
+from fastnode.world_state.trees import Tree, zero_nodes
 
-__all__ = ["AppendOnlyTree", "Change", "Growth", "filled", "stored_level"]
+__all__ = ["AppendOnlyTree", "Change", "Growth", "filled"]
 
 ZERO_LEAF: Final = bytes(HASH_BYTES)
 
@@ -35,12 +35,14 @@ class AppendOnlyTree:
     def __init__(self, tree: Tree, *, memory_bytes: int) -> None:
         self.tree = tree
         self.nodes = append_tree.AppendNodes(tree.height, zero_nodes(tree.height))
-        self._memory_limit = memory_bytes
         self._zeros = zero_nodes(tree.height)
         self._value_prefix = VALUE + tree.prefix
         self._edge_prefix = EDGE + tree.prefix
         self._tile_prefix = TILE + tree.prefix
         self._node_prefix = NODE + tree.prefix
+        self._levels = Levels(
+            self.nodes, tree.height, self._node_prefix, node_bytes=HASH_BYTES, memory_bytes=memory_bytes
+        )
 
     # ---- reads ---------------------------------------------------------------------------------
 
@@ -145,7 +147,7 @@ class AppendOnlyTree:
     def publish(self, growth: Growth) -> None:
         """Make a written growth part of the memory."""
         self.nodes.publish(growth)
-        self._keep_within_limit()
+        self._levels.keep_within_limit()
 
     def undo(self, snapshot: Snapshot, size_before: int, size: int) -> Iterator[Change]:
         """What takes the tree from ``size`` leaves back to ``size_before``; then call :meth:`resize`."""
@@ -169,7 +171,7 @@ class AppendOnlyTree:
         (level u8 || index u48, node) are new."""
         self.nodes.resize(size)
         self.nodes.load(entries)
-        self._keep_within_limit()
+        self._levels.keep_within_limit()
 
     def resize(self, size: int) -> None:
         """Forget what an undo removed."""
@@ -184,32 +186,18 @@ class AppendOnlyTree:
 
     def open(self, snapshot: Snapshot, size: int) -> None:
         """Load the uppermost nodes of a tree of ``size`` leaves: no more than takes a few milliseconds."""
-        level = self.nodes.first_level
-        while level < self.tree.height and (size >> level > NODES_AT_OPEN or not self._fits(level, size)):
-            level += 1
-        self.nodes.raise_first_level(level)
+        self._levels.choose_at_open(size)
         self.nodes.resize(size)
-        for loaded in range(level, min(size.bit_length(), self.tree.height + 1)):
-            with stored_level(snapshot, self._node_prefix, loaded) as entries:
-                self.nodes.load(entries)
+        self._levels.load(snapshot, min(size.bit_length(), self.tree.height + 1))
 
     def load_next_level(self, snapshot: Snapshot, size: int) -> bool:
         """Load one more level of the newest tree; False when there is none, or no room for it."""
-        level = self.nodes.first_level - 1
-        if level < tree_nodes.TILE_LEVELS or not self._fits(level, size):
+        level = self._levels.next_to_load(size)
+        if level is None:
             return False
-        with stored_level(snapshot, self._node_prefix, level) as entries:
+        with self._levels.stored(snapshot, level) as entries:
             self.nodes.load_next_level(size, entries)
         return True
-
-    def _fits(self, level: int, size: int) -> bool:
-        """Whether this level of a tree of ``size`` leaves has room in memory together with all above it."""
-        return (size >> level) * 2 * HASH_BYTES <= self._memory_limit
-
-    def _keep_within_limit(self) -> None:
-        """Levels leave the memory from below, each half as large as all above it together."""
-        while self.nodes.memory_bytes() > self._memory_limit and self.nodes.first_level < self.tree.height:
-            self.nodes.raise_first_level(self.nodes.first_level + 1)
 
 
 def filled(path: bytes, missing: list[int], node: Callable[[int], bytes]) -> bytes:
@@ -218,10 +206,3 @@ def filled(path: bytes, missing: list[int], node: Callable[[int], bytes]) -> byt
     for level in missing:
         nodes[level * HASH_BYTES : (level + 1) * HASH_BYTES] = node(level)
     return bytes(nodes)
-
-
-@contextmanager
-def stored_level(snapshot: Snapshot, prefix: bytes, level: int) -> Iterator[Iterator[tuple[bytes, bytes]]]:
-    """(level u8 || index u48, node) of the nodes of one level, whose keys begin with ``prefix``."""
-    with snapshot.scan(prefix + bytes([level])) as entries:
-        yield ((key[len(prefix) :], node) for key, node in entries)

@@ -10,7 +10,7 @@ from typing import Final
 from fastnode.errors import BlockRejected, DatabaseError
 from fastnode.kernels import indexed_tree, poseidon2, tree_nodes, witness_text
 from fastnode.records import dataclass
-from fastnode.world_state.append_only import Change, filled, stored_level
+from fastnode.world_state.append_only import Change, filled
 from fastnode.world_state.layout import (
     HASH_BYTES,
     LEAF,
@@ -24,8 +24,9 @@ from fastnode.world_state.layout import (
     u32,
     u48,
 )
+from fastnode.world_state.levels import Levels
 from fastnode.world_state.snapshot import Snapshot
-from fastnode.world_state.trees import NODES_AT_OPEN, Tree, zero_nodes
+from fastnode.world_state.trees import Tree, zero_nodes
 
 __all__ = ["IndexedTree", "LeafChanges", "NewLeaf"]
 
@@ -80,13 +81,15 @@ class IndexedTree:
         self.tree = tree
         self.nodes = indexed_tree.IndexedNodes(tree.height, zero_nodes(tree.height), history_bytes=history_bytes)
         self._value_bytes = value_bytes
-        self._memory_limit = memory_bytes
         self._zeros = zero_nodes(tree.height)
         self._leaf_prefix = LEAF + tree.prefix
         self._leaf_history_prefix = LEAF_HISTORY + tree.prefix
         self._tile_prefix = TILE + tree.prefix
         self._node_prefix = NODE + tree.prefix
         self._node_history_prefix = NODE_HISTORY + tree.prefix
+        self._levels = Levels(
+            self.nodes, tree.height, self._node_prefix, node_bytes=indexed_tree.NODE_BYTES, memory_bytes=memory_bytes
+        )
 
     # ---- reads ---------------------------------------------------------------------------------
 
@@ -413,20 +416,15 @@ class IndexedTree:
 
     def open(self, snapshot: Snapshot, size: int) -> None:
         """Load the uppermost nodes of a tree of ``size`` leaves: no more than takes a few milliseconds."""
-        level = self.nodes.first_level
-        while level < self.tree.height and (size >> level > NODES_AT_OPEN or not self._fits(level, size)):
-            level += 1
-        self.nodes.raise_first_level(level)
-        for loaded in range(level, indexed_tree.depth(size)):
-            with stored_level(snapshot, self._node_prefix, loaded) as entries:
-                self.nodes.load(entries)
+        self._levels.choose_at_open(size)
+        self._levels.load(snapshot, indexed_tree.depth(size))
 
     def load_next_level(self, snapshot: Snapshot, size: int) -> bool:
         """Load one more level of the newest tree; False when there is none, or no room for it."""
-        level = self.nodes.first_level - 1
-        if level < tree_nodes.TILE_LEVELS or not self._fits(level, size):
+        level = self._levels.next_to_load(size)
+        if level is None:
             return False
-        with stored_level(snapshot, self._node_prefix, level) as entries:
+        with self._levels.stored(snapshot, level) as entries:
             self.nodes.load_next_level(entries)
         return True
 
@@ -440,17 +438,8 @@ class IndexedTree:
             if stored:
                 self.nodes.push_history(bytes([level]) + u48(index), stored, block)
 
-    def _fits(self, level: int, size: int) -> bool:
-        """Whether this level of a tree of ``size`` leaves has room in memory together with all above it."""
-        return (size >> level) * 2 * indexed_tree.NODE_BYTES <= self._memory_limit
-
     def _keep_within_limit(self) -> None:
-        """Levels leave the memory from below, each half as large as all above it together."""
-        history_bytes = self.nodes.history_length() * indexed_tree.HISTORY_ENTRY_BYTES
-        while (
-            self.nodes.memory_bytes() - history_bytes > self._memory_limit and self.nodes.first_level < self.tree.height
-        ):
-            self.nodes.raise_first_level(self.nodes.first_level + 1)
+        self._levels.keep_within_limit(history_bytes=self.nodes.history_length() * indexed_tree.HISTORY_ENTRY_BYTES)
 
     # ---- genesis -------------------------------------------------------------------------------
 
