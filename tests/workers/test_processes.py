@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from tests.conftest import PATIENCE_S, NodeProcess
 from tests.mempool.made import hash_of, made_txs
 from tests.workers.nodes import CONNECTIONS, SAMPLE_TIP, WORKERS, Workers, until
+
+from fastnode.app.priorities import PRIMARY_NICENESS
 
 
 def test_each_worker_answers_and_says_that_all_is_well(workers: Workers) -> None:
@@ -24,14 +29,33 @@ def test_each_worker_answers_and_says_that_all_is_well(workers: Workers) -> None
 
 
 def test_a_worker_that_is_killed_is_back_within_a_second_and_no_connection_is_refused(workers: Workers) -> None:
-    workers.kill("worker 1")
-    for _ in range(CONNECTIONS):
-        client = workers.connect()
-        assert client.result("node_getBlockNumber") == SAMPLE_TIP
-        client.close()
-    workers.wait_for(WORKERS + 1)
-    gone, back = workers.lines("has gone")[0], workers.lines("worker serves")[-1]
-    assert (gone["process"], gone["code"], back["process"]) == ("worker 1", -9, "worker 1")
+    seconds = []
+    # Several times, because other programs may have the processors for a second; each at most twice, because one that
+    # goes again and again has to wait.
+    for number, name in enumerate(["worker 1", "worker 2"] * 2, 1):
+        workers.kill(name)
+        for _ in range(CONNECTIONS):
+            client = workers.connect()
+            assert client.result("node_getBlockNumber") == SAMPLE_TIP
+            client.close()
+        workers.wait_for(WORKERS + number)
+        gone, back = workers.lines("has gone")[-1], workers.lines("worker serves")[-1]
+        assert (gone["process"], gone["code"], back["process"]) == (name, -9, name)
+        seconds.append((_time_of(back) - _time_of(gone)).total_seconds())
+    assert min(seconds) < 1.0, seconds
+    assert workers.node.stop() == 0
+
+
+def _time_of(entry: dict[str, Any]) -> datetime:
+    return datetime.fromisoformat(entry["time"])
+
+
+def test_the_process_that_writes_comes_after_those_that_answer(workers: Workers) -> None:
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    niceness = {
+        name: os.getpriority(os.PRIO_PROCESS, workers.pid_of(name)) for name in ("primary", "worker 1", "worker 2")
+    }
+    assert niceness == {"primary": min(19, own + PRIMARY_NICENESS), "worker 1": own, "worker 2": own}
     assert workers.node.stop() == 0
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
-import gc
 import logging
 import os
 import resource
@@ -17,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 import uvloop
 
 from fastnode import __version__, kernels
-from fastnode.app.heap import bound_heap, trim_after_bursts
+from fastnode.app.heap import bound_heap, settle_memory, trim_after_bursts
 from fastnode.app.node import Node
+from fastnode.app.priorities import answer_soon
 from fastnode.app.ready_line import announce
 from fastnode.app.reset import ResetRequest
 from fastnode.app.service_manager import READY, STOPPING, notify
@@ -38,8 +38,6 @@ logger = logging.getLogger("fastnode.app.node")
 SWITCH_INTERVAL_S: Final = 100e-6
 #: How often it is looked whether all workers serve.
 _WORKERS_LOOK_S: Final = 0.02
-#: Objects made and not freed before the collector looks at them, and how many such looks before it looks further.
-COLLECTOR_THRESHOLDS: Final = (10_000, 20, 20)
 #: Open files besides the connections: databases, upstreams, logs.
 OTHER_FILES: Final = 2_048
 
@@ -61,6 +59,8 @@ def run_node(settings: Settings, seat: PrimarySeat | None = None) -> None:
     """The node in one process, or the primary of a node with workers."""
     logger.info("fastnode", extra=log_facts(version=__version__, kernel=kernels.poseidon2.kernel_name()))
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    if seat is None:
+        answer_soon()
     bound_heap()
     allow_open_files(settings.rpc_max_connections + OTHER_FILES)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -112,7 +112,7 @@ async def _run_until_stopped(start: Callable[[], Coroutine[Any, Any, Node]]) -> 
 async def _serve(node: Node, stopping: asyncio.Future[Any]) -> None:
     if node.settings.rpc_limits is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, node.reload_limits)
-    _settle_memory()
+    settle_memory()
     if node.serving.hub is not None:
         await _until_workers_serve(node.serving.hub, stopping)
     notify(READY)
@@ -148,17 +148,6 @@ async def _first_end(node: Node, reset: ResetRequest | None) -> None:
 
 def _has_terminal() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
-
-
-def _settle_memory() -> None:
-    """Objects that exist after the start stay alive: exclude them from garbage collection.
-
-    It is not looked at even once: a start leaves a thousand objects behind at most, and the look would hold up the
-    first requests for tens of milliseconds.  Afterwards it looks at what is new, and rarely at all the rest: with
-    Python's own thresholds the requests of a burst were looked at dozens of times a second, 10 to 30 ms each time.
-    """
-    gc.freeze()
-    gc.set_threshold(*COLLECTOR_THRESHOLDS)
 
 
 async def _first_of(work: asyncio.Future[Any], stopping: asyncio.Future[Any]) -> bool:

@@ -13,6 +13,7 @@ import uvloop
 
 from fastnode.app.heap import bound_heap
 from fastnode.app.node_settings import worker_count
+from fastnode.app.priorities import answer_soon, leave_to_requests
 from fastnode.app.process import OTHER_FILES, SWITCH_INTERVAL_S, allow_open_files, run_node, stop_requested_by_signal
 from fastnode.app.worker import Worker
 from fastnode.config.consistency import check_settings
@@ -48,6 +49,7 @@ def run_with_workers(settings: Settings) -> None:
     logger.info("workers", extra=log_facts(count=count, port=supervisor.port))
     seat = supervisor.run()
     if isinstance(seat, PrimarySeat):
+        leave_to_requests()
         run_node(settings, seat)
     elif isinstance(seat, WorkerSeat):
         _run_worker(settings, seat)
@@ -57,6 +59,7 @@ def run_with_workers(settings: Settings) -> None:
 
 def _run_worker(settings: Settings, seat: WorkerSeat) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    answer_soon()
     bound_heap()
     allow_open_files(settings.rpc_max_connections + OTHER_FILES)
 

@@ -18,7 +18,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from fastnode.app.heap import trim_after_bursts
+from fastnode.app.heap import settle_memory, trim_after_bursts
 from fastnode.app.method_tables import Services, public_methods
 from fastnode.app.node_settings import memory_budget_of
 from fastnode.app.opened import BUSY_THREADS, RPC_THREADS
@@ -141,7 +141,7 @@ class Worker:
                 await asyncio.sleep(_READY_LOOK_S)
             self._served = self._open()
             self._replica.watch_facts(self._on_facts)
-            self._replica.subscribe(lambda committed: self._in_loop(self._report_now.set))
+            self._replica.on_changed = lambda: self._in_loop(self._report_now.set)
             server = self._served.server
             if starting is None:
                 await server.start(self._seat.listening)
@@ -152,6 +152,7 @@ class Worker:
                 self._loop.add_signal_handler(
                     signal.SIGHUP, reload_limits, server, self._settings.rpc_limits, self._seat.buckets.bucket
                 )
+            settle_memory()
             logger.info("worker serves", extra=log_facts(port=server.port))
             trimming = asyncio.ensure_future(trim_after_bursts(self._budget))
             self._stack.callback(trimming.cancel)
@@ -328,19 +329,14 @@ class Worker:
         served = self._served
         assert served is not None
         while True:
+            self._report_now.clear()
             report = await asyncio.to_thread(self._look)
             mempool = served.mempool
             counters = counters_of(served.server, mempool.rejections, mempool.judge.verdicts)
             await asyncio.to_thread(self._link.tell, "report", report, counters)
+            # With a new copy at once: the primary knows nothing yet of a worker that has just connected.
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wait_for_a_copy(), REPORT_INTERVAL_S)
-
-    async def _wait_for_a_copy(self) -> None:
-        """Until a first report is due: the primary knows nothing yet of a worker that has just connected."""
-        copies = self._replica.copy_count
-        while self._replica.copy_count == copies:
-            self._report_now.clear()
-            await self._report_now.wait()
+                await asyncio.wait_for(self._report_now.wait(), REPORT_INTERVAL_S)
 
     def _look(self) -> dict[str, Any]:
         """In a thread: files are looked at."""

@@ -31,6 +31,8 @@ logger = logging.getLogger("fastnode.workers")
 COPIES_DIRECTORY: Final = "workers"
 #: How often it is looked whether the facts have changed, and how often they are sent in any case.
 _LOOK_INTERVAL_S: Final = 0.1
+#: While block follows block the record is made once in so long, not with each.
+_LOOK_PAUSE_S: Final = 0.02
 _FACTS_INTERVAL_S: Final = 1.0
 #: Questions under way, for each worker: most wait for the disk, or for another node.
 _QUESTIONS_PER_WORKER: Final = 8
@@ -238,3 +240,4 @@ class Hub:
             if data != sent or time.monotonic() - sent_at > _FACTS_INTERVAL_S:
                 sent, sent_at = data, time.monotonic()
                 self.feed.tell(data)
+            self._stop.wait(_LOOK_PAUSE_S)

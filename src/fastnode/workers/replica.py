@@ -109,6 +109,8 @@ class Replica:
         self._options = options
         self._deciding = deciding
         self._on_first = on_first
+        #: Told when requests are answered from another copy.
+        self.on_changed: Callable[[], None] = lambda: None
         self._subscribers: list[Callable[[Committed], None]] = []
         self._on_facts: list[Callable[[Facts], None]] = []
         self._copy: _Copy | None = None
@@ -201,6 +203,7 @@ class Replica:
         if is_new_copy:
             if self.copy_count == 1:
                 self._on_first()
+            self.on_changed()
             # What only makes it faster, beside requests; what the primary sends waits meanwhile.
             self.known_tags.fill(chain)
             copy.state.load_nodes()

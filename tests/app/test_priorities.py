@@ -1,0 +1,66 @@
+"""Who has a processor first."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import struct
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from fastnode.app.priorities import PRIMARY_NICENESS, TURN_NS, answer_soon
+
+_SCHED_GETATTR = {"x86_64": 315, "aarch64": 275}
+#: Size, policy, flags, nice, priority, runtime, deadline, period: sched_setattr(2).
+_ATTRIBUTES = struct.Struct("=IIQiIQQQ")
+_RUNTIME = 5
+
+
+def _turn_ns() -> int:
+    """Of the calling thread; 0 where the system has none for it."""
+    found = ctypes.create_string_buffer(_ATTRIBUTES.size)
+    number = _SCHED_GETATTR[platform.machine()]
+    assert ctypes.CDLL(None).syscall(number, 0, found, _ATTRIBUTES.size, 0) == 0
+    return int(_ATTRIBUTES.unpack(found.raw)[_RUNTIME])
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux has turns")
+def test_a_thread_that_answers_soon_has_short_turns_and_those_that_it_begins_have_usual_ones() -> None:
+    turns: list[int] = []
+
+    def ask() -> None:
+        before = _turn_ns()
+        if not answer_soon() or not before:
+            pytest.skip("the system has no turns of a thread's own")
+        inner = threading.Thread(target=lambda: turns.append(_turn_ns()))
+        inner.start()
+        inner.join()
+        turns.append(_turn_ns())
+
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            ask()
+        except BaseException as error:  # noqa: BLE001 - a skip is one too
+            raised.append(error)
+
+    # A thread of its own, so that nothing else of this process changes.
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised[0]
+    usual_ns, own_ns = turns
+    assert own_ns == TURN_NS
+    assert usual_ns > own_ns
+
+
+def test_the_process_that_writes_comes_after_others() -> None:
+    program = "import os; from fastnode.app.priorities import leave_to_requests as leave; leave(); print(os.nice(0))"
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert int(told) == min(19, os.nice(0) + PRIMARY_NICENESS)
