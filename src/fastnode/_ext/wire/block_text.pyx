@@ -2,9 +2,27 @@
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t, uint32_t
+from libc.string cimport strlen
 
-from fastnode._ext.wire.encode cimport text_put, text_put_hex, text_put_number
+from fastnode._ext.wire.encode cimport text_put, text_put_hex, text_put_literal, text_put_number
 from fastnode._ext.numbers cimport read_number, write_number
+
+cdef extern from *:
+    # In C, so that their lengths are known when this is compiled.
+    """
+    #define ARCHIVE_FIRST "{\\"archive\\":"
+    #define ARCHIVE_NEXT ",\\"archive\\":"
+    #define HEADER_FIRST "{\\"header\\":"
+    #define HEADER_NEXT ",\\"header\\":"
+    #define EFFECTS_BEGIN ",\\"body\\":{\\"txEffects\\":["
+    #define EFFECTS_END "]}"
+    """
+    const char *ARCHIVE_FIRST
+    const char *ARCHIVE_NEXT
+    const char *HEADER_FIRST
+    const char *HEADER_NEXT
+    const char *EFFECTS_BEGIN
+    const char *EFFECTS_END
 
 cdef enum:
     # A block record, as archiver/records.py draws it; the header and the archive follow.
@@ -74,36 +92,36 @@ def block(int form, uint32_t number, get):
 
 
 cdef bytes _with_body(Part json, Part archive, list effects, const uint8_t *end, Py_ssize_t end_length):
-    cdef Py_ssize_t length = 11 + archive.length + 10 + json.length + 22 + 2 + end_length
+    cdef Py_ssize_t length = strlen(ARCHIVE_FIRST) + archive.length + strlen(HEADER_NEXT) + json.length
     cdef Py_ssize_t index
     cdef bytes effect
     cdef bytes text
     cdef uint8_t *at
+    length += strlen(EFFECTS_BEGIN) + max(len(effects) - 1, 0) + strlen(EFFECTS_END) + end_length
     for effect in effects:
         length += PyBytes_GET_SIZE(effect)
-    text = PyBytes_FromStringAndSize(NULL, length + max(len(effects) - 1, 0))
-    at = <uint8_t *>PyBytes_AS_STRING(text)
-    at = text_put(at, b'{"archive":', 11)
+    text = PyBytes_FromStringAndSize(NULL, length)
+    at = text_put_literal(<uint8_t *>PyBytes_AS_STRING(text), ARCHIVE_FIRST)
     at = text_put(at, archive.start, archive.length)
-    at = text_put(at, b',"header":', 10)
+    at = text_put_literal(at, HEADER_NEXT)
     at = text_put(at, json.start, json.length)
-    at = text_put(at, b',"body":{"txEffects":[', 22)
+    at = text_put_literal(at, EFFECTS_BEGIN)
     for index in range(len(effects)):
         if index:
-            at = text_put(at, b",", 1)
+            at = text_put_literal(at, b",")
         effect = <bytes>effects[index]
         at = text_put(at, PyBytes_AS_STRING(effect), PyBytes_GET_SIZE(effect))
-    at = text_put(at, b"]}", 2)
+    at = text_put_literal(at, EFFECTS_END)
     text_put(at, end, end_length)
     return text
 
 
 cdef bytes _without_body(Part json, Part archive, const uint8_t *end, Py_ssize_t end_length):
-    cdef bytes text = PyBytes_FromStringAndSize(NULL, 10 + json.length + 11 + archive.length + end_length)
-    cdef uint8_t *at = <uint8_t *>PyBytes_AS_STRING(text)
-    at = text_put(at, b'{"header":', 10)
+    cdef Py_ssize_t length = strlen(HEADER_FIRST) + json.length + strlen(ARCHIVE_NEXT) + archive.length + end_length
+    cdef bytes text = PyBytes_FromStringAndSize(NULL, length)
+    cdef uint8_t *at = text_put_literal(<uint8_t *>PyBytes_AS_STRING(text), HEADER_FIRST)
     at = text_put(at, json.start, json.length)
-    at = text_put(at, b',"archive":', 11)
+    at = text_put_literal(at, ARCHIVE_NEXT)
     at = text_put(at, archive.start, archive.length)
     text_put(at, end, end_length)
     return text
@@ -112,24 +130,24 @@ cdef bytes _without_body(Part json, Part archive, const uint8_t *end, Py_ssize_t
 cdef uint8_t *_end(uint8_t *at, int form, uint32_t number, const uint8_t *head) noexcept:
     """What a block knows of itself and of its checkpoint, and the bracket."""
     if form == C_DEVELOPMENT:
-        at = text_put(at, b',"hash":"0x', 11)
+        at = text_put_literal(at, b',"hash":"0x')
     elif form == C_DATA:
-        at = text_put(at, b',"blockHash":"0x', 16)
+        at = text_put_literal(at, b',"blockHash":"0x')
     if form == C_DEVELOPMENT or form == C_DATA:
         at = text_put_hex(at, head + HASH, HASH_BYTES)
-        at = text_put(at, b'"', 1)
-    at = text_put(at, b',"checkpointNumber":', 20)
+        at = text_put_literal(at, b'"')
+    at = text_put_literal(at, b',"checkpointNumber":')
     at = text_put_number(at, read_number(head + CHECKPOINT_NUMBER, 4))
-    at = text_put(at, b',"indexWithinCheckpoint":', 25)
+    at = text_put_literal(at, b',"indexWithinCheckpoint":')
     at = text_put_number(at, read_number(head + INDEX_WITHIN_CHECKPOINT, 4))
     if form == C_JOINT:
-        at = text_put(at, b',"hash":"0x', 11)
+        at = text_put_literal(at, b',"hash":"0x')
         at = text_put_hex(at, head + HASH, HASH_BYTES)
-        at = text_put(at, b'"', 1)
+        at = text_put_literal(at, b'"')
     if form == C_JOINT or form == C_DEVELOPMENT:
-        at = text_put(at, b',"number":', 10)
+        at = text_put_literal(at, b',"number":')
         at = text_put_number(at, number)
-    return text_put(at, b"}", 1)
+    return text_put_literal(at, b"}")
 
 
 cdef Part _header(bytes record) except *:

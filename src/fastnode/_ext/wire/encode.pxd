@@ -16,6 +16,7 @@ cdef extern from "text.h" nogil:
     size_t text_write_decimal(const uint8_t *field, uint8_t *out)
     void text_read_decimal(const uint8_t *digits, size_t count, uint8_t *out)
     uint8_t *text_put(uint8_t *out, const void *text, size_t length)
+    uint8_t *text_put_literal(uint8_t *out, const char *text)
     uint8_t *text_put_hex(uint8_t *out, const uint8_t *data, size_t size)
     uint8_t *text_put_number(uint8_t *out, uint64_t number)
     size_t text_base64_length(size_t size)

@@ -5,7 +5,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from fastnode._ext.wire.encode cimport (
-    text_base64_length, text_put, text_put_hex, text_put_number, text_write_base64,
+    text_base64_length, text_put_hex, text_put_literal, text_put_number, text_write_base64,
 )
 from fastnode._ext.trees.indexed_tree cimport IndexedNodes
 from fastnode._ext.trees.tree_nodes cimport HASH_BYTES, LEVELS_PER_TILE
@@ -24,15 +24,6 @@ cdef enum:
     # Text around the values of a witness, with room to spare.
     TEXT_BYTES_MAX = 512
     PATH_BYTES_MAX = 2048       # 64 nodes; written out, because a debug build cannot compute in an enum
-
-cdef const char *BEFORE_INDEX = b'{"index":"'
-cdef const char *BEFORE_NULLIFIER = b'","leafPreimage":{"leaf":{"nullifier":"0x'
-cdef const char *BEFORE_SLOT = b'","leafPreimage":{"leaf":{"slot":"0x'
-cdef const char *BEFORE_VALUE = b'","value":"0x'
-cdef const char *BEFORE_NEXT_KEY = b'"},"nextKey":"0x'
-cdef const char *BEFORE_NEXT_INDEX = b'","nextIndex":"'
-cdef const char *BEFORE_PATH = b'"},"siblingPath":"'
-cdef const char *BEHIND_PATH = b'"}'
 
 
 def low_entry(iterators, make_iterator, bytes prefix not None, bytes key not None):
@@ -75,25 +66,25 @@ cdef bytes _indexed(
     cdef Py_ssize_t path_bytes = 4 + height * HASH_BYTES
     cdef bytes text = PyBytes_FromStringAndSize(NULL, TEXT_BYTES_MAX + text_base64_length(path_bytes))
     cdef uint8_t *start = <uint8_t *>PyBytes_AS_STRING(text)
-    cdef uint8_t *at = text_put(start, BEFORE_INDEX, 10)
+    cdef uint8_t *at = text_put_literal(start, b'{"index":"')
     at = text_put_number(at, index)
     if value_bytes == 0:
-        at = text_put(at, BEFORE_NULLIFIER, 41)
+        at = text_put_literal(at, b'","leafPreimage":{"leaf":{"nullifier":"0x')
         at = text_put_hex(at, <const uint8_t *>PyBytes_AS_STRING(key), HASH_BYTES)
     else:
-        at = text_put(at, BEFORE_SLOT, 36)
+        at = text_put_literal(at, b'","leafPreimage":{"leaf":{"slot":"0x')
         at = text_put_hex(at, <const uint8_t *>PyBytes_AS_STRING(key), HASH_BYTES)
-        at = text_put(at, BEFORE_VALUE, 13)
+        at = text_put_literal(at, b'","value":"0x')
         at = text_put_hex(at, data + VALUE, HASH_BYTES)
-    at = text_put(at, BEFORE_NEXT_KEY, 16)
+    at = text_put_literal(at, b'"},"nextKey":"0x')
     at = text_put_hex(at, data + NEXT_KEY, HASH_BYTES)
-    at = text_put(at, BEFORE_NEXT_INDEX, 15)
+    at = text_put_literal(at, b'","nextIndex":"')
     at = text_put_number(at, read_number(data + NEXT_INDEX, INDEX_BYTES))
-    at = text_put(at, BEFORE_PATH, 18)
+    at = text_put_literal(at, b'"},"siblingPath":"')
     counted[0] = counted[1] = counted[2] = 0
     counted[3] = <uint8_t>height
     text_write_base64(counted, path_bytes, at)
-    at = text_put(at + text_base64_length(path_bytes), BEHIND_PATH, 2)
+    at = text_put_literal(at + text_base64_length(path_bytes), b'"}')
     return PyBytes_FromStringAndSize(<const char *>start, at - start)
 
 

@@ -176,6 +176,12 @@ static inline uint8_t *text_put(uint8_t *out, const void *text, size_t length)
     return out + length;
 }
 
+/* A literal: its length is known when this is compiled. */
+static inline uint8_t *text_put_literal(uint8_t *out, const char *text)
+{
+    return text_put(out, text, strlen(text));
+}
+
 static inline uint8_t *text_put_hex(uint8_t *out, const uint8_t *data, size_t size)
 {
     text_write_hex(data, size, out);
