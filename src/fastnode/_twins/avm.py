@@ -1,8 +1,8 @@
 """The interpreter of the public virtual machine in plain Python: the readable twin of ``fastnode._ext.avm.avm``.
 
-Instructions and their gas are in ``avm_instructions``, what they do in ``avm_opcodes``, a running call in
-``avm_call``, memory in ``avm_memory``, hashing and curves in ``avm_gadgets``.  Here is what surrounds them: the
-stack of calls, the host, and what may be used.
+Instructions and their gas are in ``avm_instructions``, what they do in ``avm_opcodes`` and ``avm_world_opcodes``, a
+running call in ``avm_call``, memory in ``avm_memory``, hashing and curves in ``avm_gadgets``.  Here is what surrounds
+them: the stack of calls, the host, and what may be used.
 """
 
 from __future__ import annotations

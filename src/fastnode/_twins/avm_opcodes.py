@@ -1,4 +1,4 @@
-"""What each instruction of the public virtual machine does.
+"""What each instruction of the public virtual machine does; those about the world are in ``avm_world_opcodes``.
 
 A handler gets the running call, its resolved addresses and its immediates.  Everywhere the order is: tags that
 are checked first, gas, everything else; nothing is written before a failure.
@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from fastnode._twins import poseidon2
+from fastnode._twins import (
+    avm_world_opcodes,  # noqa: F401 - its handlers are among HANDLERS once it is imported
+    poseidon2,
+)
 from fastnode._twins.avm_call import Call, End, NestedCall, read_field, to_bytes
 from fastnode._twins.avm_gadgets import (
     DIGIT_COUNTS,
@@ -22,24 +25,12 @@ from fastnode._twins.avm_gadgets import (
     keccak_f1600,
     sha256_compression,
 )
+from fastnode._twins.avm_handlers import HANDLERS, Action, named
 from fastnode._twins.avm_instructions import FF, MODULUS, TAG_BITS, TAG_NAMES, U1, U8, U16, U32, U64, U128
 from fastnode._twins.avm_memory import MEMORY_CELLS, Cell, Data, MemoryData
-from fastnode.errors import CallHalted, TxExecutionError
-
-#: What an instruction makes of its call, when it does not simply go on.
-Action = End | NestedCall | None
-
-HANDLERS: Final[dict[str, Callable[..., Action]]] = {}
+from fastnode.errors import CallHalted
 
 _NO_BITWISE_FIELDS: Final = "InvalidOperationTag: Bitwise operations not valid for FF"
-
-
-def _named(name: str) -> Callable[[Callable[..., Action]], Callable[..., Action]]:
-    def register(handler: Callable[..., Action]) -> Callable[..., Action]:
-        HANDLERS[name] = handler
-        return handler
-
-    return register
 
 
 def _cut(tag: int, value: int) -> int:
@@ -72,7 +63,7 @@ _arithmetic("SUB", lambda a, b: a - b, says_why=False)
 _arithmetic("MUL", lambda a, b: a * b, says_why=True)
 
 
-@_named("DIV")
+@named("DIV")
 def _div(call: Call, a: int, b: int, dst: int) -> None:
     left, right = call.read(a), call.read(b)
     call.pay()
@@ -86,7 +77,7 @@ def _div(call: Call, a: int, b: int, dst: int) -> None:
     call.write(dst, left.tag, left.value // right.value)
 
 
-@_named("FDIV")
+@named("FDIV")
 def _fdiv(call: Call, a: int, b: int, dst: int) -> None:
     dividend, divisor = call.take(a, FF, 0), call.take(b, FF, 1)
     call.pay()
@@ -152,7 +143,7 @@ _shift("SHL", lambda value, count: value << count)
 _shift("SHR", lambda value, count: value >> count)
 
 
-@_named("NOT")
+@named("NOT")
 def _not(call: Call, src: int, dst: int) -> None:
     cell = call.read(src)
     call.pay()
@@ -165,20 +156,20 @@ def _not(call: Call, src: int, dst: int) -> None:
 # ---- moving values ------------------------------------------------------------------------------------
 
 
-@_named("CAST")
+@named("CAST")
 def _cast(call: Call, src: int, dst: int, tag: int) -> None:
     value = call.read(src).value
     call.pay()
     call.write(dst, tag, _cut(tag, value))
 
 
-@_named("SET")
+@named("SET")
 def _set(call: Call, dst: int, tag: int, value: int) -> None:
     call.pay()
     call.write(dst, tag, _cut(tag, value))
 
 
-@_named("MOV")
+@named("MOV")
 def _mov(call: Call, src: int, dst: int) -> None:
     cell = call.read(src)
     call.pay()
@@ -188,13 +179,13 @@ def _mov(call: Call, src: int, dst: int) -> None:
 # ---- control ------------------------------------------------------------------------------------------
 
 
-@_named("JUMP")
+@named("JUMP")
 def _jump(call: Call, target: int) -> None:
     call.pay()
     call.next_pc = target
 
 
-@_named("JUMPI")
+@named("JUMPI")
 def _jumpi(call: Call, condition: int, target: int) -> None:
     is_met = call.take(condition, U1, 0)
     call.pay()
@@ -202,13 +193,13 @@ def _jumpi(call: Call, condition: int, target: int) -> None:
         call.next_pc = target
 
 
-@_named("INTERNALCALL")
+@named("INTERNALCALL")
 def _internal_call(call: Call, target: int) -> None:
     call.pay()
     call.push_internal_call(target)
 
 
-@_named("INTERNALRETURN")
+@named("INTERNALRETURN")
 def _internal_return(call: Call) -> None:
     call.pay()
     if not call.internal_calls:
@@ -251,7 +242,7 @@ _calling("STATICCALL", is_static=True)
 # ---- surroundings -------------------------------------------------------------------------------------
 
 
-@_named("GETENVVAR")
+@named("GETENVVAR")
 def _getenvvar(call: Call, dst: int, variable: int) -> None:
     call.pay()
     machine = call.machine
@@ -298,19 +289,19 @@ _copying("CALLDATACOPY", "cd", lambda call: call.calldata)
 _copying("RETURNDATACOPY", "rd", lambda call: call.returned)
 
 
-@_named("SUCCESSCOPY")
+@named("SUCCESSCOPY")
 def _successcopy(call: Call, dst: int) -> None:
     call.pay()
     call.write(dst, U1, int(call.nested_succeeded))
 
 
-@_named("RETURNDATASIZE")
+@named("RETURNDATASIZE")
 def _returndatasize(call: Call, dst: int) -> None:
     call.pay()
     call.write(dst, U32, call.returned.size)
 
 
-@_named("GETCONTRACTINSTANCE")
+@named("GETCONTRACTINSTANCE")
 def _getcontractinstance(call: Call, address_at: int, dst: int, member: int) -> None:
     address = call.take(address_at, FF, 0)
     call.pay()
@@ -322,146 +313,6 @@ def _getcontractinstance(call: Call, address_at: int, dst: int, member: int) -> 
     value = call.machine.host.contract_instance_member(to_bytes(address), member)
     call.write(dst, U1, int(value is not None))
     call.write_field(dst + 1, 0 if value is None else read_field(value, "instance"))
-
-
-# ---- world state --------------------------------------------------------------------------------------
-
-_STORAGE_COLD_DA_GAS: Final = 64
-_NOTE_HASH_LEAVES: Final = 1 << 42
-_MESSAGE_LEAVES: Final = 1 << 36
-
-
-@_named("SLOAD")
-def _sload(call: Call, slot_at: int, address_at: int, dst: int) -> None:
-    slot, address = call.take(slot_at, FF, 0), call.take(address_at, FF, 1)
-    call.pay()
-    value = call.machine.host.read_storage(to_bytes(address), to_bytes(slot))
-    call.write_field(dst, read_field(value, "storage"))
-
-
-@_named("SSTORE")
-def _sstore(call: Call, value_at: int, slot_at: int) -> None:
-    value, slot = to_bytes(call.take(value_at, FF, 0)), to_bytes(call.take(slot_at, FF, 1))
-    host, address = call.machine.host, to_bytes(call.address)
-    call.pay(more_da=_STORAGE_COLD_DA_GAS if host.is_cold(address, slot) else 0)
-    _refuse_static(call, "SSTORE: Static call cannot update the state. Cannot write to storage in static context")
-    host.write_storage(address, slot, value)
-
-
-@_named("NOTEHASHEXISTS")
-def _notehashexists(call: Call, hash_at: int, index_at: int, dst: int) -> None:
-    note_hash, index = call.take(hash_at, FF, 0), call.take(index_at, U64, 1)
-    call.pay()
-    exists = index < _NOTE_HASH_LEAVES and call.machine.host.note_hash_exists(to_bytes(note_hash), index)
-    call.write(dst, U1, int(exists))
-
-
-@_named("L1TOL2MSGEXISTS")
-def _l1tol2msgexists(call: Call, hash_at: int, index_at: int, dst: int) -> None:
-    message, index = call.take(hash_at, FF, 0), call.take(index_at, U64, 1)
-    call.pay()
-    exists = index < _MESSAGE_LEAVES and call.machine.host.l1_to_l2_message_exists(to_bytes(message), index)
-    call.write(dst, U1, int(exists))
-
-
-@_named("NULLIFIEREXISTS")
-def _nullifierexists(call: Call, nullifier_at: int, dst: int) -> None:
-    nullifier = call.take(nullifier_at, FF, 0)
-    call.pay()
-    call.write(dst, U1, int(call.machine.host.nullifier_exists(to_bytes(nullifier))))
-
-
-# ---- side effects -------------------------------------------------------------------------------------
-
-_LOG_L2_GAS_PER_FIELD: Final = 3
-_LOG_DA_GAS_PER_FIELD: Final = 32
-_ETH_ADDRESSES: Final = 1 << 160
-
-
-def _refuse_static(call: Call, text: str) -> None:
-    if call.is_static:
-        raise CallHalted(text)
-
-
-@_named("EMITNOTEHASH")
-def _emitnotehash(call: Call, hash_at: int) -> None:
-    note_hash = call.take(hash_at, FF, 0)
-    call.pay()
-    _refuse_static(call, "EMITNOTEHASH: Static call cannot update the state. Cannot emit note hash in static context")
-    call.machine.host.emit_note_hash(to_bytes(call.address), to_bytes(note_hash))
-
-
-@_named("EMITNULLIFIER")
-def _emitnullifier(call: Call, nullifier_at: int) -> None:
-    nullifier = call.take(nullifier_at, FF, 0)
-    call.pay()
-    _refuse_static(call, "EMITNULLIFIER: Static call cannot update the state. Cannot emit nullifier in static context")
-    call.machine.host.emit_nullifier(to_bytes(call.address), to_bytes(nullifier))
-
-
-@_named("SENDL2TOL1MSG")
-def _sendl2tol1msg(call: Call, recipient_at: int, content_at: int) -> None:
-    recipient, content = call.take(recipient_at, FF, 0), call.take(content_at, FF, 1)
-    call.pay()
-    if recipient >= _ETH_ADDRESSES:
-        raise CallHalted("SENDL2TOL1MSG: Recipient address is too large")
-    _refuse_static(
-        call, "SENDL2TOL1MSG: Static call cannot update the state. Cannot send L2 to L1 message in static context"
-    )
-    call.machine.host.send_l2_to_l1_message(to_bytes(call.address), to_bytes(recipient), to_bytes(content))
-
-
-@_named("EMITPUBLICLOG")
-def _emitpubliclog(call: Call, size_at: int, start: int) -> None:
-    size = call.take(size_at, U32, 0)
-    call.pay(_LOG_L2_GAS_PER_FIELD * size, _LOG_DA_GAS_PER_FIELD * size)
-    prefix = "EmitPublicLog Exception: Error in EmitPublicLog: "
-    if start + size > MEMORY_CELLS:
-        raise CallHalted(f"{prefix}Memory out of bounds")
-    if not call.machine.host.has_room_for_public_log(size):
-        raise CallHalted(f"{prefix}Too many logs")
-    cells = call.memory.read_range(start, size)
-    if any(cell.tag != FF for cell in cells):
-        raise CallHalted(f"{prefix}Tag mismatch")
-    _refuse_static(call, f"{prefix}Static call cannot update the state.")
-    call.machine.host.emit_public_log(to_bytes(call.address), b"".join(to_bytes(cell.value) for cell in cells))
-
-
-# ---- debug logs ---------------------------------------------------------------------------------------
-
-_DEBUG_LEVEL_MAX: Final = 7
-#: Level and number of fields are read too.
-_DEBUG_LOG_OWN_CELLS: Final = 2
-
-
-@_named("DEBUGLOG")
-def _debuglog(call: Call, level_at: int, message_at: int, fields_at: int, count_at: int, message_size: int) -> None:
-    call.pay()
-    machine = call.machine
-    if not machine.collect_debug_logs:
-        return
-    level = _plain_value(call, level_at, U8)
-    if level > _DEBUG_LEVEL_MAX:
-        raise TxExecutionError(f"Invalid debug log level: {level}")
-    count = _plain_value(call, count_at, U32)
-    machine.host.count_debug_log(_DEBUG_LOG_OWN_CELLS + message_size + count)
-    message = bytes(value & 0xFF for value in _wrapped_values(call, message_at, message_size))
-    fields = b"".join(to_bytes(value) for value in _wrapped_values(call, fields_at, count))
-    machine.host.debug_log(to_bytes(call.address), level, message, fields)
-
-
-def _plain_value(call: Call, address: int, tag: int) -> int:
-    """A wrong tag here is a fault of the whole transaction."""
-    cell = call.read(address)
-    if cell.tag != tag:
-        value = hex(cell.value) if cell.tag == FF else cell.value
-        got = f"{TAG_NAMES[cell.tag]}({value})"
-        raise TxExecutionError(f"CastException: TaggedValue::as(): type mismatch. Wanted type {tag} but got {got}")
-    return cell.value
-
-
-def _wrapped_values(call: Call, start: int, count: int) -> list[int]:
-    return [call.read((start + offset) % MEMORY_CELLS).value for offset in range(count)]
 
 
 # ---- gadgets ------------------------------------------------------------------------------------------
@@ -483,7 +334,7 @@ def _write_all(call: Call, start: int, tag: int, values: list[int]) -> None:
         call.write(start + offset, tag, value)
 
 
-@_named("POSEIDON2")
+@named("POSEIDON2")
 def _poseidon2(call: Call, src: int, dst: int) -> None:
     call.pay()
     prefix = "Poseidon2 permutation failed: Poseidon2Exception: "
@@ -499,7 +350,7 @@ def _poseidon2(call: Call, src: int, dst: int) -> None:
     _write_all(call, dst, FF, lanes)
 
 
-@_named("SHA256COMPRESSION")
+@named("SHA256COMPRESSION")
 def _sha256compression(call: Call, dst: int, state_at: int, block_at: int) -> None:
     call.pay()
     prefix = "Sha256 Compression failed: Sha256CompressionException: "
@@ -514,7 +365,7 @@ def _sha256compression(call: Call, dst: int, state_at: int, block_at: int) -> No
     _write_all(call, dst, U32, words)
 
 
-@_named("KECCAKF1600")
+@named("KECCAKF1600")
 def _keccakf1600(call: Call, dst: int, src: int) -> None:
     call.pay()
     prefix = "Keccak permutation failed: Error in KeccakF1600 permutation: "
@@ -529,7 +380,7 @@ def _keccakf1600(call: Call, dst: int, src: int) -> None:
     _write_all(call, dst, U64, keccak_f1600([cell.value for cell in cells]))
 
 
-@_named("ECADD")
+@named("ECADD")
 def _ecadd(call: Call, x1: int, y1: int, inf1: int, x2: int, y2: int, inf2: int, dst: int) -> None:
     left = call.take(x1, FF, 0), call.take(y1, FF, 1), call.take(inf1, U1, 2)
     right = call.take(x2, FF, 3), call.take(y2, FF, 4), call.take(inf2, U1, 5)
@@ -543,7 +394,7 @@ def _ecadd(call: Call, x1: int, y1: int, inf1: int, x2: int, y2: int, inf2: int,
         call.write(dst + offset, tag, value)
 
 
-@_named("TORADIXBE")
+@named("TORADIXBE")
 def _toradixbe(call: Call, value_at: int, radix_at: int, limbs_at: int, bits_at: int, dst: int) -> None:
     value, radix = call.take(value_at, FF, 0), call.take(radix_at, U32, 1)
     limbs, as_bits = call.take(limbs_at, U32, 2), call.take(bits_at, U1, 3)
