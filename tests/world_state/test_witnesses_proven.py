@@ -22,13 +22,12 @@ from tests.world_state.verifier import HEIGHTS, ZERO, IndexedLeafWitness, LeafWi
 
 from fastnode.archiver.source import CheckpointRecord
 from fastnode.development.synthetic_chain import ChainShape, write_synthetic_chain
-from fastnode.kernels import USING_TWINS
+from fastnode.kernels import USING_TWINS, witness_text
 from fastnode.sources.chain_file import ChainFileSource
 from fastnode.world_state.state import WorldState
 from fastnode.world_state.view import WorldStateView
 from fastnode.world_state.witnesses import (
     IndexedWitness,
-    membership_json,
     message_json,
     nullifier_json,
     public_data_json,
@@ -210,7 +209,10 @@ class Judge:
         if self._is_there(found, self._model.notes.get(note), block):
             witness = LeafWitness(found.index, found.path)
             if self._source.random() < RENDERED_SHARE:
-                assert plain.read_membership_witness(orjson.loads(membership_json(found)), 42) == witness
+                assert (
+                    plain.read_membership_witness(orjson.loads(witness_text.membership(found.index, found.path)), 42)
+                    == witness
+                )
             self._require_leaf(witness, note, "note hash", block)
 
     def ask_message(self, message: bytes, block: int) -> None:
@@ -223,7 +225,7 @@ class Judge:
         """The archive that a block refers to is that of the block before it."""
         found = self._view.block_hash_witness(block_hash, block)
         if self._is_there(found, self._model.blocks.get(block_hash), block - 1):
-            witness = plain.read_membership_witness(orjson.loads(membership_json(found)), 30)
+            witness = plain.read_membership_witness(orjson.loads(witness_text.membership(found.index, found.path)), 30)
             self._require_leaf(witness, block_hash, "archive", block - 1)
 
     def _is_there(self, found: Any, place: tuple[int, int] | None, block: int) -> bool:

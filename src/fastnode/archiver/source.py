@@ -7,7 +7,7 @@ record is a claim that is checked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -34,11 +34,10 @@ from fastnode.protocol.tips import L2Tips
 from fastnode.records import dataclass
 
 if TYPE_CHECKING:
-    from fastnode.archiver.queries import ChainView
+    pass
 
 __all__ = [
     "BlockRecord",
-    "BlockSource",
     "ChainRecord",
     "CheckpointAuthority",
     "CheckpointRecord",
@@ -251,23 +250,6 @@ class UndoRecord:
 
 
 Record = CheckpointRecord | BlockRecord | TipsRecord | UndoRecord
-
-
-class BlockSource(Protocol):
-    """A place that blocks come from: a file, another node."""
-
-    @property
-    def name(self) -> str:
-        """For log lines: a path, a URL."""
-        ...
-
-    def records(self, stored: Callable[[], ChainView]) -> Iterator[Record]:
-        """What brings the stored chain to where the source is now, in the order in which it is to be applied.
-
-        ``stored`` gives the newest view of what is stored: the source looks at it for where to begin, and
-        again after each of its UndoRecords has been applied.  What is known already may be repeated.
-        """
-        ...
 
 
 class MessageSource(Protocol):

@@ -6,14 +6,9 @@ from urllib.parse import urlsplit, urlunsplit
 
 from fastnode.errors import SettingError
 
-__all__ = ["check_url", "host_of", "is_http_url", "starts_like_url", "without_secrets"]
+__all__ = ["check_url", "host_of", "is_http_url", "without_secrets"]
 
 _SCHEMES = ("http", "https")
-
-
-def starts_like_url(text: str) -> bool:
-    """Whether ``text`` begins as a URL of HTTP; a path does not."""
-    return text.startswith(("http://", "https://"))
 
 
 def is_http_url(text: str) -> bool:

@@ -14,7 +14,6 @@ from fastnode.records import dataclass
 __all__ = [
     "IndexedWitness",
     "Witness",
-    "membership_json",
     "message_json",
     "nullifier_json",
     "public_data_json",
@@ -45,11 +44,6 @@ class IndexedWitness:
 
 def _path_base64(path: bytes) -> bytes:
     return encode.to_base64((len(path) // NODE_BYTES).to_bytes(4, "big") + path)
-
-
-def membership_json(witness: Witness) -> bytes:
-    """One JSON string."""
-    return b'"%b"' % encode.to_base64(witness.index.to_bytes(32, "big") + witness.path)
 
 
 def message_json(witness: Witness) -> bytes:
