@@ -12,6 +12,7 @@ from fastnode.p2p.gossip_cache import Verdict
 from fastnode.p2p.proposal_judge import ProposalJudge
 from fastnode.p2p.proposals import BlockProposal, CheckpointAttestation, CheckpointProposal
 from fastnode.p2p.standing import Penalty
+from fastnode.sentinel.offenses import OffenseType
 
 BLOCK = BlockProposal.from_buffer(payload("block_proposal-1"))
 CHECKPOINT = CheckpointProposal.from_buffer(payload("checkpoint_proposal-last-block"))
@@ -34,7 +35,17 @@ class Court:
         self.has_txs = True
         self.asked: list[tuple[BlockProposal, str]] = []
         clock = SlotClock(genesis_time=0, slot_duration=SLOT_S, l1_slot_duration=12, now=lambda: self.time)
-        self.judge = ProposalJudge(clock, 4, lambda epoch: self.committee, lambda slot: self.proposer, self.look_for)
+        self.accused: list[tuple[OffenseType, bytes, int]] = []
+        self.executed: list[BlockProposal] = []
+        self.judge = ProposalJudge(
+            clock,
+            4,
+            lambda epoch: self.committee,
+            lambda slot: self.proposer,
+            self.look_for,
+            accuse=lambda *offense: self.accused.append(offense),
+            on_block=self.executed.append,
+        )
 
     def look_for(self, block: BlockProposal, peer: str) -> bool:
         self.asked.append((block, peer))
@@ -105,12 +116,57 @@ def test_a_proposal_whose_transactions_nobody_gives_is_not_forwarded() -> None:
     assert court.verdict() == (Verdict.IGNORE, None)
 
 
-def test_the_third_proposal_of_a_position_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def changed(message: Any, **changes: Any) -> Any:
+    return type(message)(**{key: getattr(message, key) for key in message.__slots__} | changes)
+
+
+def test_the_first_proposal_of_a_position_is_executed_the_second_an_offense_the_third_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     court = Court(BLOCK)
     signer = BLOCK.signer()
     monkeypatch.setattr(BlockProposal, "signer", lambda self: signer)
-    verdicts = []
-    for number in (0, 1, 2, 0):
-        values = {key: getattr(BLOCK, key) for key in BLOCK.__slots__} | {"signed": bytes([number])}
-        verdicts.append(court.verdict(BlockProposal(**values))[0])
-    assert verdicts[:3] == [Verdict.ACCEPT, Verdict.ACCEPT, Verdict.REJECT]
+    proposals = [changed(BLOCK, signed=bytes([number])) for number in (0, 1, 2)]
+    verdicts = [court.verdict(proposal) for proposal in [*proposals, proposals[0]]]
+    assert verdicts == [(Verdict.ACCEPT, None), (Verdict.ACCEPT, None), (Verdict.REJECT, H), (Verdict.IGNORE, None)]
+    assert court.executed == proposals[:1]
+    assert court.accused == [(OffenseType.DUPLICATE_PROPOSAL, signer, BLOCK.slot)]
+    assert [block for block, _ in court.asked] == proposals[:1], "others are not worth their transactions"
+
+
+def test_the_last_block_of_a_checkpoint_is_executed_with_it() -> None:
+    court = Court(CHECKPOINT)
+    assert court.verdict() == (Verdict.ACCEPT, None)
+    assert court.executed == [CHECKPOINT.last_block]
+
+
+def test_a_last_block_that_was_proposed_on_its_own_before_is_no_second_one() -> None:
+    assert CHECKPOINT.last_block is not None
+    court = Court(CHECKPOINT)
+    assert court.verdict(CHECKPOINT.last_block) == (Verdict.ACCEPT, None)
+    assert court.verdict() == (Verdict.ACCEPT, None)
+    assert court.accused == []
+
+
+def test_another_last_block_than_the_one_proposed_before_is_an_offense(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert CHECKPOINT.last_block is not None
+    court = Court(CHECKPOINT)
+    signer = court.proposer
+    monkeypatch.setattr(BlockProposal, "signer", lambda self: signer)
+    assert court.verdict(changed(CHECKPOINT.last_block, signed=b"another")) == (Verdict.ACCEPT, None)
+    assert court.verdict() == (Verdict.ACCEPT, None)
+    assert court.accused == [(OffenseType.DUPLICATE_PROPOSAL, signer, CHECKPOINT.slot)]
+    assert len(court.executed) == 1
+
+
+def test_a_second_attestation_of_one_attester_is_an_offense_and_a_fourth_is_ignored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    court = Court(ATTESTATION)
+    attester = ATTESTATION.signer()
+    monkeypatch.setattr(CheckpointAttestation, "signer", lambda self: attester)
+    monkeypatch.setattr(CheckpointAttestation, "proposer", lambda self: court.proposer)
+    verdicts = [court.verdict(changed(ATTESTATION, archive_root=bytes([number]) * 32))[0] for number in (0, 0, 1, 2, 3)]
+    ignored, accepted = Verdict.IGNORE, Verdict.ACCEPT
+    assert verdicts == [accepted, ignored, accepted, accepted, ignored]
+    assert court.accused == [(OffenseType.DUPLICATE_ATTESTATION, attester, ATTESTATION.slot)]

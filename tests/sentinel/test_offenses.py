@@ -34,6 +34,7 @@ DEFAULTS: dict[str, Any] = {
     "slashAttestDescendantOfInvalidPenalty": 7,
     "slashDuplicateProposalPenalty": 0,
     "slashDuplicateAttestationPenalty": 0,
+    "slashBroadcastedInvalidBlockPenalty": 9,
     "slashOffenseExpirationRounds": 4,
     "slashGracePeriodL2Slots": 0,
 }
@@ -485,3 +486,12 @@ def test_what_l1_says_of_rounds_replaces_the_settings(caplog: pytest.LogCaptureF
     assert (size.epochs, size.offset_rounds) == (10, 3)
     assert size.round_at(100, epoch_duration=5) == 2
     assert "in another way than the settings" in caplog.text
+
+
+def test_what_was_seen_on_the_peer_to_peer_network_is_kept_once_and_counts_in_its_round(watch: Watch) -> None:
+    found = watch(sentinel=FakeSentinel(proven=0), slashGracePeriodL2Slots=10)
+    kind = OffenseType.BROADCASTED_INVALID_BLOCK_PROPOSAL
+    slot = 31 * EPOCH_SLOTS
+    for at in (slot, slot, 9):  # the last one in the time of grace
+        found.accuse(kind, PROPOSER, at)
+    assert found.offenses(FakeView(), "all") == [Offense(PROPOSER, 9, kind, slot)]  # type: ignore[arg-type]

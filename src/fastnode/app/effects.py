@@ -24,6 +24,7 @@ _OFFENSE_KEYS: Final = (
     "slashInactivityPenalty",
     "slashProposeInvalidAttestationsPenalty",
     "slashAttestDescendantOfInvalidPenalty",
+    "slashBroadcastedInvalidBlockPenalty",
     "slashDuplicateProposalPenalty",
     "slashDuplicateAttestationPenalty",
     "slashInactivityTargetPercentage",

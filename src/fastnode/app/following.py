@@ -44,7 +44,7 @@ from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import Network
 from fastnode.records import dataclass
 from fastnode.sources.chain_file import ChainFileSource
-from fastnode.sources.follower import Follower, FollowerOptions
+from fastnode.sources.follower import Follower, FollowerOptions, ProposalSource
 from fastnode.sources.genesis import learn_chain
 from fastnode.sources.l1.chain import chain_of_l1, read_addresses
 from fastnode.sources.l1.claims import CheckpointClaim, contradiction
@@ -316,6 +316,7 @@ class Following:
         *,
         messages: MessageSource | None = None,
         l1_tips: L1Tips | None = None,
+        proposals: ProposalSource | None = None,
     ) -> Follower:
         """The loop, not running yet.  ``messages`` and ``l1_tips``: what L1 says goes before what upstreams say.
 
@@ -340,6 +341,7 @@ class Following:
             authority=self.l1,
             l1=source,
             open_l1=None if self._derivation is None else lambda: self._open_source(ingestor.view),
+            proposals=proposals,
             begin=lambda: self._begin(lambda: ingestor.view),
             options=FollowerOptions(
                 poll_interval_s=settings.archiver_polling_interval_ms / 1000,

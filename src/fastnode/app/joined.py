@@ -124,7 +124,8 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
     follower = None
     if following is not None:
         following.attach(mempool, lambda: views.newest)
-        follower = following.follow(ingestor, opened.control, publication)
+        proposals = None if peers is None else peers.proposed
+        follower = following.follow(ingestor, opened.control, publication, proposals=proposals)
     operator = SyncOperator(opened.control, ingestor, lambda: mempool.pool.clear("forced rollback"))
     uploads = SnapshotUploads(data.directory.path, operator.at_rest, settings.snapshot_upload_locations or ())
     if opened.fleet is not None:
@@ -147,7 +148,7 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
     if peers is not None:
         peers.attach(mempool, chain, lambda: views.newest, condition, opened.budget)
         if opened.l1 is not None:
-            peers.judge_proposals(chain, opened.l1.committees)
+            peers.judge_proposals(chain, opened.l1, lambda: data.state, watching.accuse)
     names = FunctionNames()
     simulation, threads = _open_simulation(opened, mempool, fees, names, stack)
     return Joined(
@@ -274,7 +275,7 @@ def _open_peers(opened: Opened) -> PeerToPeer | None:
 
     following = opened.following
     upstreams = None if following is None or not following.upstreams.all else following.tx_sink
-    return PeerToPeer(opened.settings, opened.data.directory.path, upstreams)
+    return PeerToPeer(opened.settings, opened.data.directory.path, upstreams, wake=opened.control.wake)
 
 
 def _open_mempool(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,11 +18,14 @@ from fastnode.p2p.gossip_sink import GossipSink
 from fastnode.p2p.gossip_wire import GossipOptions
 from fastnode.p2p.identity import load_identity
 from fastnode.p2p.network import PeerNetwork
+from fastnode.p2p.network_time import NetworkTime
 from fastnode.p2p.node_host import NodeHost
 from fastnode.p2p.options import PeerOptions, StaticPeer
 from fastnode.p2p.proposal_judge import ProposalJudge
+from fastnode.p2p.proposed_blocks import ExecutionParts, ProposedBlocks
 from fastnode.p2p.snapshot import NetworkSnapshot
 from fastnode.p2p.topics import network_version
+from fastnode.sentinel.offenses import OffenseType
 
 if TYPE_CHECKING:
     from fastnode.app.condition import Condition
@@ -30,7 +34,9 @@ if TYPE_CHECKING:
     from fastnode.http.memory_budget import MemoryBudget
     from fastnode.mempool.handover import TxSink
     from fastnode.mempool.service import Mempool
+    from fastnode.p2p.proposals import BlockProposal
     from fastnode.view import View
+    from fastnode.world_state.state import WorldState
 
 __all__ = ["PeerToPeer", "peer_options"]
 
@@ -42,6 +48,10 @@ _FETCH_S = 5.0
 _LONELY_S = 60.0
 
 
+#: A kind of offense, who has done it, the slot.
+Accuse = Callable[[OffenseType, bytes, int], None]
+
+
 class CommitteeReader(Protocol):
     """What L1 says of committees."""
 
@@ -50,10 +60,22 @@ class CommitteeReader(Protocol):
     def proposer_of(self, slot: int) -> bytes | None: ...
 
 
+class L1Rules(Protocol):
+    """What L1 says that proposals are judged and executed by."""
+
+    @property
+    def committees(self) -> CommitteeReader: ...
+
+    def messages_of(self, checkpoint_number: int) -> Sequence[bytes] | None: ...
+
+
 class PeerToPeer:
     """Of a node that takes part.  SettingError for peers that are none."""
 
-    def __init__(self, settings: Settings, data_directory: Path, upstreams: TxSink | None) -> None:
+    def __init__(
+        self, settings: Settings, data_directory: Path, upstreams: TxSink | None, *, wake: Callable[[], None]
+    ) -> None:
+        """``wake``: the thread that ingests."""
         self._settings = settings
         self._identity = load_identity(
             data_directory, key=settings.peer_id_private_key, path=settings.peer_id_private_key_path
@@ -65,6 +87,8 @@ class PeerToPeer:
         self._client = ""
         self._host: NodeHost | None = None
         self._lonely_since = time.monotonic()
+        #: Of peers, on their way into the chain.
+        self.proposed = ProposedBlocks(wake)
         #: Where the pool hands transactions on.
         self.sink = GossipSink(upstreams)
 
@@ -86,6 +110,7 @@ class PeerToPeer:
             view,
             is_ready=lambda: condition.is_ready() and not condition.is_importing,
             old_spend_blocks=self._settings.p2p_double_spend_severe_peer_penalty_window,
+            budget=budget,
         )
         self._host = host
         self._network = PeerNetwork(
@@ -101,16 +126,38 @@ class PeerToPeer:
         condition.mention(self.troubles)
         condition.tell("peers", self._summary)
 
-    def judge_proposals(self, chain: ChainInfo, committees: CommitteeReader) -> None:
-        """L1 says who may propose and attest: from now on proposals are judged, and forwarded."""
-        assert self._host is not None
-        assert self._mempool is not None
-        self._host.judge_proposal = ProposalJudge(
-            self._mempool.clock,
+    def judge_proposals(self, chain: ChainInfo, l1: L1Rules, state: Callable[[], WorldState], accuse: Accuse) -> None:
+        """L1 says who may propose and attest: from now on proposals are judged, forwarded and executed.
+
+        ``state``: the trees, as the thread that ingests has them; ``accuse`` is told of offenses.
+        """
+        host, mempool = self._host, self._mempool
+        assert host is not None
+        assert mempool is not None
+        clock = replace(mempool.clock, now=NetworkTime(mempool.clock.now).now)
+        committees = l1.committees
+        host.judge_proposal = ProposalJudge(
+            clock,
             chain.epoch_duration,
             committees.committee_of,
             committees.proposer_of,
-            self._host.has_txs,
+            host.has_txs,
+            accuse=accuse,
+            on_block=self.proposed.offer,
+        )
+
+        def on_fault(proposal: BlockProposal) -> None:
+            proposer = committees.proposer_of(proposal.slot)
+            if proposer is not None:
+                accuse(OffenseType.BROADCASTED_INVALID_BLOCK_PROPOSAL, proposer, proposal.slot)
+
+        self.proposed.parts = ExecutionParts(
+            state=state,
+            validator=mempool.validator,
+            clock=clock,
+            txs_of=host.txs.of,
+            messages_of=l1.messages_of,
+            on_fault=on_fault,
         )
 
     def _fetch(self, root: bytes, hashes: Sequence[bytes], missing: set[bytes], peer: str) -> Sequence[bytes]:
@@ -139,13 +186,17 @@ class PeerToPeer:
         assert self._mempool is not None
         if self._mempool.judge.limitation is not None:
             logger.warning(
-                "transactions of others are taken from peers, and not forwarded: %s", self._mempool.judge.limitation
+                "transactions of others are taken from peers, and not forwarded, and proposed blocks are not executed: "
+                "%s",
+                self._mempool.judge.limitation,
             )
 
     def stop(self) -> None:
         self.sink.network = None
         if self._network is not None:
             self._network.stop()
+        if self._host is not None:
+            self._host.txs.close()
 
     # ---- what others look at -------------------------------------------------------------------
 
@@ -156,11 +207,11 @@ class PeerToPeer:
     def describe(self) -> dict[str, Any]:
         """For the status page."""
         assert self._network is not None
-        return self._network.snapshot.to_json() | {"enr": self.record()}
+        return self.snapshot().to_json() | {"enr": self.record()}
 
     def snapshot(self) -> NetworkSnapshot:
         assert self._network is not None
-        return self._network.snapshot
+        return replace(self._network.snapshot, proposed_blocks=dict(self.proposed.counts))
 
     def troubles(self) -> dict[str, str | None]:
         """What is wrong, None for nothing."""

@@ -8,6 +8,7 @@ watching.close()                                    # before the chain's databas
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,9 @@ from fastnode.app.effects import connect_offenses
 from fastnode.archiver.queries import ChainInfo
 from fastnode.config.configuration import NodeConfiguration
 from fastnode.config.settings import Settings
-from fastnode.sentinel.offenses import RoundSize
+from fastnode.errors import DatabaseError
+from fastnode.log import log_facts
+from fastnode.sentinel.offenses import OffenseType, RoundSize
 from fastnode.view import Committed
 
 if TYPE_CHECKING:
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from fastnode.sentinel.watch import OffenseThread, OffenseWatch
 
 __all__ = ["Watching"]
+
+logger = logging.getLogger("fastnode.app")
 
 
 class Watching:
@@ -80,6 +85,15 @@ class Watching:
         self._learn_rounds()
         if self.sentinel is not None:
             self.sentinel.learn_from(committee_of, proposer_of)
+
+    def accuse(self, kind: OffenseType, validator: bytes, slot: int) -> None:
+        """Keep an offense that was seen on the peer-to-peer network; no-op where offenses are not watched."""
+        if self._watch is None:
+            return
+        try:
+            self._watch.accuse(kind, validator, slot)
+        except DatabaseError as error:
+            logger.warning("an offense is not kept", extra=log_facts(reason=str(error)))
 
     @property
     def slashing(self) -> Slashing:

@@ -36,6 +36,11 @@ def peer_metrics(network: NetworkSnapshot) -> Iterator[Metric]:
     for labels, count in network.requests.items():
         requests.add_metric(list(labels), count)
     yield requests
+    text = "Blocks of proposals, by what became of them: stored, known, late, invalid, rejected, and others."
+    proposed = CounterMetricFamily("fastnode_p2p_proposed_blocks", text, labels=["outcome"])
+    for outcome, count in network.proposed_blocks.items():
+        proposed.add_metric([outcome], count)
+    yield proposed
     text = "What happened to connections: accepted, refused, dialled, lost, left and why, penalties."
     events = CounterMetricFamily("fastnode_p2p_events", text, labels=["event"])
     for event, count in network.events.items():

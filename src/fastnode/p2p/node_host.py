@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -15,19 +14,18 @@ from fastnode.mempool.service import Mempool
 from fastnode.mempool.validation import EXISTING_NULLIFIER
 from fastnode.p2p.gossip_cache import Verdict
 from fastnode.p2p.host import Judgement
+from fastnode.p2p.limits import Budget
 from fastnode.p2p.messages import StatusMessage
+from fastnode.p2p.proposal_txs import ProposalTxs
 from fastnode.p2p.proposals import BlockProposal, CheckpointAttestation, CheckpointProposal
 from fastnode.p2p.standing import Penalty
 from fastnode.p2p.topics import Topic
-from fastnode.p2p.tx_forms import tx_buffer_of_json
 from fastnode.p2p.tx_verdicts import judgement_of
 from fastnode.protocol.constants import NULLIFIER_TREE_ID
 from fastnode.protocol.tx import Tx
 from fastnode.view import View
 
 __all__ = ["NodeHost"]
-
-logger = logging.getLogger(__name__)
 
 #: Proposed blocks whose transactions are known by their archive root.
 _PROPOSALS_MAX: Final = 64
@@ -53,6 +51,7 @@ class NodeHost:
         *,
         is_ready: Callable[[], bool],
         old_spend_blocks: int,
+        budget: Budget,
     ) -> None:
         self._version = version
         self._mempool = mempool
@@ -61,6 +60,7 @@ class NodeHost:
         self._old_spend_blocks = old_spend_blocks
         self.judge_proposal: _Judge | None = None
         self.fetch: Fetch = lambda root, hashes, missing, peer: ()
+        self.txs = ProposalTxs(mempool, self._judge_tx, budget)
         self._proposed: OrderedDict[bytes, tuple[bytes, ...]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -75,8 +75,7 @@ class NodeHost:
         return StatusMessage(self._version, latest.number, "0x" + latest.hash.hex(), tips.finalized.block.number)
 
     def tx(self, tx_hash: bytes) -> bytes | None:
-        tx_json = self._mempool.pool.tx_json(tx_hash)
-        return None if tx_json is None else tx_buffer_of_json(tx_json)
+        return self.txs.buffer_of(tx_hash)
 
     def block(self, number: int) -> bytes | None:
         view = self._view()
@@ -98,18 +97,18 @@ class NodeHost:
     def judge(self, topic: Topic, payload: bytes, peer: str) -> Judgement:
         try:
             if topic is Topic.TX:
-                return self._judge_tx(payload, peer)
+                with interpreter.BUSY:
+                    tx = Tx.from_buffer(payload)
+                return self._judge_tx(tx, peer)
             return self._judge_other(topic, payload, peer)
         except DecodeError as error:
             return Judgement(Verdict.REJECT, Penalty.LOW_TOLERANCE, str(error))
 
-    def _judge_tx(self, payload: bytes, peer: str) -> Judgement:
+    def _judge_tx(self, tx: Tx, peer: str) -> Judgement:
         view = self._view()
         if view is None or view.state is None or not self._is_ready():
             # An old chain would find fault with everyone.
             return Judgement(Verdict.IGNORE, None, "the chain is not new enough here")
-        with interpreter.BUSY:
-            tx = Tx.from_buffer(payload)
         if self._mempool.pool.is_waiting(tx.hash):
             return Judgement(Verdict.IGNORE, None, "known")
         result = self._mempool.validate(tx, view, client=f"peer {peer}")
@@ -155,17 +154,15 @@ class NodeHost:
 
     def has_txs(self, block: BlockProposal, peer: str) -> bool:
         """Whether the transactions of a proposal are here; what is missing is asked for, judged and kept."""
-        missing = self._missing(block)
+        missing = self.txs.missing(block.tx_hashes)
+        if missing and block.txs is not None:
+            self.txs.take(block.txs.txs, peer, missing)
+            missing = self.txs.missing(block.tx_hashes)
         if missing:
-            for tx in self.fetch(block.archive_root, block.tx_hashes, missing, peer):
-                judgement = self._judge_tx(tx, peer)
-                if judgement.verdict is Verdict.REJECT:
-                    logger.info("a transaction of a proposal is not taken: %s", judgement.reason)
-            missing = self._missing(block)
+            self.txs.take(self.fetch(block.archive_root, block.tx_hashes, missing, peer), peer, missing)
+            missing = self.txs.missing(block.tx_hashes)
+        self.txs.verify(block.tx_hashes, peer)
         return not missing
-
-    def _missing(self, block: BlockProposal) -> set[bytes]:
-        return {tx_hash for tx_hash in block.tx_hashes if not self._mempool.pool.is_waiting(tx_hash)}
 
     def _remember(self, block: BlockProposal) -> None:
         with self._lock:

@@ -5,6 +5,8 @@
     proposer other than the slot's                       reject, M; named by an attestation H
     attester that is not in the committee                reject, H
     second proposal at one position                      accept: it is evidence; a third one: reject, H
+    attestation of two others by one attester            accept: it is evidence; more than three: ignore
+    seen already under another signature                 ignore
     committee not known here                             ignore
     transactions that nobody gives                       ignore: who forwards a proposal must hold them
 
@@ -13,9 +15,10 @@ Release 4.1.2; facts of the network, section 3.
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Final
 
 from fastnode.mempool.clock import SlotClock
@@ -23,14 +26,16 @@ from fastnode.p2p.gossip_cache import Verdict
 from fastnode.p2p.host import Judgement
 from fastnode.p2p.proposals import BlockProposal, CheckpointAttestation, CheckpointProposal
 from fastnode.p2p.standing import Penalty
+from fastnode.sentinel.offenses import OffenseType
 
 __all__ = ["ProposalJudge"]
 
 _LATE_S: Final = 0.5
-#: Positions whose proposals are counted.
-_POSITIONS_MAX: Final = 1024
-#: Different proposals that are taken for one position.
+#: Positions whose proposals are counted, and attesters of slots.
+_POSITIONS_MAX: Final = 8192
+#: Different proposals that are taken for one position, and attestations of one attester for one slot.
 _PROPOSALS_MAX: Final = 2
+_ATTESTATIONS_MAX: Final = 3
 
 _IGNORE: Final = Verdict.IGNORE
 _ACCEPT: Final = Judgement(Verdict.ACCEPT)
@@ -42,7 +47,8 @@ def _reject(penalty: Penalty, reason: str) -> Judgement:
 
 class ProposalJudge:
     """``committee_of`` an epoch: addresses, None if not known.  ``proposer_of`` a slot.  ``has_txs``: whether the
-    transactions of a proposal are here, or come from the peer that has sent it; may take seconds."""
+    transactions of a proposal are here, or come from the peer that has sent it; may take seconds.  ``accuse`` is told
+    of who has signed two things for one place; ``on_block`` of each block that is the first of its place."""
 
     def __init__(
         self,
@@ -51,11 +57,15 @@ class ProposalJudge:
         committee_of: Callable[[int], Sequence[bytes] | None],
         proposer_of: Callable[[int], bytes | None],
         has_txs: Callable[[BlockProposal, str], bool],
+        *,
+        accuse: Callable[[OffenseType, bytes, int], None] = lambda kind, validator, slot: None,
+        on_block: Callable[[BlockProposal], None] = lambda block: None,
     ) -> None:
         self._clock = clock
         self._epoch_duration = epoch_duration
         self._committee_of, self._proposer_of, self._has_txs = committee_of, proposer_of, has_txs
-        self._positions: OrderedDict[tuple[str, int, int], set[bytes]] = OrderedDict()
+        self._accuse, self._on_block = accuse, on_block
+        self._positions: OrderedDict[tuple[Hashable, ...], set[bytes]] = OrderedDict()
         self._lock = threading.Lock()
 
     def __call__(self, message: BlockProposal | CheckpointProposal | CheckpointAttestation, peer: str) -> Judgement:
@@ -88,23 +98,32 @@ class ProposalJudge:
             return Judgement(_IGNORE, None, "the proposer is not known here")
         if signer != proposer:
             return _reject(Penalty.MID_TOLERANCE, "it is not of the slot's proposer")
-        if self._count(message) > _PROPOSALS_MAX:
-            return _reject(Penalty.HIGH_TOLERANCE, "there are two others at its position")
         block = message if isinstance(message, BlockProposal) else message.last_block
-        if block is not None and not self._has_txs(block, peer):
-            return Judgement(_IGNORE, None, "transactions of it are missing")
+        counts = [] if block is message else [self._count(("checkpoint", message.slot), message.signed)]
+        if block is not None:
+            counts.append(self._count(("block", message.slot, block.index), block.signed))
+        if counts[0] == 0:
+            return Judgement(_IGNORE, None, "it is known under another signature")
+        if max(counts) > _PROPOSALS_MAX:
+            return _reject(Penalty.HIGH_TOLERANCE, "there are two others at its position")
+        if max(counts) == _PROPOSALS_MAX:
+            self._accuse(OffenseType.DUPLICATE_PROPOSAL, signer, message.slot)
+            return _ACCEPT  # so that others see it too; it is not executed
+        if block is not None:
+            if not self._has_txs(block, peer):
+                return Judgement(_IGNORE, None, "transactions of it are missing")
+            self._on_block(block)
         return _ACCEPT
 
-    def _count(self, message: BlockProposal | CheckpointProposal) -> int:
-        """How many different proposals there are at its position, with this one."""
-        if isinstance(message, BlockProposal):
-            position = ("block", message.slot, message.index)
-        else:
-            position = ("checkpoint", message.slot, 0)
+    def _count(self, position: tuple[Hashable, ...], content: bytes) -> int:
+        """How many different things there are at a position, with this one; 0 if this one was there."""
+        key = hashlib.sha256(content).digest()
         with self._lock:
             found = self._positions.setdefault(position, set())
-            if len(found) <= _PROPOSALS_MAX:
-                found.add(message.signed)
+            if key in found:
+                return 0
+            if len(found) <= _ATTESTATIONS_MAX:
+                found.add(key)
             while len(self._positions) > _POSITIONS_MAX:
                 self._positions.popitem(last=False)
             return len(found)
@@ -118,4 +137,9 @@ class ProposalJudge:
         proposer = self._proposer_of(message.slot)
         if proposer is not None and message.proposer() != proposer:
             return _reject(Penalty.HIGH_TOLERANCE, "it names another proposer than the slot's")
+        count = self._count(("attestation", message.slot, attester), message.archive_root)
+        if count == 0 or count > _ATTESTATIONS_MAX:
+            return Judgement(_IGNORE, None, "its attester has attested this, or enough others")
+        if count == 2:
+            self._accuse(OffenseType.DUPLICATE_ATTESTATION, attester, message.slot)
         return _ACCEPT

@@ -57,6 +57,8 @@ class NetworkSnapshot:
     #: Requests, by direction, name and status.
     requests: dict[tuple[str, str, str], int] = field(default_factory=dict)
     events: dict[str, int] = field(default_factory=dict)
+    #: Blocks of proposals, by what became of them.
+    proposed_blocks: dict[str, int] = field(default_factory=dict)
     held_bytes: int = 0
     enr: str | None = None
 
@@ -76,5 +78,6 @@ class NetworkSnapshot:
             "messages": messages,
             "requests": {" ".join(key): count for key, count in self.requests.items()},
             "events": self.events,
+            "proposedBlocks": self.proposed_blocks,
             "heldBytes": self.held_bytes,
         }

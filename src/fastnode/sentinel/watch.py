@@ -7,8 +7,12 @@
     duplicate attestation      every signer of two checkpoints of one slot, one of which a reorg replaced
     duplicate proposal         the proposer of such a slot
 
-The others (data withheld, a valid epoch pruned, an invalid block broadcast) take what only a member of the peer-to-peer
-network sees.  Who proposes is drawn on L1: without L1, offenses of proposers are not found.
+    duplicate proposal         likewise of two that were gossiped, blocks or checkpoints     ) on the peer-to-peer
+    duplicate attestation      the signer of two that were gossiped                          ) network only, see
+    invalid block broadcast    the proposer of a block that is not what its transactions do  ) OffenseWatch.accuse
+
+The others (data withheld, a valid epoch pruned) are not looked for.  Who proposes is drawn on L1: without L1, offenses
+of proposers are not found.
 
 An offense is kept as it was found, with the penalty of that moment; a change of the configuration counts for those
 found later.  Expired ones are forgotten.
@@ -44,6 +48,7 @@ _PENALTIES: Final[Mapping[OffenseType, str]] = {
     OffenseType.PROPOSED_INSUFFICIENT_ATTESTATIONS: "slashProposeInvalidAttestationsPenalty",
     OffenseType.PROPOSED_INCORRECT_ATTESTATIONS: "slashProposeInvalidAttestationsPenalty",
     OffenseType.ATTESTED_DESCENDANT_OF_INVALID: "slashAttestDescendantOfInvalidPenalty",
+    OffenseType.BROADCASTED_INVALID_BLOCK_PROPOSAL: "slashBroadcastedInvalidBlockPenalty",
     OffenseType.DUPLICATE_PROPOSAL: "slashDuplicateProposalPenalty",
     OffenseType.DUPLICATE_ATTESTATION: "slashDuplicateAttestationPenalty",
 }
@@ -91,6 +96,16 @@ class OffenseWatch:
         return self.size.round_at(max(0, slot), chain.epoch_duration)
 
     # ---- looking -------------------------------------------------------------------------------
+
+    def accuse(self, kind: OffenseType, validator: bytes, slot: int) -> None:
+        """Of what was seen on the peer-to-peer network.  DatabaseError when it cannot be kept."""
+        offense = Offense(validator, int(self._configuration[_PENALTIES[kind]]), kind, slot)
+        with self._turn:
+            if self._store.has(offense) or slot < int(self._configuration["slashGracePeriodL2Slots"]):
+                return
+            self._store.add([offense], (), self._store.judged_epochs)
+        shown = log_facts(kind=kind.name.lower(), validator=validator, slot=slot)
+        logger.warning("an offense was seen on the peer-to-peer network", extra=shown)
 
     def look(self, view: ChainView) -> None:
         """Find what is new in ``view``.  DatabaseError when it cannot be kept."""

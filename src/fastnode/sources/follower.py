@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.queries import ChainView
@@ -72,6 +72,13 @@ class FollowerOptions:
     comparison_interval_s: float = 5.0
 
 
+class ProposalSource(Protocol):
+    """Where blocks come from before they are on L1, other than upstreams: the peer-to-peer network."""
+
+    def apply(self, ingestor: Ingestor) -> int:
+        """Store what continues the stored chain; returns how many blocks."""
+
+
 class _Outcome(enum.Enum):
     """Of one pass."""
 
@@ -95,7 +102,7 @@ class Follower:
 
     ``on_pass`` is called after each complete pass, with the upstream it was made with.  ``begin`` is called once,
     before the first pass; what it raises ends the follower.  ``open_l1`` gives the chain from L1 as soon as L1 answers,
-    None until then.
+    None until then.  ``proposals`` are asked between L1 and upstreams, once the chain has caught up.
     """
 
     def __init__(
@@ -111,6 +118,7 @@ class Follower:
         authority: CheckpointAuthority | None = None,
         l1: L1Source | None = None,
         open_l1: Callable[[], L1Source | None] | None = None,
+        proposals: ProposalSource | None = None,
         begin: Callable[[], None] = lambda: None,
         options: FollowerOptions | None = None,
         on_pass: Callable[[Upstream], None] = lambda upstream: None,
@@ -123,6 +131,7 @@ class Follower:
         self._on_pass = on_pass
         self._l1 = l1
         self._open_l1 = open_l1
+        self._proposals = proposals
         self._begin = begin
         self._sources = {
             upstream: UpstreamSource(
@@ -219,6 +228,8 @@ class Follower:
         l1_outcome = self._l1_outcome()
         if l1_outcome is not None:
             outcomes.add(l1_outcome)
+        if self._proposals is not None and self.has_caught_up:
+            self._proposals.apply(self._ingestor)
         # What L1 has, it gives; the rest, and everything while L1 is silent or blobs are missing, comes from upstreams.
         outcomes |= self._ask_upstreams(only_proposed=l1_outcome is _Outcome.COMPLETE)
         return self._pause_after(outcomes)

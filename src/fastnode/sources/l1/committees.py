@@ -53,15 +53,21 @@ class Committees:
         return None if drawn is None or not drawn.proposers else drawn.proposers[slot % self._epoch_duration]
 
     def refresh(self, endpoint: L1Endpoint, facts: RollupFacts, timestamp: int, *, has_multicall: bool) -> None:
-        """Fetch some of what is missing at a time of L1.  UpstreamError, DecodeError."""
+        """Fetch some of what is missing at a time of L1.  UpstreamError, DecodeError.
+
+        The committee of an epoch is asked for a slot before it begins: its first proposal is made earlier than that.
+        """
         self._epoch_duration = facts.epoch_duration
-        newest = facts.slot_at(timestamp) // facts.epoch_duration
+        current = facts.slot_at(timestamp) // facts.epoch_duration
+        newest = facts.slot_at(timestamp + facts.slot_duration) // facts.epoch_duration
         wanted = range(newest, max(-1, newest - self._epochs), -1)
         missing = [epoch for epoch in wanted if epoch not in self._drawn]
         for epoch in missing[:EPOCHS_PER_LOOK]:
             drawn = _read(endpoint, facts, epoch, has_multicall=has_multicall)
             if drawn is None:
                 return
+            if epoch > current and not drawn.committee:
+                continue  # it may not be drawn yet
             # Replaced as a whole: readers never see it change.
             kept = {number: item for number, item in self._drawn.items() if number in wanted}
             self._drawn = kept | {epoch: drawn}

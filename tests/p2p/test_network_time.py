@@ -1,0 +1,30 @@
+"""The time by which proposals are judged."""
+
+from __future__ import annotations
+
+from fastnode.p2p.network_time import NetworkTime
+
+
+class Clocks:
+    def __init__(self, l1: float, wall: float) -> None:
+        self.l1, self.wall, self.instant = l1, wall, 0.0
+        self.network = NetworkTime(lambda: self.l1, lambda: self.wall, lambda: self.instant)
+
+    def now(self) -> float:
+        return self.network.now()
+
+
+def test_where_l1_keeps_the_time_of_the_wall_that_counts() -> None:
+    clocks = Clocks(l1=1000, wall=1011.5)
+    assert clocks.now() == 1011.5
+
+
+def test_where_it_does_not_time_goes_on_from_its_newest_block() -> None:
+    clocks = Clocks(l1=1000, wall=500_000)
+    clocks.now()
+    clocks.instant = 7
+    assert clocks.now() == 1007
+    clocks.l1 = 1012
+    assert clocks.now() == 1012
+    clocks.instant = 9
+    assert clocks.now() == 1014
