@@ -8,8 +8,8 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 import uvloop
@@ -20,6 +20,8 @@ from fastnode.jsonrpc.engine import Engine
 from fastnode.jsonrpc.methods import Context, Method, MethodTable, Parameter, common
 from fastnode.serving.server import RpcServer
 from fastnode.values.numbers import Integer
+
+T = TypeVar("T")
 
 SMALL = Limits(body_bytes_max=10_000, head_bytes_max=2_000, headers_max=20)
 QUICK = Limits(head_time_s=0.3, body_time_s=0.3, idle_time_s=0.0, write_time_s=0.3)
@@ -102,6 +104,10 @@ class RunningServer:
             self.request_stop(1.0)
             self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run something on the server's loop."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(PATIENCE_S)
 
     def connect(self, **options: Any) -> Connection:
         return Connection(self.server.port, **options)

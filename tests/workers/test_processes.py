@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from tests.conftest import PATIENCE_S, NodeProcess
 from tests.mempool.made import hash_of, made_txs
+from tests.serving.event_client import event_client
 from tests.workers.nodes import CONNECTIONS, SAMPLE_TIP, WORKERS, Workers, until
 
 from fastnode.app.priorities import PRIMARY_NICENESS
@@ -81,6 +83,18 @@ def test_without_its_primary_a_node_serves_what_it_has_says_so_and_takes_transac
         for tx in (first, second):
             assert client.result("node_getTxReceipt", hash_of(tx))["status"] == "pending"
     until(lambda: workers.status()[0] == 200, "a worker still finds something wrong")
+    assert workers.node.stop() == 0
+
+
+def test_a_client_of_any_worker_is_told_of_a_transaction_that_one_takes(workers: Workers) -> None:
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(event_client(workers.node.port)) for _ in range(CONNECTIONS)]
+        for listener in listeners:
+            assert listener.wait_for("tips").data["proposed"]["number"] == SAMPLE_TIP
+        (tx,) = made_txs(1)
+        workers.connect().result("node_sendTx", tx)
+        for listener in listeners:
+            assert listener.wait_for("tx").data == {"txHash": hash_of(tx), "status": "pending"}
     assert workers.node.stop() == 0
 
 

@@ -17,12 +17,14 @@ from fastnode.jsonrpc.block_wait import BlockWait
 from fastnode.jsonrpc.engine import Engine
 from fastnode.jsonrpc.methods import Method, MethodSet, MethodTable
 from fastnode.kernels import simple_request
+from fastnode.mempool.pool import TxPool
 from fastnode.records import dataclass
+from fastnode.serving.event_streams import EventStreams
 from fastnode.serving.server import RpcServer
 from fastnode.values.namespaces import Namespaces
-from fastnode.view import View
+from fastnode.view import Committed, View
 
-__all__ = ["ServerParts", "rpc_server"]
+__all__ = ["ServerParts", "rpc_server", "tell_events"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,3 +78,21 @@ def rpc_server(
         turns=parts.turns,
         budget=parts.budget,
     )
+
+
+def tell_events(
+    server: RpcServer,
+    parts: ServerParts,
+    subscribe: Callable[[Callable[[Committed], None]], None],
+    pool: TxPool,
+) -> None:
+    """Let clients of ``server`` be told what happens, if the settings say so; ``subscribe``: to commits."""
+    clients_max = parts.settings.rpc_max_event_clients
+    if clients_max:
+        published = parts.published
+        events = EventStreams(
+            lambda: published.value, clients_max=clients_max, budget=parts.budget, traffic=server.traffic
+        )
+        subscribe(events.on_committed)
+        pool.watch_pending(events.on_pending)
+        server.set_events(events)

@@ -16,7 +16,7 @@ from fastnode.app.monitoring import open_monitoring
 from fastnode.app.node_settings import admin_key_of
 from fastnode.app.opened import listen
 from fastnode.app.sample import SampleMarks
-from fastnode.app.servers import ServerParts, rpc_server
+from fastnode.app.servers import ServerParts, rpc_server, tell_events
 from fastnode.archiver.commit import ChainCommit
 from fastnode.jsonrpc.block_wait import BlockWait
 from fastnode.jsonrpc.methods import Method
@@ -198,6 +198,8 @@ def _open_servers(joined: Joined) -> tuple[RpcServer, RpcServer, RpcServer]:
         joined.views.subscribe(block_wait.on_committed)
     methods = _public_methods(joined)
     public = _server(joined, methods, settings.host, settings.port, headers, block_wait)
+    if joined.opened.seat is None:  # else workers tell
+        tell_events(public, _parts(joined), joined.views.subscribe, joined.mempool.pool)
     if settings.rpc_limits is not None:
         rate_limits.limit_clients(public, settings.rpc_limits, are_shared=settings.bus_share_limits)
     operator_methods = admin_methods(
@@ -284,8 +286,12 @@ def _server(
     headers: list[tuple[str, str]],
     block_wait: BlockWait | None,
 ) -> RpcServer:
+    return rpc_server(_parts(joined), methods, host, port, headers, block_wait)
+
+
+def _parts(joined: Joined) -> ServerParts:
     opened = joined.opened
-    parts = ServerParts(
+    return ServerParts(
         settings=opened.settings,
         published=joined.views.published,
         threads=opened.threads,
@@ -294,7 +300,6 @@ def _server(
         budget=opened.budget,
         health=joined.condition.health,
     )
-    return rpc_server(parts, methods, host, port, headers, block_wait)
 
 
 def reload_limits(serving: Serving, file: Path | None, *, are_shared: bool = False) -> None:

@@ -23,7 +23,7 @@ from fastnode.app.method_tables import Services, public_methods
 from fastnode.app.node_settings import memory_budget_of
 from fastnode.app.opened import BUSY_THREADS, RPC_THREADS
 from fastnode.app.rate_limits import limit_clients, reload_limits
-from fastnode.app.servers import ServerParts, rpc_server
+from fastnode.app.servers import ServerParts, rpc_server, tell_events
 from fastnode.chain_data import LOCAL_WORLD_STATE_CACHE_MB, ChainOptions
 from fastnode.http.fair_threads import FairThreads
 from fastnode.http.health import Health
@@ -222,6 +222,7 @@ class Worker:
             block_wait = BlockWait(settings.rpc_block_wait_ms / _MS)
             replica.subscribe(block_wait.on_committed)
         server = rpc_server(parts, methods, settings.host, settings.port, self._headers(mempool), block_wait)
+        tell_events(server, parts, replica.subscribe, mempool.pool)
         if settings.rpc_limits is not None:
             limit_clients(server, settings.rpc_limits, self._seat.buckets.bucket)
         per_address = settings.rpc_max_connections_per_address
@@ -377,6 +378,7 @@ def _share_of(settings: Settings, workers: int) -> Settings:
         rpc_memory_budget=max(least, memory_budget_of(settings) // workers),
         bb_num_ivc_verifiers=max(1, checks_at_once(settings) // workers),
         proof_verifier_processes=max(1, settings.proof_verifier_processes // workers),
+        rpc_max_event_clients=-(-settings.rpc_max_event_clients // workers),
     )
 
 

@@ -410,6 +410,12 @@ class Settings(
         "Most connections at a time of one address, or of one IPv6 /64; 0: no limit. A proxy in front is one address: "
         "raise it there.",
     )
+    rpc_max_event_clients: int = setting(
+        10_000,
+        Integer(0, 1_000_000),
+        RPC,
+        "Most connections at a time that are told what happens (GET /events); 0: none. They count as connections, too.",
+    )
     rpc_max_unsent_size: int = setting(
         512 << 20,
         Size(1 << 20, 1 << 40),

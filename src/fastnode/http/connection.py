@@ -30,7 +30,7 @@ from fastnode.http.allowance import Allowance, Party
 from fastnode.http.guard import RequestGuard
 from fastnode.http.limits import Limits
 from fastnode.http.memory_budget import MemoryBudget
-from fastnode.http.messages import CONTINUE, PROCESSING, Refusal, Request, Response, ResponseWriter
+from fastnode.http.messages import CONTINUE, PROCESSING, BeginStream, Refusal, Request, Response, ResponseWriter
 from fastnode.http.meters import Traffic
 from fastnode.http.reader import ReadState, RequestReader
 from fastnode.http.socket_queues import unread_bytes, unsent_bytes
@@ -153,6 +153,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         "_is_closing",
         "_is_draining",
         "_is_lingering",
+        "_is_streaming",
         "_is_waiting",
         "_is_write_paused",
         "_limits",
@@ -163,6 +164,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         "_reader",
         "_slice_end",
         "_slots",
+        "_stream",
         "_timed",
         "_traffic",
         "_transport",
@@ -205,7 +207,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._outgoing: deque[memoryview] = deque()  # large answers, not handed over yet
         self._outgoing_bytes = 0
         self._unsent_taken = 0  # from the memory budget, for what the client does not take
+        self._stream: BeginStream | None = None  # has the rest of the connection once all this is handed over
         # state
+        self._is_streaming = False  # it has
         self._is_write_paused = False
         self._is_draining = False  # the server stops: finish, then close
         self._is_lingering = False  # the last answer is out: drop what comes
@@ -407,7 +411,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _go_on(self) -> None:
         """Read and answer what can be answered, write it, and decide what the connection waits for."""
-        if self._transport is None or self._is_lingering or self._is_closing:
+        if self._transport is None or self._is_lingering or self._is_closing or self._is_streaming:
             return
         self._release_answers()
         if self._outgoing:
@@ -460,6 +464,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             and not self._outgoing
             and self._unfinished < limits.pipelined_calls_max
             and self._held_bytes <= limits.write_buffer_bytes_max
+            and self._stream is None
         )
 
     def _take(self, item: Request | Refusal) -> None:
@@ -538,6 +543,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         assert response is not None
         request = slot.request
         keep_alive = request is not None and request.keep_alive and not self._closes_after_this()
+        if response.stream is not None:
+            self._stream, keep_alive = response.stream, False
         omit_body = request is not None and request.method == b"HEAD"
         chunks = self._owner.writer.render(response, keep_alive=keep_alive, omit_body=omit_body)
         self._corked += chunks
@@ -609,6 +616,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None:
             return
+        if self._stream is not None and not self._corked and not self._outgoing:
+            self._begin_stream(self._stream, transport)
+            return
         if not self._is_busy():
             if self._reader.state is ReadState.ENDED:
                 self._linger()
@@ -625,6 +635,17 @@ class HttpConnection(asyncio.BufferedProtocol):
         else:
             self._resume_reading()
         self._set_deadline()
+
+    def _begin_stream(self, begin: BeginStream, transport: asyncio.Transport) -> None:
+        """What is left here is to know of the end; requests behind the one that is answered are not read."""
+        self._stream, self._is_streaming = None, True
+        self._reader.close()
+        self._drop_incoming()
+        self._resume_reading()
+        self.deadline = _NEVER
+        begin(transport, self)
+        if self._is_draining:
+            self._close()
 
     def _linger(self) -> None:
         transport = self._transport

@@ -6,11 +6,17 @@ import time
 from collections.abc import Callable
 from email.utils import formatdate
 from http import HTTPStatus
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastnode.http.allowance import Allowance
 
-__all__ = ["Refusal", "Request", "Response", "ResponseWriter", "header_fields", "length_of"]
+if TYPE_CHECKING:
+    import asyncio
+
+__all__ = ["BeginStream", "Refusal", "Request", "Response", "ResponseWriter", "header_fields", "length_of"]
+
+#: Takes over a transport from its protocol, to which it hands on the end of the connection.
+BeginStream = Callable[["asyncio.Transport", "asyncio.BaseProtocol"], None]
 
 
 class Request(NamedTuple):
@@ -43,11 +49,13 @@ class Response(NamedTuple):
     """``fields`` are complete header lines, each with its CRLF; the connection adds its own.
 
     A ``body`` of None has no Content-Length at all, as 204 demands; a long one may be a list of its parts.
+    ``stream`` has the rest of the connection, from where the head has been handed over; there is no ``body`` then.
     """
 
     status: HTTPStatus
     fields: bytes
     body: bytes | list[bytes] | None
+    stream: BeginStream | None = None
 
     @property
     def length(self) -> int:

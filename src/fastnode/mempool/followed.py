@@ -63,6 +63,7 @@ class FollowedPool(TxPool):
         for entry in sorted(entries.values(), key=lambda entry: entry.arrival):
             if entry.state is TxState.PENDING:
                 pending.add(entry)
+        pending.on_added = self._pending.on_added
         self._store, self._entries, self._pending = store, entries, pending
 
     def begin_anew(self, store: PoolStore) -> PoolStore:

@@ -7,7 +7,7 @@ copy that is made in one step.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from fastnode.mempool.entries import PoolEntry
 
@@ -18,6 +18,8 @@ class PendingIndex:
     """Hashes and nullifiers are 32 bytes.  ``entries`` has the transactions of the pool by hash, pending or not."""
 
     def __init__(self, entries: Mapping[bytes, PoolEntry]) -> None:
+        #: Told of the hash of each transaction that is pending from now on, under the lock of the pool.
+        self.on_added: Callable[[bytes], None] = lambda _hash: None
         self._entries = entries
         self._order: list[tuple[int, bytes]] = []  # ranks, ascending
         self._owner_of_nullifier: dict[bytes, bytes] = {}
@@ -87,6 +89,7 @@ class PendingIndex:
         self._txs_of_payer.setdefault(entry.fee_payer, set()).add(entry.hash)
         for nullifier in entry.nullifiers:
             self._owner_of_nullifier[nullifier] = entry.hash
+        self.on_added(entry.hash)
 
     def remove(self, entry: PoolEntry) -> None:
         """One that was added."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -122,6 +122,11 @@ class TxPool:
     def fault(self) -> str | None:
         """What is wrong with the pool's database, None for nothing."""
         return self._store.fault
+
+    def watch_pending(self, on_pending: Callable[[bytes], None]) -> None:
+        """``on_pending`` is told of the hash of each transaction that is pending from now on; at once, and any thread's
+        turn may be held up by it."""
+        self._pending.on_added = on_pending
 
     @property
     def pending_count(self) -> int:

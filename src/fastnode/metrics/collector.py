@@ -119,6 +119,7 @@ class NodeCollector(Collector):
         yield from _rpc(sources.servers)
         yield from _http(sources.servers)
         yield from _cached_responses(sources.servers)
+        yield from _events(sources.servers)
         yield from _budgets(sources.servers)
         yield from _chain(sources.view(), sources.recent, sources.sync_status())
         yield from _ingestion(sources.progress)
@@ -263,6 +264,22 @@ def _cached_responses(servers: Mapping[str, RpcServer]) -> Iterator[Metric]:
         lookups.add_metric((port, "miss"), kept.miss_count)
         sizes.add_metric((port,), kept.kept_bytes)
     yield from (lookups, sizes)
+
+
+def _events(servers: Mapping[str, RpcServer]) -> Iterator[Metric]:
+    events = next((server.events for server in servers.values() if server.events is not None), None)
+    if events is None:
+        return
+    yield _gauge("event_clients", "Connections that are told of events.", events.client_count)
+    sent = CounterMetricFamily("fastnode_events", "Events, once for each client they were for.", labels=("event",))
+    for name, count in dict(events.sent).items():
+        sent.add_metric((name,), count)
+    dropped = CounterMetricFamily(
+        "fastnode_event_clients_dropped", "Clients cut off that did not take their events.", labels=("reason",)
+    )
+    for reason, count in dict(events.dropped).items():
+        dropped.add_metric((reason,), count)
+    yield from (sent, dropped)
 
 
 def _budgets(servers: Mapping[str, RpcServer]) -> Iterator[Metric]:

@@ -2,6 +2,7 @@
 
     POST /          JSON-RPC: 200 with the answer (or the configured status for an error), 204 for nothing to say
     GET  /status    OK or what is wrong; HEAD too.  Likewise /livez and /readyz, see http/health.py
+    GET  /events   what happens, as it happens (serving/event_streams.py), on a port that tells it
     GET  /openrpc.json   what rpc.discover answers, or 304 for an ETag that still holds; HEAD too
     OPTIONS         CORS preflight 204; a plain question 200 with Allow
     GET  elsewhere  pages, on a port that has some
@@ -41,6 +42,7 @@ from fastnode.jsonrpc.engine import Engine, Reply
 from fastnode.jsonrpc.methods import Context
 from fastnode.jsonrpc.rate_limits import Client, refusal_delay
 from fastnode.kernels import packed
+from fastnode.serving.event_streams import EVENTS_PATH, EventStreams
 
 __all__ = ["Pages", "RpcApplication", "path_of"]
 
@@ -104,6 +106,8 @@ class RpcApplication:
         self._guard: RequestGuard | None = None
         #: What GET finds beside the probes.
         self.pages: Pages | None = None
+        #: Who is told what happens; None: nobody can be.
+        self.events: EventStreams | None = None
         #: Where calls are told that are measured one by one; None: nowhere.
         self._spans: trace.Spans | None = None
         self._path_prefix = path_prefix.encode("ascii")
@@ -178,6 +182,10 @@ class RpcApplication:
             if method in (b"GET", b"HEAD"):
                 return self._on_probe(path, headers)
             return self._on_other_verb(method, headers, "HEAD, GET")
+        if path == EVENTS_PATH and self.events is not None:
+            if method == b"GET":
+                return self._on_events(self.events, target, headers, client, allowance)
+            return self._on_other_verb(method, headers, "GET")
         if path == DOCUMENT_PATH and self._engine.table.get(DISCOVER) is not None:
             if method in (b"GET", b"HEAD"):
                 return self._on_document(headers, client, allowance)
@@ -217,6 +225,23 @@ class RpcApplication:
         as_json = b"application/json" in headers.get(b"accept", b"").lower()
         status, body = answer_probe(path, self._health(), as_json=as_json)
         return Response(status, self._json_fields if as_json else self._text_fields, body)
+
+    def _on_events(
+        self,
+        events: EventStreams,
+        target: bytes,
+        headers: dict[bytes, bytes],
+        client: Client | None,
+        allowance: Allowance,
+    ) -> Response | Coroutine[Any, Any, Response]:
+        """It costs ``client`` what anything costs that is no call."""
+        refusal = None if client is None else client.refusal_of(None)
+        if isinstance(refusal, RateLimited):
+            return self._refuse_later(None, refusal.wait_s)
+        try:
+            return events.open(target, headers, allowance, self._common_fields)
+        except NodeBusy as error:
+            return self._refuse_busy(error)
 
     async def _on_document(self, headers: dict[bytes, bytes], client: Client | None, allowance: Allowance) -> Response:
         """The document as ``client`` may see it, without the frame of a call; it costs what the call costs.

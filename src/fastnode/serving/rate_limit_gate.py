@@ -26,6 +26,7 @@ from fastnode.http.messages import Refusal, Request, Response, header_fields
 from fastnode.http.reader import ReadState
 from fastnode.jsonrpc.rate_limits import Client, RateLimits, refusal_delay
 from fastnode.serving.application import ANY_ORIGIN, RpcApplication, path_of
+from fastnode.serving.event_streams import EVENTS_PATH
 from fastnode.serving.fast_path import FastConnection, FastPath
 
 __all__ = ["LimitedConnection", "RateLimitGate"]
@@ -40,6 +41,8 @@ _LENGTH: Final = re.compile(rb"\ncontent-length: ?([0-9]{1,9})\r")
 _METHOD: Final = re.compile(rb'"method"(?:[ \t]*:[ \t]*"([\w.]+)")?')
 #: Methods whose answer depends on who asks, which the fast path does not know.
 _CLIENTS_OWN: Final = frozenset({DISCOVER.encode()})
+#: Where GET is charged for, also under a prefix.
+_CHARGED_PATHS: Final = (DOCUMENT_PATH, EVENTS_PATH)
 #: Headers that say who asks, in a head that is lower-case.
 _TELLING: Final = (b"\nx-api-key", b"\nauthorization", b"\nx-forwarded-for")
 _TELLING_LINE: Final = re.compile(rb"\n(x-api-key|authorization|x-forwarded-for):[ \t]*([^\r]*)\r", re.IGNORECASE)
@@ -58,7 +61,7 @@ class RateLimitGate:
         """The answer to a complete request from ``address``."""
         limits, headers = self.limits, request.headers
         client = None
-        if request.method == b"POST" or path_of(request.target).endswith(DOCUMENT_PATH):
+        if request.method == b"POST" or path_of(request.target).endswith(_CHARGED_PATHS):
             client = limits.client_of(address, headers)
             if client is None:
                 return self._refuse(limits.allowed_origin(headers))

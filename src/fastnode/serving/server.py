@@ -26,6 +26,7 @@ from fastnode.jsonrpc.engine import Engine
 from fastnode.jsonrpc.rate_limits import RateLimits
 from fastnode.kernels import cached_responses
 from fastnode.serving.application import Pages, RpcApplication
+from fastnode.serving.event_streams import EventStreams
 from fastnode.serving.fast_path import FastConnection, FastPath
 from fastnode.serving.rate_limit_gate import LimitedConnection, RateLimitGate
 from fastnode.trace import Spans
@@ -322,6 +323,15 @@ class RpcServer(HttpServer):
     def set_spans(self, spans: Spans | None) -> None:
         """Where each call is told from the next connection on; None: nowhere."""
         self._rpc.spans = spans
+
+    def set_events(self, events: EventStreams) -> None:
+        """Who is told what happens, by GET /events."""
+        self._rpc.events = events
+
+    @property
+    def events(self) -> EventStreams | None:
+        """Who is told what happens; None: nobody can be."""
+        return self._rpc.events
 
     def set_pages(self, pages: Pages) -> None:
         self._rpc.pages = pages

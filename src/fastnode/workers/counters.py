@@ -45,6 +45,9 @@ class Counters:
     verdicts: Counter[Any] = field(default_factory=Counter)
     #: Calls, cost and refusals by API key.
     usage: dict[str, tuple[int, float, int]] = field(default_factory=dict)
+    #: Events that were sent, by name, and clients of events that were cut off, by reason.
+    events: Counter[str] = field(default_factory=Counter)
+    event_clients_dropped: Counter[str] = field(default_factory=Counter)
     #: Plain numbers by name.
     numbers: Counter[str] = field(default_factory=Counter)
 
@@ -70,6 +73,8 @@ class Counters:
             (self.rejected, other.rejected),
             (self.rejections, other.rejections),
             (self.verdicts, other.verdicts),
+            (self.events, other.events),
+            (self.event_clients_dropped, other.event_clients_dropped),
             (self.numbers, other.numbers),
         ):
             ours.update(theirs)
@@ -102,6 +107,10 @@ def counters_of(server: RpcServer, rejections: Mapping[str, int], verdicts: Mapp
         hits=kept.hit_count,
         misses=kept.miss_count,
     )
+    if server.events is not None:
+        counters.numbers["event_clients"] = server.events.client_count
+        counters.events.update(server.events.sent)
+        counters.event_clients_dropped.update(server.events.dropped)
     limits = server.rate_limits
     if limits is not None:
         counters.usage = {key: (usage.calls, usage.cost, usage.refused) for key, usage in limits.usage.items()}
@@ -140,7 +149,8 @@ class Totals:
         with self._lock:
             before = self._newest.get(number)
             if before is not None and before[0] != pid:
-                before[1].numbers.pop("in_flight", None)  # nothing of a process that has ended is
+                for of_now in ("in_flight", "event_clients"):  # nothing of a process that has ended is
+                    before[1].numbers.pop(of_now, None)
                 self._gone.add(before[1])
                 before = None
             self._newest[number] = pid, counters
@@ -195,6 +205,13 @@ class Totals:
         numbers = self.counters.numbers
         kept_bytes = sum(kept for _, kept in self.present.values())
         return SimpleNamespace(hit_count=numbers["hits"], miss_count=numbers["misses"], kept_bytes=kept_bytes)
+
+    @property
+    def events(self) -> Any:
+        total = self.counters
+        return SimpleNamespace(
+            client_count=total.numbers["event_clients"], sent=total.events, dropped=total.event_clients_dropped
+        )
 
     @property
     def rate_limits(self) -> Any:

@@ -1,0 +1,298 @@
+"""GET /events: clients that are told what happens (events.py), without asking.
+
+    commit, pending transaction ─► EventStreams: one text for each set of types ─► all clients, some at a time
+    request ─► head, what was missed ─► EventClient, which has the connection from then on
+
+A client holds at most :data:`UNSENT_BYTES_MAX` and one text.  One that holds more when the next text comes, or that
+takes nothing from one heartbeat to the next, is dropped; it comes again and says where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from http import HTTPStatus
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl
+
+from fastnode.http.allowance import Allowance
+from fastnode.http.messages import Response, header_fields
+from fastnode.http.socket_queues import unsent_bytes
+from fastnode.serving.events import BLOCKS_BYTES_MAX, TX, TYPES, ChainEvents, Event, joined, pending_events
+
+if TYPE_CHECKING:
+    from fastnode.http.memory_budget import MemoryBudget
+    from fastnode.http.meters import Traffic
+    from fastnode.view import Committed, View
+
+__all__ = ["EVENTS_PATH", "EventClient", "EventStreams"]
+
+EVENTS_PATH: Final = b"/events"
+#: What a client may leave untaken when the next text comes.
+UNSENT_BYTES_MAX: Final = 64 * 1024
+#: Asked of the system for each client, which would keep megabytes for one that takes nothing.
+SEND_BUFFER_BYTES: Final = 64 * 1024
+#: About what a connection takes that is told of events, without what it has not taken.
+CLIENT_BYTES: Final = 16 * 1024
+#: Said between events, so that whoever is between knows that the connection is used.
+HEARTBEAT_S: Final = 15.0
+#: How long pending transactions are collected, and how many at most: more of them at once are not told.
+COLLECT_S: Final = 0.1
+COLLECTED_MAX: Final = 1024
+#: Clients that are written to before others have their turn on the loop.
+CLIENTS_PER_TURN: Final = 128
+#: When a client that was cut off comes again.
+RETRY_MS: Final = 2000
+
+_FIELDS: Final = header_fields(
+    ("Content-Type", "text/event-stream; charset=utf-8"),
+    ("Cache-Control", "no-store"),
+    ("X-Accel-Buffering", "no"),  # a gateway of nginx would collect events
+)
+
+
+class EventStreams:
+    """The clients of one server.  Belongs to the event loop; ``on_committed`` and ``on_pending`` any thread may call.
+
+    ``view``: the newest one; ``clients_max``: 0 for none.
+    """
+
+    def __init__(
+        self, view: Callable[[], View | None], *, clients_max: int, budget: MemoryBudget, traffic: Traffic
+    ) -> None:
+        self.clients_max = clients_max
+        self.budget = budget
+        self.traffic = traffic
+        #: Events that were sent, by name; each once for every client that it was for.
+        self.sent: Counter[str] = Counter()
+        #: Clients that were cut off, by reason.
+        self.dropped: Counter[str] = Counter()
+        self._view = view
+        self._loop = asyncio.get_running_loop()
+        self._chain: ChainEvents | None = None
+        self._clients: dict[EventClient, None] = {}
+        self._by_types: Counter[int] = Counter()
+        self._pending: deque[bytes] = deque(maxlen=COLLECTED_MAX)
+        self._is_collecting = False
+        #: What is being handed out: to whom, and what to do with each.
+        self._rounds: deque[tuple[Iterator[EventClient], Callable[[EventClient], None]]] = deque()
+        self._heartbeat: asyncio.TimerHandle | None = None
+
+    @property
+    def client_count(self) -> int:
+        return len(self._clients)
+
+    # ---- who listens -------------------------------------------------------------------------
+
+    def open(self, target: bytes, headers: Mapping[bytes, bytes], allowance: Allowance, common: bytes) -> Response:
+        """The answer to GET; ``common`` are the header lines of every answer.  NodeBusy."""
+        text_fields = common + header_fields(("Content-Type", "text/plain; charset=utf-8"))
+        types = _types_of(target)
+        if types is None:
+            reason = f"types: must be some of {','.join(TYPES)}, with commas between them"
+            return Response(HTTPStatus.BAD_REQUEST, text_fields, reason.encode())
+        view = self._view()
+        if view is None or len(self._clients) >= self.clients_max:
+            self.traffic.rejected["event_clients"] += 1
+            reason = f"too many clients that are told of events; the limit is {self.clients_max}"
+            retry = header_fields(("Retry-After", "10"))
+            return Response(HTTPStatus.SERVICE_UNAVAILABLE, text_fields + retry, reason.encode())
+        last_event_id = headers.get(b"last-event-id", b"").strip()
+        allowance.take(CLIENT_BYTES + (BLOCKS_BYTES_MAX if last_event_id else 0))
+
+        def begin(transport: asyncio.Transport, before: asyncio.BaseProtocol) -> None:
+            self._enter(EventClient(self, transport, before, types), last_event_id)
+
+        return Response(HTTPStatus.OK, common + _FIELDS, None, begin)
+
+    def _enter(self, client: EventClient, last_event_id: bytes) -> None:
+        """From here on it is told of everything; first what it has missed, and where the chain is."""
+        view = self._view()
+        if view is not None:
+            if self._chain is None:
+                self._chain = ChainEvents(view)
+            chain = self._chain
+            self._tell(chain.advance(view))
+            events = [*chain.since(view, last_event_id), chain.tips]
+            begin = b"retry: %d\n%b\n" % (RETRY_MS, chain.position)
+            client.write(begin + joined(events, client.types, chain.position))
+        self._clients[client] = None
+        self._by_types[client.types] += 1
+        self.budget.take_unasked(CLIENT_BYTES)
+        if self._heartbeat is None:
+            self._heartbeat = self._loop.call_later(HEARTBEAT_S, self._beat)
+
+    def leave(self, client: EventClient) -> None:
+        """Its connection has gone."""
+        del self._clients[client]
+        self._by_types[client.types] -= 1
+        self.budget.give_back(CLIENT_BYTES)
+        if not self._clients:
+            self._chain = None  # the next client begins where the chain is then
+            if self._heartbeat is not None:
+                self._heartbeat.cancel()
+                self._heartbeat = None
+
+    # ---- what happens ------------------------------------------------------------------------
+
+    def on_committed(self, _committed: Committed) -> None:
+        """There is a new view."""
+        if self._clients:
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._look)
+
+    def on_pending(self, tx_hash: bytes) -> None:
+        """A transaction waits in the pool."""
+        if any(types & TX and count for types, count in self._by_types.copy().items()):
+            self._pending.append(tx_hash)
+            if not self._is_collecting:
+                self._is_collecting = True
+                with suppress(RuntimeError):
+                    self._loop.call_soon_threadsafe(self._loop.call_later, COLLECT_S, self._tell_pending)
+
+    def _tell_pending(self) -> None:
+        self._is_collecting = False
+        hashes = []
+        while self._pending:
+            hashes.append(self._pending.popleft())
+        self._tell(pending_events(hashes), with_id=False)
+
+    def _look(self) -> None:
+        view = self._view()
+        if view is not None and self._chain is not None:
+            self._tell(self._chain.advance(view))
+
+    def _tell(self, events: list[Event], *, with_id: bool = True) -> None:
+        if not events or self._chain is None:
+            return
+        position = self._chain.position if with_id else b""
+        texts = {}
+        for types, count in self._by_types.items():
+            if count:
+                texts[types] = joined(events, types, position)
+                for event in events:
+                    self.sent[event.name] += count if event.types & types else 0
+        if any(texts.values()):
+            self._hand_out(lambda client: client.write(texts[client.types]))
+
+    def _beat(self) -> None:
+        self._heartbeat = self._loop.call_later(HEARTBEAT_S, self._beat)
+        position = b"" if self._chain is None else self._chain.position
+        # Without data nothing is told, and where the client is gets known.
+        self._hand_out(lambda client: client.beat(b":\n%b\n" % position))
+
+    def _hand_out(self, tell: Callable[[EventClient], None]) -> None:
+        self._rounds.append((iter(tuple(self._clients)), tell))
+        if len(self._rounds) == 1:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Tell some clients, in the order in which things have happened."""
+        clients, tell = self._rounds[0]
+        some = list(islice(clients, CLIENTS_PER_TURN))
+        for client in some:
+            tell(client)
+        if len(some) < CLIENTS_PER_TURN:
+            self._rounds.popleft()
+        if self._rounds:
+            self._loop.call_soon(self._go_on)
+
+
+class EventClient(asyncio.BufferedProtocol):
+    """One connection from its answer on.  ``before`` is the protocol that it had, which is told of the end."""
+
+    __slots__ = ("_before", "_file", "_is_gone", "_streams", "_taken_bytes", "_transport", "_written_bytes", "types")
+
+    #: What clients say is not read.
+    _DROPPED: Final = bytearray(1024)
+
+    def __init__(
+        self, streams: EventStreams, transport: asyncio.Transport, before: asyncio.BaseProtocol, types: int
+    ) -> None:
+        self.types = types
+        self._streams = streams
+        self._transport = transport
+        self._before = before
+        self._is_gone = False
+        self._written_bytes = 0
+        #: At the last heartbeat; None: there was nothing to take.
+        self._taken_bytes: int | None = None
+        connection_socket = transport.get_extra_info("socket")
+        self._file = connection_socket.fileno()
+        if connection_socket is not None:
+            connection_socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+        transport.set_protocol(self)
+
+    # ---- what it is told -----------------------------------------------------------------------
+
+    def write(self, text: bytes) -> None:
+        transport = self._transport
+        if not text or self._is_gone or transport.is_closing():
+            return
+        unsent = transport.get_write_buffer_size()
+        if unsent > UNSENT_BYTES_MAX:
+            self._drop("slow")
+            return
+        taken = 0
+        if not unsent:  # usual, and without the transport it takes half the time
+            try:
+                taken = os.write(self._file, text)
+            except OSError:  # it takes nothing now, or has gone: the transport finds out
+                taken = 0
+        if taken < len(text):
+            transport.write(text[taken:])
+        self._written_bytes += len(text)
+        self._streams.traffic.sent_bytes += len(text)
+
+    def beat(self, text: bytes) -> None:
+        """A heartbeat: whoever has taken nothing since the last one, and had something to take, is dropped."""
+        if self._is_gone or self._transport.is_closing():
+            return
+        unsent = unsent_bytes(self._transport)
+        taken = self._written_bytes - unsent
+        if unsent and taken == self._taken_bytes:
+            self._drop("stuck")
+            return
+        self._taken_bytes = taken if unsent else None
+        self.write(text)
+
+    def _drop(self, reason: str) -> None:
+        self._streams.dropped[reason] += 1
+        self._transport.abort()
+
+    # ---- the transport's side ------------------------------------------------------------------
+
+    def get_buffer(self, _sizehint: int) -> bytearray:
+        return self._DROPPED
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._streams.traffic.received_bytes += nbytes
+
+    def eof_received(self) -> bool:
+        """Whoever sends no more does not listen either."""
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._is_gone = True
+        self._streams.leave(self)
+        self._before.connection_lost(exc)
+
+
+def _types_of(target: bytes) -> int | None:
+    """The bits of ``types=``, all of them without it; None for what there is not."""
+    query = target.partition(b"?")[2].decode("latin-1")
+    wanted = [value for name, value in parse_qsl(query, keep_blank_values=True) if name == "types"]
+    if not wanted:
+        return sum(TYPES.values())
+    bits = 0
+    for name in ",".join(wanted).split(","):
+        bit = TYPES.get(name.strip())
+        if bit is None:
+            return None
+        bits |= bit
+    return bits
