@@ -252,6 +252,8 @@ def test_a_receipt_asks_the_pool_and_then_the_chain(make_client: Callable[..., A
 
     client = make_client(methods(is_pending_tx=is_pending), view=view)
     assert client.result("node_getTxReceipt", UNKNOWN) == {"txHash": UNKNOWN, "status": "pending"}
+    untaken = make_client(methods(is_pending_tx=pending.__eq__, waiting_reason=lambda tx_hash: "it waits"), view=view)
+    assert untaken.result("node_getTxReceipt", UNKNOWN) == {"txHash": UNKNOWN, "status": "pending", "error": "it waits"}
     dropped = client.result("node_getTxReceipt", "0x" + "0" * 64)
     assert dropped == {"txHash": "0x" + "0" * 64, "status": "dropped", "error": "Tx dropped by P2P node"}
     assert asked == [pending, bytes(32)]

@@ -50,6 +50,18 @@ def offered(pool: Harness, handover: Handover, number: int) -> PoolEntry:
     return one
 
 
+def test_what_no_node_takes_says_so_after_a_while(pool: Harness, other: OtherNode) -> None:
+    other.is_away = True
+    patient, handover = Handover(pool.pool, other), Handover(pool.pool, other, untaken_s=0)
+    one = offered(pool, handover, 1)
+    assert patient.waiting_reason(one.hash) is None
+    assert handover.waiting_reason(one.hash) == "No other node has taken it for 0 s; it waits in this node's pool"
+    other.is_away = False
+    handover.flush()
+    assert handover.waiting_reason(one.hash) is None
+    assert handover.waiting_reason(word(2)) is None, "it is not here"
+
+
 def test_what_a_node_has_taken_is_marked_and_not_sent_again(pool: Harness, other: OtherNode) -> None:
     handover = Handover(pool.pool, other)
     offered(pool, handover, 1)

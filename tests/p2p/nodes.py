@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -33,6 +34,7 @@ class FakeHost:
         self.verdicts: dict[bytes, Judgement] = {}
         self.txs: dict[bytes, bytes] = {}
         self.blocks: dict[bytes, list[bytes]] = {}
+        self.has_validators = False
         self.news = threading.Condition()
 
     def status(self) -> StatusMessage:
@@ -43,6 +45,9 @@ class FakeHost:
             self.received[payload] = time.monotonic()
             self.news.notify_all()
         return self.verdicts.get(payload, Judgement(Verdict.ACCEPT))
+
+    def authenticate(self, message: bytes) -> bytes | None:
+        return hashlib.sha256(message).digest() * 2 + bytes([0, 0, 0, 27])
 
     def tx(self, tx_hash: bytes) -> bytes | None:
         return self.txs.get(tx_hash)

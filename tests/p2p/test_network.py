@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from tests.p2p.nodes import FakeHost, Node, running
+from tests.p2p.vectors import recorded
 
+from fastnode.errors import PeerFault, PeerUnavailable
 from fastnode.p2p.gossip_cache import Verdict
 from fastnode.p2p.host import Judgement
+from fastnode.p2p.identity import Identity
+from fastnode.p2p.messages import AuthRequest, AuthResponse
+from fastnode.p2p.request_limits import Request
 from fastnode.p2p.standing import Penalty
 from fastnode.p2p.topics import Topic
 
@@ -85,6 +91,63 @@ def test_missing_transactions_of_a_block_are_fetched(start: Start) -> None:
     holder.host.txs = dict(zip(hashes[:2], txs[:2], strict=True))
     found = asker.network.fetch_txs(root, hashes, {hashes[0], hashes[1], hashes[2]}, None, 10)
     assert sorted(found) == sorted(txs[:2])
+
+
+def test_a_peer_is_asked_again_until_it_has_given_all_that_is_missing(start: Start) -> None:
+    host = FakeHost()
+    body = bytes(38557 + 4 + 1935 * 32) + b"\0\0"
+    hashes = [number.to_bytes(32, "big") for number in range(1, 22)]
+    host.blocks[b"a" * 32] = hashes
+    host.txs = {tx_hash: tx_hash + body for tx_hash in hashes}
+    giver = start(host=host)
+    asker = start(giver)
+    asker.wait_for_mesh(1)
+    given = asker.network.fetch_txs(b"a" * 32, hashes, set(hashes), None, 10)
+    assert [item[:32] for item in given] == hashes
+
+
+def test_a_validators_key_answers_those_that_the_operator_named_and_nobody_else(start: Start) -> None:
+    host = FakeHost()
+    host.has_validators = True
+    known, stranger = Identity(), Identity()
+    validator = start(host=host, protected=frozenset({known.peer_id}))
+    answers = []
+    for identity in (known, stranger):
+        node = start(validator, key=identity.key.secret)
+        node.wait_for_mesh(1)
+        answers.append(ask(node, Request.AUTH, recorded("auth-request.bin")))
+    message = AuthRequest.from_buffer(recorded("auth-request.bin")).signed
+    assert answers == [AuthResponse(host.status(), host.authenticate(message) or b"").to_buffer(), b""]
+
+
+def test_a_node_without_validators_does_not_know_the_request(start: Start) -> None:
+    first = start()
+    node = start(first)
+    node.wait_for_mesh(1)
+    with pytest.raises((PeerUnavailable, PeerFault)):
+        ask(node, Request.AUTH, recorded("auth-request.bin"))
+
+
+def ask(node: Node, request: Request, data: bytes) -> bytes:
+    """The answer of its only peer."""
+
+    async def asked(overlay: Any) -> bytes:
+        (peer,) = overlay.swarm.peers.values()
+        answer: bytes = await overlay.requests.ask(peer, request, data)
+        return answer
+
+    return node.network._call(asked, 10)
+
+
+def test_a_peer_is_not_asked_more_often_than_it_allows(start: Start) -> None:
+    first = start()
+    node = start(first)
+    node.wait_for_mesh(1)
+    for _ in range(7):  # two more than in a second
+        assert ask(node, Request.PING, b"ping") == b"pong"
+    counts = first.network.snapshot.requests
+    assert not [key for key in counts if key[2] == "rate_limit_exceeded"]
+    assert first.network.snapshot.peers[0].application_score == 0
 
 
 def test_a_peer_that_sends_nonsense_is_banned_and_dropped(start: Start) -> None:

@@ -77,8 +77,14 @@ class TxNotes(Protocol):
 class _Receipts:
     """Receipts: from the chain first, then from the pool.  A transaction that neither has counts as dropped."""
 
-    def __init__(self, is_pending: Callable[[bytes], bool], notes: TxNotes | None) -> None:
+    def __init__(
+        self,
+        is_pending: Callable[[bytes], bool],
+        waiting_reason: Callable[[bytes], str | None],
+        notes: TxNotes | None,
+    ) -> None:
         self._is_pending = is_pending
+        self._waiting_reason = waiting_reason
         self._notes = notes
 
     def get(self, view: View, tx_hash: bytes) -> bytes:
@@ -89,7 +95,9 @@ class _Receipts:
             logs = None if self._notes is None else self._notes.debug_logs_json(tx_hash)
             return mined if logs is None else b'%b,"debugLogs":%b}' % (mined[:-1], logs)
         if is_pending:
-            return b'{"txHash":"%b","status":"pending"}' % encode.to_hex(tx_hash)
+            waiting = self._waiting_reason(tx_hash)
+            error = b"" if waiting is None else b',"error":%b' % orjson.dumps(waiting)
+            return b'{"txHash":"%b","status":"pending"%b}' % (encode.to_hex(tx_hash), error)
         reason = None if self._notes is None else self._notes.dropped_reason(tx_hash)
         text = orjson.dumps(_DROPPED if reason is None else f"{_DROPPED}: {reason}")
         return b'{"txHash":"%b","status":"dropped","error":%b}' % (encode.to_hex(tx_hash), text)
@@ -147,17 +155,19 @@ _TIP: Final = Parameter("tip", CHAIN_TIP, optional=True)
 def methods(
     *,
     is_pending_tx: Callable[[bytes], bool] = lambda tx_hash: False,
+    waiting_reason: Callable[[bytes], str | None] = lambda tx_hash: None,
     is_ready: Callable[[], bool] = lambda: True,
     outbox_root: OutboxRoot | None = None,
     tx_notes: TxNotes | None = None,
 ) -> list[Method]:
     """All methods that the chain answers.
 
-    ``is_pending_tx`` says whether the pool holds a transaction (by its 32-byte hash); ``is_ready`` whether
+    ``is_pending_tx`` says whether the pool holds a transaction (by its 32-byte hash), ``waiting_reason`` why no other
+    node has it; ``is_ready`` whether
     the node considers itself able to serve; ``outbox_root`` reads a root from L1, None if L1 is not read;
     ``tx_notes`` is what the builder of blocks remembers, None if another node builds them.
     """
-    receipts = _Receipts(is_pending_tx, tx_notes)
+    receipts = _Receipts(is_pending_tx, waiting_reason, tx_notes)
 
     def get_ready(context: Context) -> bytes:
         return _TRUE if context.has_view and is_ready() else _FALSE

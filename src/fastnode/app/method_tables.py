@@ -78,6 +78,9 @@ class Services:
     def is_pending_tx(self, tx_hash: bytes) -> bool:
         return self.mempool is not None and self.mempool.pool.is_waiting(tx_hash)
 
+    def waiting_reason(self, tx_hash: bytes) -> str | None:
+        return None if self.mempool is None else self.mempool.waiting_reason(tx_hash)
+
 
 def public_methods(settings: Settings, services: Services) -> list[Method]:
     """Every method of the public port, of both method sets."""
@@ -87,6 +90,7 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
         *chain_methods(
             tx_notes=None if local is None else local.notes,
             is_pending_tx=services.is_pending_tx,
+            waiting_reason=services.waiting_reason,
             is_ready=services.is_ready,
             outbox_root=services.outbox_root,
         ),

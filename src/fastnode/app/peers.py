@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainInfo
     from fastnode.config.settings import Settings
     from fastnode.http.memory_budget import MemoryBudget
+    from fastnode.keystore.validators import Validators
     from fastnode.mempool.handover import TxSink
     from fastnode.mempool.service import Mempool
     from fastnode.p2p.proposals import BlockProposal
@@ -87,6 +88,8 @@ class PeerToPeer:
         self._client = ""
         self._host: NodeHost | None = None
         self._lonely_since = time.monotonic()
+        self._committees: CommitteeReader | None = None
+        self._epoch_duration = 1
         #: Of peers, on their way into the chain.
         self.proposed = ProposedBlocks(wake)
         #: Where the pool hands transactions on.
@@ -126,6 +129,23 @@ class PeerToPeer:
         condition.mention(self.troubles)
         condition.tell("peers", self._summary)
 
+    def answer_as(self, validators: Validators) -> None:
+        """Let those that the operator named know whose validator this is, if it has the keys of one."""
+        assert self._host is not None
+        keystore = validators.keystore
+        if keystore is None or not keystore.validators:
+            return
+        from fastnode.app.validator_messages import ValidatorMessages
+
+        self._host.sign = ValidatorMessages(validators, self._is_in_committee).sign
+
+    def _is_in_committee(self, address: bytes) -> bool:
+        committees, mempool = self._committees, self._mempool
+        if committees is None or mempool is None:
+            return False
+        epoch = mempool.clock.next_slot() // self._epoch_duration
+        return address in (committees.committee_of(epoch) or ())
+
     def judge_proposals(self, chain: ChainInfo, l1: L1Rules, state: Callable[[], WorldState], accuse: Accuse) -> None:
         """L1 says who may propose and attest: from now on proposals are judged, forwarded and executed.
 
@@ -135,7 +155,8 @@ class PeerToPeer:
         assert host is not None
         assert mempool is not None
         clock = replace(mempool.clock, now=NetworkTime(mempool.clock.now).now)
-        committees = l1.committees
+        committees = self._committees = l1.committees
+        self._epoch_duration = chain.epoch_duration
         host.judge_proposal = ProposalJudge(
             clock,
             chain.epoch_duration,

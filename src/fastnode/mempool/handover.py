@@ -10,6 +10,7 @@ Whether a transaction was handed on is part of its entry in the pool, so a resta
 from __future__ import annotations
 
 import threading
+import time
 from typing import Final, Protocol
 
 from fastnode.errors import Refused
@@ -21,6 +22,9 @@ __all__ = ["NO_UPSTREAM", "Handover", "TxSink"]
 #: in the pool wait there for their turn, those that another node must judge are refused when there are more.
 OFFERS_MAX: Final = 4
 ASKED_MAX: Final = 12
+
+#: For how long a transaction may wait for another node that takes it before its receipt says so.
+UNTAKEN_S: Final = 30.0
 
 _BUSY: Final = {"code": "BUSY"}
 NOT_HANDED_ON: Final = "transactions wait here until another node answers: none takes them now"
@@ -40,9 +44,10 @@ class TxSink(Protocol):
 class Handover:
     """Of one pool, to one sink.  Usable from any thread."""
 
-    def __init__(self, pool: TxPool, sink: TxSink) -> None:
+    def __init__(self, pool: TxPool, sink: TxSink, *, untaken_s: float = UNTAKEN_S) -> None:
         self._pool = pool
         self._sink = sink
+        self._untaken_s = untaken_s
         self._offers = threading.BoundedSemaphore(OFFERS_MAX)
         self._asked = threading.BoundedSemaphore(ASKED_MAX)
         self._flushing = threading.Lock()
@@ -53,6 +58,13 @@ class Handover:
     def trouble(self) -> str | None:
         """Why transactions wait in the pool that other nodes should have; None if none does for such a reason."""
         return self._failure if self._failure is not None and self.has_waiting else None
+
+    def waiting_reason(self, tx_hash: bytes) -> str | None:
+        """That no other node has taken a transaction of the pool, once that is worth a word."""
+        since = self._pool.unforwarded_since(tx_hash)
+        if since is None or (waited := time.monotonic() - since) < self._untaken_s:
+            return None
+        return f"No other node has taken it for {int(waited)} s; it waits in this node's pool"
 
     def offer(self, tx_hash: bytes, tx_json: bytes) -> None:
         """Refused when the other node refuses; the transaction has left the pool then."""

@@ -6,6 +6,7 @@ copy that is made in one step.
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterator, Mapping
 
@@ -24,7 +25,7 @@ class PendingIndex:
         self._order: list[tuple[int, bytes]] = []  # ranks, ascending
         self._owner_of_nullifier: dict[bytes, bytes] = {}
         self._txs_of_payer: dict[bytes, set[bytes]] = {}
-        self._unforwarded: dict[bytes, None] = {}  # oldest first
+        self._unforwarded: dict[bytes, float] = {}  # oldest first
 
     # ---- reading -----------------------------------------------------------------------------
 
@@ -80,12 +81,16 @@ class PendingIndex:
         """What no other node has taken yet, in the order in which it came."""
         return list(self._unforwarded)
 
+    def unforwarded_since(self, tx_hash: bytes) -> float | None:
+        """Since when no other node has taken it, on the clock of time.monotonic; None if one has."""
+        return self._unforwarded.get(tx_hash)
+
     # ---- changing ----------------------------------------------------------------------------
 
     def add(self, entry: PoolEntry) -> None:
         insort(self._order, entry.rank)
         if not entry.forwarded:
-            self._unforwarded[entry.hash] = None
+            self._unforwarded[entry.hash] = time.monotonic()
         self._txs_of_payer.setdefault(entry.fee_payer, set()).add(entry.hash)
         for nullifier in entry.nullifiers:
             self._owner_of_nullifier[nullifier] = entry.hash

@@ -162,6 +162,10 @@ class TxPool:
         """Pending transactions that no other node has taken yet, in the order in which they came."""
         return self._pending.unforwarded_hashes()
 
+    def unforwarded_since(self, tx_hash: bytes) -> float | None:
+        """Since when no other node has taken it, on the clock of time.monotonic; None if one has, or none waits."""
+        return self._pending.unforwarded_since(tx_hash)
+
     def best(self) -> PoolEntry | None:
         """The pending transaction of the highest priority."""
         for tx_hash in self.pending_hashes(limit=1):

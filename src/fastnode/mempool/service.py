@@ -297,6 +297,10 @@ class Mempool:
 
     # ---- requests --------------------------------------------------------------------------
 
+    def waiting_reason(self, tx_hash: bytes) -> str | None:
+        """Why a pending transaction can be in no block yet, once that is worth a word; None for no reason."""
+        return None if self.handover is None else self.handover.waiting_reason(tx_hash)
+
     def validate(
         self,
         tx: Tx,

@@ -29,6 +29,13 @@ class Host(Protocol):
     def judge(self, topic: Topic, payload: bytes, peer: str) -> Judgement:
         """What a message is worth.  It may take as long as the check of a proof."""
 
+    @property
+    def has_validators(self) -> bool:
+        """Whether it can say that it is a validator's; the same from start to end."""
+
+    def authenticate(self, message: bytes) -> bytes | None:
+        """A validator's signature (68 bytes) of a message; None if none can be made."""
+
     def tx(self, tx_hash: bytes) -> bytes | None:
         """The binary form of a transaction that waits or is in a block that is not final."""
 

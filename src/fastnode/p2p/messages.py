@@ -4,6 +4,9 @@
     tx              request: list of hashes; answer: list of transactions
     block_txs       request: archive root 32 | list of hashes | bits
                     answer: archive root 32 | list of transactions | bits
+    auth            request: StatusMessage | challenge 32
+                    answer: StatusMessage | signature r 32, s 32, v u32, of "Aztec Validator Challenge:" and the
+                    challenge as 0x text; nothing for who is not answered
     bits            u32 count | ceil(count / 8) bytes; bit i is mask 1 << i % 8 of byte i / 8
 
 Everything here is from somebody else: DecodeError says what does not fit.
@@ -21,6 +24,8 @@ from fastnode.protocol.tx import CLASS_LOG_BYTES, PROOF_BYTES
 from fastnode.records import dataclass
 
 __all__ = [
+    "AuthRequest",
+    "AuthResponse",
     "BlockTxsRequest",
     "BlockTxsResponse",
     "StatusMessage",
@@ -62,9 +67,14 @@ class StatusMessage:
     @classmethod
     def from_buffer(cls, buffer: bytes) -> Self:
         reader = ByteReader(buffer, "status")
-        status = cls(_text(reader), reader.unsigned(4), _text(reader), reader.unsigned(4))
+        status = cls.take(reader)
         reader.finish()
         return status
+
+    @classmethod
+    def take(cls, reader: ByteReader) -> Self:
+        """From where it stands in front of other things."""
+        return cls(_text(reader), reader.unsigned(4), _text(reader), reader.unsigned(4))
 
 
 def _text(reader: ByteReader) -> str:
@@ -72,6 +82,35 @@ def _text(reader: ByteReader) -> str:
         return reader.take(reader.count(4, _TEXT_BYTES_MAX, "bytes of text")).decode("ascii")
     except UnicodeDecodeError:
         raise DecodeError("status: a text is not ASCII") from None
+
+
+@dataclass(frozen=True, slots=True)
+class AuthRequest:
+    """Who has a validator's key?"""
+
+    status: StatusMessage
+    challenge: bytes
+
+    @property
+    def signed(self) -> bytes:
+        """What the answer is a signature of: a personal message over its hash."""
+        return b"Aztec Validator Challenge:0x" + self.challenge.hex().encode()
+
+    @classmethod
+    def from_buffer(cls, buffer: bytes) -> Self:
+        reader = ByteReader(buffer, "auth request")
+        request = cls(StatusMessage.take(reader), reader.take(HASH_BYTES))
+        reader.finish()
+        return request
+
+
+@dataclass(frozen=True, slots=True)
+class AuthResponse:
+    status: StatusMessage
+    signature: bytes
+
+    def to_buffer(self) -> bytes:
+        return self.status.to_buffer() + self.signature
 
 
 # ---- lists ---------------------------------------------------------------------------------------

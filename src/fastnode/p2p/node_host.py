@@ -59,10 +59,21 @@ class NodeHost:
         self._is_ready = is_ready
         self._old_spend_blocks = old_spend_blocks
         self.judge_proposal: _Judge | None = None
+        #: Signs messages with a validator's key; None: there is none.
+        self.sign: Callable[[bytes], bytes | None] | None = None
         self.fetch: Fetch = lambda root, hashes, missing, peer: ()
         self.txs = ProposalTxs(mempool, self._judge_tx, budget)
         self._proposed: OrderedDict[bytes, tuple[bytes, ...]] = OrderedDict()
         self._lock = threading.Lock()
+
+    # ---- who it is -----------------------------------------------------------------------------
+
+    @property
+    def has_validators(self) -> bool:
+        return self.sign is not None
+
+    def authenticate(self, message: bytes) -> bytes | None:
+        return None if self.sign is None else self.sign(message)
 
     # ---- what is asked -------------------------------------------------------------------------
 

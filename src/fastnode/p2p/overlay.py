@@ -176,13 +176,13 @@ class Overlay:
         found: dict[bytes, bytes] = {}
         peers = sorted(self.swarm.peers.values(), key=lambda peer: peer.id != first)
         for peer in peers:
-            lacking = [tx_hash for tx_hash in hashes if tx_hash in missing and tx_hash not in found]
-            if not lacking:
-                break
             with suppress(PeerUnavailable, PeerFault, DecodeError):
-                for tx in await self._ask_for_txs(peer, archive_root, hashes, lacking):
-                    if tx[:32] in missing:
-                        found[tx[:32]] = tx
+                while lacking := [tx_hash for tx_hash in hashes if tx_hash in missing and tx_hash not in found]:
+                    given = await self._ask_for_txs(peer, archive_root, hashes, lacking)
+                    new = {tx[:32]: tx for tx in given if tx[:32] in lacking}
+                    if not new:
+                        break  # it has no more of them
+                    found |= new
         return list(found.values())
 
     async def _ask_for_txs(

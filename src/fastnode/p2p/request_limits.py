@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from enum import Enum
 from typing import Final
 
-__all__ = ["Request", "RequestLimits", "Status"]
+__all__ = ["Request", "RequestLimits", "RequestPace", "Status"]
 
 
 class Request(Enum):
@@ -41,6 +42,8 @@ class Status(Enum):
         return next((status for status in cls if status.value == frame[0]), cls.UNKNOWN)
 
 
+#: A window as this node keeps to it: a peer's may have begun a little later than it looks from here.
+_WINDOW_S: Final = 1.2
 #: Of one peer, and of all.
 _PER_S: Final = {
     Request.PING: (5, 10),
@@ -76,6 +79,25 @@ class RequestLimits:
     def forget(self, peer: str) -> None:
         for request in Request:
             self._of_peer.pop((request, peer), None)
+
+
+class RequestPace:
+    """When this node may ask a peer, within the limit that the peer has for it."""
+
+    def __init__(self) -> None:
+        self._asked: dict[tuple[Request, str], deque[float]] = {}
+
+    def reserve(self, request: Request, peer: str, now: float) -> float:
+        """Seconds to wait before asking."""
+        of_peer, _ = _PER_S[request]
+        asked = self._asked.setdefault((request, peer), deque(maxlen=of_peer))
+        at = max(now, asked[0] + _WINDOW_S) if len(asked) == of_peer else now
+        asked.append(at)
+        return at - now
+
+    def forget(self, peer: str) -> None:
+        for request in Request:
+            self._asked.pop((request, peer), None)
 
 
 def _window(found: tuple[float, int] | None, now: float) -> tuple[float, int]:

@@ -19,7 +19,7 @@ from fastnode.p2p.host import Host
 from fastnode.p2p.link import Stream
 from fastnode.p2p.messages import StatusMessage
 from fastnode.p2p.peer import Peer
-from fastnode.p2p.request_limits import Request, RequestLimits, Status
+from fastnode.p2p.request_limits import Request, RequestLimits, RequestPace, Status
 from fastnode.p2p.served import answer
 from fastnode.p2p.standing import Penalty
 
@@ -50,9 +50,12 @@ class Requests:
         self._timeout_s = timeout_s
         self._penalize = penalize
         self._limits = RequestLimits()
+        self._pace = RequestPace()
         self._places = asyncio.Semaphore(_SERVED_MAX)
         self._loop = asyncio.get_running_loop()
         served = [Request.PING, Request.STATUS, Request.GOODBYE, Request.BLOCK]
+        if host.has_validators:
+            served.append(Request.AUTH)
         if takes_transactions:
             served += [Request.TX, Request.BLOCK_TXS]
         self._served = {request.protocol: request for request in served}
@@ -68,13 +71,18 @@ class Requests:
 
     def forget(self, peer_id: str) -> None:
         self._limits.forget(peer_id)
+        self._pace.forget(peer_id)
 
     # ---- asking ------------------------------------------------------------------------------
 
     async def ask(self, peer: Peer, request: Request, data: bytes, *, bytes_max: int = _SMALL_MAX) -> bytes:
-        """The answer; PeerUnavailable when there is none, PeerFault for one that makes no sense."""
+        """The answer; PeerUnavailable when there is none, PeerFault for one that makes no sense.
+
+        Waits for its turn: who asks a peer more often than it allows loses points there.
+        """
         try:
             async with asyncio.timeout(self._timeout_s):
+                await asyncio.sleep(self._pace.reserve(request, peer.id, self._loop.time()))
                 status, answered = await self._exchange(peer, request, data, bytes_max)
         except TimeoutError:
             self.counts["out", request.value, "timeout"] += 1
@@ -139,6 +147,8 @@ class Requests:
         if request is Request.GOODBYE:
             self.counts["in", "goodbye", Goodbye.read(data).name.lower()] += 1
             return Status.SUCCESS, b""
+        if request is Request.AUTH and not peer.is_protected:
+            return Status.SUCCESS, b""  # only whom the operator named learns whose node this is
         async with self._places:
             status, answered = await self._loop.run_in_executor(self._executor, answer, self._host, request, data)
         if status is Status.BADLY_FORMED_REQUEST:

@@ -8,6 +8,8 @@ from typing import Final
 from fastnode.errors import DecodeError, FastnodeError
 from fastnode.p2p.host import Host
 from fastnode.p2p.messages import (
+    AuthRequest,
+    AuthResponse,
     BlockTxsRequest,
     BlockTxsResponse,
     StatusMessage,
@@ -77,10 +79,16 @@ def _block_txs(host: Host, data: bytes) -> tuple[Status, bytes]:
     return Status.SUCCESS, BlockTxsResponse(request.archive_root, txs, held).to_buffer()
 
 
+def _auth(host: Host, data: bytes) -> tuple[Status, bytes]:
+    signature = host.authenticate(AuthRequest.from_buffer(data).signed)
+    return Status.SUCCESS, b"" if signature is None else AuthResponse(host.status(), signature).to_buffer()
+
+
 _ANSWERS: Final[Mapping[Request, Callable[[Host, bytes], tuple[Status, bytes]]]] = {
     Request.PING: _ping,
     Request.STATUS: _status,
     Request.TX: _tx,
     Request.BLOCK: _block,
     Request.BLOCK_TXS: _block_txs,
+    Request.AUTH: _auth,
 }

@@ -1,0 +1,131 @@
+"""Transactions of proposals: from the pool, beside it when they are sound, nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.mempool.made import made_txs
+from tests.mempool.pools import Harness
+
+from fastnode.http.memory_budget import MemoryBudget
+from fastnode.mempool.entries import PoolEntry
+from fastnode.p2p.proposal_txs import ProposalTxs
+from fastnode.proofs.verdict import VALID, Verdict
+from fastnode.protocol.tx import Tx
+
+
+class Judge:
+    """Of proofs."""
+
+    def __init__(self) -> None:
+        self.verifies = True
+        self.verdict = VALID
+        self.asked = 0
+
+    def judge(self, _tx: Tx, _client: str) -> Verdict:
+        self.asked += 1
+        return self.verdict
+
+
+class Txs:
+    """A pool that takes what ``takes`` says, and what is beside it."""
+
+    def __init__(self, directory: Path, budget: int = 64 << 20) -> None:
+        self.harness = Harness(directory)
+        self.judge = Judge()
+        self.takes = False
+        self.budget = MemoryBudget(budget)
+        mempool: Any = SimpleNamespace(pool=self.harness.pool, judge=self.judge)
+        self.txs = ProposalTxs(mempool, self.offer, self.budget)
+
+    def offer(self, tx: Tx, _peer: str) -> None:
+        if self.takes:
+            self.add(tx, proof_checked=True)
+
+    def add(self, tx: Tx, *, proof_checked: bool) -> None:
+        entry = PoolEntry.of(tx)
+        self.harness.ledger.blocks.add(entry.anchor_block_hash)
+        self.harness.ledger.set_balance(entry.fee_payer, 1 << 100)
+        self.harness.pool.add(tx, tx.to_json_bytes(), proof_checked=proof_checked)
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[Txs]:
+    made = Txs(tmp_path / "pool")
+    yield made
+    made.harness.pool.close()
+
+
+@pytest.fixture
+def tx() -> Tx:
+    return Tx.from_json(next(made_txs(1)))
+
+
+def proposal(*txs: Tx) -> Any:
+    return SimpleNamespace(tx_hashes=tuple(tx.hash for tx in txs))
+
+
+def test_what_the_pool_takes_is_not_kept_twice(made: Txs, tx: Tx) -> None:
+    made.takes = True
+    made.txs.take([tx.to_buffer()], "peer", {tx.hash})
+    assert made.txs.missing([tx.hash]) == set()
+    assert made.txs.buffer_of(tx.hash) == tx.to_buffer()
+    found = made.txs.of(proposal(tx))
+    assert found is not None
+    assert [item.hash for item in found] == [tx.hash]
+    assert (made.judge.asked, made.budget.used_bytes) == (0, 0)
+
+
+def test_what_the_pool_has_no_place_for_is_kept_beside_it_and_given_to_peers(made: Txs, tx: Tx) -> None:
+    assert made.txs.of(proposal(tx)) is None
+    made.txs.take([tx.to_buffer()], "peer", {tx.hash})
+    assert made.txs.missing([tx.hash]) == set()
+    assert made.txs.buffer_of(tx.hash) == tx.to_buffer()
+    found = made.txs.of(proposal(tx))
+    assert found is not None
+    assert [item.hash for item in found] == [tx.hash]
+    assert made.budget.used_bytes == len(tx.to_buffer())
+    made.txs.close()
+    assert made.budget.used_bytes == 0
+
+
+def test_what_was_not_asked_for_or_is_not_what_it_says_is_kept_nowhere(made: Txs, tx: Tx) -> None:
+    buffer = tx.to_buffer()
+    made.txs.take([buffer, buffer[:100], b""], "peer", {bytes(32)})
+    made.txs.take([bytes(32) + buffer[32:]], "peer", {tx.hash})  # says another hash
+    made.judge.verdict = Verdict.invalid("Invalid proof")
+    made.txs.take([buffer], "peer", {tx.hash})
+    assert made.txs.missing([tx.hash]) == {tx.hash}
+    assert made.txs.of(proposal(tx)) is None
+
+
+def test_without_memory_nothing_is_kept(tmp_path: Path, tx: Tx) -> None:
+    made = Txs(tmp_path / "pool", budget=1000)
+    made.txs.take([tx.to_buffer()], "peer", {tx.hash})
+    assert made.txs.missing([tx.hash]) == {tx.hash}
+    made.harness.pool.close()
+
+
+def test_a_proof_that_nobody_here_has_checked_is_checked_before_its_block_is_executed(made: Txs, tx: Tx) -> None:
+    made.add(tx, proof_checked=False)
+    assert made.txs.of(proposal(tx)) is None
+    made.judge.verdict = Verdict.unknown("no verifier")
+    made.txs.verify([tx.hash], "peer")
+    assert made.txs.of(proposal(tx)) is None
+    made.judge.verdict = VALID
+    made.txs.verify([tx.hash], "peer")
+    made.txs.verify([tx.hash], "peer")
+    assert made.txs.of(proposal(tx)) is not None
+    assert made.judge.asked == 2
+
+
+def test_where_the_network_asks_for_no_proofs_none_is_checked(made: Txs, tx: Tx) -> None:
+    made.judge.verifies = False
+    made.add(tx, proof_checked=False)
+    made.txs.verify([tx.hash], "peer")
+    assert made.txs.of(proposal(tx)) is not None
+    assert made.judge.asked == 0
