@@ -33,6 +33,7 @@ CONFIG: dict[str, Any] = {
     "somethingNew": {"of": "a later release"},
 }
 EXPECTED = {
+    "bootstrap-nodes": ("enr:-abc",),
     "snapshots-urls": ("https://example.org/snapshots",),
     "registry-address": "0x" + "ab" * 20,
     "l1-chain-id": 11155111,

@@ -12,17 +12,25 @@ from typing import Any
 from tests.p2p.vectors import VERSION
 
 from fastnode.http.memory_budget import MemoryBudget
+from fastnode.p2p.enr import NodeRecord
 from fastnode.p2p.gossip_cache import Verdict
 from fastnode.p2p.gossip_wire import GossipOptions
 from fastnode.p2p.host import Judgement
 from fastnode.p2p.identity import Identity
 from fastnode.p2p.messages import StatusMessage
 from fastnode.p2p.network import PeerNetwork
-from fastnode.p2p.options import PeerOptions, StaticPeer
+from fastnode.p2p.options import DiscoveryOptions, PeerOptions, StaticPeer
 from fastnode.p2p.topics import Topic
 
 #: Fast, so that tests are.
 QUICK = GossipOptions(heartbeat_s=0.1)
+
+
+def discovering(*bootnodes: Node, announced: str | None = "127.0.0.1", **options: Any) -> dict[str, Any]:
+    """Options of a node that finds others by the records of ``bootnodes``."""
+    made: dict[str, Any] = {"look_s": 0.5} | options
+    records = tuple(node.record for node in bootnodes)
+    return {"announced_ip": announced, "discovery": DiscoveryOptions(bootnodes=records, **made)}
 
 
 class FakeHost:
@@ -86,6 +94,10 @@ class Node:
             committee_size=4,
             snapshot_s=0.05,
         )
+
+    @property
+    def record(self) -> NodeRecord:
+        return NodeRecord.from_text(self.network.snapshot.enr or "")
 
     @property
     def address(self) -> StaticPeer:

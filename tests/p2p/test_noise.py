@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.p2p.vectors import recorded_json
 
 from fastnode.errors import PeerFault
+from fastnode.p2p import noise
 from fastnode.p2p.identity import Identity
 from fastnode.p2p.noise import PLAINTEXT_BYTES_MAX, Handshake, Session
 
@@ -48,6 +49,31 @@ def test_the_recorded_handshake_with_a_published_node_is_repeated_byte_by_byte()
     assert handshake.receive(second) == len(third).to_bytes(2, "big") + third
     assert handshake.session is not None
     assert handshake.session.peer_id == vector["remote"]
+
+
+def test_the_handshake_is_that_of_independent_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    vector = recorded_json("noise-xx.json")
+    monkeypatch.setattr(noise, "_check_payload", lambda payload, static: f"payload {payload!r}")
+    sides = []
+    for name in ("initiator", "responder"):
+        static, ephemeral = (
+            X25519PrivateKey.from_private_bytes(bytes.fromhex(vector[f"{name}_{kind}"]))
+            for kind in ("static", "ephemeral")
+        )
+        side = Handshake(ALICE, is_initiator=name == "initiator", static=static, ephemeral=ephemeral)
+        side._payload = b""  # libp2p says who it is there, and the vectors do not
+        sides.append(side)
+    initiator, responder = sides
+    messages = [initiator.begin()]
+    messages.append(responder.receive(messages[0][2:]))
+    messages.append(initiator.receive(messages[1][2:]))
+    assert responder.receive(messages[2][2:]) == b""
+    assert [message[2:].hex() for message in messages] == vector["empty_payloads"]
+    for sender, receiver, (plain, sealed) in zip(sides, sides[::-1], vector["transport"], strict=True):
+        assert sender.session is not None
+        assert receiver.session is not None
+        assert sender.session.seal(bytes.fromhex(plain))[2:].hex() == sealed
+        assert receiver.session.open(bytes.fromhex(sealed)).hex() == plain
 
 
 def test_each_side_learns_who_the_other_is() -> None:

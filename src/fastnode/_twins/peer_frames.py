@@ -10,6 +10,7 @@ from typing import Final
 
 __all__ = [
     "delimited_messages",
+    "discovery_header",
     "read_fields",
     "read_rpc",
     "read_varint",
@@ -23,6 +24,15 @@ _YAMUX_HEAD: Final = struct.Struct(">BBHII")
 _YAMUX_DATA: Final = 0
 _YAMUX_GO_AWAY: Final = 3
 _ID_BYTES_MAX: Final = 64
+#: Of discovery: protocol and version, flag, nonce, length of what follows.
+_DISCOVERY_HEAD: Final = struct.Struct(">8sB12sH")
+_DISCOVERY: Final = b"discv5\0\1"
+_NODE_ID_BYTES: Final = 32
+_CHALLENGE_BYTES: Final = 24
+#: Signature and ephemeral key, and before them their lengths.
+_PROOF_BYTES: Final = 97
+_PROOF_LENGTHS: Final = b"\x40\x21"
+_RECORD_BYTES_MAX: Final = 300
 #: Wire types of protobuf.
 _VARINT: Final = 0
 _FIXED: Final = {1: 8, 5: 4}
@@ -116,6 +126,28 @@ def yamux_frames(
         found.append((kind, flags, stream, number, data[at : at + payload]))
         at += payload
     return found, at
+
+
+# ---- discovery ----------------------------------------------------------------------------------
+
+
+def discovery_header(data: bytes) -> tuple[int, bytes, bytes, bytes, bytes, bytes, int]:
+    if len(data) < _DISCOVERY_HEAD.size or not data.startswith(_DISCOVERY):
+        raise ValueError("no packet of discovery")
+    _, flag, nonce, size = _DISCOVERY_HEAD.unpack_from(data)
+    end = _DISCOVERY_HEAD.size + size
+    if len(data) < end:
+        raise ValueError("a packet of discovery is not complete")
+    rest = data[_DISCOVERY_HEAD.size : end]
+    if flag == 0 and size == _NODE_ID_BYTES:
+        return flag, nonce, rest, b"", b"", b"", end
+    if flag == 1 and size == _CHALLENGE_BYTES:
+        return flag, nonce, b"", rest[:16], rest[16:], b"", end
+    source, lengths, proof = rest[:32], rest[32:34], rest[34:]
+    record_bytes = len(proof) - _PROOF_BYTES
+    if flag != 2 or not 0 <= record_bytes <= _RECORD_BYTES_MAX or lengths != _PROOF_LENGTHS:
+        raise ValueError("no packet of discovery")
+    return flag, nonce, source, proof[:64], proof[64:97], proof[97:], end
 
 
 # ---- protobuf -----------------------------------------------------------------------------------

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import cryptography  # noqa: F401
 
 from fastnode.errors import PeerUnavailable, SettingError, StartError
-from fastnode.p2p.enr import NodeRecord, make_record
+from fastnode.p2p.enr import NodeRecord
 from fastnode.p2p.gossip_sink import GossipSink
 from fastnode.p2p.gossip_wire import GossipOptions
 from fastnode.p2p.identity import load_identity
 from fastnode.p2p.network import PeerNetwork
 from fastnode.p2p.network_time import NetworkTime
 from fastnode.p2p.node_host import NodeHost
-from fastnode.p2p.options import PeerOptions, StaticPeer
+from fastnode.p2p.options import DiscoveryOptions, PeerOptions, StaticPeer
 from fastnode.p2p.proposal_judge import ProposalJudge
 from fastnode.p2p.proposed_blocks import ExecutionParts, ProposedBlocks
 from fastnode.p2p.snapshot import NetworkSnapshot
@@ -81,11 +81,9 @@ class PeerToPeer:
         self._identity = load_identity(
             data_directory, key=settings.peer_id_private_key, path=settings.peer_id_private_key_path
         )
-        self._options = peer_options(settings)
+        self._options = replace(peer_options(settings), folder=data_directory)
         self._network: PeerNetwork | None = None
         self._mempool: Mempool | None = None
-        self._record: NodeRecord | None = None
-        self._client = ""
         self._host: NodeHost | None = None
         self._lonely_since = time.monotonic()
         self._committees: CommitteeReader | None = None
@@ -106,7 +104,7 @@ class PeerToPeer:
         """StartError when it is not known which network this is."""
         version = _version_of(mempool, chain)
         self._mempool = mempool
-        self._client = chain.node_version or "4.1.2"
+        options = replace(self._options, client=chain.node_version or self._options.client)
         host = NodeHost(
             version,
             mempool,
@@ -120,7 +118,7 @@ class PeerToPeer:
             self._identity,
             version,
             host,
-            self._options,
+            options,
             budget,
             slot_s=chain.slot_duration,
             committee_size=int(chain.l1_constants.get("targetCommitteeSize", 0)),
@@ -192,15 +190,6 @@ class PeerToPeer:
         """StartError when the port cannot be had."""
         assert self._network is not None
         self._network.start()
-        snapshot = self._network.snapshot
-        self._record = make_record(
-            self._identity,
-            snapshot.version,
-            sequence=int(time.time()),
-            ip=self._options.announced_ip,
-            port=self._options.announced_port or snapshot.port,
-            client=self._client,
-        )
         self.sink.network = self._network
         assert self._host is not None
         self._host.fetch = self._fetch
@@ -222,13 +211,13 @@ class PeerToPeer:
     # ---- what others look at -------------------------------------------------------------------
 
     def record(self) -> str | None:
-        """This node's record as text; None before it listens."""
-        return None if self._record is None else self._record.to_text()
+        """This node's record as text, as of the last second; None before it listens."""
+        return None if self._network is None else self._network.snapshot.enr
 
     def describe(self) -> dict[str, Any]:
         """For the status page."""
         assert self._network is not None
-        return self.snapshot().to_json() | {"enr": self.record()}
+        return self.snapshot().to_json()
 
     def snapshot(self) -> NetworkSnapshot:
         assert self._network is not None
@@ -291,6 +280,7 @@ def peer_options(settings: Settings) -> PeerOptions:
         announced_ip=settings.p2p_ip,
         announced_port=settings.p2p_broadcast_port,
         static_peers=tuple(static),
+        discovery=None if settings.p2p_discovery_disabled else _discovery(settings, (*trusted, *preferred), private),
         protected=frozenset(record.peer_id for record in (*trusted, *private, *preferred)),
         max_peers=settings.p2p_max_peers,
         check_interval_s=settings.p2p_peer_check_interval_ms / 1000,
@@ -313,6 +303,17 @@ def peer_options(settings: Settings) -> PeerOptions:
             seen_count_max=settings.p2p_seen_msg_cache_size,
             flood_publish=settings.p2p_gossipsub_flood_publish,
         ),
+    )
+
+
+def _discovery(settings: Settings, seeds: Sequence[NodeRecord], private: Sequence[NodeRecord]) -> DiscoveryOptions:
+    return DiscoveryOptions(
+        bootnodes=tuple(_records("bootstrap-nodes", settings.bootstrap_nodes)),
+        seeds=tuple(seeds),
+        private=tuple(private),
+        checks_bootnode_version=settings.p2p_bootstrap_node_enr_version_check,
+        dials_bootnodes=settings.p2p_bootstrap_nodes_as_full_peers,
+        look_s=settings.p2p_peer_check_interval_ms / 1000,
     )
 
 

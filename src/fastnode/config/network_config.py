@@ -48,6 +48,7 @@ _EMPTY: Final[tuple[object, ...]] = (None, "", [])
 
 #: The settings that a network configuration can give, by their fields.
 NETWORK_CONFIG_SETTINGS: Final[Mapping[str, str]] = {
+    "bootnodes": "bootstrap-nodes",
     "snapshots": "snapshots-urls",
     "registryAddress": "registry-address",
     "l1ChainId": "l1-chain-id",

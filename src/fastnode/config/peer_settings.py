@@ -111,6 +111,38 @@ class PeerSettings:
         environment=("P2P_PREFERRED_PEERS",),
         flags=("--p2p.preferredPeers",),
     )
+    bootstrap_nodes: tuple[str, ...] | None = setting(
+        None,
+        texts("ENR", _RECORDS),
+        PEERS,
+        "Nodes that are asked for others; they are not dialled themselves.",
+        environment=("BOOTSTRAP_NODES",),
+        flags=("--p2p.bootstrapNodes",),
+    )
+    p2p_bootstrap_node_enr_version_check: bool = setting(
+        False,
+        Boolean(),
+        PEERS,
+        "Leave out bootstrap nodes whose record is of another network.",
+        environment=("P2P_BOOTSTRAP_NODE_ENR_VERSION_CHECK",),
+        flags=("--p2p.bootstrapNodeEnrVersionCheck",),
+    )
+    p2p_bootstrap_nodes_as_full_peers: bool = setting(
+        False,
+        Boolean(),
+        PEERS,
+        "Dial bootstrap nodes as other nodes are.",
+        environment=("P2P_BOOTSTRAP_NODES_AS_FULL_PEERS",),
+        flags=("--p2p.bootstrapNodesAsFullPeers",),
+    )
+    p2p_discovery_disabled: bool = setting(
+        False,
+        Boolean(),
+        PEERS,
+        "Find no peers by asking others over UDP: only those that are named, or known from before, are dialled.",
+        environment=("P2P_DISCOVERY_DISABLED",),
+        flags=("--p2p.p2pDiscoveryDisabled",),
+    )
     p2p_max_peers: int = setting(
         100,
         Integer(1, 10_000),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import field
+from pathlib import Path
 from typing import NamedTuple
 
+from fastnode.p2p.enr import NodeRecord
 from fastnode.p2p.gossip_wire import GossipOptions
 from fastnode.p2p.limits import Limits
 from fastnode.records import dataclass
 
-__all__ = ["PeerOptions", "StaticPeer"]
+__all__ = ["DiscoveryOptions", "PeerOptions", "StaticPeer"]
 
 
 class StaticPeer(NamedTuple):
@@ -23,6 +25,23 @@ class StaticPeer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DiscoveryOptions:
+    """How peers are found (BOOTSTRAP_NODES and what belongs to it)."""
+
+    bootnodes: tuple[NodeRecord, ...] = ()
+    #: Others that are asked as well: trusted and preferred peers.
+    seeds: tuple[NodeRecord, ...] = ()
+    #: Nobody is told of them.
+    private: tuple[NodeRecord, ...] = ()
+    #: A bootstrap node must be of this network, too.
+    checks_bootnode_version: bool = False
+    #: Bootstrap nodes are dialled as others are.
+    dials_bootnodes: bool = False
+    #: How often it is looked for more, in s.
+    look_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PeerOptions:
     """``listen_port`` 0: any free port.  ``protected``: ids of peers that are neither pruned nor counted."""
 
@@ -31,6 +50,12 @@ class PeerOptions:
     #: What the node record says; None: nobody is told where this node is.
     announced_ip: str | None = None
     announced_port: int | None = None
+    #: Version of the client, as the record says it.
+    client: str = "4.1.2"
+    #: Where this node's record and the peers it knows are kept; None: nowhere.
+    folder: Path | None = None
+    #: None: only those peers are dialled that are named, or remembered.
+    discovery: DiscoveryOptions | None = None
     static_peers: tuple[StaticPeer, ...] = ()
     protected: frozenset[str] = frozenset()
     max_peers: int = 100

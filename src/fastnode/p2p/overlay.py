@@ -212,6 +212,8 @@ class Overlay:
             requests=dict(self.requests.counts),
             events=dict(self.swarm.counts),
             held_bytes=self.gossip.held_bytes + sum(peer.held_bytes for peer in peers),
+            enr=None if self.swarm.own is None else self.swarm.own.record.to_text(),
+            known_nodes=None if self.swarm.discovery is None else len(self.swarm.discovery.table),
         )
 
     def _describe(self, peer: Peer, now: float) -> PeerSnapshot:

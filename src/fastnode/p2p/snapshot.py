@@ -60,7 +60,10 @@ class NetworkSnapshot:
     #: Blocks of proposals, by what became of them.
     proposed_blocks: dict[str, int] = field(default_factory=dict)
     held_bytes: int = 0
+    #: This node's record as text.
     enr: str | None = None
+    #: Nodes that discovery knows; None: nothing is discovered.
+    known_nodes: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """For the status page and ``fastnode status``."""
@@ -73,6 +76,7 @@ class NetworkSnapshot:
             "port": self.port,
             "enr": self.enr,
             "peerCount": len(self.peers),
+            "knownNodes": self.known_nodes,
             "peers": [peer.to_json() for peer in self.peers],
             "mesh": self.mesh,
             "messages": messages,

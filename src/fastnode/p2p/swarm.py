@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import socket
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -18,13 +19,17 @@ from typing import Any, Final
 from fastnode.errors import DecodeError, PeerFault, PeerUnavailable
 from fastnode.log import log_facts
 from fastnode.p2p.dialling import Candidate, DialPlan, Pace
+from fastnode.p2p.discovery import Discovery
+from fastnode.p2p.enr import NodeRecord
 from fastnode.p2p.goodbye import Goodbye
 from fastnode.p2p.identify import IDENTIFY, IDENTIFY_PUSH, identify_message, read_identify
 from fastnode.p2p.identity import Identity
+from fastnode.p2p.known_peers import KnownPeers
 from fastnode.p2p.limits import Budget
 from fastnode.p2p.link import Link, LinkEvents, Stream
 from fastnode.p2p.messages import StatusMessage
 from fastnode.p2p.options import PeerOptions, StaticPeer
+from fastnode.p2p.own_record import OwnRecord
 from fastnode.p2p.peer import Peer
 from fastnode.p2p.request_limits import Request
 from fastnode.p2p.requests import Requests
@@ -43,6 +48,10 @@ _ACCEPTED_PER_S: Final = 5
 _IDENTIFY_BYTES_MAX: Final = 64 * 1024
 _BACKLOG: Final = 128
 _TICK_S: Final = 1.0
+#: How often the peers that are known are written down.
+_REMEMBER_S: Final = 60.0
+#: Ports that are tried until one is free for TCP and UDP, if any will do.
+_PORTS_TRIED: Final = 20
 
 
 class Swarm:
@@ -82,25 +91,83 @@ class Swarm:
         self._dice = random.SystemRandom()
         self._static = {(peer.host, peer.port): peer for peer in options.static_peers}
         self._protocols = [IDENTIFY, IDENTIFY_PUSH, MESH, *requests.protocols]
+        self._known = KnownPeers(options.folder)
+        #: What discovery has said of peers, by their ids.
+        self._records: dict[str, NodeRecord] = {}
+        #: None before the start, and where nothing is discovered.
+        self.discovery: Discovery | None = None
+        #: None before the start.
+        self.own: OwnRecord | None = None
 
     # ---- start and stop ----------------------------------------------------------------------
 
     async def start(self) -> int:
         """The port on which it listens.  OSError if that cannot be had."""
         options = self.options
-        self._server = await self._loop.create_server(
-            self._accept, options.listen_host, options.listen_port, backlog=_BACKLOG
-        )
+        bound = await self._listen()
+        assert self._server is not None
         port: int = self._server.sockets[0].getsockname()[1]
+        self.own = OwnRecord(
+            self.identity,
+            self._version,
+            ip=options.announced_ip,
+            port=options.announced_port or port,
+            client=options.client,
+            folder=options.folder,
+        )
+        records, dialled = self._known.load()
+        for record in records:
+            self._offer(record)
+        for peer in dialled:
+            self.found(peer)
+        if bound is not None and options.discovery is not None:
+            self.discovery = Discovery(
+                self.identity,
+                self._version,
+                self.own,
+                options.discovery,
+                self.counts,
+                limits_addresses=options.counts_colocation,
+                fixes_address=options.announced_ip is not None,
+                found=self._offer,
+                is_looking=lambda: self._room() > 0,
+            )
+            self.discovery.start(bound, records)
         self.spawn(self._run(_TICK_S, self._tick))
         self.spawn(self._run(options.check_interval_s, self.check))
+        self.spawn(self._run(_REMEMBER_S, self._remember))
         return port
+
+    async def _listen(self) -> socket.socket | None:
+        """Take the port, for TCP and for discovery; the socket of the latter."""
+        options = self.options
+        for attempt in range(_PORTS_TRIED):
+            server = await self._loop.create_server(
+                self._accept, options.listen_host, options.listen_port, backlog=_BACKLOG
+            )
+            self._server = server
+            if options.discovery is None:
+                return None
+            bound = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            try:
+                bound.bind((options.listen_host, server.sockets[0].getsockname()[1]))
+                return bound
+            except OSError:
+                bound.close()
+                server.close()
+                if options.listen_port or attempt == _PORTS_TRIED - 1:
+                    raise
+        raise AssertionError
 
     async def stop(self) -> None:
         """Say goodbye to everyone and close."""
         self._is_stopping = True
+        if self.own is not None:
+            self._remember()
         if self._server is not None:
             self._server.close()
+        if self.discovery is not None:
+            await self.discovery.stop()
         farewells = [self._say_goodbye(peer, Goodbye.SHUTDOWN) for peer in list(self.peers.values())]
         with suppress(TimeoutError):
             async with asyncio.timeout(1):
@@ -116,6 +183,8 @@ class Swarm:
         task = self._loop.create_task(self._guarded(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        # For what is cancelled before it has begun.
+        task.add_done_callback(lambda _: work.close())
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:
@@ -284,9 +353,12 @@ class Swarm:
         now = self._loop.time()
         for link in list(self._links):
             link.tick(now)
-        room = self.options.max_peers - sum(not peer.is_protected for peer in self.peers.values())
-        for candidate in self.plan.due(self.peers.keys(), now, has_room=room > 0):
+        for candidate in self.plan.due(self.peers.keys(), now, has_room=self._room() > 0):
             self.spawn(self.dial(candidate))
+
+    def _room(self) -> int:
+        """How many more peers there may be."""
+        return self.options.max_peers - sum(not peer.is_protected for peer in self.peers.values())
 
     def check(self) -> None:
         """Who has to go."""
@@ -309,6 +381,33 @@ class Swarm:
         """Discovery knows of it."""
         if peer.peer_id != self.identity.peer_id and self.standing.verdict(peer.peer_id or "") is None:
             self.plan.discovered(peer, self._loop.time())
+
+    def _offer(self, record: NodeRecord) -> None:
+        """A record of this network whose node may be dialled."""
+        host, port = record.ip, record.port("tcp")
+        if record.version == self._version and host is not None and port is not None:
+            self._records[record.peer_id] = record
+            self.found(StaticPeer(host, port, record.peer_id))
+
+    def _remember(self) -> None:
+        """Write down who is connected, then who else answers, for the next start."""
+        live = [] if self.discovery is None else [contact.record for contact in self.discovery.table]
+        answering = {record.peer_id: record for record in live}
+        self._records = {
+            peer_id: record
+            for peer_id, record in self._records.items()
+            if peer_id in self.peers or peer_id in answering or len(self._records) <= self.options.max_peers
+        }
+        connected = [self._records[peer_id] for peer_id in self.peers if peer_id in self._records]
+        others = [record for peer_id, record in answering.items() if peer_id not in self.peers]
+        if not self.peers and not others:
+            return  # those of the last time are better than none
+        dialled = [
+            StaticPeer(*peer.address, peer.id)
+            for peer in self.peers.values()
+            if peer.is_outbound and peer.id not in self._records
+        ]
+        self._known.save([*connected, *others], dialled)
 
     # ---- streams -------------------------------------------------------------------------------
 

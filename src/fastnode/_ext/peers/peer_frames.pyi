@@ -29,6 +29,18 @@ def yamux_frames(
     payload of that many bytes if it is data.  ValueError: another version or type, or too long a payload.
     """
 
+def discovery_header(data: bytes) -> tuple[int, bytes, bytes, bytes, bytes, bytes, int]:
+    """The head of a packet of discovery, unmasked: (flag, nonce, who sends it, and three more), and its length.
+
+    Head: ``discv5`` (6) | version 1 (2) | flag (1) | nonce (12) | length of the rest (2), then for flag
+
+        0 message       node id (32)
+        1 challenge     id nonce (16) | sequence of the record that is known (8): the first two of the three
+        2 handshake     node id (32) | 64 (1) | 33 (1) | signature (64) | ephemeral key (33) | record (0 to 300)
+
+    ValueError: anything else, or not all of it.  What follows is not looked at.
+    """
+
 def read_fields(data: bytes, count_max: int) -> list[tuple[int, int | bytes]]:
     """The fields of a protobuf message as (number, value), in order; ValueError for more than ``count_max``."""
 

@@ -2,9 +2,11 @@
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint32_t, uint64_t, uint8_t
+from libc.string cimport memcmp
 
 __all__ = [
     "delimited_messages",
+    "discovery_header",
     "read_fields",
     "read_rpc",
     "read_varint",
@@ -24,6 +26,12 @@ cdef enum:
     FIXED_64 = 1
     LENGTH = 2
     FIXED_32 = 5
+    # Discovery: the head that all packets have, and what follows it.
+    DISCOVERY_HEAD_BYTES = 23
+    NODE_ID_BYTES = 32
+    CHALLENGE_BYTES = 24
+    PROOF_BYTES = 97            # signature 64, ephemeral key 33
+    RECORD_BYTES_MAX = 300
     # What varint_at returns in place of an offset.
     INCOMPLETE = -1
     TOO_LONG = -2
@@ -146,6 +154,39 @@ def yamux_frames(bytes data not None, Py_ssize_t at, Py_ssize_t payload_max, Py_
         found.append((head[1], (head[2] << 8) | head[3], _u32(head + 4), number, _slice(start, at, at + payload)))
         at += payload
     return found, at
+
+
+# ---- discovery ----------------------------------------------------------------------------------
+
+
+def discovery_header(bytes data not None):
+    cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(data)
+    cdef Py_ssize_t at = DISCOVERY_HEAD_BYTES, end, size
+    cdef int flag
+    if PyBytes_GET_SIZE(data) < at or memcmp(start, b"discv5\0\1", 8) != 0:
+        raise ValueError("no packet of discovery")
+    flag = start[8]
+    size = (start[21] << 8) | start[22]
+    end = at + size
+    if PyBytes_GET_SIZE(data) < end:
+        raise ValueError("a packet of discovery is not complete")
+    nonce = _slice(start, 9, 21)
+    if flag == 0 and size == NODE_ID_BYTES:
+        return flag, nonce, _slice(start, at, end), b"", b"", b"", end
+    if flag == 1 and size == CHALLENGE_BYTES:
+        return flag, nonce, b"", _slice(start, at, at + 16), _slice(start, at + 16, end), b"", end
+    size -= NODE_ID_BYTES + 2 + PROOF_BYTES
+    if flag != 2 or not 0 <= size <= RECORD_BYTES_MAX or start[at + 32] != 64 or start[at + 33] != 33:
+        raise ValueError("no packet of discovery")
+    return (
+        flag,
+        nonce,
+        _slice(start, at, at + 32),
+        _slice(start, at + 34, at + 98),
+        _slice(start, at + 98, at + 131),
+        _slice(start, at + 131, end),
+        end,
+    )
 
 
 # ---- protobuf -----------------------------------------------------------------------------------
