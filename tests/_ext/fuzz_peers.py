@@ -33,6 +33,8 @@ def peer_frames_calls(dice: random.Random, calls: Any, spoiled: Spoil) -> None:
     texts = b"".join(ours.write_varint(size) + dice.randbytes(size) for size in (0, 3, dice.randrange(300)))
     length_max = dice.choice((-1, 0, 10, 300))
     calls.alike("peer_frames", ours, peer_frames, "delimited_messages", spoiled(dice, texts), at, length_max, 9)
+    head = spoiled(dice, _discovery_head(dice)) + dice.randbytes(dice.choice((0, 0, 40)))
+    calls.alike("peer_frames", ours, peer_frames, "discovery_header", head)
     calls.alike("peer_frames", ours, peer_frames, "read_varint", dice.randbytes(dice.randrange(14)), 0)
     calls.alike(
         "peer_frames", ours, peer_frames, "write_varint", dice.choice((-1, 0, 1 << 64, dice.randrange(1 << 64)))
@@ -43,6 +45,14 @@ def _frame(dice: random.Random) -> bytes:
     size = dice.choice((0, 1, 40, 61))
     kind = dice.choice((0, 0, 1, 2, 3))
     return struct.pack(">BBHII", 0, kind, dice.randrange(16), dice.randrange(9), size) + bytes(0 if kind else size)
+
+
+def _discovery_head(dice: random.Random) -> bytes:
+    flag = dice.choice((0, 1, 2, 2, 3))
+    size = (32, 24, 131 + dice.choice((0, 200, 300, 301)), 5)[flag]
+    rest = bytearray(dice.randbytes(size))
+    rest[32:34] = b"\x40\x21" if flag == 2 else rest[32:34]
+    return b"discv5\0\1" + bytes([flag]) + bytes(12) + struct.pack(">H", size) + bytes(rest)
 
 
 def rlp_calls(dice: random.Random, calls: Any, spoiled: Spoil) -> None:
