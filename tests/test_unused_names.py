@@ -23,8 +23,8 @@ LIBRARY = {"client", "testing", "verify"}
 #: Users outside the package.
 KNOWN = {
     "clean_up": "who runs duties; nothing signs yet",
-    **dict.fromkeys(("call_data", "signed_from"), "who proposes; soon"),
-    "reveal": "who signs; nothing signs yet",
+    **dict.fromkeys(("call_data", "can_propose", "blob_gas"), "who proposes"),
+    **dict.fromkeys(("is_shared", "sign_message", "sign_typed"), "who proposes"),
     "protect": "who makes a proposal; nothing proposes yet",
     "release_before": "who makes a proposal; nothing proposes yet",
     "format_options": "click",

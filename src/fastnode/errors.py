@@ -300,6 +300,30 @@ class DutyLockLost(DutyError):
     """The lock was cleaned up before the signature was recorded, so another node may have signed."""
 
 
+# ---- writing to L1 --------------------------------------------------------------------------
+
+
+class SigningError(FastnodeError):
+    """There is no such key, or the remote signer that has it does not sign."""
+
+
+class CallReverted(FastnodeError):
+    """A contract of L1 refuses a call.  ``name`` and ``values`` are those of its error, as far as they are known;
+    ``data`` is the error as it came."""
+
+    def __init__(self, message: str, name: str, values: Sequence[Any] = (), data: bytes = b"") -> None:
+        super().__init__(message)
+        self.name, self.values, self.data = name, tuple(values), data
+
+
+class NotTaken(FastnodeError):
+    """L1 does not take a transaction."""
+
+
+class NoPublisher(FastnodeError):
+    """No account can send a transaction to L1 now."""
+
+
 # ---- other nodes --------------------------------------------------------------------------
 
 

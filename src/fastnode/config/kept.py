@@ -68,7 +68,6 @@ _PROVING: Final = {
     "prover-cancel-jobs-on-stop",
     "prover-enqueue-concurrency",
     "prover-failed-proof-store",
-    "prover-id",
     "prover-proof-store",
     "prover-real-proofs",
     "prover-test-delay-factor",
@@ -95,6 +94,8 @@ _SLASHING: Final = {
     "slash-validators-always",
 }
 
+_OTHER_NODES_TESTS: Final = {"seq-publisher-forwarder-address"}
+
 #: What each needs, by name.
 KEPT: Final[Mapping[str, str]] = {
     name: need
@@ -102,12 +103,35 @@ KEPT: Final[Mapping[str, str]] = {
         (_BUILDING, "a sequencer, which this node does not have"),
         (_PROVING, "a prover, which this node does not have"),
         (_ATTESTING, "a validator client, which this node does not have: it attests to nothing"),
+        (_OTHER_NODES_TESTS, "a contract that tests of other nodes deploy"),
         (_SLASHING, "votes on offenses or the peer-to-peer network, in which this node takes no part"),
     )
     for name in names
 }
 
 _SIGNING: Final = (
+    "l1-blob-fee-per-gas-max",
+    "l1-gas-limit-buffer-percentage",
+    "l1-gas-price-max",
+    "l1-minimum-priority-fee-per-gas-gwei",
+    "l1-priority-fee-bump-percentage",
+    "l1-priority-fee-retry-bump-percentage",
+    "l1-tx-monitor-cancel-tx-on-timeout",
+    "l1-tx-monitor-check-interval-ms",
+    "l1-tx-monitor-max-attempts",
+    "l1-tx-monitor-stall-time-ms",
+    "l1-tx-monitor-tx-cancellation-timeout-ms",
+    "l1-tx-monitor-tx-timeout-ms",
+    "l1-tx-monitor-tx-unseen-considered-dropped-ms",
+    "prover-id",
+    "prover-publisher-addresses",
+    "prover-publisher-private-keys",
+    "publisher-balance-min-eth",
+    "seq-publisher-addresses",
+    "seq-publisher-allow-invalid-states",
+    "seq-publisher-private-keys",
+    "validator-private-keys",
+    "web3-signer-url",
     "key-store-directory",
     "validator-addresses",
     "validator-disabled",

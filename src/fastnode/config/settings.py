@@ -22,6 +22,7 @@ from fastnode.config.observability_settings import ObservabilitySettings
 from fastnode.config.operator_settings import OperatorSettings
 from fastnode.config.peer_settings import PeerSettings
 from fastnode.config.proof_settings import ProofSettings
+from fastnode.config.publishing_settings import PublishingSettings
 from fastnode.config.table import (
     CHECK,
     ENVIRONMENT_PREFIX,
@@ -62,6 +63,7 @@ class Settings(
     ProofSettings,
     ValidatorSettings,
     BuildingSettings,
+    PublishingSettings,
     L1Settings,
     OperatorSettings,
     ObservabilitySettings,

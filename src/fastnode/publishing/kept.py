@@ -1,0 +1,205 @@
+"""Transactions in flight, kept on disk until they are decided, so that a restart goes on watching them.
+
+    <directory>/<address>-<nonce>.json      what was sent, each attempt with its price and signature; no key
+    <directory>/<address>-<nonce>.blobs     its blobs, one after the other, without zeros at the end of the last
+
+A file appears as a whole or not at all, and is there before L1 sees the transaction.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import field
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from fastnode.log import log_facts
+from fastnode.protocol.kzg import BLOB_BYTES
+from fastnode.publishing.envelope import BlobBundle, SignedTransaction, Transaction
+from fastnode.publishing.fees import Price
+from fastnode.publishing.requests import Success
+from fastnode.records import dataclass
+from fastnode.sources.l1.abi import hex_data
+
+__all__ = ["InFlight", "KeptTransactions"]
+
+logger = logging.getLogger(__name__)
+
+#: Of one account; more in flight are a fault.
+KEPT_MAX: Final = 32
+_VERSION: Final = 1
+
+
+@dataclass(slots=True, kw_only=True)
+class InFlight:
+    """One nonce of an account, and what was sent for it; the newest attempt is the last one."""
+
+    what: str
+    sender: bytes
+    nonce: int
+    success: Success | None
+    give_up_at: int | None
+    bundle: BlobBundle | None
+    attempts: list[SignedTransaction] = field(default_factory=list)
+    #: L1's time when the first and the newest attempt were sent.
+    first_sent_at: int = 0
+    sent_at: int = 0
+    #: Speed-ups so far, of the transaction or of its cancellation.
+    speed_ups: int = 0
+    #: Blobs of the cancellation, when it is cancelled and has some.
+    cancellation: BlobBundle | None = None
+    is_cancelled: bool = False
+    cancelled_at: int = 0
+
+    @property
+    def newest(self) -> SignedTransaction:
+        return self.attempts[-1]
+
+    @property
+    def price(self) -> Price:
+        transaction = self.newest.transaction
+        return Price(transaction.tip_max, transaction.fee_max, transaction.blob_fee_max)
+
+    @property
+    def newest_bundle(self) -> BlobBundle | None:
+        """The blobs that go with the newest attempt."""
+        return self.cancellation if self.is_cancelled else self.bundle
+
+
+class KeptTransactions:
+    """Of all accounts.  ``directory`` None: nothing is kept."""
+
+    def __init__(self, directory: Path | None) -> None:
+        self._directory = directory
+
+    def put(self, item: InFlight) -> None:
+        """OSError when the disk refuses."""
+        if self._directory is None:
+            return
+        self._directory.mkdir(parents=True, exist_ok=True)
+        file = self._file(item)
+        blobs = file.with_suffix(".blobs")
+        if item.bundle is not None and not blobs.exists():
+            _write(blobs, b"".join(item.bundle.blobs).rstrip(b"\0"))
+        _write(file, orjson.dumps(_to_json(item)))
+
+    def remove(self, item: InFlight) -> None:
+        if self._directory is None:
+            return
+        file = self._file(item)
+        file.unlink(missing_ok=True)
+        file.with_suffix(".blobs").unlink(missing_ok=True)
+
+    def load(self, sender: bytes) -> list[InFlight]:
+        """Those of an account, the lowest nonce first; a file that cannot be read is left alone and told of."""
+        if self._directory is None or not self._directory.is_dir():
+            return []
+        found = []
+        for file in self._directory.glob(f"{hex_data(sender)}-*.json"):
+            try:
+                found.append(_from_json(orjson.loads(file.read_bytes()), file.with_suffix(".blobs")))
+            except (OSError, ValueError, LookupError, TypeError) as error:
+                facts = log_facts(file=file.name, reason=type(error).__name__)
+                logger.error("a kept transaction cannot be read", extra=facts)
+        return sorted(found, key=lambda item: item.nonce)[:KEPT_MAX]
+
+    def _file(self, item: InFlight) -> Path:
+        assert self._directory is not None
+        return self._directory / f"{hex_data(item.sender)}-{item.nonce}.json"
+
+
+def _write(file: Path, content: bytes) -> None:
+    part = file.with_name(file.name + ".part")
+    with part.open("wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    part.replace(file)
+    directory = os.open(file.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _to_json(item: InFlight) -> dict[str, Any]:
+    success = item.success
+    return {
+        "version": _VERSION,
+        "what": item.what,
+        "sender": item.sender.hex(),
+        "nonce": item.nonce,
+        "success": None if success is None else [success.contract.hex(), list(success.topics)],
+        "giveUpAt": item.give_up_at,
+        "commitments": None if item.bundle is None else [each.hex() for each in item.bundle.commitments],
+        "firstSentAt": item.first_sent_at,
+        "sentAt": item.sent_at,
+        "speedUps": item.speed_ups,
+        "isCancelled": item.is_cancelled,
+        "cancelledAt": item.cancelled_at,
+        "attempts": [_attempt_to_json(attempt) for attempt in item.attempts],
+    }
+
+
+def _attempt_to_json(attempt: SignedTransaction) -> dict[str, Any]:
+    transaction = attempt.transaction
+    return {
+        "chainId": transaction.chain_id,
+        "tip": str(transaction.tip_max),
+        "fee": str(transaction.fee_max),
+        "blobFee": None if transaction.blob_fee_max is None else str(transaction.blob_fee_max),
+        "gas": transaction.gas,
+        "to": transaction.to.hex(),
+        "value": str(transaction.value),
+        "data": transaction.data.hex(),
+        "hashes": [each.hex() for each in transaction.versioned_hashes],
+        "signature": attempt.signature.hex(),
+    }
+
+
+def _from_json(record: dict[str, Any], blobs: Path) -> InFlight:
+    if record["version"] != _VERSION:
+        raise ValueError("another version")
+    bundle = None
+    if record["commitments"] is not None:
+        content, commitments = blobs.read_bytes(), [bytes.fromhex(each) for each in record["commitments"]]
+        parts = [content[at * BLOB_BYTES : (at + 1) * BLOB_BYTES] for at in range(len(commitments))]
+        bundle = BlobBundle(parts, commitments)
+    success, nonce = record["success"], int(record["nonce"])
+    item = InFlight(
+        what=str(record["what"]),
+        sender=bytes.fromhex(record["sender"]),
+        nonce=nonce,
+        success=None if success is None else Success(bytes.fromhex(success[0]), tuple(success[1])),
+        give_up_at=record["giveUpAt"],
+        bundle=bundle,
+        attempts=[_attempt_from_json(each, nonce) for each in record["attempts"]],
+        first_sent_at=int(record["firstSentAt"]),
+        sent_at=int(record["sentAt"]),
+        speed_ups=int(record["speedUps"]),
+        is_cancelled=bool(record["isCancelled"]),
+        cancelled_at=int(record["cancelledAt"]),
+    )
+    if item.is_cancelled and item.newest.transaction.blob_fee_max is not None:
+        item.cancellation = BlobBundle([b""])
+    return item
+
+
+def _attempt_from_json(record: dict[str, Any], nonce: int) -> SignedTransaction:
+    blob_fee = record["blobFee"]
+    transaction = Transaction(
+        chain_id=int(record["chainId"]),
+        nonce=nonce,
+        tip_max=int(record["tip"]),
+        fee_max=int(record["fee"]),
+        gas=int(record["gas"]),
+        to=bytes.fromhex(record["to"]),
+        value=int(record["value"]),
+        data=bytes.fromhex(record["data"]),
+        blob_fee_max=None if blob_fee is None else int(blob_fee),
+        versioned_hashes=tuple(map(bytes.fromhex, record["hashes"])),
+    )
+    return SignedTransaction(transaction, bytes.fromhex(record["signature"]))

@@ -1,0 +1,491 @@
+"""One account of L1 that pays for transactions: sends them, watches each until it is decided, bumps and takes back.
+
+    price ─► sign ─► keep on disk ─► send ─► watch ─┬─► mined, with the event or without
+                       ▲                 ▲          ├─► stalled: the same at a higher price
+                       │                 └──────────┤   unknown to L1 (restart, reorg): the same once more
+                       └────────────────────────────┴─► too late: cancelled, which is watched in a thread
+
+All times are those of L1's blocks: while L1 stands still nothing is bumped and nothing is given up.  A price counts as
+offered once a node has taken the transaction.  Whatever is sent for a nonce is the same call or nothing at all, so that
+no call is carried out twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from fastnode.errors import NotTaken, SigningError, UpstreamUnavailable
+from fastnode.log import log_facts
+from fastnode.publishing.account import BUSY, AccountState, WatchLimits
+from fastnode.publishing.envelope import BlobBundle, Transaction
+from fastnode.publishing.fees import FeeLimits, Price
+from fastnode.publishing.kept import InFlight, KeptTransactions
+from fastnode.publishing.requests import Outcome, OutcomeKind, Request
+from fastnode.publishing.wire import REASON_MAX, Look, Wire, paid, quantity_of
+from fastnode.sources.l1.abi import hex_data
+from fastnode.sources.l1.endpoints import L1Client
+
+if TYPE_CHECKING:
+    from fastnode.publishing.signing import SigningDoor
+
+__all__ = ["L1Publisher"]
+
+logger = logging.getLogger(__name__)
+
+_TRANSFER_GAS: Final = 21_000
+#: How often something odd is seen again before it is believed: nodes behind one address differ for a moment.
+_LOOKS: Final = 3
+_SEND_ATTEMPTS_MAX: Final = 3
+
+_NONCE_WORDS: Final = ("nonce too low", "nonce is too low")
+_UNDERPRICED_WORDS: Final = ("underpriced", "replacement")
+
+
+class L1Publisher:
+    """Usable from any thread; what waits says so.  ``explain`` gives the reason of a call that failed in a block."""
+
+    def __init__(
+        self,
+        address: bytes,
+        l1: L1Client,
+        door: SigningDoor,
+        chain_id: int,
+        *,
+        fees: FeeLimits | None = None,
+        limits: WatchLimits | None = None,
+        kept: KeptTransactions | None = None,
+        explain: Callable[[Request, bytes, int], str | None] = lambda request, sender, block: None,
+    ) -> None:
+        self.address = address
+        self._door = door
+        self._chain_id = chain_id
+        self._wire = Wire(address, l1, chain_id)
+        self._fees = fees or FeeLimits()
+        self._limits = limits or WatchLimits()
+        self._kept = kept or KeptTransactions(None)
+        self._explain = explain
+        self._stop = threading.Event()
+        self._threads: list[threading.Thread] = []
+        #: Held while a nonce is chosen and used.
+        self._sending = threading.Lock()
+        self._in_flight: dict[int, InFlight] = {}
+        self._last: InFlight | None = None
+        self.state = AccountState.IDLE
+        #: Of the newest look; None before the first.
+        self.balance_wei: int | None = None
+        #: L1's time of the block that had the newest one.
+        self.mined_at = 0
+        self.outcomes: Counter[OutcomeKind] = Counter()
+        self.fees_wei = 0
+        self.speed_ups = self.cancellations = 0
+        self.trouble: str | None = None
+
+    def __repr__(self) -> str:
+        return f"L1Publisher({hex_data(self.address)}, {self.state.value})"
+
+    # ---- for its owner -----------------------------------------------------------------------
+
+    @property
+    def is_busy(self) -> bool:
+        return self.state in BUSY or bool(self._in_flight)
+
+    @property
+    def in_flight(self) -> tuple[InFlight, ...]:
+        """Transactions that are not decided."""
+        return tuple(self._in_flight.values())
+
+    def resume(self) -> int:
+        """Watch what the process before this one left undecided, in threads; how many."""
+        found = self._kept.load(self.address)
+        for item in found:
+            if not item.attempts:
+                self._kept.remove(item)
+                continue
+            self._in_flight[item.nonce] = item
+            self._last = item
+            self.state = AccountState.CANCELLED if item.is_cancelled else AccountState.SENT
+            logger.info("transaction watched again", extra=self._facts(item))
+            self._watch_later(item)
+        return len(self._in_flight)
+
+    def close(self) -> None:
+        """Stop watching; what is in flight is kept for the next start.  May be called more than once."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    # ---- one request -------------------------------------------------------------------------
+
+    def publish(self, request: Request) -> Outcome:
+        """Send it and wait until it is decided, or until it is too late for it; never raises what L1 does.
+
+        Waits as long as L1 stands still, and until :meth:`close`.
+        """
+        try:
+            item = self._begin(request)
+        except NotTaken as error:
+            return self._finish(request.what, Outcome(kind=OutcomeKind.NOT_SENT, reason=str(error)))
+        outcome = self._watch(item)
+        if outcome.kind is OutcomeKind.FAILED and outcome.block_number is not None:
+            reason = self._explain(request, self.address, outcome.block_number)
+            if reason is not None:
+                outcome = Outcome(**{**_fields(outcome), "reason": reason})
+        return self._finish(request.what, outcome)
+
+    def _finish(self, what: str, outcome: Outcome) -> Outcome:
+        self.outcomes[outcome.kind] += 1
+        self.trouble = None if outcome.is_published else f"{what}: {outcome.reason}"[:REASON_MAX]
+        facts: dict[str, Any] = {"what": what, "outcome": outcome.kind.value, "publisher": hex_data(self.address)}
+        if outcome.tx_hash is not None:
+            facts |= {"transaction": outcome.tx_hash, "block": outcome.block_number, "gas": outcome.gas_used}
+        if outcome.is_published:
+            logger.info("published on L1", extra=log_facts(**facts))
+        else:
+            logger.warning("not published on L1", extra=log_facts(**facts, reason=outcome.reason))
+        return outcome
+
+    def _begin(self, request: Request) -> InFlight:
+        """Send the first attempt.  NotTaken."""
+        bundle = request.bundle
+        if bundle is not None:
+            bundle.proofs(self._wire.sidecar_form())  # before the price is asked for: it takes its time
+        with self._sending:
+            for attempt in range(1, _SEND_ATTEMPTS_MAX + 1):
+                prices = self._wire.prices()
+                if request.slot_ends_at is not None and prices.timestamp >= request.slot_ends_at:
+                    raise NotTaken("its slot is over")
+                if request.give_up_at is not None and prices.timestamp >= request.give_up_at:
+                    raise NotTaken("it is too late for an L1 block of its slot")
+                nonce = self._next_nonce()
+                item = InFlight(
+                    what=request.what,
+                    sender=self.address,
+                    nonce=nonce,
+                    success=request.success,
+                    give_up_at=request.give_up_at,
+                    bundle=bundle,
+                    first_sent_at=prices.timestamp,
+                    sent_at=prices.timestamp,
+                )
+                price = self._fees.first(prices, has_blobs=bundle is not None)
+                transaction = self._transaction(nonce, price, request.gas, request.target, request.data, bundle)
+                self._in_flight[nonce] = item
+                try:
+                    self._send(item, transaction)
+                except NotTaken as error:
+                    del self._in_flight[nonce]
+                    is_stale = any(words in str(error).lower() for words in (*_NONCE_WORDS, *_UNDERPRICED_WORDS))
+                    if not is_stale or attempt == _SEND_ATTEMPTS_MAX:
+                        raise
+                    # Somebody else uses the account, or the node that was asked was behind.
+                    self._last = None
+                    self._stop.wait(self._limits.check_interval_s)
+                    continue
+                self._last = item
+                self.state = AccountState.SENT
+                logger.info("sent to L1", extra=self._facts(item))
+                return item
+        raise AssertionError("unreachable")
+
+    def _transaction(
+        self, nonce: int, price: Price, gas: int, to: bytes, data: bytes, bundle: BlobBundle | None
+    ) -> Transaction:
+        return Transaction(
+            chain_id=self._chain_id,
+            nonce=nonce,
+            tip_max=price.tip_max,
+            fee_max=price.fee_max,
+            gas=gas,
+            to=to,
+            data=data,
+            blob_fee_max=price.blob_fee_max,
+            versioned_hashes=() if bundle is None else bundle.versioned_hashes,
+        )
+
+    def _next_nonce(self) -> int:
+        """The nonce of a new transaction.  A node that is behind may name one that is used; one whose transaction L1
+        has forgotten (a reorg, a restart) is used again."""
+        try:
+            pending = self._wire.nonce("pending")
+            if self._in_flight:
+                return max(pending, max(self._in_flight) + 1)
+            last = self._last
+            if last is None or pending > last.nonce:
+                return pending
+            if last.attempts and self._wire.look(last).is_known:
+                return last.nonce + 1
+            self._last = None
+            return pending
+        except UpstreamUnavailable as error:
+            raise NotTaken(f"no L1 node answers: {error}") from None
+
+    # ---- sending -----------------------------------------------------------------------------
+
+    def _send(self, item: InFlight, transaction: Transaction) -> None:
+        """Sign, keep, send; NotTaken, with everything as it was, when L1 refuses.
+
+        An answer that does not come leaves it open: it is sent again while it is watched.
+        """
+        try:
+            signed = self._door.sign_transaction(self.address, transaction)
+        except SigningError as error:
+            raise NotTaken(str(error)) from None
+        item.attempts.append(signed)
+        try:
+            self._kept.put(item)
+            self._wire.transmit(signed, item.newest_bundle)
+        except (NotTaken, OSError) as error:
+            item.attempts.pop()
+            self._forget_attempt(item)
+            if isinstance(error, OSError):
+                raise NotTaken(f"it cannot be kept on disk: {error.strerror}") from None
+            raise
+        except UpstreamUnavailable as error:
+            logger.warning("L1 gave no answer to a transaction", extra=self._facts(item, reason=str(error)))
+
+    def _forget_attempt(self, item: InFlight) -> None:
+        try:
+            if item.attempts:
+                self._kept.put(item)
+            else:
+                self._kept.remove(item)
+        except OSError as error:
+            logger.error("a kept transaction cannot be changed", extra=self._facts(item, reason=str(error)))
+
+    # ---- watching ----------------------------------------------------------------------------
+
+    def _watch(self, item: InFlight) -> Outcome:
+        """Until it is decided, given up, or the node stops."""
+        odd: Counter[str] = Counter()
+        unseen_since: int | None = None
+        while not self._stop.is_set():
+            try:
+                look = self._wire.look(item)
+            except UpstreamUnavailable:
+                self._pause()
+                continue
+            if look.receipt is not None:
+                return self._decided(item, look.receipt, look.timestamp)
+            if look.latest_nonce > item.nonce:
+                odd["replaced"] += 1
+                if odd["replaced"] >= _LOOKS:
+                    return self._lost(item, OutcomeKind.REPLACED, "another transaction has its nonce")
+                self._pause()
+                continue
+            if not look.is_known and look.pending_nonce <= item.nonce:
+                unseen_since = look.timestamp if unseen_since is None else unseen_since
+            else:
+                unseen_since = None
+            outcome = self._act(item, look, odd, unseen_since)
+            if outcome is not None:
+                return outcome
+            self._pause()
+        return Outcome(
+            kind=OutcomeKind.GIVEN_UP,
+            reason="the node stops; what becomes of the transaction is looked at after its next start",
+            tx_hash=hex_data(item.newest.hash()),
+            attempts=len(item.attempts),
+        )
+
+    def _act(self, item: InFlight, look: Look, odd: Counter[str], unseen_since: int | None) -> Outcome | None:
+        """What the time asks for: giving up, filling a gap, sending again, a higher price."""
+        now = look.timestamp
+        if item.is_cancelled:
+            is_unseen = unseen_since is not None and now - unseen_since >= self._limits.unseen_s
+            if is_unseen or now - item.cancelled_at >= self._limits.cancellation_timeout_s > 0:
+                return self._lost(item, OutcomeKind.GIVEN_UP, "neither it nor its cancellation was mined")
+        elif self._is_too_late(item, now):
+            return self._give_up(item, look)
+        if look.pending_nonce < item.nonce and not self._has_earlier(item):
+            odd["gap"] += 1
+            if odd["gap"] >= _LOOKS:
+                odd["gap"] = 0
+                self._fill_gap(range(look.pending_nonce, item.nonce))
+            return None
+        odd["gap"] = 0
+        if not look.is_known:
+            self._send_again(item)
+        elif now - item.sent_at >= self._limits.stall_s and item.speed_ups < self._limits.attempts_max:
+            self._speed_up(item, now)
+        return None
+
+    def _is_too_late(self, item: InFlight, now: int) -> bool:
+        timeout_s = self._limits.timeout_s
+        is_old = timeout_s > 0 and now - item.first_sent_at >= timeout_s
+        return is_old or (item.give_up_at is not None and now >= item.give_up_at)
+
+    def _has_earlier(self, item: InFlight) -> bool:
+        return any(nonce < item.nonce for nonce in self._in_flight)
+
+    def _pause(self) -> None:
+        self._stop.wait(self._limits.check_interval_s)
+
+    # ---- what is done to one in flight -------------------------------------------------------
+
+    def _send_again(self, item: InFlight) -> None:
+        try:
+            self._wire.transmit(item.newest, item.newest_bundle)
+            logger.info("sent to L1 again, which had forgotten it", extra=self._facts(item))
+        except (NotTaken, UpstreamUnavailable) as error:
+            logger.warning("L1 does not take it again", extra=self._facts(item, reason=str(error)))
+
+    def _speed_up(self, item: InFlight, now: int) -> None:
+        before = item.newest.transaction
+        try:
+            price = self._fees.again(self._wire.prices(), item.price)
+            transaction = self._transaction(item.nonce, price, before.gas, before.to, before.data, item.newest_bundle)
+            self._send(item, transaction)
+        except NotTaken as error:
+            # The price is not remembered; the next attempt starts from the one that was taken.
+            item.sent_at = now
+            logger.warning("L1 does not take a higher price", extra=self._facts(item, reason=str(error)))
+            return
+        item.speed_ups += 1
+        item.sent_at = now
+        self.speed_ups += 1
+        if not item.is_cancelled:
+            self.state = AccountState.SPEED_UP
+        self._keep(item)
+        logger.info("sent to L1 at a higher price", extra=self._facts(item))
+
+    def _give_up(self, item: InFlight, look: Look) -> Outcome:
+        outcome = Outcome(
+            kind=OutcomeKind.GIVEN_UP,
+            reason="it was not mined in time",
+            tx_hash=hex_data(item.newest.hash()),
+            attempts=len(item.attempts),
+        )
+        is_in_pool = look.is_known or look.pending_nonce > item.nonce
+        if not self._limits.cancels or not is_in_pool:
+            self._end(item, AccountState.NOT_MINED)
+            return outcome
+        self._cancel(item, look.timestamp)
+        # Whether taken or not, it is watched: the original may still be mined.
+        self._watch_later(item)
+        return outcome
+
+    def _cancel(self, item: InFlight, now: int) -> None:
+        """Replace it by a transfer of nothing to the account itself, with an empty blob if it has blobs."""
+        item.is_cancelled, item.cancelled_at, item.speed_ups = True, now, 0
+        if item.bundle is not None:
+            item.cancellation = BlobBundle([b""])
+        self.state = AccountState.CANCELLED
+        try:
+            price = self._fees.again(self._wire.prices(), item.price, is_cancellation=True)
+            transaction = self._transaction(item.nonce, price, _TRANSFER_GAS, self.address, b"", item.cancellation)
+            self._send(item, transaction)
+        except NotTaken as error:
+            logger.warning("L1 does not take a cancellation", extra=self._facts(item, reason=str(error)))
+            item.is_cancelled, item.cancellation = False, None
+            item.give_up_at = None
+            item.first_sent_at = now
+            return
+        item.sent_at = now
+        self.cancellations += 1
+        self._keep(item)
+        logger.info("cancelled on L1", extra=self._facts(item))
+
+    def _fill_gap(self, nonces: range) -> None:
+        """Nonces before ours that nothing waits for: a transfer of nothing each, or ours would wait for ever."""
+        with self._sending:
+            for nonce in nonces:
+                if nonce in self._in_flight:
+                    continue
+                try:
+                    price = self._fees.first(self._wire.prices(), has_blobs=False)
+                    transaction = self._transaction(nonce, price, _TRANSFER_GAS, self.address, b"", None)
+                    self._wire.transmit(self._door.sign_transaction(self.address, transaction), None)
+                except (NotTaken, SigningError, UpstreamUnavailable) as error:
+                    facts = log_facts(publisher=hex_data(self.address), nonce=nonce, reason=str(error))
+                    logger.warning("a gap of nonces is not filled", extra=facts)
+                    return
+                logger.warning(
+                    "a gap of nonces is filled", extra=log_facts(publisher=hex_data(self.address), nonce=nonce)
+                )
+
+    # ---- the end of one ----------------------------------------------------------------------
+
+    def _decided(self, item: InFlight, receipt: dict[str, Any], now: int) -> Outcome:
+        tx_hash = str(receipt.get("transactionHash"))
+        fee_wei = paid(receipt)
+        self.fees_wei += fee_wei
+        logs = receipt.get("logs")
+        logs = logs if isinstance(logs, list) else []
+        is_good = quantity_of(receipt, "status") == 1
+        is_done = is_good and item.success is not None and item.success.is_in(logs)
+        is_cancellation = item.is_cancelled and tx_hash == hex_data(item.newest.hash())
+        self.mined_at = now
+        self._end(item, AccountState.MINED)
+        if is_done:
+            kind, reason = OutcomeKind.PUBLISHED, ""
+        elif is_cancellation:
+            kind, reason = OutcomeKind.GIVEN_UP, "it was cancelled"
+        else:
+            kind = OutcomeKind.FAILED
+            reason = "it was mined, and the rollup refused the call" if is_good else "it was mined, and reverted"
+        return Outcome(
+            kind=kind,
+            reason=reason,
+            tx_hash=tx_hash,
+            block_number=quantity_of(receipt, "blockNumber"),
+            gas_used=quantity_of(receipt, "gasUsed"),
+            fee_wei=fee_wei,
+            attempts=len(item.attempts),
+            logs=tuple(logs),
+        )
+
+    def _lost(self, item: InFlight, kind: OutcomeKind, reason: str) -> Outcome:
+        self._end(item, AccountState.NOT_MINED)
+        tx_hash = hex_data(item.newest.hash())
+        return Outcome(kind=kind, reason=reason, tx_hash=tx_hash, attempts=len(item.attempts))
+
+    def _end(self, item: InFlight, state: AccountState) -> None:
+        self._in_flight.pop(item.nonce, None)
+        if state is AccountState.NOT_MINED and self._last is item:
+            self._last = None
+        if not self._in_flight:
+            self.state = state
+        try:
+            self._kept.remove(item)
+        except OSError as error:
+            logger.error("a kept transaction cannot be removed", extra=self._facts(item, reason=str(error)))
+
+    def _keep(self, item: InFlight) -> None:
+        try:
+            self._kept.put(item)
+        except OSError as error:
+            logger.error("a transaction cannot be kept", extra=self._facts(item, reason=str(error)))
+
+    def _watch_later(self, item: InFlight) -> None:
+        def watch() -> None:
+            outcome = self._watch(item)
+            if not self._stop.is_set():
+                facts = {"outcome": outcome.kind.value, "reason": outcome.reason}
+                logger.info("a transaction is decided", extra=self._facts(item, **facts))
+
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        thread = threading.Thread(target=watch, name="fastnode-publisher")
+        self._threads.append(thread)
+        thread.start()
+
+    def _facts(self, item: InFlight, **more: Any) -> dict[str, Any]:
+        facts: dict[str, Any] = {"what": item.what, "publisher": hex_data(self.address), "nonce": item.nonce}
+        if item.attempts:
+            price = item.price
+            facts |= {
+                "transaction": hex_data(item.newest.hash()),
+                "attempt": len(item.attempts),
+                "fee": price.fee_max,
+                "tip": price.tip_max,
+            }
+            if price.blob_fee_max is not None:
+                facts["blobFee"] = price.blob_fee_max
+        return log_facts(**facts, **more)
+
+
+def _fields(outcome: Outcome) -> dict[str, Any]:
+    return {name: getattr(outcome, name) for name in outcome.__slots__}
