@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable
@@ -72,6 +73,7 @@ def test_without_its_primary_a_node_serves_what_it_has_says_so_and_takes_transac
     until(lambda: workers.status()[0] == 503, "a worker does not see that its primary has gone")
     for client in clients:
         assert client.result("node_getBlock", 42)["header"]["globalVariables"]["blockNumber"] == 42
+        assert client.result("node_getTxByHash", hash_of(first))["data"] == first["data"]
         assert client.call("node_sendTx", second)["error"]["data"]["code"] == "BUSY"
     _, told = workers.status()
     assert "away" in told["components"]["primary"]["reason"]
@@ -82,6 +84,7 @@ def test_without_its_primary_a_node_serves_what_it_has_says_so_and_takes_transac
         until(lambda client=client: "error" not in client.call("node_sendTx", second), "no transaction is taken")
         for tx in (first, second):
             assert client.result("node_getTxReceipt", hash_of(tx))["status"] == "pending"
+            assert client.result("node_getTxByHash", hash_of(tx))["data"] == tx["data"]
     until(lambda: workers.status()[0] == 200, "a worker still finds something wrong")
     assert workers.node.stop() == 0
 
@@ -98,7 +101,9 @@ def test_a_client_of_any_worker_is_told_of_a_transaction_that_one_takes(workers:
     assert workers.node.stop() == 0
 
 
-def test_a_transaction_that_one_worker_takes_is_in_the_pool_of_all(workers: Workers) -> None:
+def test_a_transaction_that_one_worker_takes_is_in_the_pool_of_all_and_on_the_disk_once_for_them(
+    workers: Workers, tmp_path: Path
+) -> None:
     clients = [workers.connect() for _ in range(CONNECTIONS)]
     transactions = list(made_txs(6))
     for client, tx in zip(clients, transactions, strict=False):
@@ -110,6 +115,13 @@ def test_a_transaction_that_one_worker_takes_is_in_the_pool_of_all(workers: Work
     for client in clients:
         until(lambda client=client: client.result("node_getPendingTxCount") == len(transactions), "a tx is missing")
         assert len(client.result("node_getPendingTxs")) == len(transactions)
+        for tx in transactions:
+            assert client.result("node_getTxByHash", hash_of(tx))["data"] == tx["data"]
+    bytes_of = {
+        what: sum(file.stat().st_size for file in (tmp_path / "data" / "workers").glob(what))
+        for what in ("contents/*", "[12]-*/p2p/*")
+    }
+    assert bytes_of["[12]-*/p2p/*"] < len(json.dumps(transactions)) // 2 < bytes_of["contents/*"]
     # The pool's rules are those of one pool.
     again = clients[-1].call("node_sendTx", transactions[0])
     assert "error" not in again

@@ -15,11 +15,14 @@ from fastnode.fees.sources import LatestFees
 from fastnode.log_index.function_names import NAMES_MAX
 from fastnode.mempool.entries import PoolEntry
 from fastnode.mempool.handover import NO_UPSTREAM
+from fastnode.mempool.store import is_json_key
 from fastnode.protocol.tx import Tx
+from fastnode.workers.contents import ContentsWriter
 from fastnode.workers.counters import Counters, Totals
 from fastnode.workers.facts import ChainTime, Facts, FeeFactsOfNode
 from fastnode.workers.feed import Feed
-from fastnode.workers.hub import Hub
+from fastnode.workers.hub import COPIES_DIRECTORY, Hub
+from fastnode.workers.replica import CONTENTS_DIRECTORY
 
 if TYPE_CHECKING:
     from fastnode.app.joined import Joined
@@ -33,7 +36,8 @@ _SIGNATURES_MAX: Final = NAMES_MAX
 def open_hub(joined: Joined, listener: socket.socket, workers: int, totals: Totals) -> Hub:
     """Not started yet; after this every write is told, and every view shown.  ``totals`` gets what workers count."""
     data, mempool = joined.opened.data, joined.mempool
-    feed = Feed((data.store.database, data.state.database, mempool.pool.database))
+    contents = ContentsWriter(data.directory.path / COPIES_DIRECTORY / CONTENTS_DIRECTORY, is_json_key)
+    feed = Feed((data.store.database, data.state.database, mempool.pool.database), contents)
     answers = _Answers(joined)
     hub = Hub(
         listener,

@@ -6,7 +6,7 @@ the batches that follow; a newcomer goes there, and is durable when the answer c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -16,11 +16,11 @@ from fastnode.mempool.entries import PoolEntry, TxState
 from fastnode.mempool.handover import Handover
 from fastnode.mempool.pending import PendingIndex
 from fastnode.mempool.pool import Added, Origin, PoolOptions, TxPool
-from fastnode.mempool.store import POOL_DIRECTORY, Change, PoolStore, hash_of_entry_key
+from fastnode.mempool.store import POOL_DIRECTORY, Change, PoolStore, hash_of_entry_key, is_json_key
 from fastnode.protocol.tx import Tx
 from fastnode.storage.database import SMALL_MEMORY, SharedDatabase
 
-__all__ = ["DecidingPool", "FollowedPool", "OtherHandover", "open_copied_pool"]
+__all__ = ["Contents", "CopiedPoolStore", "DecidingPool", "FollowedPool", "OtherHandover"]
 
 
 class DecidingPool(Protocol):
@@ -36,19 +36,43 @@ class DecidingPool(Protocol):
         """Return once another node has taken it."""
 
 
-def open_copied_pool(directory: Path) -> PoolStore:
-    """The copy ``<directory>/p2p``; its writes are repeated through its database.  DataDirectoryError."""
-    return PoolStore(SharedDatabase.open(directory / POOL_DIRECTORY, create=False, memory=SMALL_MEMORY))
+class Contents(Protocol):
+    """Where contents are that the writes only refer to; their own value when they do not."""
+
+    def note(self, value: bytes | None) -> None:
+        """A value that has come.  OSError when what it refers to cannot be opened."""
+
+    def read(self, value: bytes | None) -> bytes | None:
+        """What a value refers to; None when that has left the pool.  DatabaseUnreadable."""
+
+
+class CopiedPoolStore(PoolStore):
+    """The copy ``<directory>/p2p``, which repeats the writes of another process.  DataDirectoryError."""
+
+    def __init__(self, directory: Path, contents: Contents) -> None:
+        super().__init__(SharedDatabase.open(directory / POOL_DIRECTORY, create=False, memory=SMALL_MEMORY))
+        self._contents = contents
+
+    def repeat(self, changes: Sequence[Change]) -> None:
+        """OSError when what the changes refer to cannot be opened."""
+        for key, value in changes:
+            if is_json_key(key):
+                self._contents.note(value)
+        self.database.repeat(changes)
+
+    def tx_json(self, tx_hash: bytes) -> bytes | None:
+        return self._contents.read(super().tx_json(tx_hash))
 
 
 class FollowedPool(TxPool):
     """Reads as those of the pool.  One thread repeats, any thread reads."""
 
     def __init__(
-        self, store: PoolStore, clock: SlotClock, deciding: DecidingPool, options: PoolOptions | None = None
+        self, store: CopiedPoolStore, clock: SlotClock, deciding: DecidingPool, options: PoolOptions | None = None
     ) -> None:
         self._deciding = deciding
         super().__init__(store, None, clock, options)
+        self._store: CopiedPoolStore = store
 
     @property
     def clock(self) -> SlotClock:
@@ -57,7 +81,7 @@ class FollowedPool(TxPool):
     def _load(self) -> None:
         self._take(self._store)
 
-    def _take(self, store: PoolStore) -> None:
+    def _take(self, store: CopiedPoolStore) -> None:
         entries = {entry.hash: entry for entry in store.entries()}
         pending = PendingIndex(entries)
         for entry in sorted(entries.values(), key=lambda entry: entry.arrival):
@@ -66,7 +90,7 @@ class FollowedPool(TxPool):
         pending.on_added = self._pending.on_added
         self._store, self._entries, self._pending = store, entries, pending
 
-    def begin_anew(self, store: PoolStore) -> PoolStore:
+    def begin_anew(self, store: CopiedPoolStore) -> CopiedPoolStore:
         """Go on with another copy; the one from before, to be closed once no reader is in it any more."""
         before = self._store
         self._take(store)
@@ -75,7 +99,7 @@ class FollowedPool(TxPool):
     def repeat(self, changes: Iterable[Change]) -> None:
         """What the deciding process has written, in its order."""
         changes = list(changes)
-        self._store.database.repeat(changes)
+        self._store.repeat(changes)
         for key, record in changes:
             tx_hash = hash_of_entry_key(key)
             if tx_hash is not None:

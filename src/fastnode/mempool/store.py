@@ -27,7 +27,7 @@ from fastnode.storage.database import DatabaseMemory, SharedDatabase
 from fastnode.storage.migration import Batch
 from fastnode.storage.side_database import open_side_database
 
-__all__ = ["MIGRATIONS", "POOL_DIRECTORY", "PoolStore", "entry_key", "hash_of_entry_key", "json_key"]
+__all__ = ["MIGRATIONS", "POOL_DIRECTORY", "PoolStore", "entry_key", "hash_of_entry_key", "is_json_key", "json_key"]
 
 logger = logging.getLogger("fastnode.mempool")
 
@@ -53,6 +53,11 @@ def hash_of_entry_key(key: bytes) -> bytes | None:
 
 def json_key(tx_hash: bytes) -> bytes:
     return _JSON + tx_hash
+
+
+def is_json_key(key: bytes) -> bool:
+    """Whether the content of a transaction is at ``key``."""
+    return key[: len(_JSON)] == _JSON
 
 
 def _to_version_2(_database: SharedDatabase) -> Iterator[Batch]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from fastnode.snapshots.leveldb_copy import copy_leveldb
 from fastnode.storage.database import SharedDatabase
+from fastnode.workers.contents import ContentsWriter
 from fastnode.workers.frames import Change, Connection, Kind, Shown, batch_frame, frame
 
 if TYPE_CHECKING:
@@ -94,15 +95,19 @@ class Follower:
 
 
 class Feed:
-    """Over the chain, the state and the pool, in this order.  Usable from any thread."""
+    """Over the chain, the state and the pool, in this order; ``contents`` of the pool's transactions are written there.
 
-    def __init__(self, databases: Sequence[SharedDatabase]) -> None:
+    Usable from any thread.
+    """
+
+    def __init__(self, databases: Sequence[SharedDatabase], contents: ContentsWriter | None = None) -> None:
         self._databases = tuple(databases)
         self._lock = threading.Lock()
         self._followers: list[Follower] = []
         #: What requests are answered from; None while the state is not at the chain's tip, or something newer has been
         #: written.
         self._shown: Shown | None = None
+        self._contents = contents
         #: Batches, bytes and copies so far.
         self.batch_count = self.batch_bytes = self.copy_count = 0
         for place, database in enumerate(self._databases):
@@ -113,6 +118,11 @@ class Feed:
         with self._lock:
             if place != _POOL:
                 self._shown = None
+            if place == _POOL and self._contents is not None:
+                if not self._followers:
+                    self._contents.forget(changes)
+                else:
+                    changes = self._contents.refer(changes)
             if not self._followers:
                 return
             data = batch_frame(place, changes)

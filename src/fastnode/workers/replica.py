@@ -20,19 +20,21 @@ from fastnode.log import log_facts
 from fastnode.log_index import layout as log_layout
 from fastnode.log_index.known_tags import KnownTags
 from fastnode.mempool.clock import SlotClock
-from fastnode.mempool.followed import DecidingPool, FollowedPool, open_copied_pool
-from fastnode.mempool.store import PoolStore
+from fastnode.mempool.followed import CopiedPoolStore, DecidingPool, FollowedPool
 from fastnode.storage.database import DatabaseMemory, SharedDatabase
 from fastnode.view import Committed, View
+from fastnode.workers.contents import ContentsReader
 from fastnode.workers.facts import ChainTime, Facts
 from fastnode.workers.frames import Change, Shown
 from fastnode.workers.remote import RemoteNames
 from fastnode.world_state.replica import CannotFollowError, WorldStateReplica
 
-__all__ = ["Replica", "ReplicaOptions"]
+__all__ = ["CONTENTS_DIRECTORY", "Replica", "ReplicaOptions"]
 
 logger = logging.getLogger("fastnode.workers")
 
+#: Beside the copies.
+CONTENTS_DIRECTORY: Final = "contents"
 _MIB: Final = 1 << 20
 #: A copy is written to by one block at a time: small tables merge soon, and a large buffer would be memory for nothing.
 MEMORY: Final = DatabaseMemory(block_cache_bytes=16 * _MIB, write_buffer_bytes=4 * _MIB)
@@ -66,7 +68,8 @@ class _Copy:
                 path, cache_mb=options.cache_mb, write_buffer_bytes=MEMORY.write_buffer_bytes
             )
             try:
-                self.pool = open_copied_pool(path)
+                self.contents = ContentsReader(path.parent / CONTENTS_DIRECTORY)
+                self.pool = CopiedPoolStore(path, self.contents)
             except BaseException:
                 self.state.close()
                 raise
@@ -84,6 +87,7 @@ class _Copy:
         self.store.close()
         self.state.close()
         self.pool.database.release()
+        self.contents.close()
 
     def sizes(self) -> tuple[int, int]:
         """Bytes of files that only this copy has, and of all of them."""
@@ -115,7 +119,6 @@ class Replica:
         self._on_facts: list[Callable[[Facts], None]] = []
         self._copy: _Copy | None = None
         self._next: _Copy | None = None
-        self._next_pool: PoolStore | None = None
         self._retired: list[_Copy] = []
         self._tidying = threading.Lock()
         self.published: simple_request.Published[View | None] = simple_request.Published(None)
@@ -180,7 +183,7 @@ class Replica:
         elif self._next is None and self.pool is not None:
             self.pool.repeat(changes)
         else:
-            copy.pool.database.repeat(changes)
+            copy.pool.repeat(changes)
 
     def on_view(self, shown: Shown) -> bool:
         copy = self._next or self._copy
@@ -264,6 +267,9 @@ class Replica:
     def tidy(self) -> None:
         """Close replaced copies, and remove those that no reader is in any more.  Not on an event loop."""
         now = time.monotonic()
+        copy = self._copy
+        if copy is not None and self.away_since is None and self._next is None:
+            copy.contents.tidy()
         with self._tidying:
             for copy in list(self._retired):
                 if copy.retired_at is not None and now - copy.retired_at > _RETIRED_S:
