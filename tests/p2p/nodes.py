@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from tests.conftest import PATIENCE_S
 from tests.p2p.vectors import VERSION
 
 from fastnode.http.memory_budget import MemoryBudget
@@ -66,7 +67,7 @@ class FakeHost:
     def tx_hashes_of(self, archive_root: bytes) -> Sequence[bytes] | None:
         return self.blocks.get(archive_root)
 
-    def wait_for(self, payload: bytes, timeout_s: float = 10) -> float:
+    def wait_for(self, payload: bytes, timeout_s: float = PATIENCE_S) -> float:
         """When it came."""
         with self.news:
             assert self.news.wait_for(lambda: payload in self.received, timeout_s), "it has not come"
@@ -103,7 +104,15 @@ class Node:
     def address(self) -> StaticPeer:
         return StaticPeer("127.0.0.1", self.network.snapshot.port)
 
-    def wait_until(self, is_so: Callable[[Any], bool], timeout_s: float = 15) -> None:
+    def check(self) -> None:
+        """Look now who has to leave."""
+
+        async def check(overlay: Any) -> None:
+            overlay.swarm.check()
+
+        self.network._call(check, PATIENCE_S)
+
+    def wait_until(self, is_so: Callable[[Any], bool], timeout_s: float = PATIENCE_S) -> None:
         """Of its snapshot, which is made each second."""
         end = time.monotonic() + timeout_s
         while not is_so(self.network.snapshot):

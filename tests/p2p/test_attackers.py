@@ -9,11 +9,15 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
+from tests.conftest import PATIENCE_S
 from tests.p2p.nodes import FakeHost, Node, running
+from tests.p2p.vectors import VERSION
 
 from fastnode.errors import PeerFault
 from fastnode.kernels import peer_frames
+from fastnode.p2p import gossip_wire
 from fastnode.p2p.connection import Connection
+from fastnode.p2p.encoding import protobuf
 from fastnode.p2p.gossip_cache import Verdict
 from fastnode.p2p.host import Judgement
 from fastnode.p2p.identity import Identity
@@ -22,12 +26,17 @@ from fastnode.p2p.messages import write_hashes
 from fastnode.p2p.multistream import Selection
 from fastnode.p2p.request_limits import Request
 from fastnode.p2p.standing import Penalty
-from fastnode.p2p.topics import Topic
+from fastnode.p2p.topics import Topic, pack, topic_name
 from fastnode.p2p.yamux import Event, Opened, Received
 
-EVERYTHING = ["/meshsub/1.1.0", "/aztec/id/1.0.0", *(request.protocol for request in Request)]
+MESH = "/meshsub/1.1.0"
+EVERYTHING = [MESH, "/aztec/id/1.0.0", *(request.protocol for request in Request)]
 #: Of a victim that listens to gossip of a peer that says nothing of itself.
-TRUSTING = {"checks_status": False, "request_timeout_s": 1.0}
+TRUSTING = {"checks_status": False}
+TX = topic_name(Topic.TX, VERSION)
+#: Below them nothing is told to a peer, and nothing is heard from it (reference).
+GOSSIP_THRESHOLD, GRAYLIST = -500, -2000
+PROMISE_TIME = "fastnode.p2p.gossip._PROMISE_S"
 Start = Callable[..., Node]
 Attack = Callable[..., "Attacker"]
 QUICK = Limits(handshake_time_s=1.0, request_time_s=1.0, write_time_s=1.0)
@@ -44,8 +53,9 @@ def attack() -> Iterator[Attack]:
     """Makes attackers, and closes their sockets."""
     with ExitStack() as stack:
 
-        def make(node: Node, *, shakes: bool = True) -> Attacker:
+        def make(node: Node, *, shakes: bool = True, is_silent: bool = False) -> Attacker:
             attacker = Attacker(node)
+            attacker.is_silent = is_silent
             stack.callback(attacker.socket.close)
             if shakes:
                 attacker.shake()
@@ -63,11 +73,24 @@ class Attacker:
         self.connection = Connection(Identity(), Limits(), is_dialer=True)
         self.is_gone = False
         self.opened: dict[int, Selection] = {}
+        #: On which it gossips; 0: none yet.
+        self.mesh_stream = 0
+        #: Questions are left without an answer; else they are given up at once.
+        self.is_silent = False
 
     def shake(self) -> None:
         while self.connection.muxer is None:
             self.pump()
             assert not self.is_gone, "it is not let in"
+
+    def wait_for_end(self) -> None:
+        """Of a connection on which nothing is agreed."""
+        self.socket.settimeout(PATIENCE_S)
+        try:
+            while self.socket.recv(1000):
+                pass
+        except ConnectionError:
+            pass
 
     def pump(self) -> None:
         """Send what waits, and take what comes first."""
@@ -81,7 +104,7 @@ class Attacker:
             self.agree(event)
 
     def agree(self, event: Event) -> None:
-        """Take every stream that the node opens, for whatever it is, and say nothing on it."""
+        """Take every stream that the node opens, for whatever it is, and say nothing on it but that of gossip."""
         muxer = self.connection.muxer
         assert muxer is not None
         if isinstance(event, Opened):
@@ -91,6 +114,8 @@ class Attacker:
             if selection.chosen is None:
                 muxer.send(event.stream, selection.receive(event.chunk))
             muxer.consumed(event.stream, len(event.chunk))
+            if selection.chosen not in (None, MESH) and not self.is_silent:
+                muxer.reset(event.stream)
 
     def flush(self) -> None:
         self.socket.sendall(self.connection.take_output())
@@ -101,6 +126,13 @@ class Attacker:
         assert muxer is not None
         number = muxer.open()
         muxer.send(number, Selection([protocol], is_dialer=True).begin())
+        self.say(number, data)
+        return number
+
+    def say(self, number: int, data: bytes) -> None:
+        """On a stream, as far as the node takes it."""
+        muxer = self.connection.muxer
+        assert muxer is not None
         at = 0
         while at < len(data):
             try:
@@ -110,16 +142,31 @@ class Attacker:
             if not count:
                 self.pump()
                 if self.is_gone:
-                    return number
+                    return
             at += count
         try:
             self.flush()
         except ConnectionError:
             self.is_gone = True
-        return number
+
+    def gossip(self, *rpcs: bytes) -> None:
+        self.mesh_stream = self.mesh_stream or self.stream(MESH)
+        self.say(self.mesh_stream, b"".join(peer_frames.write_varint(len(rpc)) + rpc for rpc in rpcs))
+
+    def pump_until(self, is_so: Callable[[], bool]) -> None:
+        """Take what comes until something is so."""
+        end = time.monotonic() + PATIENCE_S
+        self.socket.settimeout(0.05)
+        while not is_so():
+            assert time.monotonic() < end
+            assert not self.is_gone
+            try:
+                self.pump()
+            except TimeoutError:
+                continue
 
     def wait_until_gone(self) -> None:
-        end = time.monotonic() + 15
+        end = time.monotonic() + PATIENCE_S
         while not self.is_gone:
             assert time.monotonic() < end, "it is still there"
             try:
@@ -141,12 +188,12 @@ def is_well(node: Node, start: Start) -> None:
 
 def test_a_thousand_connections_that_say_nothing_are_dropped(start: Start, attack: Attack) -> None:
     node = start(limits=QUICK)
-    for _ in range(1000):
-        attack(node, shakes=False)
+    silents = [attack(node, shakes=False) for _ in range(1000)]
     node.wait_until(lambda snapshot: snapshot.events.get("accepted", 0) == 1000)
     assert node.network.snapshot.events["refused"] > 500
     assert node.budget.peak_bytes < 8 << 20
-    time.sleep(1.5)  # the handshakes that never came have ended
+    for silent in silents:  # refused at once, or given up when no handshake came
+        silent.wait_for_end()
     is_well(node, start)
 
 
@@ -154,9 +201,7 @@ def test_noise_that_is_none_ends_the_connection(start: Start, attack: Attack) ->
     node = start()
     attacker = attack(node, shakes=False)
     attacker.socket.sendall(Selection(["/noise"], is_dialer=True).begin() + struct.pack(">H", 200) + bytes(200))
-    end = time.monotonic() + 5
-    while attacker.socket.recv(1000):
-        assert time.monotonic() < end
+    attacker.wait_for_end()
     is_well(node, start)
 
 
@@ -164,7 +209,7 @@ def test_a_message_that_never_ends_is_held_within_the_budget(start: Start, attac
     node = start(**TRUSTING)
     node.budget.bytes_max = 4 << 20
     attacker = attack(node)
-    attacker.stream("/meshsub/1.1.0", peer_frames.write_varint(10 << 20) + bytes(9 << 20))
+    attacker.stream(MESH, peer_frames.write_varint(10 << 20) + bytes(9 << 20))
     attacker.wait_until_gone()
     assert node.budget.refused_count == 1
     assert node.budget.peak_bytes <= 4 << 20
@@ -176,7 +221,7 @@ def test_a_message_that_never_ends_is_held_within_the_budget(start: Start, attac
 def test_a_message_that_says_it_is_too_long_ends_the_connection_at_once(start: Start, attack: Attack) -> None:
     node = start(**TRUSTING)
     attacker = attack(node)
-    attacker.stream("/meshsub/1.1.0", peer_frames.write_varint(1 << 30))
+    attacker.stream(MESH, peer_frames.write_varint(1 << 30))
     attacker.wait_until_gone()
     assert node.budget.peak_bytes < 2 << 20
 
@@ -192,30 +237,28 @@ def test_a_peer_that_asks_and_does_not_read_is_dropped(start: Start, attack: Att
         number = attacker.stream(Request.TX.protocol, write_hashes([b"\1" * 32]))
         muxer.finish(number)
     attacker.flush()
-    node.wait_until(lambda snapshot: not snapshot.peers, 30)
+    node.wait_until(lambda snapshot: not snapshot.peers)
     assert node.budget.peak_bytes < 64 << 20
     is_well(node, start)
 
 
 def test_a_peer_that_does_not_say_of_which_network_it_is_is_left(start: Start, attack: Attack) -> None:
     node = start(request_timeout_s=0.3)
-    attack(node).wait_until_gone()
+    attacker = attack(node, is_silent=True)
+    attacker.wait_until_gone()
     assert node.network.snapshot.mesh == dict.fromkeys(node.network.snapshot.mesh, 0)
 
 
 def test_streams_without_end_are_given_up_and_too_many_end_the_connection(start: Start, attack: Attack) -> None:
     node = start(limits=QUICK)
-    patient = attack(node)
+    patient = attack(node, is_silent=True)
     muxer = patient.connection.muxer
     assert muxer is not None
     for _ in range(100):
         muxer.open()
     patient.flush()
-    end = time.monotonic() + 15
-    while len(muxer._streams) > 5:
-        assert time.monotonic() < end
-        patient.pump()
-    greedy = attack(node)
+    patient.pump_until(lambda: len(muxer._streams) <= 5)
+    greedy = attack(node, is_silent=True)
     frames = b"".join(struct.pack(">BBHII", 0, 1, 1, number, 0) for number in range(1, 401, 2))
     assert greedy.connection.muxer is not None
     greedy.connection.muxer.output += frames
@@ -224,12 +267,73 @@ def test_streams_without_end_are_given_up_and_too_many_end_the_connection(start:
 
 def test_questions_without_end_are_refused_and_cost_points(start: Start, attack: Attack) -> None:
     node = start()
-    attacker = attack(node)
+    attacker = attack(node, is_silent=True)
     for _ in range(60):
         assert attacker.connection.muxer is not None
         attacker.connection.muxer.finish(attacker.stream(Request.PING.protocol, b"ping"))
     attacker.wait_until_gone()  # 55 x 2 points
     node.wait_until(lambda snapshot: snapshot.events.get("left banned", 0) == 1)
+
+
+# ---- gossip --------------------------------------------------------------------------------------
+
+
+def score(node: Node) -> float:
+    return min((peer.score for peer in node.network.snapshot.peers), default=0.0)
+
+
+def test_who_grafts_without_end_is_not_listened_to_any_more_and_left_at_the_next_check(
+    start: Start, attack: Attack
+) -> None:
+    node = start(check_interval_s=3600.0, **TRUSTING)
+    attacker = attack(node)
+    # Pruned by itself, it may not come back for a minute.
+    again = [gossip_wire.control(gossip_wire.prune(TX)), *[gossip_wire.control(gossip_wire.graft(TX))] * 30]
+    attacker.gossip(gossip_wire.subscriptions([TX]), gossip_wire.control(gossip_wire.graft(TX)), *again)
+    attacker.pump_until(lambda: score(node) < GRAYLIST)
+    attacker.gossip(gossip_wire.message(TX, pack(b"from an outcast")[1]))
+    is_well(node, start)
+    assert b"from an outcast" not in node.host.received
+    node.check()
+    attacker.wait_until_gone()
+    node.wait_until(lambda snapshot: snapshot.events.get("left low_score", 0) == 1)
+    assert node.budget.peak_bytes < 2 << 20
+
+
+def test_who_offers_and_does_not_deliver_is_not_listened_to_any_more(
+    start: Start, attack: Attack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PROMISE_TIME, 0.2)
+    node = start(**TRUSTING)
+    attacker = attack(node)
+    attacker.gossip(gossip_wire.subscriptions([TX]))
+    number = 0
+
+    def lie() -> bool:
+        nonlocal number
+        number += 1
+        ids = [(1000 * number + each).to_bytes(20, "big") for each in range(100)]
+        attacker.gossip(gossip_wire.control(gossip_wire.ihave(TX, ids)))
+        return score(node) < GOSSIP_THRESHOLD
+
+    attacker.pump_until(lie)
+    is_well(node, start)
+    assert node.budget.peak_bytes < 4 << 20
+
+
+def test_messages_that_do_not_decompress_cost_the_mesh_and_then_the_ear(start: Start, attack: Attack) -> None:
+    node = start(**TRUSTING)
+    attacker = attack(node)
+    bomb = peer_frames.write_varint(1 << 30) + b"\0" * 100  # says that it is 1 GiB
+    wrong = [b"\xff" * 20 + bytes([number]) for number in range(20)]
+    signed = protobuf((2, protobuf((1, b"author"), (2, pack(b"signed")[1]), (4, TX))))
+    attacker.gossip(
+        gossip_wire.subscriptions([TX]), signed, *(gossip_wire.message(TX, data) for data in (bomb, *wrong))
+    )
+    attacker.pump_until(lambda: score(node) < GRAYLIST)
+    is_well(node, start)
+    assert b"signed" not in node.host.received
+    assert node.budget.peak_bytes < 2 << 20
 
 
 def test_bad_transactions_never_reach_others_and_their_sender_is_banned(start: Start, attack: Attack) -> None:

@@ -87,6 +87,7 @@ class Overlay:
             colocation_weight=-5 if options.counts_colocation else 0,
         )
         self.scores = PeerScores(parameters, self.swarm.standing.score)
+        self.swarm.score = self.scores.score
         self.gossip = Gossip(names, self.scores, options=options.gossip, limits=options.limits)
         self._memory = PeerMemory(budget)
         self._reasons: dict[str, int] = {}

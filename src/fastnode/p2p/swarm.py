@@ -48,6 +48,8 @@ _ACCEPTED_PER_S: Final = 5
 _IDENTIFY_BYTES_MAX: Final = 64 * 1024
 _BACKLOG: Final = 128
 _TICK_S: Final = 1.0
+#: Below this score a peer is not heard in gossip (gossipsub's graylist, as the reference has it).
+_OUTCAST: Final = -2000.0
 #: How often the peers that are known are written down.
 _REMEMBER_S: Final = 60.0
 #: Ports that are tried until one is free for TCP and UDP, if any will do.
@@ -365,7 +367,7 @@ class Swarm:
         now = self._loop.time()
         self.standing.decay(now)
         for peer in list(self.peers.values()):
-            goodbye = None if peer.is_protected else self.standing.verdict(peer.id)
+            goodbye = None if peer.is_protected else self._verdict(peer)
             if goodbye is not None:
                 self.spawn(self.leave(peer, goodbye, "its score is too low"))
         others = [peer for peer in self.peers.values() if not peer.is_protected]
@@ -376,6 +378,11 @@ class Swarm:
             others.sort(key=lambda peer: (self.standing.score(peer.id), -peer.since))
             for peer in others[:surplus]:
                 self.spawn(self.leave(peer, Goodbye.MAX_PEERS, "there are too many peers"))
+
+    def _verdict(self, peer: Peer) -> Goodbye | None:
+        """Why a peer has to go.  Who is not even heard in gossip only costs what it sends."""
+        goodbye = self.standing.verdict(peer.id)
+        return Goodbye.LOW_SCORE if goodbye is None and self.score(peer.id) < _OUTCAST else goodbye
 
     def found(self, peer: StaticPeer) -> None:
         """Discovery knows of it."""
