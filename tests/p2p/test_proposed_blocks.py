@@ -105,6 +105,18 @@ def test_what_l1_has_stored_meanwhile_is_known(arrivals: Arrivals) -> None:
     assert arrivals.proposed.counts == {"known": 1, "stored": 1}
 
 
+def test_a_block_waits_while_one_of_a_slot_that_is_over_has_its_place(arrivals: Arrivals) -> None:
+    first = arrivals.recorded.blocks[0]
+    arrivals.ingestor.add_block(first, arrivals.recorded.messages)
+    wrong = arrivals.proposal(first, archive_root=bytes(32))
+    arrivals.proposed.offer(wrong)
+    assert arrivals.apply() == 0
+    assert arrivals.proposed.counts == {}
+    arrivals.ingestor.undo_above(first.number - 1)  # as L1 has it done
+    assert arrivals.apply() == 0
+    assert arrivals.faults == [wrong], "it is executed now"
+
+
 def test_a_block_that_is_not_what_it_says_is_an_offense_and_never_shown(arrivals: Arrivals) -> None:
     first, second = arrivals.recorded.blocks[:2]
     wrong = arrivals.proposal(first, archive_root=bytes(32))

@@ -57,6 +57,7 @@ class FollowingNode:
         messages: MessageSource | None = None,
         l1_tips: L1Tips | None = None,
         bus: Any = None,
+        proposals: Any = None,
     ) -> None:
         self.directory = directory
         self.failures: list[BaseException] = []
@@ -72,7 +73,7 @@ class FollowingNode:
         publication = Publication(self._publish)
         self.ingestor = self.data.open_ingestor(verify=settings.verify, on_commit=publication)
         self.follower = self.following.follow(
-            self.ingestor, self.control, publication, messages=messages, l1_tips=l1_tips
+            self.ingestor, self.control, publication, messages=messages, l1_tips=l1_tips, proposals=proposals
         )
         self._thread = IngestionThread(
             self.data,
@@ -145,12 +146,14 @@ def following(
     messages: MessageSource | None = None,
     l1_tips: L1Tips | None = None,
     bus: Any = None,
+    proposals: Any = None,
     **settings: Any,
 ) -> Iterator[FollowingNode]:
     """A node that follows these URLs; stopped and closed at the end."""
     with ExitStack() as stack:
         values: dict[str, Any] = {"archiver_polling_interval_ms": 5, "upstream_timeout_s": 10.0} | settings
-        node = FollowingNode(directory, stack, Settings(upstream_url=urls, **values), messages, l1_tips, bus)
+        wanted = Settings(upstream_url=urls, **values)
+        node = FollowingNode(directory, stack, wanted, messages, l1_tips, bus, proposals)
         yield node
     assert not node.failures, node.failures
 

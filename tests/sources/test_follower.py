@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import random
 from pathlib import Path
 
@@ -10,6 +11,9 @@ import pytest
 from tests.sources.conftest import following
 from tests.sources.made_chain import SHAPE, MadeChain, made_chain
 from tests.sources.scripted_upstream import ScriptedUpstream, scripted_upstream
+
+from fastnode.archiver.ingest import Ingestor
+from fastnode.protocol.block import L2Block
 
 
 def test_a_chain_is_fetched_and_followed_block_by_block(
@@ -56,6 +60,53 @@ def test_a_restart_goes_on_where_it_was(tmp_path: Path, chain: MadeChain, upstre
     with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
     assert "fastnode_getGenesis" not in upstream.requests
+
+
+class Proposals:
+    """What peers propose: asked in the thread that ingests."""
+
+    def __init__(self) -> None:
+        self.tips: list[int] = []
+        self.blocks: list[L2Block] = []
+
+    def apply(self, ingestor: Ingestor) -> int:
+        self.tips.append(ingestor.view.tip_number)
+        if not self.blocks:
+            return 0
+        return int(ingestor.add_block(self.blocks.pop(0)))
+
+
+def test_proposals_are_asked_for_when_the_chain_has_caught_up_and_whenever_one_has_come(
+    tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
+) -> None:
+    proposals = Proposals()
+    with following(tmp_path / "node", upstream.url, proposals=proposals, archiver_polling_interval_ms=60_000) as node:
+        node.wait_for(chain)
+        for _ in range(2):
+            asked = len(proposals.tips)
+            node.control.wake()
+            node.wait(lambda asked=asked: len(proposals.tips) > asked)
+    assert set(proposals.tips) == {chain.tip}, "not before it has caught up"
+
+
+def test_an_upstream_that_lacks_a_block_of_peers_is_no_trouble(
+    tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream, caplog: pytest.LogCaptureFixture
+) -> None:
+    proposals = Proposals()
+    with following(tmp_path / "node", upstream.url, proposals=proposals) as node:
+        node.wait_for(chain)
+        tip = chain.tip
+        with upstream.lock:
+            chain.propose()
+            proposed = chain.blocks[-1]
+            chain.undo_to(tip)
+        with caplog.at_level(logging.WARNING, "fastnode.sources.follower"):
+            proposals.blocks.append(proposed)
+            # Until the upstream is believed that the block is gone, or a few passes were made beside it.
+            node.wait(lambda: tip + 1 in node.published)
+            node.wait(lambda: proposals.tips.count(tip + 1) > 2 or node.published[-1] == tip)
+    reasons = [getattr(record, "facts", {}).get("reason") or "" for record in caplog.records]
+    assert [reason for reason in reasons if "is behind" in reason] == []
 
 
 # ---- reorgs -----------------------------------------------------------------------------------

@@ -117,16 +117,15 @@ class ProposedBlocks:
             return next((item for item in self._waiting.values() if follows(chain, item.block)), None)
 
     def _drop_old(self, parts: ExecutionParts, chain: ChainView) -> None:
-        """What is stored, or was not in its time."""
+        """What is stored, or was not in its time.  Where another proposed block stands it may go with its slot."""
         clock = parts.clock
         current = int(clock.now() - clock.genesis_time) // clock.slot_duration
+        published = chain.tips.checkpointed.block.number
         with self._lock:
             for root, item in list(self._waiting.items()):
                 if chain.block_number_by_archive(root) is not None:
                     self.counts["known"] += 1
-                elif (
-                    item.proposal.slot < current or item.block.header.global_variables.block_number <= chain.tip_number
-                ):
+                elif item.proposal.slot < current or item.block.header.global_variables.block_number <= published:
                     self.counts["late"] += 1
                 else:
                     continue

@@ -259,9 +259,14 @@ class Follower:
                 self._compare_with_others(upstream)
                 break
             shorter.append(source)
-            if not only_proposed:
+            if not only_proposed and not self._has_all_that_is_published(upstream):
                 self._set_trouble(f"{upstream.name} is behind: its newest block is {upstream.tip_number}")
         return outcomes
+
+    def _has_all_that_is_published(self, upstream: Upstream) -> bool:
+        """Whether an upstream that is behind lacks nothing but what peers have proposed a moment ago."""
+        published = self._ingestor.view.tips.checkpointed.block.number
+        return self._proposals is not None and (upstream.tip_number or 0) >= published
 
     def _pause_after(self, outcomes: set[_Outcome]) -> float:
         interval = self._options.poll_interval_s

@@ -1,0 +1,161 @@
+"""A gossiped proposal on its whole way through a node: judged, executed, stored as proposed, or kept as an offense."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from coincurve import PrivateKey
+from tests.building.test_recorded_chain import opened_builder
+from tests.building.test_reexecution import Proposal
+
+from fastnode.app.peers import PeerToPeer
+from fastnode.config.settings import Settings
+from fastnode.http.memory_budget import MemoryBudget
+from fastnode.keystore.private_keys import EthKey
+from fastnode.local_network.accounts import TOKEN_ALLOW_LIST
+from fastnode.mempool.service import Mempool, MempoolOptions
+from fastnode.p2p.gossip_cache import Verdict
+from fastnode.p2p.topics import Topic
+from fastnode.proofs.judge import open_judge
+from fastnode.protocol.block import L2Block
+from fastnode.protocol.ethereum import keccak_256, signed_digest
+from fastnode.protocol.messages import in_hash
+from fastnode.sentinel.offenses import OffenseType
+
+PROPOSER = EthKey(bytes(31) + b"\7")
+ADDRESS = bytes.fromhex(PROPOSER.address[2:])
+
+
+class L1:
+    """Draws one proposer for everything."""
+
+    def __init__(self, messages: Sequence[bytes]) -> None:
+        self.committees = self
+        self._messages = messages
+
+    def committee_of(self, _epoch: int) -> Sequence[bytes]:
+        return [ADDRESS]
+
+    def proposer_of(self, _slot: int) -> bytes:
+        return ADDRESS
+
+    def messages_of(self, _checkpoint: int) -> Sequence[bytes]:
+        return self._messages
+
+
+class Peers:
+    """A node without sockets: what a peer says goes in at :meth:`hear`, the thread that ingests is :meth:`ingest`."""
+
+    def __init__(self, recorded: Proposal, directory: Path) -> None:
+        self.recorded = recorded
+        self.ingestor = recorded.builder.ingestor
+        self.accused: list[tuple[OffenseType, bytes, int]] = []
+        chain = recorded.builder.view.chain.chain
+        variables = recorded.blocks[0].header.global_variables
+        self.slot = variables.slot_number
+        self.mempool = Mempool.open(
+            directory / "p2p",
+            recorded.builder.view,
+            MempoolOptions(setup_allow_list_extension=TOKEN_ALLOW_LIST),
+            judge=open_judge(required=False),
+            now=lambda: float(variables.timestamp),
+        )
+        self.woken = 0
+        self.given: dict[bytes, bytes] = {}
+        self.peers = PeerToPeer(Settings(p2p_enabled=True, p2p_port=0), directory, None, wake=self.wake)
+        condition: Any = SimpleNamespace(
+            is_ready=lambda: True, is_importing=False, mention=lambda *_: None, tell=lambda *_: None
+        )
+        self.peers.attach(self.mempool, chain, lambda: recorded.builder.view, condition, MemoryBudget(64 << 20))
+        assert self.peers._host is not None
+        self.peers._host.fetch = self.fetch
+        l1: Any = L1(recorded.messages)
+        state = recorded.builder.data.state
+        self.peers.judge_proposals(chain, l1, lambda: state, lambda *offense: self.accused.append(offense))
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def close(self) -> None:
+        self.peers.stop()
+        self.mempool.close()
+
+    def give_txs(self, block: L2Block) -> None:
+        """Peers have them from now on.  The pool does not take all: some are anchored at blocks of the proposals."""
+        self.given |= {tx.hash: tx.to_buffer() for tx in self.recorded.txs(block)}
+
+    def fetch(self, _root: bytes, _hashes: Sequence[bytes], missing: set[bytes], _peer: str) -> Sequence[bytes]:
+        return [self.given[tx_hash] for tx_hash in missing if tx_hash in self.given]
+
+    def hear(self, block: L2Block, archive_root: bytes | None = None) -> Verdict:
+        """Of a block as its proposer gossips it."""
+        host = self.peers._host
+        assert host is not None
+        payload = proposal_of(block, archive_root or block.archive.root, in_hash(self.recorded.messages))
+        return host.judge(Topic.BLOCK_PROPOSAL, payload, "a peer").verdict
+
+    def ingest(self) -> int:
+        return self.peers.proposed.apply(self.ingestor)
+
+
+def proposal_of(block: L2Block, archive_root: bytes, messages_hash: bytes) -> bytes:
+    hashes = [effect.tx_hash for effect in block.body.tx_effects]
+    body = block.header.to_buffer() + struct.pack(">I", block.index_within_checkpoint) + messages_hash + archive_root
+    named = struct.pack(">I", len(hashes)) + b"".join(hashes)
+    digest = signed_digest(keccak_256(bytes(4) + body + named))
+    made = PrivateKey(PROPOSER.reveal()).sign_recoverable(digest, hasher=None)
+    return body + made[:64] + struct.pack(">I", 27 + made[64]) + named + bytes(4)
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proposal]:
+    with opened_builder(tmp_path_factory.mktemp("chain")) as builder:
+        yield Proposal(builder)
+
+
+@pytest.fixture
+def node(prepared: Proposal, tmp_path: Path) -> Iterator[Peers]:
+    peers = Peers(prepared, tmp_path)
+    yield peers
+    peers.close()
+    prepared.builder.ingestor.undo_above(prepared.blocks[0].number - 1)
+
+
+def test_a_gossiped_block_is_forwarded_executed_and_proposed(node: Peers) -> None:
+    for block in node.recorded.blocks:
+        node.give_txs(block)
+        assert node.hear(block) is Verdict.ACCEPT
+    assert node.woken == len(node.recorded.blocks)
+    assert node.ingest() == len(node.recorded.blocks)
+    assert node.ingestor.view.tips.proposed.hash == node.recorded.blocks[-1].hash()
+    assert node.accused == []
+
+
+def test_a_block_whose_transactions_no_peer_gives_is_neither_forwarded_nor_executed(node: Peers) -> None:
+    assert node.hear(node.recorded.blocks[0]) is Verdict.IGNORE
+    assert node.ingest() == 0
+
+
+def test_a_block_with_another_archive_is_an_offense_of_its_proposer_and_not_shown(node: Peers) -> None:
+    first = node.recorded.blocks[0]
+    node.give_txs(first)
+    tip = node.ingestor.view.tip_number
+    assert node.hear(first, archive_root=bytes(31) + b"\1") is Verdict.ACCEPT
+    assert node.ingest() == 0
+    assert node.ingestor.view.tip_number == tip
+    assert node.accused == [(OffenseType.BROADCASTED_INVALID_BLOCK_PROPOSAL, ADDRESS, node.slot)]
+
+
+def test_the_second_of_two_proposals_is_an_offense_and_the_first_is_shown(node: Peers) -> None:
+    first = node.recorded.blocks[0]
+    node.give_txs(first)
+    assert node.hear(first) is Verdict.ACCEPT
+    assert node.hear(replace(first, header=replace(first.header, total_fees=1))) is Verdict.ACCEPT
+    assert node.ingest() == 1
+    assert node.accused == [(OffenseType.DUPLICATE_PROPOSAL, ADDRESS, node.slot)]
