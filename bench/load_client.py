@@ -130,6 +130,17 @@ class Client:
             self._links[link.socket.fileno()] = link
             self._poll.register(link.socket, select.EPOLLIN)
 
+    def places(self) -> dict[int, int]:
+        """The connections: what :meth:`keep` calls each, by the port at this end."""
+        return {link.socket.getsockname()[1]: place for place, link in self._links.items()}
+
+    def keep(self, places: Iterable[int]) -> None:
+        """Close all connections but these."""
+        for place in set(self._links) - set(places):
+            link = self._links.pop(place)
+            self._poll.unregister(link.socket)
+            link.socket.close()
+
     def answer(self, request: bytes) -> tuple[bytes, int]:
         """One answer as it came, and the length of its body."""
         link = next(iter(self._links.values()))

@@ -1,12 +1,20 @@
 """What workers bring: the same requests to one process and to nodes with 1, 2, 4, 8 workers, on the sample chain.
 
     python bench/workers.py [--workers 0,1,2,4,8] [--seconds 3] [--only traffic|simulate|send] [--json FILE]
+    python bench/workers.py --one [--workers 0,1,2,4,8] [--seconds 3]
     python bench/workers.py --blocks FILE [--workers 2] [--rate 500]
+    python bench/workers.py --growth FILE [--workers 2]
 
 The client of load_client.py asks on this machine too, so ``rate`` shows what is left of the processors; ``cpu`` is the
 processor time of all processes of the node per request, which hardly depends on what else runs.  ``capacity`` is what
 the processors of this machine could answer if the client needed none of them: processors / cpu, for as many of them as
 the node can use.  Rows of one run are made one after another on one machine; compare those.
+
+``--one`` asks one worker only, with all processes of the node on one processor and the client on another: what the
+other workers, which have nothing to do, and the primary add to a request, and nothing of what processes do to each
+other when there are more of them than processors.
+
+``--growth`` loads FILE and tells how much the copies of the workers have for themselves meanwhile, at most.
 
 ``--blocks`` asks for headers at a rate, first while the node loads the chain file FILE (scripts/make-chain), as fast as
 it can, then at rest; and tells how late views were visible in workers, and how far their copies have grown apart.
@@ -44,6 +52,7 @@ CONNECTIONS = 32
 CONNECTIONS_OF_TXS = 16
 TXS = 400
 PATIENCE_S = 60.0
+CLIENT_NICENESS = -10
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -94,23 +103,30 @@ class Node:
 
     def processor_s(self) -> float:
         """Of all processes of the node so far."""
-        pid = self._process.pid
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         ticks = 0
-        for each in [str(pid), *children]:
+        for each in self.processes():
             fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
             ticks += int(fields[11]) + int(fields[12])
         return ticks / TICKS_PER_S
 
     def private_bytes(self) -> list[int]:
         """Of each worker: memory that it shares with no other process."""
-        pid = self._process.pid
         found = []
-        for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        for each in self.processes()[1:]:
             if Path(f"/proc/{each}/comm").read_text().strip() != "fastnode-p":
                 text = Path(f"/proc/{each}/smaps_rollup").read_text()
                 found.append(sum(int(size) << 10 for size in re.findall(r"^Private_\w+:\s+(\d+) kB", text, re.M)))
         return found
+
+    def pin(self, processor: int) -> None:
+        """Every thread of every process of the node runs on this one from now on."""
+        for pid in self.processes():
+            for thread in Path(f"/proc/{pid}/task").iterdir():
+                os.sched_setaffinity(int(thread.name), {processor})
+
+    def processes(self) -> list[int]:
+        pid = self._process.pid
+        return [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
 
     def figure(self, name: str) -> list[float]:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics") as response:
@@ -150,7 +166,9 @@ def measure(node: Node, what: str, workers: int, requests: Sequence[bytes], conn
 def traffic_row(node: Node, workers: int, seconds: float) -> Row:
     traffic = list(fitted(SAMPLE, learn_chain(ask_over_http(f"http://127.0.0.1:{node.port}/"))))
     requests = wallet_requests(traffic)
-    rate = measure(node, "", workers, requests, CONNECTIONS, 2 * len(requests)).rate  # and the caches are warm
+    # Each worker keeps answers of its own: all of them have seen all requests before it is measured.
+    warm = 2 * len(requests) * max(1, workers)
+    rate = measure(node, "", workers, requests, CONNECTIONS, warm).rate
     return measure(node, "traffic", workers, requests, CONNECTIONS, max(len(requests), int(rate * seconds)))
 
 
@@ -177,6 +195,78 @@ def send_row(node: Node, workers: int, seconds: float) -> Row:
     return row
 
 
+def _taker_of(node: Node, client_port: int) -> int:
+    """The process that has the connection from this port of the client, once it has accepted it."""
+    deadline = time.monotonic() + PATIENCE_S
+    while (pid := _holder_of(node, client_port)) is None:
+        if time.monotonic() > deadline:
+            raise RuntimeError("nobody has taken the connection")
+        time.sleep(0.05)
+    return pid
+
+
+def _holder_of(node: Node, client_port: int) -> int | None:
+    inode = None
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        own, other = (int(address.partition(":")[2], 16) for address in fields[1:3])
+        if (own, other) == (node.port, client_port):
+            inode = fields[9]
+    for pid in node.processes():
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            try:
+                if str(entry.readlink()) == f"socket:[{inode}]":
+                    return pid
+            except OSError:  # closed meanwhile
+                continue
+    return None
+
+
+def one_row(node: Node, workers: int, seconds: float) -> Row:
+    """All connections are to the same worker."""
+    traffic = list(fitted(SAMPLE, learn_chain(ask_over_http(f"http://127.0.0.1:{node.port}/"))))
+    requests = wallet_requests(traffic)
+    time.sleep(1.0)  # what a worker does beside requests when it has begun
+    client = Client(node.port, CONNECTIONS * 4 * max(1, workers))
+    by_process: dict[int, list[int]] = {}
+    for port, place in client.places().items():
+        by_process.setdefault(_taker_of(node, port), []).append(place)
+    client.keep(max(by_process.values(), key=len)[:CONNECTIONS])
+    try:
+        rate = client.ask(requests, 2 * len(requests)).rate
+        before = node.processor_s()
+        measured = client.ask(requests, max(len(requests), int(rate * seconds)))
+        cpu = (node.processor_s() - before) / measured.requests
+    finally:
+        client.close()
+    return Row("one", workers, measured.rate, 1e6 * cpu, 1e3 * measured.percentile(99), 1 / cpu)
+
+
+def measure_growth(file: Path, workers: int, folder: Path) -> None:
+    directory = folder / f"growth-{workers}"
+    node = Node(directory, workers, f"--chain-file={file}")
+    most = copies = 0.0
+    begun = time.monotonic()
+    try:
+        while not node.has_said("chain file loaded"):
+            time.sleep(1.0)
+            most = max([most, *node.figure("fastnode_worker_copy_own_bytes")])
+            copies = max([copies, *node.figure("fastnode_worker_copies_total")])
+        own = max(node.figure("fastnode_worker_copy_own_bytes"))
+        private = max(node.private_bytes())
+        blocks = node.wait_for("chain file loaded", 1)[0]["blocks"]
+        databases = sum(
+            each.stat().st_size for name in ("archiver", "world_state", "p2p") for each in (directory / name).iterdir()
+        )
+    finally:
+        node.stop()
+    print(
+        f"{workers} workers, {blocks} blocks in {time.monotonic() - begun:.0f} s: databases {databases / 1e6:.0f} MB; "
+        f"files of a copy's own {own / 1e6:.0f} MB at the end, {most / 1e6:.0f} MB at most; "
+        f"copies made for a worker {copies:.0f}; private memory of a worker {private / 1e6:.0f} MB"
+    )
+
+
 def measure_blocks(file: Path, workers: int, rate: float, folder: Path) -> None:
     node = Node(folder / f"blocks-{workers}", workers, f"--chain-file={file}")
     try:
@@ -198,29 +288,48 @@ def measure_blocks(file: Path, workers: int, rate: float, folder: Path) -> None:
         return 1e3 * sorted(times)[len(times) * 99 // 100]
 
     print(f"{workers} workers, {rate:g} requests a second, blocks for {seconds:.0f} s")
-    print(f"p99 of reads: {p99_ms(during):.2f} ms while blocks come, {p99_ms(rest):.2f} ms at rest")
+    ratio = p99_ms(during) / p99_ms(rest)
+    print(f"p99 of reads: {p99_ms(during):.2f} ms while blocks come, {p99_ms(rest):.2f} ms at rest, ratio {ratio:.2f}")
     if workers:
         print(f"blocks visible after (p99): {max(delays):.1f} ms; own files of a copy: {max(own) / 1e6:.1f} MB")
 
 
-ROWS = {"traffic": traffic_row, "simulate": simulate_row, "send": send_row}
+def client_first() -> None:
+    """The client is what measures: where it may, it has a processor as soon as an answer has come."""
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, CLIENT_NICENESS)
+    except PermissionError:
+        print("the client has no priority here: its own waiting is measured too")
+
+
+ROWS = {"traffic": traffic_row, "simulate": simulate_row, "send": send_row, "one": one_row}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", default="0,1,2,4,8")
     parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--only", choices=ROWS)
+    parser.add_argument("--only", choices=[name for name in ROWS if name != "one"])
     parser.add_argument("--json", type=Path)
     parser.add_argument("--blocks", type=Path, metavar="FILE")
+    parser.add_argument("--growth", type=Path, metavar="FILE")
+    parser.add_argument("--one", action="store_true")
     parser.add_argument("--rate", type=float, default=500.0)
     options = parser.parse_args()
+    client_first()
+    if options.growth is not None:
+        with tempfile.TemporaryDirectory(prefix="fastnode-bench-") as name:
+            for workers in map(int, options.workers.split(",")):
+                measure_growth(options.growth, workers, Path(name))
+        return
     if options.blocks is not None:
         with tempfile.TemporaryDirectory(prefix="fastnode-bench-") as name:
             for workers in map(int, options.workers.split(",")):
                 measure_blocks(options.blocks, workers, options.rate, Path(name))
         return
-    names = [options.only] if options.only else list(ROWS)
+    if options.one:
+        os.sched_setaffinity(0, {0})
+    names = ["one"] if options.one else [options.only] if options.only else [name for name in ROWS if name != "one"]
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="fastnode-bench-") as name:
         folder = Path(name)
@@ -235,6 +344,8 @@ def main() -> None:
         for what in names:
             for workers in map(int, options.workers.split(",")):
                 with running(chain, folder, workers) as node:
+                    if options.one:
+                        node.pin(1)
                     row = ROWS[what](node, workers, options.seconds)
                     private = [size / 1e6 for size in node.private_bytes()] if workers else []
                 rows.append(row)

@@ -381,6 +381,7 @@ def test_the_values_are_as_their_schema_says() -> None:
     [
         ({"replica": 2}, "$"),
         ({"replicas": "2"}, "$.replicas"),
+        ({"workers": "all"}, "$.workers"),
         ({"service": {"port": 70_000}}, "$.service.port"),
         ({"upstreamUrl": "node:8080"}, "$.upstreamUrl"),
         ({"disableAdminApiKey": False}, "$.adminApiKeySecret"),
@@ -399,6 +400,16 @@ def test_the_charts_objects_are_as_kubernetes_wants_them() -> None:
     for (kind, _), item in rendered(values).items():
         if kind != "ServiceMonitor":  # not one of Kubernetes' own
             kubernetes_validate.validate(item, "1.29", strict=True)
+
+
+def test_a_pod_has_as_many_processes_that_answer_as_the_values_say() -> None:
+    def workers_of(values: dict[str, Any]) -> list[str]:
+        assert value_errors(values) == []
+        return [entry["value"] for entry in container_of(rendered(values))["env"] if entry["name"] == "SVC_WORKERS"]
+
+    assert workers_of(values_of("values.yaml")) == []
+    assert workers_of(values_of("values.yaml", workers=4)) == ["4"]
+    assert workers_of(values_of("values.yaml", "values-production.yaml", workers="auto")) == ["auto"]
 
 
 def test_a_fleet_is_two_releases_of_the_chart_on_one_bus() -> None:

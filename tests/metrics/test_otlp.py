@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import Queue
@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from tests.conftest import PATIENCE_S
+from tests.conftest import PATIENCE_S, NodeProcess
 
 from fastnode.app.node import Node
 from fastnode.config.settings import Settings
@@ -104,6 +104,22 @@ def test_a_call_is_a_span_below_the_one_that_its_client_names(collector: Collect
         attributes = {pair.key: pair.value for pair in span.attributes}
         assert attributes["http.response.status_code"].int_value == 200
         assert attributes["http.request.header.x-request-id"].string_value == "r-7"
+
+
+def test_calls_to_a_worker_are_spans_too_and_say_which_process_it_was(
+    collector: Collector, start_node: Callable[..., NodeProcess], short_chain: Path
+) -> None:
+    node = start_node(
+        "--workers=1", f"--chain-file={short_chain}", f"--traces-collector-url={collector.url('/v1/traces')}"
+    )
+    node.wait_until_serving()
+    node.wait_for_line("worker serves")
+    node.call("node_getBlockNumber")
+    assert node.stop() == 0
+    sent = ExportTraceServiceRequest.FromString(collector.wait("/v1/traces")).resource_spans[0]
+    assert [span.name for span in sent.scope_spans[0].spans] == ["JsonRpcServer.node_getBlockNumber"]
+    resource = {pair.key: pair.value.string_value for pair in sent.resource.attributes}
+    assert resource["process.title"] == "fastnode worker 1"
 
 
 def test_a_client_that_does_not_want_to_be_recorded_is_not(collector: Collector, short_chain: Path) -> None:

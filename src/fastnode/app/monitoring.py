@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
     from fastnode.app.joined import Joined
+    from fastnode.archiver.queries import ChainInfo
+    from fastnode.config.settings import Settings
     from fastnode.metrics.collector import Sources
     from fastnode.workers.hub import Hub
 
-__all__ = ["open_monitoring"]
+__all__ = ["open_monitoring", "open_spans"]
 
 logger = logging.getLogger("fastnode.app")
 
@@ -114,6 +116,35 @@ async def _open_port(joined: Joined, sources: Sources, more: Sequence[Collector]
     return server
 
 
+async def open_spans(
+    settings: Settings, chain: ChainInfo, servers: Sequence[RpcServer], stack: AsyncExitStack, name: str | None = None
+) -> None:
+    """Send spans of the requests to these servers, if that is asked for; ``name`` is the process among those of its
+    node.  ModuleNotFoundError without the extra.
+    """
+    url = settings.traces_collector_url
+    if url is None:
+        return
+    await asyncio.to_thread(import_module, "fastnode.metrics.otlp")
+    from fastnode.metrics.otlp import OtlpSpans
+
+    resource = _resource(chain, {} if name is None else {"process.title": name})
+    spans = OtlpSpans(url, timeout_s=settings.otel_export_timeout_ms / 1000, resource=resource)
+    stack.push_async_callback(asyncio.to_thread, spans.close)
+    for server in servers:
+        server.set_spans(spans)
+    logger.info("traces", extra=log_facts(collector=without_secrets(url)))
+
+
+def _resource(chain: ChainInfo, more: Mapping[str, str]) -> Any:
+    from fastnode.metrics.otlp import resource_of
+
+    # What the library has to say belongs to the log of the node.
+    library, own = logging.getLogger("opentelemetry"), logging.getLogger("fastnode")
+    library.handlers[:], library.propagate = own.handlers, own.propagate
+    return resource_of({"aztec.node_role": "node", "aztec.rollup_version": str(chain.rollup_version), **more})
+
+
 async def _open_telemetry(
     joined: Joined,
     servers: Sequence[RpcServer],
@@ -123,36 +154,25 @@ async def _open_telemetry(
 ) -> None:
     """ModuleNotFoundError without the extra."""
     settings = joined.opened.settings
-    metrics_url, traces_url = settings.metrics_collector_url, settings.traces_collector_url
-    if metrics_url is None and traces_url is None:
+    chain = joined.ingestor.view.chain
+    await open_spans(settings, chain, servers, stack)
+    metrics_url = settings.metrics_collector_url
+    if metrics_url is None:
         return
     await asyncio.to_thread(import_module, "fastnode.metrics.otlp")
     from fastnode.metrics.collector import NodeCollector, registry_of
-    from fastnode.metrics.otlp import MetricsExport, OtlpSpans, resource_of
+    from fastnode.metrics.otlp import MetricsExport
     from fastnode.metrics.reference_names import ReferenceCollector
 
-    # What the library has to say belongs to the log of the node.
-    library, own = logging.getLogger("opentelemetry"), logging.getLogger("fastnode")
-    library.handlers[:], library.propagate = own.handlers, own.propagate
-    chain = joined.ingestor.view.chain
-    resource = resource_of({"aztec.node_role": "node", "aztec.rollup_version": str(chain.rollup_version)})
-    timeout_s = settings.otel_export_timeout_ms / 1000
-    if traces_url is not None:
-        spans = OtlpSpans(traces_url, timeout_s=timeout_s, resource=resource)
-        stack.push_async_callback(asyncio.to_thread, spans.close)
-        for server in servers:
-            server.set_spans(spans)
-        logger.info("traces", extra=log_facts(collector=without_secrets(traces_url)))
-    if metrics_url is not None:
-        export = MetricsExport(
-            metrics_url,
-            registry_of(NodeCollector(sources), ReferenceCollector(sources), *more),
-            interval_s=settings.otel_collect_interval_ms / 1000,
-            timeout_s=timeout_s,
-            resource=resource,
-            excluded=settings.otel_exclude_metrics,
-            included=settings.otel_include_metrics,
-        )
-        export.start()
-        stack.push_async_callback(asyncio.to_thread, export.close)
-        logger.info("metrics", extra=log_facts(collector=without_secrets(metrics_url)))
+    export = MetricsExport(
+        metrics_url,
+        registry_of(NodeCollector(sources), ReferenceCollector(sources), *more),
+        interval_s=settings.otel_collect_interval_ms / 1000,
+        timeout_s=settings.otel_export_timeout_ms / 1000,
+        resource=_resource(chain, {}),
+        excluded=settings.otel_exclude_metrics,
+        included=settings.otel_include_metrics,
+    )
+    export.start()
+    stack.push_async_callback(asyncio.to_thread, export.close)
+    logger.info("metrics", extra=log_facts(collector=without_secrets(metrics_url)))

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from fastnode.app.heap import settle_memory, trim_after_bursts
 from fastnode.app.method_tables import Services, public_methods
+from fastnode.app.monitoring import open_spans
 from fastnode.app.node_settings import memory_budget_of
 from fastnode.app.opened import BUSY_THREADS, RPC_THREADS
 from fastnode.app.rate_limits import limit_clients, reload_limits
@@ -143,6 +144,9 @@ class Worker:
             self._replica.watch_facts(self._on_facts)
             self._replica.on_changed = lambda: self._in_loop(self._report_now.set)
             server = self._served.server
+            assert self._replica.view is not None
+            chain, name = self._replica.view.chain.chain, f"fastnode worker {self._seat.number}"
+            await open_spans(self._settings, chain, [server], self._stack, name)
             if starting is None:
                 await server.start(self._seat.listening)
             else:
