@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -44,6 +47,69 @@ def test_an_nkey_opens_the_bus(tmp_path: Path) -> None:
     server = NatsServer(tmp_path, more=f"authorization {{ users: [ {{ nkey: {public} }} ] }}")
     try:
         use(server.url, nkey=tmp_path / "user.nk")
+    finally:
+        server.stop()
+
+
+def token(issuer: Any, subject: str, name: str, claims: dict[str, Any]) -> str:
+    """A signed JWT as NATS has them."""
+
+    def packed(data: bytes) -> str:
+        return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+    record = {"iat": int(time.time()), "iss": issuer.public_key.decode(), "sub": subject, "name": name, "nats": claims}
+    record["jti"] = base64.b32encode(hashlib.sha256(json.dumps(record).encode()).digest()).rstrip(b"=").decode()
+    head = packed(json.dumps({"typ": "JWT", "alg": "ed25519-nkey"}).encode())
+    text = f"{head}.{packed(json.dumps(record).encode())}"
+    return f"{text}.{packed(issuer.sign(text.encode()))}"
+
+
+def test_a_file_of_credentials_opens_the_bus_of_an_operator_and_one_of_a_stranger_does_not(tmp_path: Path) -> None:
+    import nkeys
+
+    def seed(kind: int) -> bytes:
+        return bytes(nkeys.encode_seed(os.urandom(32), kind))
+
+    def pair(kind: int) -> Any:
+        return nkeys.from_seed(bytearray(seed(kind)))
+
+    operator = pair(nkeys.PREFIX_BYTE_OPERATOR)
+    accounts = {name: pair(nkeys.PREFIX_BYTE_ACCOUNT) for name in ("SYS", "FLEET", "STRANGER")}
+    limits = dict.fromkeys(("subs", "data", "payload", "imports", "exports", "conn", "leaf"), -1)
+    limits |= {"wildcards": True, "mem_storage": -1, "disk_storage": -1, "streams": -1, "consumer": -1}
+    tokens = {}
+    for name, key in accounts.items():
+        given = {"limits": {k: v for k, v in limits.items() if name != "SYS" or "storage" not in k}}
+        claims = given | {"type": "account", "version": 2}
+        tokens[name] = token(operator, key.public_key.decode(), name, claims)
+    name = operator.public_key.decode()
+    known = {account: tokens[account] for account in ("SYS", "FLEET")}
+    preload = "\n".join(f"{accounts[account].public_key.decode()}: {text}" for account, text in known.items())
+    (tmp_path / "operator.jwt").write_text(token(operator, name, "operator", {"type": "operator", "version": 2}))
+    server = NatsServer(
+        tmp_path,
+        more=f'operator: "{tmp_path / "operator.jwt"}"\n'
+        f"system_account: {accounts['SYS'].public_key.decode()}\n"
+        f"resolver: MEMORY\nresolver_preload: {{\n{preload}\n}}",
+    )
+    try:
+        for account in ("FLEET", "STRANGER"):
+            secret = seed(nkeys.PREFIX_BYTE_USER)
+            user = nkeys.from_seed(bytearray(secret)).public_key.decode()
+            claims = {"type": "user", "version": 2, "subs": -1, "data": -1, "payload": -1, "pub": {}, "sub": {}}
+            (tmp_path / f"{account}.creds").write_text(
+                f"-----BEGIN NATS USER JWT-----\n{token(accounts[account], user, 'node', claims)}\n"
+                f"------END NATS USER JWT------\n\n-----BEGIN USER NKEY SEED-----\n{secret.decode()}\n"
+                f"------END USER NKEY SEED------\n"
+            )
+        use(server.url, credentials=tmp_path / "FLEET.creds")
+        bus = Bus(BusOptions(urls=(server.url,), name="stranger", credentials=tmp_path / "STRANGER.creds"))
+        bus.start()
+        deadline = time.monotonic() + PATIENCE_S
+        while "Authorization" not in str(bus.trouble):
+            assert time.monotonic() < deadline, bus.trouble
+            time.sleep(0.01)
+        bus.close()
     finally:
         server.stop()
 

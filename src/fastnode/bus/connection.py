@@ -363,6 +363,16 @@ class Bus:
             return None
         return {"created": answer["created"], **answer["state"]}
 
+    def subjects(self, stream: str, pattern: str) -> set[str]:
+        """Those that have a message."""
+        found: set[str] = set()
+        while True:
+            answer = self._api(f"STREAM.INFO.{stream}", {"subjects_filter": pattern, "offset": len(found)})
+            names = answer["state"].get("subjects") or {}
+            found.update(names)
+            if not names or len(found) >= int(answer.get("total", 0)):
+                return found
+
     def set_up(self, setup: StreamSetup) -> None:
         """Make the stream; one that exists keeps its copies, and gets the other properties."""
         config = {

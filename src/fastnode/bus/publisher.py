@@ -21,6 +21,7 @@ import orjson
 from fastnode.archiver import layout
 from fastnode.archiver.queries import ChainView, StoredCheckpoint
 from fastnode.bus.connection import Bus, Outgoing, StreamSetup
+from fastnode.bus.retention import drop_before, is_whole
 from fastnode.bus.subjects import BUS_VERSION, Reference, Subjects, digest_of, read_versioned
 from fastnode.errors import DecodeError, UpstreamError
 from fastnode.log import log_facts
@@ -41,6 +42,9 @@ PART_BYTES: Final = 768 << 10
 #: Far behind, ``at`` moves this often, in checkpoints; and so many bytes are under way at a time.
 CHECKPOINTS_PER_AT: Final = 32
 BYTES_PER_AT: Final = 16 << 20
+#: Of those that the newest snapshot has, where the others are not kept: a node that begins with the snapshot compares
+#: its newest checkpoint with the publisher's, and older ones after a reorg.
+CHECKPOINTS_KEPT: Final = 4
 
 
 class Publisher:
@@ -80,6 +84,7 @@ class Publisher:
         self._proposed: dict[int, str] = {}  # contents of single blocks that are still there
         self._dropped = 0  # up to this checkpoint nothing is kept
         self._next_look_at = 0.0
+        self._next_drop_at = 0.0
         self._said: tuple[int, Any] | None = None
         #: Why nothing is published; None while all is.
         self.trouble: str | None = None
@@ -383,16 +388,32 @@ class Publisher:
 
     def _drop_before_snapshot(self, chain: ChainView) -> None:
         block = (self._snapshots() or {}).get("block") or 0
-        number = chain.newest_complete_checkpoint(min(block, chain.tip_number)) if block else 0
-        if number <= self._dropped:
+        number = chain.newest_complete_checkpoint(min(block, chain.tip_number)) - CHECKPOINTS_KEPT if block else 0
+        now = time.monotonic()
+        if number <= self._dropped or now < self._next_drop_at:
             return
-        stream = self._subjects.stream
-        newest = self._bus.last(stream, self._subjects.checkpoint(self._name, number))
-        if newest is not None:
-            self._bus.purge(stream, before=newest.sequence + 1)
-            logger.info("the bus keeps what follows the snapshot", extra=log_facts(checkpoint=number))
-            self._send_genesis(chain)
+        self._next_drop_at = now + HEARTBEAT_S
+        checkpoint = chain.checkpoint(number)
+        assert checkpoint is not None
+        last_block = checkpoint.last_block
+        if not drop_before(self._bus, self._subjects, number, last_block):
+            return
         self._dropped = number
+        logger.info("the bus keeps what follows the snapshot", extra=log_facts(checkpoint=number))
+        self._send_genesis(chain)
+        checkpoints = range(number + 1, self._checkpoint + 1)
+        if not is_whole(self._bus, self._subjects, self._name, checkpoints, range(last_block + 1, self._tip + 1)):
+            self._send_from(chain, number)
+
+    def _send_from(self, chain: ChainView, number: int) -> None:
+        """What follows a checkpoint once more; what is there is not stored twice."""
+        newest, self._checkpoint = self._checkpoint, number
+        while self._checkpoint < newest and not self._is_stopping:
+            self._send_checkpoints(chain)
+        last = chain.checkpoint(newest)
+        first = (0 if last is None else last.last_block) + 1
+        if first <= self._tip and not self._is_stopping:
+            self._send_blocks(chain, range(first, self._tip + 1))
 
 
 def _is_stored(chain: ChainView, tip: TipId) -> bool:

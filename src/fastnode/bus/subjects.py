@@ -70,6 +70,10 @@ class Subjects:
     def block(self, publisher: str, number: int) -> str:
         return f"{self.stream}.chain.{publisher}.b{number}"
 
+    def all_of(self, publisher: str) -> str:
+        """Its checkpoints and blocks."""
+        return f"{self.stream}.chain.{publisher}.*"
+
     def content(self, digest: str, part: int) -> str:
         return f"{self.stream}.content.{digest}.{part}"
 
