@@ -123,7 +123,11 @@ def in_c(extensions: list[Extension]) -> list[Extension]:
         annotate=os.environ.get("FASTNODE_ANNOTATE") == "1",
         compiler_directives={
             "language_level": 3,
-            "embedsignature": True,
+            # Functions of C: half as much code around each, and signatures are in the stubs.
+            "binding": False,
+            "embedsignature": False,
+            # Nothing here can be pickled: it would be a copy of pointers.
+            "auto_pickle": False,
             "boundscheck": DEBUG,
             "wraparound": False,
             "initializedcheck": DEBUG,

@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from fastnode._ext.wire import encode, poseidon2
+from fastnode._ext.hash import poseidon2
+from fastnode._ext.wire import encode
 from fastnode._twins import poseidon2 as twin
 from fastnode._twins.poseidon2_constants import MODULUS
 
