@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastnode.p2p.network_time import NetworkTime
+from fastnode.p2p.network_time import NetworkTime, Pulse
 
 
 class Clocks:
@@ -28,3 +28,31 @@ def test_where_it_does_not_time_goes_on_from_its_newest_block() -> None:
     assert clocks.now() == 1012
     clocks.instant = 9
     assert clocks.now() == 1014
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.pulse = Pulse(lambda: self.now)
+
+    def beat(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.now += 1
+            self.pulse.beat()
+
+
+def test_a_process_that_runs_has_not_paused() -> None:
+    time = Time()
+    time.beat(30)
+    assert not time.pulse.has_paused
+
+
+def test_one_that_did_not_run_has_paused_until_it_has_worked_off_what_came_meanwhile() -> None:
+    time = Time()
+    time.beat(3)
+    time.now += 60
+    assert time.pulse.has_paused, "before the first beat already"
+    time.beat(5)
+    assert time.pulse.has_paused
+    time.beat(10)
+    assert not time.pulse.has_paused

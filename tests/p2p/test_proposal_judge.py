@@ -45,7 +45,9 @@ class Court:
             self.look_for,
             accuse=lambda *offense: self.accused.append(offense),
             on_block=self.executed.append,
+            has_paused=lambda: self.has_paused,
         )
+        self.has_paused = False
 
     def look_for(self, block: BlockProposal, peer: str) -> bool:
         self.asked.append((block, peer))
@@ -86,6 +88,14 @@ def test_what_is_right_is_accepted(court: Court) -> None:
 def test_another_slot_than_this_and_the_next_is_refused(court: Court, slots: float, verdict: Any) -> None:
     court.time = (court.message.slot + slots) * SLOT_S
     assert court.verdict() == verdict
+
+
+def test_what_is_late_because_this_process_did_not_run_is_not_held_against_a_peer(court: Court) -> None:
+    court.has_paused = True
+    court.time = (court.message.slot + 5) * SLOT_S
+    assert court.verdict() == (Verdict.IGNORE, None)
+    court.time = (court.message.slot - 5) * SLOT_S  # from the future it is none the less
+    assert court.verdict() == (Verdict.REJECT, H)
 
 
 def test_without_a_committee_nothing_is_forwarded_or_held_against_anyone(court: Court) -> None:

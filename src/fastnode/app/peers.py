@@ -18,7 +18,7 @@ from fastnode.p2p.gossip_sink import GossipSink
 from fastnode.p2p.gossip_wire import GossipOptions
 from fastnode.p2p.identity import load_identity
 from fastnode.p2p.network import PeerNetwork
-from fastnode.p2p.network_time import NetworkTime
+from fastnode.p2p.network_time import NetworkTime, Pulse
 from fastnode.p2p.node_host import NodeHost
 from fastnode.p2p.options import DiscoveryOptions, PeerOptions, StaticPeer
 from fastnode.p2p.proposal_judge import ProposalJudge
@@ -88,6 +88,7 @@ class PeerToPeer:
         self._lonely_since = time.monotonic()
         self._committees: CommitteeReader | None = None
         self._epoch_duration = 1
+        self._pulse = Pulse()
         #: Of peers, on their way into the chain.
         self.proposed = ProposedBlocks(wake)
         #: Where the pool hands transactions on.
@@ -163,6 +164,7 @@ class PeerToPeer:
             host.has_txs,
             accuse=accuse,
             on_block=self.proposed.offer,
+            has_paused=lambda: self._pulse.has_paused,
         )
 
         def on_fault(proposal: BlockProposal) -> None:
@@ -239,6 +241,7 @@ class PeerToPeer:
 
     def _on_snapshot(self, snapshot: NetworkSnapshot) -> None:
         """Each second: what waits for a peer goes out when there is one."""
+        self._pulse.beat()
         if not snapshot.peers:
             return
         self._lonely_since = time.monotonic()

@@ -48,7 +48,8 @@ def _reject(penalty: Penalty, reason: str) -> Judgement:
 class ProposalJudge:
     """``committee_of`` an epoch: addresses, None if not known.  ``proposer_of`` a slot.  ``has_txs``: whether the
     transactions of a proposal are here, or come from the peer that has sent it; may take seconds.  ``accuse`` is told
-    of who has signed two things for one place; ``on_block`` of each block that is the first of its place."""
+    of who has signed two things for one place; ``on_block`` of each block that is the first of its place.
+    ``has_paused``: whether this process did not run a moment ago, so that what is late may be so by its fault."""
 
     def __init__(
         self,
@@ -60,11 +61,12 @@ class ProposalJudge:
         *,
         accuse: Callable[[OffenseType, bytes, int], None] = lambda kind, validator, slot: None,
         on_block: Callable[[BlockProposal], None] = lambda block: None,
+        has_paused: Callable[[], bool] = lambda: False,
     ) -> None:
         self._clock = clock
         self._epoch_duration = epoch_duration
         self._committee_of, self._proposer_of, self._has_txs = committee_of, proposer_of, has_txs
-        self._accuse, self._on_block = accuse, on_block
+        self._accuse, self._on_block, self._has_paused = accuse, on_block, has_paused
         self._positions: OrderedDict[tuple[Hashable, ...], set[bytes]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -87,6 +89,8 @@ class ProposalJudge:
             return None
         if slot == current - 1 and now - (clock.genesis_time + current * clock.slot_duration) <= _LATE_S:
             return Judgement(_IGNORE, None, "it is a little late")
+        if slot < current and self._has_paused():
+            return Judgement(_IGNORE, None, "it came while this process did not run")
         return _reject(Penalty.HIGH_TOLERANCE, f"it is for slot {slot}, and slot {current} is now")
 
     def _judge_proposal(self, message: BlockProposal | CheckpointProposal, peer: str) -> Judgement:
