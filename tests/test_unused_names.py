@@ -22,7 +22,6 @@ LIBRARY = {"client", "testing", "verify"}
 
 #: Users outside the package.
 KNOWN = {
-    "clean_up": "who runs duties; nothing signs yet",
     **dict.fromkeys(("call_data", "can_propose", "blob_gas"), "who proposes"),
     **dict.fromkeys(("is_shared", "sign_message", "sign_typed"), "who proposes"),
     "protect": "who makes a proposal; nothing proposes yet",

@@ -1,4 +1,4 @@
-"""Networks of their own for each test."""
+"""Networks of their own for each test, and the database of duties of tests/ha."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.ha.conftest import database, empty_database, server_url
 from tests.publishing.live_l1 import LiveL1, live_l1
+
+__all__ = ["database", "empty_database", "server_url"]
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ needs_anvil = pytest.mark.skipif(ANVIL is None, reason="no anvil on the path, an
 CHAIN_ID = 31337
 ROLLUP = bytes.fromhex("322813fd9a801c5507c9de605d63cea4f2ce6c44")
 SLOT_S, L1_SLOT_S, EPOCH_SLOTS = 36, 4, 4
-PATIENCE_S = 300.0
+PATIENCE_S = 120.0
 #: anvil's clock must not be beyond the blocks of the states.
 BEFORE_ALL = 1_795_000_000
 MNEMONIC = "test test test test test test test test test test test junk"

@@ -87,6 +87,9 @@ _CLEAN_UP_STUCK: Final = """
     DELETE FROM validator_duties
     WHERE node_id = %s AND status = 'signing' AND started_at < CURRENT_TIMESTAMP::timestamp - %s"""
 
+_CLEAN_UP_OTHERS: Final = """
+    DELETE FROM validator_duties WHERE node_id = %s AND rollup_address <> %s"""
+
 _CLEAN_UP_SIGNED: Final = """
     DELETE FROM validator_duties WHERE status = 'signed' AND started_at < CURRENT_TIMESTAMP::timestamp - %s"""
 
@@ -199,11 +202,20 @@ class DutyLocks:
 
     # ---- clean-up --------------------------------------------------------------------------------
 
-    def clean_up(self) -> int:
-        """Both of the below, as the ages say that this node was given; how many rows went."""
+    def clean_up(self, *, stuck_s: float | None = None, rollup: bytes | None = None) -> int:
+        """All of the below, as the ages say that this node was given; how many rows went.
+
+        ``stuck_s``: where no age is given; ``rollup``: the one whose duties of this node are kept, None: of all.
+        """
         ages = self._ages
-        freed = 0 if ages.stuck_s is None else self.clean_up_stuck(ages.stuck_s)
-        return freed + (0 if ages.signed_s is None else self.clean_up_signed(ages.signed_s))
+        stuck_s = stuck_s if ages.stuck_s is None else ages.stuck_s
+        freed = 0 if stuck_s is None else self.clean_up_stuck(stuck_s)
+        freed += 0 if ages.signed_s is None else self.clean_up_signed(ages.signed_s)
+        return freed + (0 if rollup is None else self.clean_up_others(rollup))
+
+    def clean_up_others(self, rollup: bytes) -> int:
+        """Forget what this node signed for other rollups than this one; how many."""
+        return self._clean_up("duties of other rollups forgotten", _CLEAN_UP_OTHERS, (self._node_id, _hex(rollup)))
 
     def clean_up_stuck(self, age_s: float) -> int:
         """Free what this node began more than ``age_s`` seconds ago and never finished; how many."""

@@ -36,6 +36,7 @@ from fastnode.metrics.fleet import fleet_metrics
 from fastnode.metrics.l1 import l1_metrics
 from fastnode.metrics.loop_lag import LAG_BOUNDS_S, LoopLag
 from fastnode.metrics.peers import peer_metrics
+from fastnode.metrics.publishing import publishing_metrics
 from fastnode.outgoing.network import ExchangeTimes
 from fastnode.proofs.judge import ProofJudge
 from fastnode.proofs.verdict import Judgement
@@ -83,6 +84,8 @@ class Sources:
     peers: Callable[[], NetworkSnapshot] | None = None
     #: How the fleet is; None: this node is in none.
     fleet: Callable[[], dict[str, Any] | None] = lambda: None
+    #: Accounts that pay on L1, and signatures; None: this node signs nothing.
+    publishing: Callable[[], Mapping[str, Any] | None] = lambda: None
 
 
 def registry_of(*collectors: Collector) -> CollectorRegistry:
@@ -131,6 +134,7 @@ class NodeCollector(Collector):
         yield from _loop(sources.loop_lag)
         yield from _other_servers(sources.exchange_times)
         yield from fleet_metrics(sources.fleet())
+        yield from publishing_metrics(sources.publishing())
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

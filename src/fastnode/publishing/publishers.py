@@ -142,21 +142,20 @@ class Publishers:
     # ---- reports -----------------------------------------------------------------------------
 
     def describe(self) -> list[dict[str, Any]]:
-        return [_describe(publisher) for publisher in self.all]
+        return [_describe(publisher) | {"isBalanceLow": self._is_low(publisher)} for publisher in self.all]
 
     def troubles(self) -> dict[str, str | None]:
         """What an operator should know, None for nothing."""
-        low = [
-            publisher
-            for publisher in self.all
-            if publisher.balance_wei is not None and publisher.balance_wei < self._balance_min_wei
-        ]
+        low = list(filter(self._is_low, self.all))
         names = ", ".join(f"{hex_data(each.address)} {(each.balance_wei or 0) / _WEI_PER_ETH:.6g} ETH" for each in low)
         failing = next((publisher.trouble for publisher in self.all if publisher.trouble), None)
         return {
             "publisher balance": f"little ETH is left to publish with: {names}" if low else None,
             "publishing": failing,
         }
+
+    def _is_low(self, publisher: L1Publisher) -> bool:
+        return publisher.balance_wei is not None and publisher.balance_wei < self._balance_min_wei
 
     # ---- why something failed ----------------------------------------------------------------
 

@@ -41,6 +41,8 @@ Result = TypeVar("Result")
 _DIGEST_BYTES: Final = 32
 _SIGNATURE_BYTES: Final = 65
 _OLD_V: Final = 27
+#: After how many slots an unfinished duty counts as stuck, unless a setting says otherwise.
+_STUCK_SLOTS: Final = 2
 #: A remote signer is beside the node; a slot waits for it.
 _LIMITS: Final = ClientLimits(request_time_s=10.0, response_bytes_max=4 << 20)
 
@@ -81,6 +83,26 @@ class SigningDoor:
     def is_shared(self) -> bool:
         """Whether other nodes have these keys too."""
         return self._locks is not None
+
+    def describe(self) -> dict[str, Any]:
+        """For status reports and metrics: how often what was signed, left to another node, or failed."""
+        return {
+            "keys": [hex_data(address) for address in self.addresses],
+            "isShared": self.is_shared,
+            "signed": dict(self.signed),
+            "yielded": dict(self.yielded),
+            "failed": dict(self.failed),
+        }
+
+    def clean_up(self, slot_duration_s: float) -> None:
+        """Free what this node began to sign long ago and never finished, and forget its duties of other rollups; once
+        a slot will do.  A database that does not answer is told of in the log."""
+        if self._locks is None:
+            return
+        try:
+            self._locks.clean_up(stuck_s=_STUCK_SLOTS * slot_duration_s, rollup=self._rollup)
+        except HaDatabaseError as error:
+            logger.warning("duties are not cleaned up", extra=log_facts(reason=str(error)))
 
     def holds(self, address: bytes) -> bool:
         return address in self._signers()
