@@ -35,6 +35,7 @@ MENU: Final = (
             "docs/workers.md",
             "docs/fleet.md",
             "docs/p2p.md",
+            "docs/sequencer.md",
             "docs/proofs.md",
         ),
     ),
