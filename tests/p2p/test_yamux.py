@@ -136,3 +136,13 @@ def test_without_a_common_protocol_there_is_none() -> None:
 def test_what_is_no_negotiation_ends_it(data: bytes) -> None:
     with pytest.raises(PeerFault, match="multistream"):
         Selection(["/a"], is_dialer=False).receive(data)
+
+
+@pytest.mark.parametrize("frames", [frame(1, 0, 9, 1), frame(0, 0, 1, 1, b"x")], ids=["empty", "of one byte"])
+def test_frames_without_end_are_too_many_however_small_they_are(frames: bytes) -> None:
+    muxer = Muxer(Limits(frames_per_s_max=1000), is_dialer=False)
+    list(muxer.receive(frame(1, 1, 1, 0), 0.0))
+    for second in range(3):  # 1000 a second are taken
+        list(muxer.receive(frames * 999, 1.0 + second))
+    with pytest.raises(PeerFault, match="too many frames"):
+        list(muxer.receive(frames * 999, 3.9))

@@ -41,6 +41,8 @@ class Limits:
     #: A peer that says nothing for so long is gone; both sides ping every 30 s (yamux).
     silence_time_s: float = 90.0
     ping_interval_s: float = 30.0
+    #: Frames that are taken in a second, as small as they may be: a message of 10 MiB has 160.
+    frames_per_s_max: int = 10_000
     #: Pings that are answered in a second.
     pings_per_s_max: int = 10
     #: How long a stream may take to say what it is for, and to ask.

@@ -83,7 +83,9 @@ class Muxer:
         self._inbound = 0
         self._buffer = b""
         self._pings = 0
-        self._pings_since = 0.0
+        self._frames = 0
+        #: When the second began in which both are counted.
+        self._counted_since = 0.0
         self.output = bytearray()
         #: The peer has said that it opens no more streams and takes none.
         self.is_going_away = False
@@ -166,14 +168,24 @@ class Muxer:
             except ValueError as error:
                 raise PeerFault(f"yamux: {error}") from error
             self._buffer = self._buffer[at:]
+            self._count(len(frames), now)
             for kind, flags, stream, number, payload in frames:
-                yield from self._take(kind, flags, stream, number, payload, now)
+                yield from self._take(kind, flags, stream, number, payload)
             if len(frames) < _FRAMES_AT_ONCE:
                 return
 
-    def _take(self, kind: int, flags: int, number: int, value: int, payload: bytes, now: float) -> Iterator[Event]:
+    def _count(self, frames: int, now: float) -> None:
+        """PeerFault for more frames in a second than anybody needs: each costs the same, however little it carries."""
+        if now - self._counted_since >= 1:
+            self._frames = self._pings = 0
+            self._counted_since = now
+        self._frames += frames
+        if self._frames > self._limits.frames_per_s_max:
+            raise PeerFault("yamux: too many frames")
+
+    def _take(self, kind: int, flags: int, number: int, value: int, payload: bytes) -> Iterator[Event]:
         if kind == _PING:
-            self._answer_ping(flags, value, now)
+            self._answer_ping(flags, value)
             return
         if kind == _GO_AWAY:
             self.is_going_away = True
@@ -215,11 +227,9 @@ class Muxer:
         stream.unread += len(payload)
         return Received(number, payload)
 
-    def _answer_ping(self, flags: int, number: int, now: float) -> None:
+    def _answer_ping(self, flags: int, number: int) -> None:
         if not flags & _SYN:
             return
-        if now - self._pings_since >= 1:
-            self._pings, self._pings_since = 0, now
         self._pings += 1
         if self._pings > self._limits.pings_per_s_max:
             raise PeerFault("yamux: too many pings")
