@@ -88,7 +88,13 @@ def test_a_transaction_goes_from_any_node_to_all_of_them_and_on_once(
         return start_node(*own, "--bus-url", server.url, "--bus-name", name, *flags).wait_until_serving()
 
     source = ("--upstream-url", network.upstream.url, "--bus-publish")
-    nodes = {"one": start("one", *source), "two": start("two", *source), "three": start("three"), "four": start("four")}
+    nodes = {
+        "one": start("one", *source),
+        "two": start("two", *source),
+        "three": start("three"),
+        "four": start("four", "--workers=1"),
+    }
+    nodes["four"].wait_for_line("worker serves")
     until(lambda: all(node.call("node_isReady")["result"] for node in nodes.values()))
 
     sent = tx_of(1)

@@ -19,18 +19,25 @@ from tests.sources.made_chain import MadeChain
 from tests.sources.scripted_upstream import ScriptedUpstream
 
 
-@pytest.fixture
+@pytest.fixture(params=[0, 1], ids=["one process", "with a worker"])
 def node(
-    tmp_path: Path, start_node: Callable[..., Any], chain: MadeChain, upstream: ScriptedUpstream, l1: ScriptedL1
+    tmp_path: Path,
+    start_node: Callable[..., Any],
+    chain: MadeChain,
+    upstream: ScriptedUpstream,
+    l1: ScriptedL1,
+    request: pytest.FixtureRequest,
 ) -> Any:
     genesis = chain.write_genesis(tmp_path / "genesis.jsonl")
     node = start_node(
         *("--data-directory", tmp_path / "data", "--genesis", genesis, "--metrics-port=0"),
         *("--upstream-url", upstream.url, "--archiver-polling-interval-ms=10", "--l1-polling-interval-ms=10"),
-        *("--sentinel-enabled", "--method-set=both"),
+        *("--sentinel-enabled", "--method-set=both", f"--workers={request.param}"),
         ETHEREUM_HOSTS=l1.url,
     )
     node.wait_until_serving()
+    if request.param:
+        node.wait_for_line("worker serves")
     return node
 
 
