@@ -32,6 +32,7 @@ __all__ = [
     "leveldb_table",
     "loop_time",
     "packed",
+    "payer",
     "peer_frames",
     "poseidon2",
     "rlp",
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
         json_shape,
         loop_time,
         packed,
+        payer,
         simple_request,
         usual_params,
         witness_text,
@@ -92,6 +94,7 @@ else:
     leveldb_table = _load("storage", "leveldb_table")
     loop_time = _load("wire", "loop_time")
     packed = _load("wire", "packed")
+    payer = _load("wire", "payer")
     poseidon2 = _load("hash", "poseidon2")
     simple_request = _load("wire", "simple_request")
     tag_log = _load("logs", "tag_log")

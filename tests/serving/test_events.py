@@ -267,10 +267,15 @@ def test_a_stop_ends_the_events() -> None:
 def test_keys_and_budgets_hold_for_events_too(tmp_path: Path) -> None:
     rules = tmp_path / "limits.toml"
     digest = hashlib.sha256(b"partner").hexdigest()
-    rules.write_text(f'requires-key = true\n[keys.partner]\nsha256 = "{digest}"\nrate = 0.001\nburst = 500\n')
+    rules.write_text(
+        f'requires-key = true\n[keys]\nin-path = true\n[keys.partner]\nsha256 = "{digest}"\nrate = 0.001\nburst = 500\n'
+    )
     with local_network("--seed=test", f"--rpc-limits={rules}", in_process=True) as network:
         port = port_of(network)
         with Connection(port) as connection:
             assert connection.ask(request("GET", "/events")).status == 401
         with event_client(port, "tips", None, "x-api-key: partner") as client:
             assert client.wait_for("tips").data["proposed"]["number"] > 0
+        with Connection(port) as connection:  # as a page has to, whose EventSource sends no headers
+            connection.send(request("GET", "/v1/partner/events?types=tips"))
+            assert b"text/event-stream" in connection._read_until(b"\r\n\r\n")

@@ -28,6 +28,8 @@ RULES = f"""
 [address]
 rate = 40
 burst = 60
+[keys]
+in-path = true
 [keys.partner]
 sha256 = "{hashlib.sha256(b"partner").hexdigest()}"
 rate = 20
@@ -46,6 +48,7 @@ SENDERS = [
     b"x-api-key: partner",
     b"X-API-KEY:partner",
     b"x-api-key: wrong",
+    b"x-aztec-api-key: partner",
     b"Authorization: Bearer partner",
     b"X-Forwarded-For: 1.2.3.4, 10.0.0.1",
     b"x-forwarded-for: nonsense",
@@ -57,23 +60,20 @@ SENDERS = [
 
 
 class LimitedSide(Side):
-    """A server without a socket whose clients have budgets; ``prepays`` False: the strict path for everything."""
+    """A server without a socket whose clients have budgets; ``pays`` False: the strict path for everything."""
 
-    def __init__(self, view: View | None, rules: RateLimitRules, *, prepays: bool) -> None:
+    def __init__(self, view: View | None, rules: RateLimitRules, *, pays: bool) -> None:
         super().__init__(view, ResponseWriter(65.0), MethodTable(METHODS), is_fast=True)
         self.clients = RateLimits(rules, clock=self.clock.time)
         self.gate = RateLimitGate(self.application, self.clients)
-        self.answered_fast = 0
-        if prepays:
-            self._prepay = self.gate.prepay
-            self.gate.prepay = self._count_prepaid  # type: ignore[method-assign]
-        else:
-            self.gate.prepay = lambda peer, data: None  # type: ignore[method-assign]
+        self.identified = 0
+        self._identify = self.gate._identify
+        self.gate._identify = self._count if pays else lambda peer, head: None  # type: ignore[method-assign]
 
-    def _count_prepaid(self, peer: str, data: bytes) -> tuple[Client, float] | None:
-        prepaid = self._prepay(peer, data)
-        self.answered_fast += prepaid is not None
-        return prepaid
+    def _count(self, peer: str, head: bytes) -> tuple[Client, bytes] | None:
+        found = self._identify(peer, head)
+        self.identified += found is not None
+        return found
 
     def connect(self) -> HttpConnection:
         assert self._fast is not None
@@ -105,7 +105,7 @@ class LimitedSide(Side):
 class LimitedPaths:
     def __init__(self, view: View | None, rules: RateLimitRules) -> None:
         while True:  # until both have the same Date
-            self.fast, self.strict = (LimitedSide(view, rules, prepays=prepays) for prepays in (True, False))
+            self.fast, self.strict = (LimitedSide(view, rules, pays=pays) for pays in (True, False))
             if self.fast.writer.keeping == self.strict.writer.keeping:
                 break
 
@@ -136,28 +136,42 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RateLimitRules:
     return read_rate_limit_rules(tmp_path / "limits.toml", [method.name for method in METHODS])
 
 
+TARGETS = [
+    b"/v1/partner",
+    b"/v1/partner/",
+    b"/v1/wrong",
+    b"/v1/",
+    b"/v1/part%6eer",
+    b"/v1/partner/x",
+    b"/v1/partner?x=1",
+]
+
+
 def with_senders(rng: random.Random, pieces: list[bytes]) -> list[bytes]:
-    if rng.random() < 0.5:
+    if rng.random() < 0.3:
         return pieces
+    if rng.random() < 0.3:
+        line = b"POST " + rng.choice(TARGETS) + b" HTTP/1.1"
+        return [piece.replace(b"POST / HTTP/1.1", line, rng.choice([1, -1])) for piece in pieces]
     return [piece.replace(b"Host: a", b"Host: a\r\n" + rng.choice(SENDERS), rng.choice([1, -1])) for piece in pieces]
 
 
 def test_both_paths_charge_the_same_for_random_streams(
     view: View, rules: RateLimitRules, loop_runner: asyncio.Runner
 ) -> None:
-    answered_fast = 0
+    identified = 0
 
     async def compare(seed: int) -> None:
-        nonlocal answered_fast
+        nonlocal identified
         paths = LimitedPaths(view, rules)
         rng = random.Random(seed)
         for _ in range(INPUTS_PER_PAIR):
             await paths.compare(with_senders(rng, random_pieces(rng)))
-        answered_fast += paths.fast.answered_fast
+        identified += paths.fast.identified
 
     for seed in range(RANDOM_INPUTS // INPUTS_PER_PAIR):
         loop_runner.run(compare(seed))
-    assert answered_fast > RANDOM_INPUTS / 10
+    assert identified > RANDOM_INPUTS / 10
 
 
 CHEAP = b'{"method":"node_getBlockNumber","params":[],"id":1}'
@@ -178,6 +192,12 @@ CHEAP = b'{"method":"node_getBlockNumber","params":[],"id":1}'
         [post(b'{"method":"node_getL2Tips","id":1}', "x-api-key: partner")],
         [post(b'{"method":"node_getNodeInfo","id":1}')],
         [post(b'{"method":"node_getVersion"}')],
+        [post(b"[%b]" % b",".join([CHEAP] * 4))],
+        [post(b"[%b]" % CHEAP, target="/v1/partner")],
+        [post(b'[%b,{"method":"node_getL2Tips","id":1}]' % CHEAP, "x-api-key: partner")],
+        [post(b'[%b,{"method":"test_fail","params":[],"id":1},%b]' % (CHEAP, CHEAP))],
+        [post(b'{"method":"node_getVersion","params":[1}],"id":1}'), post(CHEAP)],
+        [post(CHEAP, "x-api-key: partner") + post(CHEAP) + post(CHEAP, "x-aztec-api-key: partner")],
         [b"GET /status HTTP/1.1\r\nHost: a\r\n\r\n"],
     ],
 )

@@ -67,6 +67,77 @@ def batch(*calls: bytes) -> bytes:
     return b"[" + b",".join(calls) + b"]"
 
 
+# ---- keys ----------------------------------------------------------------------------------------
+
+
+IN_PATH = RULES.replace("[keys.partner]", "[keys]\nin-path = true\n[keys.partner]", 1)
+ASKS_FOR_KEYS = "requires-key = true\n" + IN_PATH
+
+
+@pytest.mark.parametrize("target", ["/v1/partner", "/v1/partner/", "/v1/part%6eer", "/v1/partner?x=1"])
+def test_a_key_may_be_in_the_path(limited: Limited, target: str) -> None:
+    running = limited(ASKS_FOR_KEYS)
+    with running.connect() as connection:
+        for _ in range(2):  # the head is new, and known
+            assert connection.ask(post(call(), target=target)).json == RIGHT
+            assert connection.ask(post(batch(call(), call()), target=target)).json == [RIGHT, RIGHT]
+        assert connection.ask(post(call(), target="/v1/another")).status == 401
+        assert connection.ask(post(call(), target="/v1/")).status == 401
+        assert connection.ask(post(call())).status == 401
+        assert connection.ask(request("GET", "/v1/partner/livez")).status == 200
+    limits = running.server.rate_limits
+    assert limits is not None
+    assert limits.usage["partner"].calls == 6
+
+
+def test_a_key_in_the_path_is_none_unless_the_rules_say_so(running: RunningServer) -> None:
+    with running.connect() as connection:
+        assert connection.ask(post(call(), target="/v1/partner")).status == 404
+    limits = running.server.rate_limits
+    assert limits is not None
+    assert limits.usage["partner"].calls == 0
+
+
+def test_a_key_in_the_path_is_not_in_the_log(
+    limited: Limited, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = limited(IN_PATH)
+
+    async def fail(*_values: Any, **_named: Any) -> Any:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(running.server._rpc, "_read_call", fail)
+    with running.connect() as connection:
+        assert connection.ask(post(call("test_wait"), "x-request-id: 5", target="/v1/partner")).status == 500
+    assert "answering b'/' failed" in caplog.text
+    assert "partner" not in caplog.text
+
+
+def test_a_path_key_wins_over_a_header(limited: Limited) -> None:
+    with limited(ASKS_FOR_KEYS).connect() as connection:
+        assert connection.ask(post(call(), "x-api-key: wrong", target="/v1/partner")).json == RIGHT
+        assert connection.ask(post(call(), KEY, target="/v1/wrong")).status == 401
+
+
+@pytest.mark.parametrize(
+    "line", [KEY, "x-aztec-api-key: partner", "X-Aztec-Api-Key:partner", "Authorization: Bearer partner"]
+)
+def test_a_key_may_be_in_several_headers(limited: Limited, line: str) -> None:
+    with limited(ASKS_FOR_KEYS).connect() as connection:
+        assert connection.ask(post(call(), line)).json == RIGHT
+
+
+def test_pages_may_read_all_headers(connection: Connection) -> None:
+    assert connection.ask(post(call())).headers["access-control-expose-headers"] == "*"
+
+
+def test_a_refusal_says_what_the_budget_is(connection: Connection) -> None:
+    for _ in range(3):
+        connection.ask(post(call()))
+    headers = connection.ask(post(call())).headers
+    assert (headers["ratelimit-policy"], headers["ratelimit"]) == ('"cost";q=3;w=1', '"cost";r=0')
+
+
 # ---- budgets -------------------------------------------------------------------------------------
 
 

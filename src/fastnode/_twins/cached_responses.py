@@ -145,6 +145,9 @@ class CachedResponses:
     def keep_packed(self, result: bytes, packed: Packed) -> None:
         self._keep_packed(result, packed, len(result))
 
+    def has(self, name: str) -> bool:
+        return name in self._methods
+
     def result(self, name: str, params: bytes | None, view: Any) -> bytes | None:
         self.is_cached = True
         method = self._methods.get(name)

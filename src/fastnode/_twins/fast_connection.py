@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fastnode._twins.call_meter import Traffic
     from fastnode._twins.loop_time import LoopTime, Share
+    from fastnode._twins.payer import Payer
     from fastnode._twins.simple_request import SimpleRequests
 
 __all__ = ["Receiver"]
@@ -41,6 +42,7 @@ class Receiver:
         self.unfinished: tuple[list[tuple[bytes, int]], Any, bytes] | None = None
         self._connection: Any = None
         self._transport: Any = None
+        self.payer: Payer | None = None
         self.is_resting = False
         self.begun = self.unsent_bytes = 0
         self.active_at = 0.0
@@ -71,6 +73,7 @@ class Receiver:
         if self._loop_time.is_crowded:
             self._connection.wait_for_turn(data)
             return
+        requests.payer = self.payer
         started_ns = monotonic_ns()
         view = requests.begin()
         until_ns = started_ns + self._loop_time.slice_ns

@@ -15,6 +15,7 @@ from fastnode._twins.packed import APART_BYTES_MIN, join
 if TYPE_CHECKING:
     from fastnode._twins.cached_responses import CachedResponses
     from fastnode._twins.call_meter import CallMeter
+    from fastnode._twins.payer import Payer
 
 __all__ = ["Published", "SimpleRequests"]
 
@@ -112,6 +113,7 @@ class SimpleRequests:
         self._add_batch: Callable[[int], object] | None = None
         self._seen = -1
         self.is_open = True
+        self.payer: Payer | None = None
         self.position = self.count = self.end = self.size = 0
         self.method: str | None = None
         self.params: bytes | None = None
@@ -161,7 +163,7 @@ class SimpleRequests:
         self.is_late, self.unfinished, self._until_ns = False, unfinished, until_ns
         chunks: list[bytes] = []
         while sum(map(len, chunks)) <= bytes_max:
-            head = self._read_head(data, self.position)
+            head = self._read_head(data, self.position) if self.payer is None else self._head_of_client(data)
             if head is None or len(data) - head.body_start < head.length:
                 break
             end = head.body_start + head.length
@@ -169,6 +171,8 @@ class SimpleRequests:
             if body.lstrip(b" \t\n\r").startswith(b"["):
                 answer = self._answer_batch(body, head.accepted, view)
                 if answer is None:
+                    if self.body is None and self.payer is not None:
+                        self.payer.refund()
                     self.accepted, self.end = head.accepted, end
                     break
             else:
@@ -176,6 +180,8 @@ class SimpleRequests:
                 if read is None or _LAST.fullmatch(body, read[1]) is None:
                     break
                 members = read[0]
+                if self.payer is not None and not self._pay(members):
+                    break
                 started_ns = time.monotonic_ns()
                 method, result = self._result_of(members, view)
                 if result is not None and self._calls is not None:
@@ -245,6 +251,8 @@ class SimpleRequests:
         before = len(finished)
         for index, members in enumerate(calls):
             is_kept = False
+            if self.payer is not None and not self._pay(members):
+                return None
             if index >= before:
                 if index > before and self._is_time_over():
                     self.unfinished, self.is_late = finished, True
@@ -280,6 +288,29 @@ class SimpleRequests:
             if match is not None and match[1] == b"]":
                 return calls if _LAST.fullmatch(body, match.end()) is not None else []
         return []
+
+    # ---- who pays --------------------------------------------------------------------------
+
+    def _head_of_client(self, data: bytes) -> _Head | None:
+        """The next head, and who sent it."""
+        assert self.payer is not None
+        end = data.find(b"\r\n\r\n", self.position)
+        if end < 0 or end - self.position > self._head_bytes_max - self._headers_max:
+            return None
+        end += len(b"\r\n\r\n")
+        plain = self.payer.identified(data[self.position : end])
+        head = None if plain is None else self._read_head(plain, 0)
+        if plain is None or head is None or head.body_start != len(plain):
+            return None
+        return head._replace(body_start=end)
+
+    def _pay(self, members: dict[bytes, bytes]) -> bool:
+        """Whether the client may make a call, and has paid for it."""
+        assert self.payer is not None
+        name = members[b"method"][1:-1].decode()
+        return self._results.has(name) and self.payer.pay(name)
+
+    # ---- what is read ----------------------------------------------------------------------
 
     def _read_head(self, data: bytes, start: int) -> _Head | None:
         if not data.startswith(_REQUEST_LINE, start):

@@ -9,7 +9,10 @@ TOML, or JSON with the same tables.  Everything may be left out::
     burst = 100                     # cost at once; default: the rate, and at least the dearest method
     count-max = 65536               # addresses that are remembered
 
-    [keys.partner]                  # a client that sends the key, by x-api-key or Authorization: Bearer
+    [keys]
+    in-path = false                 # true: a key may also be in the path, /v1/KEY
+
+    [keys.partner]                  # a client that sends the key: x-api-key, x-aztec-api-key, Authorization: Bearer
     sha256 = "..."                  # of the key's text: printf %s "$KEY" | sha256sum
     rate = 1000                     # without a rate: no budget
     burst = 2000
@@ -103,6 +106,8 @@ class RateLimitRules:
     """What the file says.  ``prices`` are those of clients without a key; None as origins: every one."""
 
     requires_key: bool = False
+    #: A key may be in the path.
+    keys_in_path: bool = False
     keys: tuple[KeyRule, ...] = ()
     address_rate: Rate | None = None
     addresses_max: int = ADDRESSES_MAX
@@ -167,17 +172,18 @@ class _Reader:
         lists = self._table("methods", root.get("methods", {}), {"allow", "deny"})
         allowed = self._allowed("methods", lists, self._methods)
         prices = {name: costs.get(name, default) for name in allowed}
-        keys = self._keys(root.get("keys", {}), prices)
+        named = dict(self._table("keys", root.get("keys", {}), None))
+        in_path = self._flag("keys.in-path", named.pop("in-path", False))
+        keys = self._keys(named, prices)
         address = self._table("address", root.get("address", {}), {"rate", "burst", "count-max"})
         cors = self._table("cors", root.get("cors", {}), {"origins"})
         proxies = self._table("proxies", root.get("proxies", {}), {"trusted"})
-        requires_key = root.get("requires-key", False)
-        if type(requires_key) is not bool:
-            raise self._fail("requires-key", f"must be true or false, got {_shown(requires_key)}")
+        requires_key = self._flag("requires-key", root.get("requires-key", False))
         if requires_key and not keys:
             raise self._fail("requires-key", "there is no key in [keys], so no request could be answered")
         return RateLimitRules(
             requires_key=requires_key,
+            keys_in_path=in_path,
             keys=keys,
             address_rate=self._rate("address", address, prices),
             addresses_max=self._count("address.count-max", address.get("count-max", ADDRESSES_MAX)),
@@ -263,6 +269,11 @@ class _Reader:
             if known is not None and key not in known:
                 raise self._fail(f"{where}.{key}" if where else key, f"unknown; known are {', '.join(sorted(known))}")
         return content
+
+    def _flag(self, where: str, value: Any) -> bool:
+        if type(value) is not bool:
+            raise self._fail(where, f"must be true or false, got {_shown(value)}")
+        return value
 
     def _number(self, where: str, value: Any, *, minimum: float) -> float:
         is_number = type(value) in (int, float) and math.isfinite(value)

@@ -25,7 +25,7 @@ from typing import Final
 from fastnode.errors import MethodNotFound, RateLimited, RpcError
 from fastnode.jsonrpc.rate_limit_rules import KeyRule, Rate, RateLimitRules
 
-__all__ = ["ADDRESSES", "Bucket", "Client", "MakeBucket", "RateLimits", "Usage", "refusal_delay"]
+__all__ = ["ADDRESSES", "KEY_HEADERS", "Bucket", "Client", "MakeBucket", "RateLimits", "Usage", "refusal_delay"]
 
 #: A refused request is held back at least this long: a client that ignores Retry-After is slowed, and costs others
 #: nothing.
@@ -37,6 +37,9 @@ BYTES_PER_COST: Final = 32 * 1024
 
 #: Stands for all clients without a key; no key has such a name.
 ADDRESSES: Final = "(address)"
+
+#: Headers that have nothing but a key, in lower case; the first that is not empty counts.
+KEY_HEADERS: Final = (b"x-api-key", b"x-aztec-api-key")
 
 #: A generator of its own: the module's belongs to the program, which may have seeded it.
 _CHANCE: Final = random.Random()
@@ -132,6 +135,17 @@ class Client:
         if price is None and method is not None and method in self._rules.methods:
             return MethodNotFound(f"Method not available: {method} is not offered to this client")
         return None
+
+    def budget_fields(self) -> list[tuple[str, str]]:
+        """The headers that say what the budget is, and what is left of it: whole costs; none without a budget."""
+        bucket = self._bucket
+        if bucket is None:
+            return []
+        seconds = max(1, math.ceil(bucket.burst / bucket.per_second))
+        return [
+            ("RateLimit-Policy", f'"cost";q={int(bucket.burst)};w={seconds}'),
+            ("RateLimit", f'"cost";r={max(0, int(bucket.tokens))}'),
+        ]
 
     def may_call(self, method: str) -> bool:
         """Whether the method is offered to this client, with or without budget."""
@@ -324,10 +338,11 @@ class RateLimits:
 
 
 def _presented_key(headers: Mapping[bytes, bytes]) -> bytes:
-    """``x-api-key`` if it is not empty, else the token of ``Authorization: Bearer``; empty if there is none."""
-    key = headers.get(b"x-api-key", b"").strip()
-    if key:
-        return key
+    """That of the first of KEY_HEADERS which is not empty, else the token of ``Authorization: Bearer``; or empty."""
+    for name in KEY_HEADERS:
+        key = headers.get(name, b"").strip()
+        if key:
+            return key
     bearer = _BEARER.fullmatch(headers.get(b"authorization", b"").strip())
     return b"" if bearer is None else bearer[1].strip()
 

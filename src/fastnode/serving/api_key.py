@@ -196,10 +196,12 @@ class ApiKeyGuard:
 
 
 def _presented_key(headers: Mapping[bytes, bytes]) -> bytes:
-    """``x-api-key`` if it is not empty, else ``Authorization`` with or without ``Bearer``; empty if there is none."""
-    key = headers.get(b"x-api-key", b"").strip()
-    if key:
-        return key
+    """``x-api-key`` or ``x-aztec-api-key`` if it is not empty, else ``Authorization`` with or without ``Bearer``; empty
+    if there is none."""
+    for name in (b"x-api-key", b"x-aztec-api-key"):
+        key = headers.get(name, b"").strip()
+        if key:
+            return key
     authorization = headers.get(b"authorization", b"").strip()
     scheme = _BEARER.match(authorization)
     return authorization if scheme is None else authorization[scheme.end() :]

@@ -65,6 +65,8 @@ _ABSOLUTE_TARGET: Final = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
 _HEADER_NAMES: Final = re.compile(rb"[\w!#$%&'*+.^`|~-]+(?:[ \t]*,[ \t]*[\w!#$%&'*+.^`|~-]+)*", re.ASCII)
 #: What a browser is told unless there is a list of origins.
 ANY_ORIGIN: Final = header_fields(("Access-Control-Allow-Origin", "*"))
+#: Pages may read all headers, such as Retry-After and those about the network: requests come without credentials.
+EXPOSED: Final = header_fields(("Access-Control-Expose-Headers", "*"))
 #: Said where a notification is refused.
 _OVER_BUDGET: Final = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32005,"message":"Rate limit exceeded"}}'
 #: Of requests whose body could not be read or understood.
@@ -121,7 +123,7 @@ class RpcApplication:
 
     def set_headers(self, headers: Sequence[tuple[str, str]]) -> None:
         """Replace the headers of every response, from the next one on."""
-        common = header_fields(("Vary", "Accept-Encoding, Origin")) + ANY_ORIGIN + header_fields(*headers)
+        common = header_fields(("Vary", "Accept-Encoding, Origin")) + ANY_ORIGIN + EXPOSED + header_fields(*headers)
         json_fields = common + header_fields(("Content-Type", "application/json; charset=utf-8"))
         text_fields = common + header_fields(("Content-Type", "text/plain; charset=utf-8"))
         self._common_fields = common

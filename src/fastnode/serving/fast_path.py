@@ -335,12 +335,13 @@ class FastConnection(HttpConnection):
                 break
             if answers is None and requests.method is None and requests.body is None:
                 break
-            is_simple = requests.method is not None or requests.body is not None
-            if is_simple and self._corked_bytes <= CORKED_BYTES_MAX:
+            is_described = requests.method is not None
+            if requests.body is not None or (is_described and self._corked_bytes <= CORKED_BYTES_MAX):
                 end = requests.end
                 allowance = Allowance(self.party)
                 response = fast.answer_call(view, allowance)
                 if response is None:
+                    self._refund()
                     break
                 reader.begun_count += 1
                 position = end
@@ -348,6 +349,8 @@ class FastConnection(HttpConnection):
                     self._enter(_SIMPLE, response, allowance)
                     break  # the others wait in the order of the strict path
                 self._cork(Slot(_SIMPLE, response, allowance))
+            elif is_described:
+                self._refund()
             if self._corked_bytes > CORKED_BYTES_MAX:
                 self._uncork()
                 if self._is_write_paused or self._outgoing:
@@ -357,6 +360,11 @@ class FastConnection(HttpConnection):
             answers = requests.answer(data, position, CORKED_BYTES_MAX - self._corked_bytes, view, self._slice_end)
         self._traffic.received_bytes += position
         return position
+
+    def _refund(self) -> None:
+        """The call that is described is not answered here either."""
+        if self._receiver.payer is not None:
+            self._receiver.payer.refund()
 
     def _note_unfinished(self, data: bytes, view: View | None) -> None:
         """The results of a batch that the slice was too short for are where it goes on."""

@@ -2,9 +2,12 @@
 
     request -> client (key, or address) -> application, which charges the client -> answer for the origin that asks
 
-A single call of the usual form is charged from its bytes and goes on to the fast path.  If that leaves it to the strict
-path, the charge is taken back there and made again, like every other.  Everything that could be read in two ways, and
-every list of origins, means the strict path.
+On the fast path a head says who asks, once for each head of a connection, and a call is charged between being found and
+being answered (``Payer`` in _ext/wire/payer.pyi).  What is left to the strict path has not been charged.
+Everything that could be read in two ways, and every list of origins, means the strict path.
+
+A key may be in the path, ``/v1/KEY`` and what follows, if the rules say so: from here on it is not in the target any
+more, but among the headers.
 
 A request without a key that is asked for is refused with 401.  Probes and preflights are free.  Refusals come a
 moment late (refusal_delay), see jsonrpc/rate_limits.py.
@@ -17,14 +20,15 @@ import re
 from collections.abc import Coroutine
 from http import HTTPStatus
 from typing import Any, Final
+from urllib.parse import unquote_to_bytes
 
 from fastnode.api.discovery import DISCOVER, DOCUMENT_PATH
 from fastnode.http.allowance import Allowance
-from fastnode.http.connection import ConnectionOwner, HttpConnection
+from fastnode.http.connection import ConnectionOwner
 from fastnode.http.listener import Arrival
 from fastnode.http.messages import Refusal, Request, Response, header_fields
-from fastnode.http.reader import ReadState
-from fastnode.jsonrpc.rate_limits import Client, RateLimits, refusal_delay
+from fastnode.jsonrpc.rate_limits import KEY_HEADERS, Client, RateLimits, refusal_delay
+from fastnode.kernels import payer, simple_request
 from fastnode.serving.application import ANY_ORIGIN, RpcApplication, path_of
 from fastnode.serving.event_streams import EVENTS_PATH
 from fastnode.serving.fast_path import FastConnection, FastPath
@@ -35,25 +39,36 @@ _UNAUTHORIZED: Final = (
     b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Unauthorized: invalid or missing API key"}}'
 )
 
-#: A longer burst is left to the strict path.
-_USUAL_BYTES_MAX: Final = 4096
-_LENGTH: Final = re.compile(rb"\ncontent-length: ?([0-9]{1,9})\r")
-_METHOD: Final = re.compile(rb'"method"(?:[ \t]*:[ \t]*"([\w.]+)")?')
-#: Methods whose answer depends on who asks, which the fast path does not know.
-_CLIENTS_OWN: Final = frozenset({DISCOVER.encode()})
 #: Where GET is charged for, also under a prefix.
 _CHARGED_PATHS: Final = (DOCUMENT_PATH, EVENTS_PATH)
-#: Headers that say who asks, in a head that is lower-case.
-_TELLING: Final = (b"\nx-api-key", b"\nauthorization", b"\nx-forwarded-for")
-_TELLING_LINE: Final = re.compile(rb"\n(x-api-key|authorization|x-forwarded-for):[ \t]*([^\r]*)\r", re.IGNORECASE)
+#: Methods whose answer depends on who asks, which the fast path does not know.
+_CLIENTS_OWN: Final = frozenset({DISCOVER})
+#: Headers that say who asks.
+_TELLING: Final = (*KEY_HEADERS, b"authorization", b"x-forwarded-for")
+_TELLING_LINE: Final = re.compile(
+    rb"\n(" + b"|".join(_TELLING) + rb"):[ \t]*([^\r]*)\r",
+    re.IGNORECASE,
+)
+#: A key in a target, and in a request line.
+_KEY_IN_TARGET: Final = re.compile(rb"/v1/([^/?#\s]{1,256})(?=[/?#]|$)/?")
+_KEY_IN_LINE: Final = re.compile(rb"POST /v1/([^/?#\s]{1,256})/? ")
 
 
 class RateLimitGate:
     """What the connections of a port share.  ``limits`` may be replaced at any time."""
 
-    def __init__(self, application: RpcApplication, limits: RateLimits) -> None:
+    def __init__(self, application: RpcApplication, limits: RateLimits, path_prefix: str = "") -> None:
         self.application = application
-        self.limits = limits
+        self._limits: simple_request.Published[RateLimits] = simple_request.Published(limits)
+        self._path_prefix = path_prefix.encode("ascii")
+
+    @property
+    def limits(self) -> RateLimits:
+        return self._limits.value
+
+    @limits.setter
+    def limits(self, limits: RateLimits) -> None:
+        self._limits.publish(limits)
 
     def on_request(
         self, address: str, request: Request, allowance: Allowance
@@ -69,45 +84,49 @@ class RateLimitGate:
             request.method, request.target, headers, request.body, client, allowance=allowance
         )
         origin = limits.allowed_origin(headers)
-        if origin == "*":
-            return answer
-        return _for_origin(answer, origin) if isinstance(answer, Response) else _for_origin_later(answer, origin)
+        if isinstance(answer, Response):
+            return _finished(answer, client, origin)
+        return _finished_later(answer, client, origin)
 
     def on_refusal(self, refusal: Refusal) -> Response:
         """The answer to a request that is not read to its end, for the origin that asks as far as that is known."""
         response = self.application.on_refusal(refusal.status, refusal.reason)
         return _for_origin(response, self.limits.allowed_origin({b"origin": refusal.origin}))
 
+    def with_key_of_path(self, request: Request) -> Request:
+        """A key in the target becomes a header, and wins over those that there are."""
+        if not self.limits.rules.keys_in_path:
+            return request
+        prefix = self._path_prefix if request.target.startswith(self._path_prefix + b"/v1/") else b""
+        found = _KEY_IN_TARGET.match(request.target, len(prefix))
+        if found is None:
+            return request
+        target = prefix + b"/" + request.target[found.end() :]
+        return request._replace(target=target, headers=request.headers | {KEY_HEADERS[0]: unquote_to_bytes(found[1])})
+
     # ---- the fast path -----------------------------------------------------------------------
 
-    def prepay(self, address: str, data: bytes) -> tuple[Client, float] | None:
-        """Charge ``data`` if it is one call of the usual form, by a client that may make it; who paid, and what."""
-        if len(data) > _USUAL_BYTES_MAX or self.limits.rules.origins is not None:
-            return None
-        end = data.find(b"\r\n\r\n")
-        head = data[: end + 2].lower()
-        length = _LENGTH.search(head)
-        if length is None or end + 4 + int(length[1]) != len(data):  # not one whole request
-            return None
-        methods = _METHOD.findall(data)
-        if len(methods) != 1 or not methods[0] or methods[0] in _CLIENTS_OWN:
-            return None
-        client = self._client_of(address, data, head)
-        if client is None:
-            return None
-        cost = client.prepay(methods[0].decode("ascii"))
-        return None if cost is None else (client, cost)
+    def payer_at(self, address: str) -> payer.Payer:
+        """Who pays for the calls of a connection from ``address``."""
+        return payer.Payer(lambda head: self._identify(address, head), self._limits, _CLIENTS_OWN)
 
-    def _client_of(self, address: str, data: bytes, head: bytes) -> Client | None:
-        """Who sent a request, whose ``head`` is in lower case; None if that is not plain."""
-        key, authorization, forwarded = _TELLING
-        if key not in head and authorization not in head and forwarded not in head:
-            return self.limits.client_of(address, {})
-        lines = _TELLING_LINE.findall(data, 0, len(head))
-        headers = {name.lower(): value.strip() for name, value in lines}
-        if len(headers) != sum(head.count(name) for name in _TELLING):  # twice, or written in another way
+    def _identify(self, address: str, head: bytes) -> tuple[Client, bytes] | None:
+        """Who sent a request, and its head without a key in the path; None if that is not plain."""
+        limits = self.limits
+        if limits.rules.origins is not None:
             return None
-        return self.limits.client_of(address, headers)
+        in_path = _KEY_IN_LINE.match(head) if limits.rules.keys_in_path else None
+        if in_path is not None:
+            head = b"POST / " + head[in_path.end() :]
+        lower = head.lower()
+        lines = _TELLING_LINE.findall(head)
+        headers = {name.lower(): value.strip() for name, value in lines}
+        if len(headers) != sum(lower.count(b"\n" + name) for name in _TELLING):  # twice, or written in another way
+            return None
+        if in_path is not None:
+            headers[KEY_HEADERS[0]] = unquote_to_bytes(in_path[1])
+        client = limits.client_of(address, headers)
+        return None if client is None else (client, head)
 
     async def _refuse(self, origin: str | None) -> Response:
         self.application.count_rejected("key")
@@ -120,14 +139,23 @@ def _for_origin(response: Response, origin: str | None) -> Response:
     return response._replace(fields=response.fields.replace(ANY_ORIGIN, field))
 
 
-async def _for_origin_later(pending: Coroutine[Any, Any, Response], origin: str | None) -> Response:
-    return _for_origin(await pending, origin)
+def _finished(response: Response, client: Client | None, origin: str | None) -> Response:
+    """As it is sent: for the origin that asks, and of a refusal with the budget."""
+    if response.status is HTTPStatus.TOO_MANY_REQUESTS and client is not None:
+        response = response._replace(fields=response.fields + header_fields(*client.budget_fields()))
+    return response if origin == "*" else _for_origin(response, origin)
+
+
+async def _finished_later(
+    pending: Coroutine[Any, Any, Response], client: Client | None, origin: str | None
+) -> Response:
+    return _finished(await pending, client, origin)
 
 
 class LimitedConnection(FastConnection):
     """A connection whose requests go through a gate."""
 
-    __slots__ = ("_address", "_gate", "_prepaid")
+    __slots__ = ("_address", "_gate")
 
     def __init__(
         self,
@@ -140,48 +168,15 @@ class LimitedConnection(FastConnection):
         super().__init__(owner, loop, arrival.network, fast)
         self._gate = gate
         self._address = arrival.peer
-        #: Who has paid for the burst that is being received, and what.
-        self._prepaid: tuple[Client, float] | None = None
-        self.data_received = self._receive
-        self.get_buffer = self._lend_buffer
-        self.buffer_updated = self._receive_from_buffer
-
-    def _lend_buffer(self, _size_hint: int) -> bytearray:
-        self._buffer = self._receiver.get_buffer(_size_hint)
-        return self._buffer
-
-    def _receive_from_buffer(self, count: int) -> None:
-        self._receiver.has_turn = False
-        self._receive(bytes(memoryview(self._buffer)[:count]))
-
-    def _receive(self, data: bytes) -> None:
-        if self._owner.turns.time.is_crowded and not self._is_waiting:
-            self.wait_for_turn(data)
-            return
-        if self._receiver.is_resting or self._is_at_rest():
-            self._prepaid = self._gate.prepay(self._address, data)
-            if self._prepaid is not None:
-                self._receiver.receive(data)
-                if self._reader.state is not ReadState.IDLE:  # it is not whole yet
-                    self._refund()
-                self._prepaid = None
-                return
-        self.wake()
-        HttpConnection.data_received(self, data)
-
-    def _refund(self) -> None:
-        if self._prepaid is not None:
-            client, cost = self._prepaid
-            client.refund(cost)
-            self._prepaid = None
+        self._receiver.payer = gate.payer_at(self._address)
 
     def _refuse(self, refusal: Refusal) -> Response:
         return self._gate.on_refusal(refusal)
 
     def _take(self, item: Request | Refusal) -> None:
-        self._refund()
         if isinstance(item, Refusal):
             super()._take(item)
         else:
             allowance = item.allowance or Allowance(self.party)
+            item = self._gate.with_key_of_path(item)
             self._enter(item, self._gate.on_request(self._address, item, allowance), allowance)

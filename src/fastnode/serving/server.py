@@ -284,6 +284,7 @@ class RpcServer(HttpServer):
         )
         self._fast_path = FastPath(engine, self._rpc, self.writer)
         self._gate: RateLimitGate | None = None
+        self._path_prefix = path_prefix
 
     def make_connection(self, arrival: Arrival) -> HttpConnection:
         loop = asyncio.get_running_loop()
@@ -307,7 +308,7 @@ class RpcServer(HttpServer):
     def set_rate_limits(self, limits: RateLimits) -> None:
         """Budgets of clients: from the next connection on, or if there were some before, from the next request on."""
         if self._gate is None:
-            self._gate = RateLimitGate(self._rpc, limits)
+            self._gate = RateLimitGate(self._rpc, limits, self._path_prefix)
         else:
             self._gate.limits = limits
 

@@ -2,6 +2,7 @@ from libc.stdint cimport int64_t
 
 from fastnode._ext.wire.call_meter cimport Traffic
 from fastnode._ext.wire.loop_time cimport LoopTime, Share
+from fastnode._ext.wire.payer cimport Payer
 from fastnode._ext.wire.simple_request cimport SimpleRequests
 
 
@@ -19,6 +20,7 @@ cdef class Receiver:
         object _connection          # None before it is open and when it is closed
         object _write
         object _writelines
+        public Payer payer          # None: calls are free
         public bint is_resting
         public bint has_turn
         public int64_t begun

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from fastnode._ext.wire.call_meter import Traffic
 from fastnode._ext.wire.loop_time import LoopTime, Share
+from fastnode._ext.wire.payer import Payer
 from fastnode._ext.wire.simple_request import SimpleRequests
 
 class _Connection(Protocol):
@@ -62,6 +63,8 @@ class Receiver:
     def receive(self, data: bytes) -> None:
         """A burst."""
 
+    #: Who pays for the calls of the connection; None: they are free.
+    payer: Payer | None
     #: The connection waits for a request, and nothing is under way: whole bursts are answered here.
     is_resting: bool
     #: The next data is read in the connection's turn, however many others wait.

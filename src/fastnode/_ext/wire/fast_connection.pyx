@@ -65,6 +65,7 @@ cdef class Receiver:
         if self._loop_time.is_crowded:
             self._connection.wait_for_turn(data)
             return
+        requests.payer = self.payer
         requests.started = started = clock_ns()
         view = requests.begin_c()
         answers = requests.answer_c(

@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t
 from fastnode._ext.wire.call_meter cimport CallMeter
 from fastnode._ext.wire.cached_responses cimport CachedResponses, Method
 from fastnode._ext.wire.packed cimport Member
+from fastnode._ext.wire.payer cimport Payer
 from fastnode._ext.wire.request_text cimport Call
 
 
@@ -45,6 +46,8 @@ cdef class SimpleRequests:
         # the head being read
         Py_ssize_t _length
         bytes _accepted
+        # who pays
+        public Payer payer          # of the connection whose data is read; None: calls are free
         # answers
         bytes _head_plain
         bytes _head_packed
@@ -78,7 +81,8 @@ cdef class SimpleRequests:
     cdef object answer_c(
         self, bytes data, Py_ssize_t start, Py_ssize_t bytes_max, object view, int64_t until_ns, list unfinished
     )
-    cdef const char *_read_head(self, const char *at, const char *end)
+    cdef const char *_read_head(self, const char *at, const char *end) except? NULL
+    cdef const char *_read_paid_head(self, const char *at, const char *end) except? NULL
     cdef Py_ssize_t _read_batch(self, const char *at, const char *end) noexcept
     cdef bint _answer_single(self, const char *at, const char *end, object view, int64_t *started) except -1
     cdef bint _answer_batch(self, const char *at, const char *end, object view, int64_t *started) except -1

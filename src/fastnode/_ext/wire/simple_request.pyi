@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 
 from fastnode._ext.wire.cached_responses import CachedResponses
 from fastnode._ext.wire.call_meter import CallMeter
+from fastnode._ext.wire.payer import Payer
 
 _T = TypeVar("_T")
 
@@ -64,6 +65,10 @@ class SimpleRequests:
 
     #: False: the owner of the data should take it elsewhere.
     is_open: bool
+
+    #: Of the connection whose data comes next; None: calls are free.  What is answered is paid, and so is a call that
+    #: is described; a request that is left to others is not.
+    payer: Payer | None
 
     def set_head(self, before_length: bytes, before_packed_length: bytes, behind_length: bytes) -> None:
         """The head of an answer, plain or in gzip, around the digits of its Content-Length."""

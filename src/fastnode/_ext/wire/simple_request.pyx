@@ -15,6 +15,7 @@ from fastnode._ext.wire.call_meter cimport CallMeter
 from fastnode._ext.wire.encode cimport TEXT_NUMBER_DIGITS_MAX, text_put_number
 from fastnode._ext.wire.cached_responses cimport CachedResponses, Method
 from fastnode._ext.wire.packed cimport APART_BYTES_MIN, Member, Packed
+from fastnode._ext.wire.payer cimport Payer
 from fastnode._ext.wire.request_text cimport Call, Head, read_call, read_head
 from fastnode._ext.wire.usual_params cimport skip_blanks
 
@@ -158,7 +159,7 @@ cdef class SimpleRequests:
             started = self.started or clock_ns()
         self.started = 0
         while at < end:
-            body = self._read_head(at, end)
+            body = self._read_head(at, end) if self.payer is None else self._read_paid_head(at, end)
             if body == NULL or end - body < self._length:
                 break
             end_of_body = body + self._length
@@ -169,6 +170,8 @@ cdef class SimpleRequests:
             else:
                 is_answered = self._answer_single(body, end_of_body, view, &started)
             if not is_answered:
+                if self.payer is not None and self.method is None and self.body is None:
+                    self.payer.refund()
                 self.accepted = self._accepted
                 break
             self.count += 1
@@ -193,6 +196,8 @@ cdef class SimpleRequests:
         if rest == NULL or skip_blanks(rest, end) != end:
             return False
         method = self._results.find(call.text.name, call.text.name_length)
+        if self.payer is not None and (method is None or not self.payer.pay(method.name)):
+            return False
         if method is not None:
             result = self._result_of(call, method, view)
         if result is not None:
@@ -222,6 +227,8 @@ cdef class SimpleRequests:
         for index in range(count):
             call = &self._calls[index]
             method = self._results.find(call.text.name, call.text.name_length)
+            if self.payer is not None and (method is None or not self.payer.pay(method.name)):
+                return False
             if index < finished:
                 result, call.elapsed = results[index]
                 results[index] = result
@@ -444,7 +451,15 @@ cdef class SimpleRequests:
             self._capacity = 0
         return answers
 
-    cdef const char *_read_head(self, const char *at, const char *end):
+    cdef const char *_read_paid_head(self, const char *at, const char *end) except? NULL:
+        """As :meth:`_read_head`; and who sent it."""
+        cdef Payer payer = self.payer
+        at = payer.find_body(at, end, self._head_bytes_max, self._headers_max, self._body_bytes_max)
+        self._length = payer.length
+        self._accepted = payer.accepted
+        return at
+
+    cdef const char *_read_head(self, const char *at, const char *end) except? NULL:
         """The start of the body; NULL if the head is not simple or not whole."""
         cdef Py_ssize_t known = PyBytes_GET_SIZE(self._known_head)
         cdef const char *body

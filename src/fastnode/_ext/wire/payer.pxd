@@ -1,0 +1,19 @@
+cdef class Payer:
+    cdef:
+        object _identify
+        object _rules               # who is who holds until the next ones
+        object _seen                # their version
+        frozenset _left_out         # methods that are not answered here
+        dict _known                 # by head: client, length of the body, Accept-Encoding
+        object _client              # that sent the request
+        list _paid                  # for it, call by call
+        # of the head that was read last
+        Py_ssize_t length           # of the body
+        bytes accepted              # Accept-Encoding; None: not given
+
+    cdef const char *find_body(
+        self, const char *at, const char *end, Py_ssize_t head_bytes_max, Py_ssize_t headers_max, Py_ssize_t body_bytes_max
+    ) except? NULL
+    cdef tuple _identified(self, bytes head, Py_ssize_t head_bytes_max, Py_ssize_t headers_max, Py_ssize_t body_bytes_max)
+    cdef bint pay(self, str method) except -1
+    cpdef refund(self)

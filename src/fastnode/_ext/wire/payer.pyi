@@ -1,0 +1,35 @@
+"""Who pays for the calls of a connection, when clients have budgets.
+
+The readable form of everything here is ``fastnode/_twins/payer.py``.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+class _Client(Protocol):
+    def prepay(self, method: str) -> float | None:
+        """Charge for a call; what it cost.  None, and nothing is charged, if the client may not make it."""
+
+    def refund(self, cost: float) -> None:
+        """Take back what was prepaid."""
+
+class _Rules(Protocol):
+    @property
+    def version(self) -> int: ...
+
+class Payer:
+    """Who pays for the calls of one connection.
+
+    ``identify`` is given a whole head, up to the empty line, and says whose it is, and the head without what names the
+    client in its target; None: that is left to the strict path.  What it says holds until ``rules`` publishes again.
+    Methods that are ``left_out`` are never answered.
+    """
+
+    def __init__(
+        self,
+        identify: Callable[[bytes], tuple[_Client, bytes] | None],
+        rules: _Rules,
+        left_out: frozenset[str],
+    ) -> None: ...
+    def refund(self) -> None:
+        """What was paid for the request that was read last is taken back: it is left to others, who charge for it."""
