@@ -141,4 +141,9 @@ def in_c(extensions: list[Extension]) -> list[Extension]:
 extensions = [extension(source) for source in sources()]
 #: Commands that list files and compile nothing.
 IS_LISTING = next((word for word in sys.argv[1:] if word[0] != "-"), "") in ("sdist", "egg_info", "dist_info")
-setup(ext_modules=extensions if IS_LISTING else in_c(extensions))
+setup(
+    ext_modules=extensions if IS_LISTING else in_c(extensions),
+    # pip asks for one compiler after the other: with all processors an installation from source takes as long as the
+    # largest file.
+    options={"build_ext": {"parallel": os.cpu_count() or 1}},
+)

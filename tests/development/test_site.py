@@ -56,6 +56,7 @@ def test_the_site_is_whole_and_loads_nothing_from_elsewhere(tmp_path: Path) -> N
     assert len(found) == len(site.pages())
     for file, page in found.items():
         assert len(page.names) == len(set(page.names)), file
+        assert "<th></th>" not in file.read_text(), file  # readers of screens would announce a heading without words
         for link in page.links:
             path, _, fragment = link.partition("#")
             if "://" in link:

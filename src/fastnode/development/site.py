@@ -23,7 +23,17 @@ MENU: Final = (
         "Begin",
         ("README.md", "docs/for-whom.md", "docs/installing.md", "docs/getting-started.md", "docs/local-network.md"),
     ),
-    ("Use", ("docs/wallets.md", "docs/python.md", "docs/methods.md", "docs/compatibility.md", "docs/comparisons.md")),
+    (
+        "Use",
+        (
+            "docs/wallets.md",
+            "docs/python.md",
+            "docs/methods.md",
+            "docs/events.md",
+            "docs/compatibility.md",
+            "docs/comparisons.md",
+        ),
+    ),
     (
         "Operate",
         (
@@ -164,6 +174,8 @@ def _page(writer: Any, page: Path, known: list[Path]) -> str:
     up = "../" * (len(page.parts) - 1)
     # What can be scrolled can be reached without a mouse.
     body = writer.renderer.render(tokens, writer.options, {}).replace("<pre>", '<pre tabindex="0">')
+    # A corner of a table, or a whole first row, that has no text heads nothing.
+    body = body.replace("<th></th>", "<td></td>")
     return (
         f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
         f"<title>{html.escape(title_of(page))} · fastnode</title>\n"
