@@ -104,14 +104,6 @@ class Node:
     def address(self) -> StaticPeer:
         return StaticPeer("127.0.0.1", self.network.snapshot.port)
 
-    def check(self) -> None:
-        """Look now who has to leave."""
-
-        async def check(overlay: Any) -> None:
-            overlay.swarm.check()
-
-        self.network._call(check, PATIENCE_S)
-
     def wait_until(self, is_so: Callable[[Any], bool], timeout_s: float = PATIENCE_S) -> None:
         """Of its snapshot, which is made each second."""
         end = time.monotonic() + timeout_s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from fastnode.p2p.gossip_cache import Verdict
 from fastnode.p2p.host import Judgement
 from fastnode.p2p.identity import Identity
 from fastnode.p2p.messages import AuthRequest, AuthResponse
+from fastnode.p2p.peer import Peer
 from fastnode.p2p.request_limits import Request
 from fastnode.p2p.standing import Penalty
 from fastnode.p2p.topics import Topic
@@ -172,3 +174,10 @@ def test_a_node_that_stops_says_so_and_is_dialled_again(start: Start) -> None:
     again = start(listen_port=port)
     second.wait_for_mesh(1)
     assert second.network.snapshot.peers[0].peer_id == again.identity.peer_id
+
+
+def test_of_a_peer_so_many_messages_a_second_are_looked_at() -> None:
+    peer = Peer("peer", SimpleNamespace(address=("1.2.3.4", 5), is_dialer=True), 0.0)  # type: ignore[arg-type]
+    assert [peer.rpc_wait_s(0.25, 100) for _ in range(100)] == [0] * 100
+    assert peer.rpc_wait_s(0.25, 100) == 0.75
+    assert peer.rpc_wait_s(1.0, 100) == 0

@@ -49,6 +49,8 @@ class Limits:
     request_time_s: float = 10.0
     #: Largest message of gossip: a proposal of 10 MiB and what is around it.
     rpc_bytes_max: int = 10 * MIB + 64 * KIB
+    #: Messages of gossip that are looked at in a second; more wait at the peer.
+    rpcs_per_s_max: int = 500
     #: Of each kind of thing in a message of gossip.
     rpc_items_max: int = 500
     #: Ids in a message of gossip (gossipsub 1.1).

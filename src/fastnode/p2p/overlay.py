@@ -131,13 +131,19 @@ class Overlay:
         self.gossip.remove_peer(peer.id, self._loop.time())
 
     async def _on_gossip(self, peer: Peer, stream: Stream) -> None:
-        while (messages := await stream.read_messages(self._options.limits.rpc_bytes_max)) is not None:
+        limits = self._options.limits
+        while (messages := await stream.read_messages(limits.rpc_bytes_max)) is not None:
             for rpc in messages:
+                wait_s = peer.rpc_wait_s(self._loop.time(), limits.rpcs_per_s_max)
+                if wait_s:
+                    # What it sends beyond that waits too, at its side: the window of the stream is full.
+                    await asyncio.sleep(wait_s)
                 for incoming in self.gossip.receive(peer.id, rpc, self._loop.time()):
                     self.swarm.spawn(self._judge(incoming))
                 self._flush()
                 # A peer that sends much at once lets the others have their turns.
                 await asyncio.sleep(0)
+            self.swarm.leave_outcast(peer)
 
     async def _judge(self, incoming: Incoming) -> None:
         judgement = Judgement(Verdict.IGNORE)

@@ -67,9 +67,19 @@ class Peer:
         #: The peer takes part in gossip; what it sends before waits.
         self.is_known_to_gossip = asyncio.Event()
         self.is_direct = False
+        self._rpcs = 0
+        self._rpcs_since = now
         #: It is being said goodbye to.
         self.is_leaving = False
         self.is_protected = False
+
+    def rpc_wait_s(self, now: float, rpcs_per_s_max: int) -> float:
+        """How long its next message of gossip has to wait, which is counted."""
+        if now - self._rpcs_since >= 1:
+            self._rpcs, self._rpcs_since = 0, now
+        self._rpcs += 1
+        # Several streams may wait at once: those beyond the next second's share wait for later ones.
+        return (self._rpcs - 1) // rpcs_per_s_max * (self._rpcs_since + 1 - now)
 
     @property
     def link(self) -> Link:

@@ -367,7 +367,7 @@ class Swarm:
         now = self._loop.time()
         self.standing.decay(now)
         for peer in list(self.peers.values()):
-            goodbye = None if peer.is_protected else self._verdict(peer)
+            goodbye = None if peer.is_protected else self.standing.verdict(peer.id)
             if goodbye is not None:
                 self.spawn(self.leave(peer, goodbye, "its score is too low"))
         others = [peer for peer in self.peers.values() if not peer.is_protected]
@@ -379,10 +379,10 @@ class Swarm:
             for peer in others[:surplus]:
                 self.spawn(self.leave(peer, Goodbye.MAX_PEERS, "there are too many peers"))
 
-    def _verdict(self, peer: Peer) -> Goodbye | None:
-        """Why a peer has to go.  Who is not even heard in gossip only costs what it sends."""
-        goodbye = self.standing.verdict(peer.id)
-        return Goodbye.LOW_SCORE if goodbye is None and self.score(peer.id) < _OUTCAST else goodbye
+    def leave_outcast(self, peer: Peer) -> None:
+        """Leave a peer whose score is so low that it is not heard in gossip: all that it does is to cost."""
+        if not peer.is_protected and not peer.is_leaving and self.score(peer.id) < _OUTCAST:
+            self.spawn(self.leave(peer, Goodbye.LOW_SCORE, "it is not heard any more"))
 
     def found(self, peer: StaticPeer) -> None:
         """Discovery knows of it."""
