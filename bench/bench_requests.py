@@ -69,6 +69,10 @@ CALLS: dict[str, tuple[str, list[Any], str, float | None]] = {
     "public data witness never asked before": ("getPublicDataWitness", ["latest", NULLIFIER], "unasked", 1.6),
     "getTxReceipt, unknown": ("getTxReceipt", [f"0x{7:064x}"], "new", None),
     "100 unknown private tags": ("getPrivateLogsByTags", [UNKNOWN_TAGS], "new", None),
+    "getBlocks of 20": ("getBlocks", [1, 20], "kept", 2.0),
+    "getBlocks of 20, new": ("getBlocks", [1, 20], "new", None),
+    "getCheckpointedBlocks of 20": ("getCheckpointedBlocks", [1, 20], "kept", 2.0),
+    "getCheckpointedBlocks of 20, new": ("getCheckpointedBlocks", [1, 20], "new", None),
     "batch of 100 scalars": ("getBlockNumber", [], "batch", None),
 }
 

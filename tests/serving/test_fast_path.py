@@ -86,6 +86,26 @@ def test_both_paths_agree_on_each_odd_body(paths: TwoPaths, loop_runner: asyncio
     loop_runner.run(paths.compare([post(body) * 2], is_slow=False))
 
 
+def test_a_result_is_kept_for_params_that_are_written_in_another_way(view: View, loop_runner: asyncio.Runner) -> None:
+    async def ask() -> tuple[list[int], bytes]:
+        side = TwoPaths(view).fast
+        assert side._fast is not None
+        side.connect()
+        hits = []
+        # So many blocks are read in a thread, whose results are handed over.
+        for params in (b"[100,7]", b"[100, 7]", b"[100, 7]", b"[ 100,7 ]"):
+            side.connection.data_received(post(b'{"method":"node_getBlocks","params":%b,"id":1}' % params))
+            await side.take_all()
+            hits.append(side._fast.results.hit_count)
+        return hits, bytes(side.wire.sent)
+
+    hits, sent = loop_runner.run(ask())
+    assert hits == [0, 1, 2, 3]
+    answers = sent.split(b"HTTP/1.1 200 OK")[1:]
+    assert len(answers) == 4
+    assert len(set(answers)) == 1
+
+
 #: Where a text of JSON may stand in a request.
 PLACES = [
     b"%b",

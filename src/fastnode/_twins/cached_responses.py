@@ -24,7 +24,7 @@ _KEPT_OVERHEAD: Final = 200
 #: Params that are remembered to have been asked for, each at the place of the last bits of its hash.
 _ASKED_COUNT: Final = 4096
 #: No result takes more than this share of the memory.
-_SHARES: Final = 16
+_SHARES: Final = 8
 
 
 class _Method:

@@ -31,8 +31,8 @@ from fastnode.http.content_coding import choose_coding
 from fastnode.http.messages import Request, Response, ResponseWriter
 from fastnode.http.reader import ReadState
 from fastnode.jsonrpc import json_text
-from fastnode.jsonrpc.engine import READ_ON_LOOP_BYTES_MAX, Engine, Reply, busy_reply
-from fastnode.kernels import cached_responses, fast_connection, simple_request
+from fastnode.jsonrpc.engine import READ_ON_LOOP_BYTES_MAX, Engine, Reply, busy_reply, splice
+from fastnode.kernels import cached_responses, call_meter, fast_connection, simple_request
 from fastnode.serving.application import COMPRESSED_BYTES_MIN, RpcApplication
 from fastnode.view import View
 
@@ -129,6 +129,11 @@ class FastPath:
             return None
         except NodeBusy as error:
             return self.application.respond(busy_reply(error), accepted, allowance)
+        kept = self._kept(method, text, params, view)
+        if kept is not None:
+            if self._engine.meters is not None:
+                self._engine.meters.calls.finish(method, call_meter.now_ns(), None)
+            return self.application.respond(splice(id_text, kept or None), accepted, allowance)
         reply = self._engine.answer_call(method, params, id_text, view, allowance)
         return self.application.respond(reply, accepted, allowance)
 
@@ -143,15 +148,33 @@ class FastPath:
         params: list[Any] = json_text.parse(text, self._engine.limits, allowance.take)
         return params
 
+    def _kept(self, name: str, text: bytes | None, params: list[Any], view: View | None) -> bytes | None:
+        """A result that is kept by its params as most clients write them; from then on it is kept by this text too."""
+        if text is None or view is None or view.key is not self._view_key:
+            return None
+        usual = _text_of(params)
+        if usual is None or usual == text:
+            return None
+        found = self.results.result(name, usual, None)
+        if found is not None:
+            self.results.keep(name, text, found)
+        return found
+
     def _keep(self, name: str, params: list[Any], result: bytes, view_key: object) -> None:
         """Keep a result that the strict path has made, by its params as most clients write them."""
         if view_key is not self._view_key:
             return
-        try:
-            text = orjson.dumps(params) if params else None
-        except TypeError:  # an integer above 64 bits, half a character
-            return
-        self.results.keep(name, text, result)
+        text = _text_of(params)
+        if text is not None:
+            self.results.keep(name, text, result)
+
+
+def _text_of(params: list[Any]) -> bytes | None:
+    """As most clients write them; None if they do not write such."""
+    try:
+        return orjson.dumps(params)
+    except TypeError:  # an integer above 64 bits, half a character
+        return None
 
 
 def _find_block(view: View, block_hash: bytes) -> int | None:

@@ -12,7 +12,7 @@ cdef enum:
     KEY_BYTES_MAX = 8192        # results of longer params are not kept; a hundred tags are shorter
     READ_BYTES_MAX = 1024       # longer params of an unusual form are left to who asks for their memory first
     KEPT_OVERHEAD = 200         # of a result beside its bytes
-    SHARES = 16                 # no result takes more than this share of the memory
+    SHARES = 8                  # no result takes more than this share of the memory
     NUMBERS_MAX = 4096
     TABLE_SIZE_MIN = 64
 
