@@ -130,25 +130,32 @@ def test_a_transaction_that_no_price_moves_is_cancelled_and_another_account_goes
 
 
 def test_a_cancellation_is_mined_and_frees_the_account(l1: LiveL1) -> None:
+    l1.publishers = open_publishers(
+        l1.client, l1.door, [l1.publisher], l1.directory, limits=replace(LIMITS, attempts_max=1)
+    )
     slot = l1.next_slot
     publisher = l1.publishers.all[0]
     future = l1.start_publishing(l1.request(slot))
-    # It waits for a fee that it does not offer; by the time that it is too late the fee has come down.
+    # The base fee stays ahead of what is offered until the slot is over.
     at = l1.start_of(slot)
-    for _ in range(8):
-        l1.anvil.call("anvil_setNextBlockBaseFeePerGas", hex(10**15))
+    while not future.done():
+        fee = max(int(tx["maxFeePerGas"], 16) for tx in l1.anvil.pool())
+        l1.anvil.call("anvil_setNextBlockBaseFeePerGas", hex(10 * fee))
         l1.anvil.mine(at)
         at += L1_SLOT_S
+        looks = l1.client.all[0].call_count
+        wait_for(lambda seen=looks: future.done() or l1.client.all[0].call_count > seen + 12, "a look")
     assert future.result(PATIENCE_S).kind is OutcomeKind.GIVEN_UP
+    assert publisher.cancellations == 1
+    (waiting,) = l1.anvil.pool()
+    assert (waiting["to"], waiting["value"], waiting["input"]) == (hex_data(l1.publisher), "0x0", "0x")
     l1.anvil.call("anvil_setNextBlockBaseFeePerGas", hex(10**9))
     l1.anvil.mine(at)
-    if publisher.in_flight:
-        for _ in range(4):
-            l1.anvil.mine()
     wait_for(lambda: not publisher.in_flight, "the cancellation")
     assert l1.tip() == 0
     assert not list(l1.directory.iterdir())
     assert l1.publish(l1.next_slot).is_published
+    assert proposed_slots(l1) == 1
 
 
 def test_a_transaction_that_l1_has_forgotten_is_sent_again(l1: LiveL1) -> None:

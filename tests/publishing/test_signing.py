@@ -345,6 +345,7 @@ def test_nodes_that_are_killed_at_random_never_sign_a_duty_twice(database: str) 
         process.kill()
         rest = process.stdout.read()
         process.wait()
+        process.stdout.close()
         for line in rest.splitlines(keepends=True):
             if line.endswith("\n"):
                 slot, signature = line.split()

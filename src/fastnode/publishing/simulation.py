@@ -32,6 +32,8 @@ _TIPS_SLOT: Final = int.from_bytes(keccak_256(b"aztec.stf.storage"), "big")
 _TIP_BITS: Final = 128
 _BLOCK_GAS: Final = 33_554_432
 _NOBODY: Final = bytes(20)
+#: What the check of one blob takes, the transaction around it included.
+_BLOB_GAS_MAX: Final = 60_000
 
 T = TypeVar("T")
 
@@ -104,14 +106,16 @@ class Simulator:
         return _raised(self._l1.run(ask))
 
     def blob_gas(self, sender: bytes, bundle: BlobBundle) -> int:
-        """Gas of comparing blobs with their commitments in the contract.  CallReverted."""
+        """Gas of comparing blobs with their commitments in the contract.  CallReverted.
+
+        An account that cannot pay for the question gets a figure that is enough.
+        """
         blob_input = bytes([len(bundle.commitments)]) + b"".join(bundle.commitments)
         call = {
             "from": hex_data(sender),
             "to": hex_data(self._rollup),
             "data": hex_data(_VALIDATE_BLOBS + arguments((byte_string(blob_input),))),
             "blobVersionedHashes": [hex_data(item) for item in bundle.versioned_hashes],
-            "maxFeePerBlobGas": "0xffffffffff",
         }
         proofs = bundle.proofs(SidecarForm.EIP_4844)
         sidecar = {
@@ -121,11 +125,15 @@ class Simulator:
         }
 
         def ask(endpoint: L1Endpoint) -> int | CallReverted:
+            fee = from_quantity(endpoint.results([("eth_blobBaseFee", [])])[0], "eth_blobBaseFee")
+            priced = call | {"maxFeePerBlobGas": quantity(2 * fee)}
             # Some nodes want the blobs, others only their hashes.
-            for record in (call, call | sidecar):
+            for record in (priced, priced | sidecar):
                 answer = endpoint.answers([("eth_estimateGas", [record])])[0]
                 if not isinstance(answer, UpstreamRejection):
                     return from_quantity(answer, "eth_estimateGas")
+            if "insufficient funds" in answer.message.lower():
+                return _BLOB_GAS_MAX * len(bundle.blobs)
             return _refusal(answer, "the check of the blobs")
 
         return _raised(self._l1.run(ask))
