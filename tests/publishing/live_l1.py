@@ -28,6 +28,7 @@ from tests.publishing.recorded import DATA
 
 from fastnode.keystore.mnemonic import derive_key, seed_of
 from fastnode.keystore.private_keys import EthKey
+from fastnode.outgoing.client import ClientLimits
 from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import Network
 from fastnode.protocol.checkpoint import CheckpointHeader
@@ -246,6 +247,8 @@ class LiveL1:
         return future.result(PATIENCE_S)
 
 
+#: anvil takes seconds of processor time for its first blob.
+LONG = ClientLimits(request_time_s=PATIENCE_S)
 LIMITS = WatchLimits(check_interval_s=0.05, stall_s=12, timeout_s=120, cancellation_timeout_s=288, unseen_s=72)
 
 
@@ -273,7 +276,7 @@ def live_l1(state: str, directory: Path, accounts: int = 1) -> Iterator[LiveL1]:
         try:
             anvil.load(state)
             patience = Patience(unavailable_s=0.05, unavailable_max_s=0.2, aside_s=0.2, aside_max_s=0.2)
-            client = L1Client([anvil.url], network, patience=patience)
+            client = L1Client([anvil.url], network, limits=LONG, patience=patience)
             door = SigningDoor(lambda: keys, ROLLUP, network)
             publishers = open_publishers(client, door, list(keys)[:accounts], directory)
             l1 = LiveL1(anvil, client, network, door, keys, directory, executor, publishers)

@@ -307,9 +307,12 @@ class L1Publisher:
                 self._fill_gap(range(look.pending_nonce, item.nonce))
             return None
         odd["gap"] = 0
-        if not look.is_known:
-            self._send_again(item)
-        elif now - item.sent_at >= self._limits.stall_s and item.speed_ups < self._limits.attempts_max:
+        is_taken = look.is_known or self._send_again(item)
+        if (
+            is_taken is not None
+            and now - item.sent_at >= self._limits.stall_s
+            and item.speed_ups < self._limits.attempts_max
+        ):
             self._speed_up(item, now)
         return None
 
@@ -326,12 +329,20 @@ class L1Publisher:
 
     # ---- what is done to one in flight -------------------------------------------------------
 
-    def _send_again(self, item: InFlight) -> None:
+    def _send_again(self, item: InFlight) -> bool | None:
+        """Whether L1 takes it; None when it does not answer."""
         try:
             self._wire.transmit(item.newest, item.newest_bundle)
             logger.info("sent to L1 again, which had forgotten it", extra=self._facts(item))
-        except (NotTaken, UpstreamUnavailable) as error:
+            return True
+        except NotTaken as error:
             logger.warning("L1 does not take it again", extra=self._facts(item, reason=str(error)))
+            # Its price was never taken: an earlier one is sent next; its hash is still looked for.
+            item.attempts.insert(0, item.attempts.pop())
+            return False
+        except UpstreamUnavailable as error:
+            logger.warning("L1 does not answer", extra=self._facts(item, reason=str(error)))
+            return None
 
     def _speed_up(self, item: InFlight, now: int) -> None:
         before = item.newest.transaction
@@ -440,8 +451,7 @@ class L1Publisher:
 
     def _lost(self, item: InFlight, kind: OutcomeKind, reason: str) -> Outcome:
         self._end(item, AccountState.NOT_MINED)
-        tx_hash = hex_data(item.newest.hash())
-        return Outcome(kind=kind, reason=reason, tx_hash=tx_hash, attempts=len(item.attempts))
+        return Outcome(kind=kind, reason=reason, tx_hash=hex_data(item.newest.hash()), attempts=len(item.attempts))
 
     def _end(self, item: InFlight, state: AccountState) -> None:
         self._in_flight.pop(item.nonce, None)
@@ -464,8 +474,8 @@ class L1Publisher:
         def watch() -> None:
             outcome = self._watch(item)
             if not self._stop.is_set():
-                facts = {"outcome": outcome.kind.value, "reason": outcome.reason}
-                logger.info("a transaction is decided", extra=self._facts(item, **facts))
+                facts = self._facts(item, outcome=outcome.kind.value, reason=outcome.reason)
+                logger.info("a transaction is decided", extra=facts)
 
         self._threads = [thread for thread in self._threads if thread.is_alive()]
         thread = threading.Thread(target=watch, name="fastnode-publisher")
@@ -474,8 +484,7 @@ class L1Publisher:
 
     def _facts(self, item: InFlight, **more: Any) -> dict[str, Any]:
         facts: dict[str, Any] = {"what": item.what, "publisher": hex_data(self.address), "nonce": item.nonce}
-        if item.attempts:
-            price = item.price
+        if item.attempts and (price := item.price):
             facts |= {
                 "transaction": hex_data(item.newest.hash()),
                 "attempt": len(item.attempts),
