@@ -23,9 +23,9 @@ from typing import Any
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from fastnode.app.process import SWITCH_INTERVAL_S
 from fastnode.config.settings import Settings
 from fastnode.development.synthetic_chain import ChainShape, write_synthetic_chain
+from fastnode.interpreter import SWITCH_INTERVAL_S
 from fastnode.protocol.kzg import blob_commitment
 from feeding import feed, import_file, measure_feeding
 

@@ -1,6 +1,7 @@
 """A node under attack: what does another client notice, what does it cost in memory, and does the node go on?
 
     .venv/bin/python bench/strain.py [--attack NAME ...] [--attackers 1 4 64] [--seconds 6] [--json FILE]
+    .venv/bin/python bench/strain.py --table [--one-address]     # all of it in some ten minutes, as documented
 
 Each round starts from an idle node that serves the sample chain.  Attackers do their worst, each from an address of
 its own; meanwhile the *victim*, a client of its own, asks for the block number a hundred times a second.  Its times
@@ -20,6 +21,7 @@ import asyncio
 import contextlib
 import gzip
 import json
+import mmap
 import multiprocessing
 import os
 import socket
@@ -27,7 +29,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -46,6 +50,7 @@ MEMORY_ABOVE_BUDGET_MAX = 200 * MIB
 MEMORY_KEPT_MAX = 50 * MIB
 #: Of the victim's p99, by how many attackers.
 P99_FEW_S, P99_MANY_S, FEW = 0.020, 0.050, 4
+TOUCHED_BYTES = 1024 * MIB
 HOST = "127.0.0.1"
 TXS = Path(__file__).parent.parent / "tests" / "data" / "txs_recorded.jsonl.gz"
 
@@ -480,10 +485,21 @@ def node_at_rest(flags: list[str]) -> Iterator[Node]:
             node.close()
 
 
-def run_round(name: str, count: int, options: argparse.Namespace) -> dict[str, Any]:
-    with node_at_rest(options.flags) as node:
-        chain = Chain(node.port)
-        attack = attacks(chain)[name]
+_chains: list[Chain] = []
+
+
+def chain_of(port: int) -> Chain:
+    """It is the same in each round."""
+    if not _chains:
+        _chains.append(Chain(port))
+    return _chains[0]
+
+
+def run_round(name: str, count: int, options: argparse.Namespace) -> Callable[[], dict[str, Any]]:
+    """Attack a node.  What is returned waits, looks how the node is then, and ends it."""
+    with contextlib.ExitStack() as stack:
+        node = stack.enter_context(node_at_rest(options.flags))
+        attack = attacks(chain_of(node.port))[name]
         be_victim(node.port, 0.5)
         rest, _ = node.memory()
         node.forget_peak()
@@ -498,26 +514,67 @@ def run_round(name: str, count: int, options: argparse.Namespace) -> dict[str, A
             took = [float("inf")]
         attacking.join()
         _, peak = node.memory() if node.is_alive else (0, 0)
-        time.sleep(options.settle)
-        after = node.memory()[0] if node.is_alive else 0
-        try:
-            answers = node.is_alive and be_victim(node.port, 0.1) != []
-        except (OSError, RuntimeError):
-            answers = False
-    found = {
-        "attack": name,
-        "attackers": count,
-        "answers": len(took),
-        "p50_ms": percentile(took, 0.5) * 1e3,
-        "p99_ms": percentile(took, 0.99) * 1e3,
-        "max_ms": max(took) * 1e3,
-        "rest_mb": rest // MIB,
-        "peak_mb": peak // MIB,
-        "after_mb": after // MIB,
-        "answers_after": answers,
-    }
-    found["holds"] = holds_of(found, options)
-    return found
+        over = stack.pop_all()
+    ended = time.monotonic()
+
+    def settle() -> dict[str, Any]:
+        with over:
+            time.sleep(max(0.0, ended + options.settle - time.monotonic()))
+            after = node.memory()[0] if node.is_alive else 0
+            try:
+                answers = node.is_alive and be_victim(node.port, 0.1) != []
+            except (OSError, RuntimeError):
+                answers = False
+        found = {
+            "attack": name,
+            "what": attack.what,
+            "attackers": count,
+            "answers": len(took),
+            "p50_ms": percentile(took, 0.5) * 1e3,
+            "p99_ms": percentile(took, 0.99) * 1e3,
+            "max_ms": max(took) * 1e3,
+            "rest_mb": rest // MIB,
+            "peak_mb": peak // MIB,
+            "after_mb": after // MIB,
+            "answers_after": answers,
+        }
+        found["holds"] = holds_of(found, options)
+        return found
+
+    return settle
+
+
+def run_rounds(names: list[str], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """One after the other; for a table the next one begins while the node of the one before comes to rest."""
+    with ThreadPoolExecutor(4) as settling:
+        waiting: deque[Future[dict[str, Any]]] = deque()
+        for name in names:
+            for count in options.attackers:
+                waiting.append(settling.submit(run_round(name, count, options)))
+                while waiting and (waiting[0].done() or not options.table):
+                    yield waiting.popleft().result()
+        for each in waiting:
+            yield each.result()
+
+
+def table_of(rounds: list[dict[str, Any]]) -> list[str]:
+    """As docs/security.md has it, a row for each attack; memory is of the most attackers.  What fails is marked."""
+    by_name: dict[str, list[dict[str, Any]]] = {}
+    for found in rounds:
+        by_name.setdefault(found["attack"], []).append(found)
+    counts = sorted({found["attackers"] for found in rounds})
+    lines = [
+        "| attack | " + "".join(f"{count}: p50, p99 | " for count in counts) + "memory |",
+        "|---|" + "---|" * len(counts) + "---|",
+    ]
+    for of_one in by_name.values():
+        cells = [
+            f"{found['p50_ms']:.1f}, {found['p99_ms']:.1f} ms{'' if found['holds'] else ' (fails)'}" for found in of_one
+        ]
+        most = of_one[-1]
+        cells.append(f"{most['rest_mb']}, {most['peak_mb']}, {most['after_mb']} MB")
+        lines.append(f"| {most['what']} | {' | '.join(cells)} |")
+    return lines
 
 
 def holds_of(found: dict[str, Any], options: argparse.Namespace) -> bool:
@@ -548,31 +605,46 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--attack", nargs="*", help="names; default: all")
     parser.add_argument("--attackers", nargs="*", type=int, default=[1, 4, 64])
-    parser.add_argument("--seconds", type=float, default=6.0)
+    parser.add_argument("--seconds", type=float, help="of an attack; default: 6, for a table 3")
     parser.add_argument("--settle", type=float, default=SETTLE_S)
     parser.add_argument("--budget", type=int, default=MEMORY_BUDGET)
     parser.add_argument("--one-address", action="store_true", help="everybody has one address, as behind a proxy")
+    parser.add_argument(
+        "--table", action="store_true", help="let rounds overlap with the rest of those before, and print a table"
+    )
     parser.add_argument("--json", type=Path, help="append each round's figures to this file")
     parser.add_argument("--flags", nargs="*", default=None, help="of the node, without their two dashes")
     options = parser.parse_args()
     _come_first()
+    if options.seconds is None:
+        options.seconds = 3.0 if options.table else 6.0
     if options.flags is None:
         options.flags = [f"rpc-memory-budget={options.budget}"]
         if options.one_address:  # which then has too many connections, and that is not what is measured
             options.flags.append("rpc-max-connections-per-address=0")
     options.flags = [f"--{flag}" for flag in options.flags]
     known = list(attacks(_NO_CHAIN))
-    fails = 0
-    for name in options.attack or known:
-        for count in options.attackers:
-            found = run_round(name, count, options)
-            fails += not found["holds"]
-            print(COLUMNS.format(**found, verdict="holds" if found["holds"] else "FAILS"), flush=True)
-            if options.json is not None:
-                with options.json.open("a") as file:
-                    file.write(json.dumps(found) + "\n")
+    touch_memory(TOUCHED_BYTES)
+    rounds = []
+    for found in run_rounds(options.attack or known, options):
+        rounds.append(found)
+        print(COLUMNS.format(**found, verdict="holds" if found["holds"] else "FAILS"), flush=True)
+        if options.json is not None:
+            with options.json.open("a") as file:
+                file.write(json.dumps(found) + "\n")
+    if options.table:
+        print(*table_of(rounds), sep="\n")
+    fails = sum(not found["holds"] for found in rounds)
     print("all hold" if not fails else f"{fails} rounds fail")
     return 1 if fails else 0
+
+
+def touch_memory(size: int) -> None:
+    """Let a virtual machine have as much memory as a round may need: pages that it never had take it ten times as long
+    as others, which is not the node's."""
+    with mmap.mmap(-1, size) as pages:
+        for place in range(0, size, mmap.PAGESIZE):
+            pages[place] = 1
 
 
 class _NoChain(Chain):

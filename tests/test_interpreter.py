@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
+from collections.abc import Iterator
 
+import pytest
 from tests.conftest import PATIENCE_S
 
-from fastnode.interpreter import BusyPlace
+from fastnode.interpreter import GIVING_WAY_S, ROUND_INTERVAL_S, SWITCH_INTERVAL_S, BusyPlace, LoopFirst
 
 
 def test_one_thread_has_the_place_at_a_time() -> None:
@@ -68,3 +72,63 @@ def test_the_place_is_free_after_an_error() -> None:
         pass
     with place:
         pass
+
+
+# ---- the loop goes first ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def loop_first() -> Iterator[LoopFirst]:
+    interval = sys.getswitchinterval()
+    loop_first = LoopFirst()
+    loop_first.begin()
+    yield loop_first
+    sys.setswitchinterval(interval)
+
+
+def test_nobody_asks_for_the_interpreter_in_the_middle_of_a_round(loop_first: LoopFirst) -> None:
+    found = [sys.getswitchinterval()]
+    loop_first.hold()
+    found.append(sys.getswitchinterval())
+    loop_first.let_go()
+    found.append(sys.getswitchinterval())
+    assert found == pytest.approx([SWITCH_INTERVAL_S, ROUND_INTERVAL_S, SWITCH_INTERVAL_S])
+
+
+def test_a_busy_thread_waits_for_the_end_of_a_round(loop_first: LoopFirst) -> None:
+    loop_first.end_round(is_crowded=True)
+    gone = threading.Event()
+
+    def work() -> None:
+        loop_first.give_way()
+        gone.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    while not loop_first._is_awaited and not gone.is_set():
+        time.sleep(0)
+    loop_first.end_round(is_crowded=True)
+    assert gone.wait(PATIENCE_S)
+    thread.join(PATIENCE_S)
+
+
+def test_a_busy_thread_does_not_wait_for_a_loop_that_is_not_crowded_or_has_stopped(loop_first: LoopFirst) -> None:
+    loop_first.end_round(is_crowded=False)
+    begun = time.monotonic()
+    loop_first.give_way()
+    assert time.monotonic() - begun < GIVING_WAY_S
+    loop_first.end_round(is_crowded=True)
+    loop_first.give_way()  # nobody ends the round
+    loop_first.end_round(is_crowded=True)
+    begun = time.monotonic()
+    loop_first.give_way()
+    assert time.monotonic() - begun >= GIVING_WAY_S / 2, "an end that nobody waited for counts for nobody"
+
+
+def test_a_process_that_does_not_serve_keeps_its_interval() -> None:
+    before = sys.getswitchinterval()
+    loop_first = LoopFirst()
+    loop_first.hold()
+    loop_first.end_round(is_crowded=True)
+    loop_first.give_way()
+    assert sys.getswitchinterval() == before

@@ -1,4 +1,4 @@
-"""How many threads keep the interpreter busy beside the event loop.
+"""How the event loop and other threads share the interpreter: how many keep it busy, and who gives way.
 
 The event loop releases the interpreter lock with every read and write, and gets it back only after all threads that
 wait for it.  With many threads running Python code that delays every request.  So only one thread at a time runs such
@@ -9,10 +9,16 @@ code: it takes the one place there is, and leaves it while it waits for hashes, 
 
 Threads that wait for the place sleep.  More places would not make anything faster, as only one thread holds the lock
 at a time.  A kernel that releases the lock for long, such as zlib's, is called inside :meth:`BusyPlace.left`.
+
+Who waits for the lock may ask for it after the switch interval, and who has it gives it up at the next bytecode: after
+a call into C that may take milliseconds.  A loop with much to do would be asked in the middle of its work, ten times in
+a millisecond, and wait for such a call each time.  So while clients wait for their turns (http/turns.py), the loop is
+not asked in the middle of a round, and a busy thread begins one piece of work in a round.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +26,15 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Final
 
-__all__ = ["BUSY", "BusyPlace"]
+__all__ = ["BUSY", "LOOP", "BusyPlace", "LoopFirst"]
+
+#: How long a thread waits before it asks for the interpreter.  Python's own 5 ms would be the latency of every request
+#: that arrives while a block is applied.
+SWITCH_INTERVAL_S: Final = 100e-6
+#: The same while the loop gives turns.
+ROUND_INTERVAL_S: Final = 5e-3
+#: Of a thread that gives way to the loop, the longest wait.
+GIVING_WAY_S: Final = 0.01
 
 
 class BusyPlace:
@@ -61,5 +75,48 @@ class BusyPlace:
             self._of_thread.depth = depth
 
 
+class LoopFirst:
+    """The event loop's rounds, as other threads see them; nothing happens before :meth:`begin`."""
+
+    def __init__(self) -> None:
+        self._is_on = False
+        self._is_crowded = False
+        self._is_awaited = False
+        self._gap = threading.Lock()
+        self._gap.acquire()
+
+    def begin(self) -> None:
+        """Of a process that serves: from now on threads give way to its loop."""
+        self._is_on = True
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+
+    def hold(self) -> None:
+        """The loop works for those that wait: whoever wants the interpreter has time."""
+        if self._is_on:
+            sys.setswitchinterval(ROUND_INTERVAL_S)
+
+    def let_go(self) -> None:
+        """It looks for new data, or does something else."""
+        if self._is_on:
+            sys.setswitchinterval(SWITCH_INTERVAL_S)
+
+    def end_round(self, *, is_crowded: bool) -> None:
+        """One round is over; ``is_crowded``: there is a next one."""
+        self._is_crowded = is_crowded and self._is_on
+        if self._is_awaited:
+            self._is_awaited = False
+            self._gap.release()
+
+    def give_way(self) -> None:
+        """To be called by a thread that is about to keep the interpreter busy, and has the place for it: wait for the
+        end of a round, if there are rounds."""
+        if self._is_crowded:
+            self._is_awaited = True
+            if not self._gap.acquire(timeout=GIVING_WAY_S):
+                self._is_awaited = False
+                self._gap.acquire(blocking=False)  # it may have come at the last moment
+
+
 #: Of this process.
+LOOP: Final = LoopFirst()
 BUSY: Final = BusyPlace()

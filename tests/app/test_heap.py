@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
+from collections.abc import Callable, Coroutine
+from typing import Any
+from weakref import finalize
 
 import pytest
 
 from fastnode.app import heap
+from fastnode.app.heap import COLLECTOR_THRESHOLDS
 from fastnode.http.memory_budget import MemoryBudget
 
 MIB = 1 << 20
@@ -54,38 +59,97 @@ def test_the_pages_of_one_upload_serve_the_next() -> None:
     assert int(found.stdout) < 1_000  # of 12,000
 
 
-@pytest.mark.skipif(heap._libc() is None, reason="there is no glibc")
-def test_a_burst_is_trimmed_once_when_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    trims: list[int] = []
-    resident_bytes = 100 * MIB
+class Process:
+    """One whose resident memory is what is said; trimming leaves 110 MiB."""
 
-    class Library:
-        def malloc_trim(self, pad: int) -> None:
-            nonlocal resident_bytes
-            trims.append(resident_bytes)
-            resident_bytes = 110 * MIB
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.resident_bytes = 100 * MIB
+        self.trims: list[int] = []
+        monkeypatch.setattr(heap, "CHECK_INTERVAL_S", 0.001)
+        monkeypatch.setattr(heap, "_libc", lambda: self)
+        monkeypatch.setattr(heap, "_resident_bytes", lambda: self.resident_bytes)
 
-    monkeypatch.setattr(heap, "CHECK_INTERVAL_S", 0.001)
-    monkeypatch.setattr(heap, "_libc", Library)
-    monkeypatch.setattr(heap, "_resident_bytes", lambda: resident_bytes)
-    budget = MemoryBudget()
+    def malloc_trim(self, pad: int) -> None:
+        self.trims.append(self.resident_bytes)
+        self.resident_bytes = 110 * MIB
 
+
+def watch(budget: MemoryBudget, story: Callable[[], Coroutine[Any, Any, None]]) -> None:
     async def main() -> None:
-        nonlocal resident_bytes
         trimming = asyncio.ensure_future(heap.trim_after_bursts(budget))
         await asyncio.sleep(0)
-        budget.take(64 * MIB)
-        resident_bytes = 400 * MIB
-        await asyncio.sleep(0.02)
-        assert trims == []  # it is not over
-        budget.give_back(64 * MIB)
-        while not trims:
-            await asyncio.sleep(0.001)
-        await asyncio.sleep(0.02)
-        resident_bytes = 120 * MIB
-        await asyncio.sleep(0.02)
+        await story()
         trimming.cancel()
         await asyncio.gather(trimming, return_exceptions=True)
 
     asyncio.run(asyncio.wait_for(main(), 30))
-    assert trims == [400 * MIB]
+
+
+def test_a_burst_is_trimmed_once_when_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    process, budget = Process(monkeypatch), MemoryBudget()
+
+    async def story() -> None:
+        budget.take(264 * MIB)
+        process.resident_bytes = 400 * MIB
+        await asyncio.sleep(0.02)
+        assert process.trims == []  # it is not over
+        budget.give_back(264 * MIB)
+        while not process.trims:
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.02)
+        process.resident_bytes = 115 * MIB
+        await asyncio.sleep(0.02)
+
+    watch(budget, story)
+    assert process.trims == [400 * MIB]
+
+
+def test_what_is_kept_far_above_what_a_burst_needs_is_trimmed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    process, budget = Process(monkeypatch), MemoryBudget()
+
+    async def story() -> None:
+        budget.take(64 * MIB)
+        process.resident_bytes = 100 * MIB + 64 * MIB + heap.EXCESS_BYTES_MAX
+        await asyncio.sleep(0.02)
+        assert process.trims == []
+        process.resident_bytes += 1
+        while not process.trims:
+            await asyncio.sleep(0.001)
+
+    watch(budget, story)
+    assert len(process.trims) == 1
+
+
+class Node:
+    """A member of a reference cycle."""
+
+
+def test_the_collector_looks_again_at_what_it_left_when_requests_need_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not while they need much: it would look at thousands of connections each time."""
+    process, budget = Process(monkeypatch), MemoryBudget()
+    thresholds = gc.get_threshold()
+    gc.set_threshold(*COLLECTOR_THRESHOLDS)
+    gone: list[int] = []
+    node = Node()
+    node.itself = node  # type: ignore[attr-defined]
+    finalize(node, gone.append, 1)
+    gc.collect(0)  # it has outlived a first look
+    del node
+
+    async def story() -> None:
+        budget.take(64 * MIB)
+        for _ in range(2 * heap.LOOKS_MAX):
+            made = [[] for _ in range(COLLECTOR_THRESHOLDS[0] + 100)]
+            del made
+        assert gc.get_count()[1] >= heap.LOOKS_MAX
+        await asyncio.sleep(0.02)
+        assert gone == []
+        budget.give_back(64 * MIB)
+        while not gone:
+            await asyncio.sleep(0.001)
+
+    try:
+        watch(budget, story)
+    finally:
+        gc.set_threshold(*thresholds)
+    assert process.trims == []

@@ -58,7 +58,6 @@ def serve(queue: FairQueue[str], used_ns: int, *, again: bool = True) -> str:
     """Give one turn, and queue its party again."""
     share, name = queue.pop()
     share.charge(used_ns)
-    queue.advance(share, used_ns)
     if again:
         queue.push(share, name)
     return name
@@ -159,6 +158,74 @@ def test_new_connections_of_an_address_begin_where_it_is() -> None:
     assert order.count("other") >= 9
 
 
+def test_new_connections_of_an_address_are_one_party_until_they_are_opened() -> None:
+    queue: FairQueue[str] = FairQueue()
+    groups = Groups()
+    other = loop_time.Share()
+    groups.join(other, b"host")
+    for _ in range(1000):
+        queue.push(groups.door(b"host", 60_000), "new", 60_000)
+    queue.push(other, "other")
+    assert "other" in [queue.pop()[1] for _ in range(10)]
+
+
+def test_a_new_connection_is_taken_to_need_what_its_address_needed() -> None:
+    groups = Groups()
+    before, after = loop_time.Share(), loop_time.Share()
+    groups.join(before, b"host")
+    for _ in range(40):
+        before.charge(1_000_000)
+    groups.join(after, b"host")
+    assert after.turn_ns > 900_000
+
+
+def test_one_turn_that_was_held_up_does_not_put_a_modest_party_behind() -> None:
+    share = loop_time.Share()
+    for _ in range(40):
+        share.charge(50_000)
+    share.charge(20_000_000)
+    assert share.turn_ns < 70_000
+
+
+@pytest.mark.parametrize("count", [64])
+def test_one_that_asks_for_little_waits_a_few_turns_however_unequal_others_are(count: int) -> None:
+    queue: FairQueue[str] = FairQueue()
+    modest = loop_time.Share()
+    for _ in range(40):
+        modest.charge(50_000)
+    for _ in range(count):
+        queue.push(loop_time.Share(), "other")
+    waits = []
+    for number in range(20 * count):
+        # Most turns are short, some cannot be interrupted for long.
+        serve(queue, 5_000_000 if number % 37 == 0 else 30_000)
+        if number % 101 == 100 and number > 5 * count:
+            queue.push(modest, "modest")
+            waits.append(0)
+            while True:
+                share, name = queue.pop()
+                share.charge(50_000 if share is modest else 30_000)
+                if share is modest:
+                    break
+                queue.push(share, name)
+                waits[-1] += 1
+    assert sum(waits[1:]) / len(waits[1:]) < count / 4
+
+
+def test_none_waits_for_ever_for_those_that_have_just_come() -> None:
+    queue: FairQueue[str] = FairQueue()
+    large = loop_time.Share()
+    for _ in range(20):
+        large.charge(1_000_000)
+    queue.push(large, "large")
+    names = []
+    for _ in range(100):
+        queue.push(loop_time.Share(), "new")
+        queue.push(loop_time.Share(), "new")
+        names.append(serve(queue, 10_000, again=False))
+    assert "large" in names
+
+
 def test_the_addresses_remembered_are_bounded() -> None:
     groups = Groups()
     first, again = loop_time.Share(), loop_time.Share()
@@ -206,6 +273,19 @@ class Work:
             self.log.append("|")
             await asyncio.sleep(0)
         return self.log
+
+
+@pytest.mark.parametrize(("count", "slice_us"), [(1, 1000), (16, 1000), (32, 500), (64, 250), (1000, 250)])
+def test_the_more_wait_the_shorter_is_a_slice(run: Callable[..., Any], count: int, slice_us: int) -> None:
+    async def wait() -> tuple[int, int]:
+        turns, seen = Turns(), list[int]()
+        for _ in range(count):
+            turns.wait(loop_time.Share(), lambda: seen.append(turns.time.slice_ns))
+        while turns.waiting_count:
+            await asyncio.sleep(0)
+        return seen[0], turns.time.slice_ns
+
+    assert run(wait()) == (slice_us * 1000, 1_000_000)
 
 
 def test_two_parties_take_turns(run: Callable[..., Any]) -> None:

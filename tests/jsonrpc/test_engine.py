@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -86,6 +88,30 @@ def test_a_call_is_answered_in_the_exact_form(client: Any) -> None:
 
 def test_nothing_found_has_no_result_key(client: Any) -> None:
     assert client.send(b'{"id":7,"method":"test_nothing"}').text == b'{"jsonrpc":"2.0","id":7}'
+
+
+def test_a_refusal_does_not_hold_on_to_what_was_done_for_the_request() -> None:
+    """Of many refused at the same time that would be much memory, until the collector looks at it."""
+
+    class Work:
+        pass
+
+    done: list[weakref.ref[Work]] = []
+
+    def refuse(context: Context) -> bytes:
+        work = Work()
+        done.append(weakref.ref(work))
+        raise ServerError("not today")
+
+    engine = Engine(MethodTable([Method(name="test_refuse", summary="", handler=refuse, **common("n"))]), lambda: None)
+    gc.disable()
+    try:
+        reply = engine.handle(b'[{"method":"test_refuse","params":[],"id":1}]')
+        assert isinstance(reply, Reply)
+        assert b"not today" in reply.text
+        assert done[0]() is None
+    finally:
+        gc.enable()
 
 
 def test_a_refusal_carries_code_text_and_data(client: Any) -> None:

@@ -167,10 +167,13 @@ class Connection:
         status = int(re.fullmatch(r"HTTP/1\.1 (\d{3}) .+", status_line)[1])  # type: ignore[index]
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
         length = 0 if of_head_request else int(headers.get("content-length", "0"))
-        while len(self._buffer) < length:
+        pieces, missing = [self._buffer], length - len(self._buffer)
+        while missing > 0:
             data = self.socket.recv(65536)
             assert data, "closed in the middle of a body"
-            self._buffer += data
+            pieces.append(data)
+            missing -= len(data)
+        self._buffer = b"".join(pieces)
         body, self._buffer = self._buffer[:length], self._buffer[length:]
         return Answer(status, headers, body)
 

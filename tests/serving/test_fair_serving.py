@@ -162,12 +162,12 @@ def test_bodies_that_do_not_end_leave_room_for_nothing_more_than_the_budget(
     with running.connect() as holding, running.connect() as client:
         holding.send(post(b" " * MIB)[: 250 * KIB])
         wait_until(lambda: budget.used_bytes >= 240 * KIB)
-        answer = client.ask(post(call() + b" " * 280 * KIB))
+        answer = client.ask(post(call() + b" " * 140 * KIB))
         assert (answer.status, answer.headers.get("retry-after")) == (503, "1"), answer
         holding.reset()
         wait_until(lambda: budget.used_bytes == 0)  # at once, not with the next collection
     with running.connect() as client:
-        assert client.ask(post(call() + b" " * 280 * KIB)).json == RIGHT
+        assert client.ask(post(call() + b" " * 140 * KIB)).json == RIGHT
     wait_until(lambda: budget.used_bytes == 0)
 
 

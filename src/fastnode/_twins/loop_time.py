@@ -18,17 +18,23 @@ NOTED_PART: Final = 4
 
 
 class Share:
-    __slots__ = ("group", "served_ns", "turn_ns", "used_ns")
+    __slots__ = ("group", "period", "served_ns", "turn_ns", "used_ns")
 
     def __init__(self) -> None:
         self.used_ns = 0
         self.turn_ns = UNKNOWN_TURN_NS
         self.served_ns = 0
+        self.period = 0
         self.group: Share | None = None
 
     def charge(self, elapsed_ns: int) -> None:
         self.add(elapsed_ns)
-        self.turn_ns += (elapsed_ns - self.turn_ns) // 4
+        self._learn(elapsed_ns)
+        if self.group is not None:
+            self.group._learn(elapsed_ns)
+
+    def _learn(self, elapsed_ns: int) -> None:
+        self.turn_ns += (min(elapsed_ns, 2 * self.turn_ns + 1) - self.turn_ns) // 4
 
     def add(self, elapsed_ns: int) -> None:
         self.used_ns += elapsed_ns

@@ -11,6 +11,7 @@ import ctypes
 import gc
 import os
 import sys
+from collections import deque
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +22,7 @@ __all__ = ["bound_heap", "settle_memory", "trim_after_bursts"]
 MIB: Final = 1 << 20
 ARENAS_MAX: Final = 2
 #: Larger blocks come from the system and go back to it one by one.
-LARGE_BLOCK_BYTES: Final = 1 * MIB
+LARGE_BLOCK_BYTES: Final = MIB // 4
 #: Freed memory is kept up to this between two trimmings.  With glibc's 128 KiB each upload's pages would go back to
 #: the system and be asked for again with the next one, at a microsecond or more a page.
 KEPT_BYTES_MAX: Final = 32 * MIB
@@ -29,9 +30,16 @@ KEPT_BYTES_MAX: Final = 32 * MIB
 BURST_BYTES_MIN: Final = 16 * MIB
 #: By how much the process has to have grown since it was trimmed.
 GROWTH_BYTES_MIN: Final = 16 * MIB
-CHECK_INTERVAL_S: Final = 1.0
-#: Objects made and not freed before the collector looks at them, and how many such looks before it looks further.
-COLLECTOR_THRESHOLDS: Final = (10_000, 20, 20)
+CHECK_INTERVAL_S: Final = 0.25
+#: So many times little has to have been needed.
+QUIET_CHECKS: Final = 4
+#: What may be kept above what requests need, while they need much.
+EXCESS_BYTES_MAX: Final = 48 * MIB
+#: First looks of the collector, after which it looks a second time at what they left when there is time.
+LOOKS_MAX: Final = 20
+#: Objects made and not freed before the collector looks at them; how many such looks before it looks once more at what
+#: they left, unless there is time before; and at all.
+COLLECTOR_THRESHOLDS: Final = (1_000, 10_000, 1_000)
 
 #: Of mallopt (malloc.h).
 _M_TRIM_THRESHOLD: Final = -1
@@ -62,26 +70,39 @@ def settle_memory() -> None:
     """Objects that exist after the start stay alive: exclude them from garbage collection.
 
     It is not looked at even once: a start leaves a thousand objects behind at most, and the look would hold up the
-    first requests for tens of milliseconds.  Afterwards it looks at what is new, and rarely at all the rest: with
-    Python's own thresholds the requests of a burst were looked at dozens of times a second, 10 to 30 ms each time.
+    first requests for tens of milliseconds.  Afterwards it looks often at the few that are new, a millisecond each
+    time.  What is left of them are thousands of connections and what is done for them, which it would look at for 20 to
+    60 ms, to find nothing: it does so when requests need little.
     """
     gc.freeze()
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
 
 
 async def trim_after_bursts(budget: MemoryBudget) -> None:
-    """Never returns.  Trims when the process has grown and requests have needed little for a moment."""
+    """Never returns.  When requests have needed little for a moment, it lets the collector look at what has outlived a
+    first look, and trims if the process has grown.  Meanwhile it trims only if far more is kept than is needed."""
     library = _libc()
     settled_bytes = _resident_bytes() if library is not None else 0
-    while library is not None:
+    peaks: deque[int] = deque(maxlen=QUIET_CHECKS)
+    while True:
         await asyncio.sleep(CHECK_INTERVAL_S)
-        peak_bytes, budget.peak_bytes = budget.peak_bytes, budget.used_bytes
-        settled_bytes = min(settled_bytes, _resident_bytes())
-        if peak_bytes < BURST_BYTES_MIN and _resident_bytes() > settled_bytes + GROWTH_BYTES_MIN:
+        peaks.append(budget.peak_bytes)
+        budget.peak_bytes = budget.used_bytes
+        is_quiet = len(peaks) == QUIET_CHECKS and max(peaks) < BURST_BYTES_MIN
+        if is_quiet and gc.get_count()[1] >= LOOKS_MAX:
+            gc.collect(1)
+        if library is None:
+            continue
+        resident_bytes = _resident_bytes()
+        settled_bytes = min(settled_bytes, resident_bytes)
+        if is_quiet and resident_bytes > settled_bytes + GROWTH_BYTES_MIN:
             # Small objects lie in pages of many: what the collector has not looked at yet holds on to all of them.
             gc.collect()
             await asyncio.to_thread(library.malloc_trim, 0)
             settled_bytes = _resident_bytes()
+            peaks.clear()
+        elif resident_bytes > settled_bytes + budget.used_bytes + EXCESS_BYTES_MAX:
+            await asyncio.to_thread(library.malloc_trim, 0)
 
 
 def _resident_bytes() -> int:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import uvloop
 
-from fastnode import __version__, kernels
+from fastnode import __version__, interpreter, kernels
 from fastnode.app.heap import bound_heap, settle_memory, trim_after_bursts
 from fastnode.app.node import Node
 from fastnode.app.priorities import answer_soon
@@ -33,9 +33,6 @@ __all__ = ["OTHER_FILES", "allow_open_files", "run", "run_node", "stop_requested
 
 logger = logging.getLogger("fastnode.app.node")
 
-#: How long ingestion may keep the interpreter from the event loop, in seconds.  Python's own 5 ms would be
-#: the latency of every request that arrives while a block is applied.
-SWITCH_INTERVAL_S: Final = 100e-6
 #: How often it is looked whether all workers serve.
 _WORKERS_LOOK_S: Final = 0.02
 #: Open files besides the connections: databases, upstreams, logs.
@@ -58,7 +55,7 @@ def run(settings: Settings) -> None:
 def run_node(settings: Settings, seat: PrimarySeat | None = None) -> None:
     """The node in one process, or the primary of a node with workers."""
     logger.info("fastnode", extra=log_facts(version=__version__, kernel=kernels.poseidon2.kernel_name()))
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    interpreter.LOOP.begin()
     if seat is None:
         answer_soon()
     bound_heap()

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import sys
 from importlib import import_module
 from typing import Final
 
 import uvloop
 
+from fastnode import interpreter
 from fastnode.app.heap import bound_heap
 from fastnode.app.node_settings import worker_count
 from fastnode.app.priorities import answer_soon, leave_to_requests
-from fastnode.app.process import OTHER_FILES, SWITCH_INTERVAL_S, allow_open_files, run_node, stop_requested_by_signal
+from fastnode.app.process import OTHER_FILES, allow_open_files, run_node, stop_requested_by_signal
 from fastnode.app.worker import Worker
 from fastnode.config.consistency import check_settings
 from fastnode.config.settings import Settings
@@ -58,7 +58,7 @@ def run_with_workers(settings: Settings) -> None:
 
 
 def _run_worker(settings: Settings, seat: WorkerSeat) -> None:
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    interpreter.LOOP.begin()
     answer_soon()
     bound_heap()
     allow_open_files(settings.rpc_max_connections + OTHER_FILES)

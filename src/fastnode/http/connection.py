@@ -58,6 +58,9 @@ FEED_BODY_BYTES: Final = 64 * 1024
 #: With as much as this that is not read yet, the system is asked for no more.  So the loop takes over what a thousand
 #: uploads bring in turns, as it reads it.
 INCOMING_BYTES_MAX: Final = SMALL_BUFFER_BYTES
+#: What it takes, about, to put aside what comes while others have their turn, and to let a connection go.
+PUTTING_ASIDE_NS: Final = 10_000
+CLOSING_NS: Final = 30_000
 #: What is handed over at a stretch, so that the copy is short and the rest stays in one place.
 WRITTEN_BYTES: Final = 256 * 1024
 
@@ -240,6 +243,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._owner.forget(self)
+        self._owner.turns.time.add(self.party.share, CLOSING_NS)
         self._transport = None
         self.party.leave()
         self._reader.close()
@@ -277,6 +281,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             return
         self._add_incoming(data)
         if self._is_waiting:
+            self._owner.turns.time.add(self.party.share, PUTTING_ASIDE_NS)
             if self._is_full():
                 self._pause_reading()
             return

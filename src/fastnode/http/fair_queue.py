@@ -5,10 +5,11 @@ many connections, and clients that share an address, such as all of a proxy, sha
 
 Each party and each address has a clock of what it has used.  What it asks for is stamped with that clock, and served in
 the order of the stamp and what a turn of the party needs, as far as its turns until now tell (virtual finishing times:
-Demers, Keshav, Shenker 1989).  The queue has a clock too, which shows what a party would have used that had waited all
-the time (virtual time: Parekh, Gallager 1993).  Who comes after a rest is set to it, so that rest is no credit; and who
-has used more while nobody had to wait is not put behind it by more than a bound.  One whose turns are short passes all
-whose turns are long, however many they are, as long as it uses no more than they do.
+Demers, Keshav, Shenker 1989).  The queue's own clock is the stamp of what was served last (start-time fair queueing:
+Goyal, Vin, Cheng 1996).  Who comes after a rest is set to it less one short turn, so that rest is no other credit; and
+who has used more while nobody had to wait is not put behind it by more than a bound.  One whose turns are short passes
+all whose turns are long, however many they are, as long as it uses no more than they do.  Now and then the one that has
+waited longest comes next, so that none waits for ever for those that have just come.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ GROUPS_MAX: Final = 8192
 #: How long one who has used more, while nobody had to wait, waits for that at most: the clock goes on by as much as
 #: each of those that wait gets.  More, if that is little: what one turn of it takes.
 DEBT_NS_MAX: Final = 2_000_000
+#: How much earlier than others one is stamped that comes after a rest: a turn, if it is as short as this.
+CREDIT_NS_MAX: Final = 100_000
+#: One turn of so many is for the address that has had none for longest.
+OLDEST_EVERY: Final = 8
 
 Item = TypeVar("Item")
 
@@ -34,16 +39,36 @@ class Groups:
     """The use of each network, of those that came last.  Not safe for use by several threads at a time."""
 
     def __init__(self) -> None:
-        self._by_network: OrderedDict[bytes, loop_time.Share] = OrderedDict()
+        #: Of each the use of all, and the party that its new connections are.
+        self._by_network: OrderedDict[bytes, tuple[loop_time.Share, loop_time.Share]] = OrderedDict()
 
     def join(self, share: loop_time.Share, network: bytes | None) -> None:
-        """Let a party that is new count for its network; None: it has none, and is alone."""
+        """Let a party that is new count for its network; None: it has none, and is alone.
+
+        Until it has had a turn it is taken to need what turns of its network need.
+        """
         if network is None:
             return
-        share.group = self._by_network.setdefault(network, loop_time.Share())
-        self._by_network.move_to_end(network)
-        if len(self._by_network) > GROUPS_MAX:
-            self._by_network.popitem(last=False)
+        share.group = self._of(network)[0]
+        share.turn_ns = share.group.turn_ns
+
+    def door(self, network: bytes | None, turn_ns: int) -> loop_time.Share:
+        """The party that all new connections of a network are together, however many, with turns that take as much: so
+        those that have a connection do not come after all that want one."""
+        share = loop_time.Share() if network is None else self._of(network)[1]
+        share.turn_ns = turn_ns
+        return share
+
+    def _of(self, network: bytes) -> tuple[loop_time.Share, loop_time.Share]:
+        found = self._by_network.get(network)
+        if found is None:
+            found = self._by_network[network] = (loop_time.Share(), loop_time.Share())
+            found[1].group = found[0]
+            if len(self._by_network) > GROUPS_MAX:
+                self._by_network.popitem(last=False)
+        else:
+            self._by_network.move_to_end(network)
+        return found
 
 
 class _Waiting(Generic[Item]):
@@ -72,6 +97,8 @@ class FairQueue(Generic[Item]):
         self._number = 0  # keeps the order of arrival among equals
         self._length = 0
         self._now_ns = 0  # the clock of the groups; each group's members have one in its served_ns
+        self._pops = 0
+        self._period = 0  # a time without a break during which some wait
 
     def __len__(self) -> int:
         return self._length
@@ -83,13 +110,15 @@ class FairQueue(Generic[Item]):
         if group is None:
             group = share.group = loop_time.Share()
             group.used_ns = share.used_ns
+        if self._length == 0:
+            self._period += 1
         waiting = self._waiting.get(group)
         if waiting is None:
             waiting = self._waiting[group] = _Waiting()
-            _set_to(group, self._now_ns, max(share.turn_ns, DEBT_NS_MAX // len(self._waiting)))
+            self._enter(group, self._now_ns, share.turn_ns, len(self._waiting))
         count = waiting.counts.get(share, 0)
         if count == 0:
-            _set_to(share, group.served_ns, max(share.turn_ns, DEBT_NS_MAX // (len(waiting.counts) + 1)))
+            self._enter(share, group.served_ns, share.turn_ns, len(waiting.counts) + 1)
         waiting.counts[share] = count + 1
         self._number += 1
         self._length += 1
@@ -97,6 +126,14 @@ class FairQueue(Generic[Item]):
         share.used_ns += expected_ns
         if waiting.heap[0][1] == self._number:  # it is the group's next
             self._place(group, waiting)
+
+    def _enter(self, share: loop_time.Share, now_ns: int, turn_ns: int, waiting_count: int) -> None:
+        """Set the clock of one that begins to wait, beside others; what it has used since they wait is its own."""
+        used_ns = max(share.used_ns, now_ns - min(turn_ns, CREDIT_NS_MAX))
+        if share.period != self._period:
+            share.period = self._period
+            used_ns = min(used_ns, now_ns + max(turn_ns, DEBT_NS_MAX // waiting_count))
+        share.used_ns = used_ns
 
     def _place(self, group: loop_time.Share, waiting: _Waiting[Item]) -> None:
         """Queue a group with what its next member needs."""
@@ -106,6 +143,27 @@ class FairQueue(Generic[Item]):
 
     def pop(self, expected_ns: int = 0) -> tuple[loop_time.Share, Item]:
         """IndexError if there is none."""
+        self._pops += 1
+        if self._pops % OLDEST_EVERY == 0 and self._waiting:
+            group = next(iter(self._waiting))
+        else:
+            group = self._first()
+            self._now_ns = max(self._now_ns, group.used_ns)
+        waiting = self._waiting.pop(group)
+        stamp, _, share, item = heapq.heappop(waiting.heap)
+        group.served_ns = max(group.served_ns, stamp - share.turn_ns)
+        self._length -= 1
+        group.used_ns += expected_ns
+        if waiting.counts[share] == 1:
+            del waiting.counts[share]
+        else:
+            waiting.counts[share] -= 1
+        if waiting.heap:
+            self._waiting[group] = waiting  # behind the others
+            self._place(group, waiting)
+        return share, item
+
+    def _first(self) -> loop_time.Share:
         while True:
             key, place, group = self._groups[0]
             waiting = self._waiting.get(group)
@@ -114,30 +172,5 @@ class FairQueue(Generic[Item]):
             elif key < (used := group.used_ns + waiting.heap[0][2].turn_ns):  # it has had turns since
                 heapq.heapreplace(self._groups, (used, place, group))
             else:
-                break
-        heapq.heappop(self._groups)
-        _, _, share, item = heapq.heappop(waiting.heap)
-        self._length -= 1
-        group.used_ns += expected_ns
-        if waiting.counts[share] == 1:
-            del waiting.counts[share]
-        else:
-            waiting.counts[share] -= 1
-        if waiting.heap:
-            self._place(group, waiting)
-        else:
-            del self._waiting[group]
-        return share, item
-
-    def advance(self, share: loop_time.Share, elapsed_ns: int) -> None:
-        """Note that a party which was given a turn has used it: each of those that wait could have had its part."""
-        group = share.group
-        assert group is not None, "it has never waited"
-        waiting = self._waiting.get(group)
-        members = 1 if waiting is None else len(waiting.counts) + (share not in waiting.counts)
-        group.served_ns += elapsed_ns // members
-        self._now_ns += elapsed_ns // (len(self._waiting) + (waiting is None))
-
-
-def _set_to(share: loop_time.Share, now_ns: int, debt_ns_max: int) -> None:
-    share.used_ns = min(max(share.used_ns, now_ns), now_ns + debt_ns_max)
+                heapq.heappop(self._groups)
+                return group

@@ -55,6 +55,7 @@ class FairThreads(Executor):
         self._groups = Groups()
         self._others = loop_time.Share()
         self._lock = threading.Lock()
+        self._keeps_busy = keeps_busy
         self._place: AbstractContextManager[None] = interpreter.BUSY if keeps_busy else nullcontext()
 
     @property
@@ -88,13 +89,14 @@ class FairThreads(Executor):
         with self._lock:
             share, work = self._waiting.pop(EXPECTED_NS)
         with self._place:
+            if self._keeps_busy:
+                interpreter.LOOP.give_way()
             started = time.monotonic_ns()
             _run(work)
             elapsed = time.monotonic_ns() - started
         with self._lock:
             share.charge(elapsed)
             share.add(-EXPECTED_NS)
-            self._waiting.advance(share, elapsed)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         if cancel_futures:
@@ -122,6 +124,7 @@ def _run(work: _Work) -> None:
         future.set_exception(error)
     else:
         future.set_result(result)
+    del future, work  # an error knows this frame, and would be kept by it
 
 
 async def run_off_loop(

@@ -34,9 +34,11 @@ BACKLOG: Final = 4096
 #: How long connections are accepted at a stretch: all others wait meanwhile, and a client that is behind those that
 #: come as fast as they can waits for each stretch.
 ACCEPTING_NS: Final = 3_000_000
-#: What opening one takes, about, most of it later: its transport, its first read.
+#: What accepting one takes, about; and opening it, most of it later: its transport, its first read.
+ACCEPTED_NS: Final = 15_000
 OPENING_NS: Final = 60_000
 CLOSING_NS: Final = 10_000
+TURNING_AWAY_NS: Final = 40_000
 #: After the system had no more files or memory for a connection.
 PAUSE_S: Final = 0.5
 #: What a client that is turned away has sent already, of which as much is read: else closing would destroy the answer.
@@ -72,8 +74,8 @@ class Arrival:
         self.peer = str(peer_name[0]) if isinstance(peer_name, tuple) and peer_name else ""
         #: What the address counts as (http/client_connections.py).
         self.network = network_of(peer_name)
+        #: Of all new connections of that address.
         self.share = loop_time.Share()
-        self.share.turn_ns = OPENING_NS  # which is known, other than what its requests will take
 
     def has_gone(self) -> bool:
         """Whether the client has broken the connection off: the system knows no peer any more."""
@@ -180,27 +182,34 @@ class Listener:
         self._admit(Arrival(connection, peer_name))
 
     def _admit(self, arrival: Arrival) -> None:
+        turns = self._host.turns
+        arrival.share = turns.groups.door(arrival.network, OPENING_NS)
+        turns.time.add(arrival.share, ACCEPTED_NS)
         refusal = self._host.admit(arrival.network)
         if refusal is not None:
+            turns.time.add(arrival.share, TURNING_AWAY_NS)
             arrival.turn_away(refusal)
             return
         host = arrival.host = self._host
-        host.turns.groups.join(arrival.share, arrival.network)
         self._unopened.add(arrival)
-        if host.turns.time.is_crowded:
-            host.turns.wait(arrival.share, lambda: self._open(arrival, host))
+        if turns.time.is_crowded:
+            turns.wait(arrival.share, lambda: self._open_in_turn(arrival, host), OPENING_NS)
         else:
             self._open(arrival, host)
+
+    def _open_in_turn(self, arrival: Arrival, host: ConnectionHost) -> None:
+        arrival.share.used_ns -= OPENING_NS  # as it was charged for it when it began to wait
+        self._open(arrival, host)
 
     def _open(self, arrival: Arrival, host: ConnectionHost) -> None:
         if arrival not in self._unopened or host is not self._host:  # closed or handed over meanwhile
             return
         time_ = host.turns.time
         if arrival.has_gone():
-            time_.charge(arrival.share, CLOSING_NS)
+            time_.add(arrival.share, CLOSING_NS)
             self._drop(arrival)
         else:
-            time_.charge(arrival.share, OPENING_NS)
+            time_.add(arrival.share, OPENING_NS)
             self._unopened.discard(arrival)
             task = self._loop.create_task(
                 self._loop.connect_accepted_socket(lambda: self._make_connection(arrival), arrival.socket)

@@ -91,7 +91,8 @@ class RequestReader:
         self.begun_count = 0
         #: The client waits for "100 Continue" before it sends the body.
         self.awaits_continue = False
-        self._parser: Any = httptools.HttpRequestParser(self)
+        #: None until there is something to read: it holds on to eight methods, and many connections never need it.
+        self._parser: Any = None
         self._refusal: Refusal | None = None
         self._unfinished_head_bytes = 0
         self._reset()
@@ -135,6 +136,8 @@ class RequestReader:
 
     def feed(self, data: bytes | memoryview) -> None:
         """Read what has arrived on the socket.  Never raises."""
+        if self._parser is None and self.state is not ReadState.ENDED:
+            self._parser = httptools.HttpRequestParser(self)
         before, begun_before = self.state, self.begun_count
         pieces: deque[bytes | memoryview] = deque([data])
         while pieces and self.state is not ReadState.ENDED:

@@ -15,12 +15,17 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from fastnode import interpreter
 from fastnode.http.fair_queue import FairQueue, Groups
 from fastnode.kernels import loop_time
 
 __all__ = ["BUFFER_BYTES", "ROUND_NS", "SLICE_NS", "SMALL_BUFFER_BYTES", "TAKEN_BYTES_PER_NS", "Turns"]
 
 SLICE_NS: Final = 1_000_000
+#: In what time all that wait have their turn, about: the more there are, the shorter is a slice, down to the least one,
+#: as a turn costs some tens of microseconds beside.
+ALL_TURNS_NS: Final = 16_000_000
+LEAST_SLICE_NS: Final = 250_000
 ROUND_NS: Final = 2_000_000
 #: What is read from a connection at a time: usually, and while others wait.  The loop reads from all that have sent
 #: something before it looks at anything else.
@@ -37,6 +42,7 @@ class Turns:
 
     def __init__(self, *, slice_ns: int = SLICE_NS, round_ns: int = ROUND_NS) -> None:
         self.time = loop_time.LoopTime(slice_ns, round_ns, self._end_round_later)
+        self._slice_ns_max = slice_ns
         #: Of all connections of the loop, each for the moment of a read.
         self.buffer = bytearray(BUFFER_BYTES)
         self.small_buffer = bytearray(SMALL_BUFFER_BYTES)
@@ -54,12 +60,15 @@ class Turns:
         """Turns that are waited for."""
         return len(self._waiting)
 
-    def wait(self, share: loop_time.Share, turn: Turn) -> None:
-        """Call ``turn`` when it is this party's turn; it charges what it uses."""
+    def wait(self, share: loop_time.Share, turn: Turn, expected_ns: int = 0) -> None:
+        """Call ``turn`` when it is this party's turn; it charges what it uses.
+
+        Several turns of one party are ``expected_ns`` apart, which are charged to it now, and to be taken back then.
+        """
         if share is self._served:  # its own turn is not charged yet
             self._again.append(turn)
             return
-        self._waiting.push(share, turn)
+        self._waiting.push(share, turn, expected_ns)
         if not self._is_running:
             self.time.is_crowded = True
         if not self._is_scheduled:
@@ -81,8 +90,16 @@ class Turns:
     def _run(self) -> None:
         """One round."""
         loop_time_ = self.time
+        call_soon = asyncio.get_running_loop().call_soon
+        interpreter.LOOP.hold()
+        call_soon(interpreter.LOOP.hold)  # for what goes on in tasks that have had their turn
         self._is_running = True
         loop_time_.begin_round()
+        if len(self._waiting) * self._slice_ns_max > ALL_TURNS_NS:
+            least = min(LEAST_SLICE_NS, self._slice_ns_max)
+            loop_time_.slice_ns = max(least, ALL_TURNS_NS // len(self._waiting))
+        else:
+            loop_time_.slice_ns = self._slice_ns_max
         try:
             while self._waiting and loop_time_.spent_ns < loop_time_.round_ns:
                 loop_time_.is_crowded = False
@@ -90,18 +107,21 @@ class Turns:
         finally:
             self._is_running = False
             self._is_scheduled = loop_time_.is_crowded = len(self._waiting) > 0
+            interpreter.LOOP.let_go()
+            call_soon(interpreter.LOOP.let_go)
+            interpreter.LOOP.end_round(is_crowded=self._is_scheduled)
             if self._is_scheduled:
-                asyncio.get_running_loop().call_soon(self._run)
+                call_soon(self._run)
+            else:
+                loop_time_.slice_ns = self._slice_ns_max
 
     def _give_turn(self) -> None:
-        spent_ns = self.time.spent_ns
         self._served, turn = self._waiting.pop()
         share = self._served
         try:
             turn()
         finally:
             self._served = None
-            self._waiting.advance(share, self.time.spent_ns - spent_ns)
             for turn in self._again:
                 self._waiting.push(share, turn)
             self._again.clear()

@@ -398,9 +398,8 @@ class Engine:
             try:
                 context.add_result(len(outcome))
             except (ResponseTooLarge, NodeBusy) as error:
-                outcome = error
-            else:
-                return splice(id_text, outcome)
+                return self._reply(error.with_traceback(None), id_text, context)
+            return splice(id_text, outcome)
         if isinstance(outcome, NodeBusy):
             return busy_reply(outcome)
         if isinstance(outcome, ResponseTooLarge):
@@ -408,10 +407,14 @@ class Engine:
         return _error_reply(outcome, id_text)
 
     def _answer_to(self, error: Exception, name: str) -> RpcError:
-        """To be called while ``error`` is handled.  Of a fault the log gets the traceback, the client nothing."""
+        """To be called while ``error`` is handled.  Of a fault the log gets the traceback, the client nothing.
+
+        An answer does not know where it was raised: the frames would hold on to the whole request, and to the answer.
+        """
         answer = answer_to(error)
         if answer is not None:
-            return answer
+            answer.__context__ = answer.__cause__ = None
+            return answer.with_traceback(None)
         self.internal_fault_count += 1
         logger.exception("%s failed", _shorten(name))
         return InternalError("Internal error")
@@ -467,7 +470,7 @@ def _error_reply(error: RpcError, id_text: bytes) -> Reply:
 
 def busy_reply(error: NodeBusy) -> Reply:
     """What is said when there is no memory for a request."""
-    return Reply(None, error.code, busy=error)
+    return Reply(None, error.code, busy=error.with_traceback(None))
 
 
 def _silence(reply: Reply) -> Reply:

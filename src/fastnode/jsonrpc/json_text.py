@@ -34,10 +34,11 @@ INT_MAX: Final = 2**64 - 1
 _SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 #: A longer text with a lone surrogate is refused: the parser that takes them is slow.
 LENIENT_BYTES_MAX: Final = 32 * 1024
-#: About what a value takes in memory beside its text.
+#: About what a value takes in memory beside its text, which there is twice then.
 VALUE_BYTES: Final = 64
-#: Texts with fewer values are not worth asking.
+#: Texts with fewer values, that are shorter, are not worth asking.
 UNASKED_VALUES_MAX: Final = 256
+UNASKED_BYTES_MAX: Final = 16 * 1024
 
 
 def parse(body: bytes, limits: Limits, take: Callable[[int], None] = lambda count: None) -> Any:
@@ -60,8 +61,8 @@ def parse(body: bytes, limits: Limits, take: Callable[[int], None] = lambda coun
         raise ParseError(f"Parse error: more than {limits.json_containers_max} arrays and objects")
     if values > limits.json_values_max:
         raise ParseError(f"Parse error: more than {limits.json_values_max} values")
-    if values > UNASKED_VALUES_MAX:
-        take(values * VALUE_BYTES)
+    if values > UNASKED_VALUES_MAX or len(body) > UNASKED_BYTES_MAX:
+        take(len(body) + values * VALUE_BYTES)
     if body.startswith(BYTE_ORDER_MARK):
         body = body[len(BYTE_ORDER_MARK) :]
     try:

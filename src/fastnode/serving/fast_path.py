@@ -236,6 +236,7 @@ class FastConnection(HttpConnection):
     def wait_for_turn(self, data: bytes) -> None:
         """What comes while the loop is crowded."""
         self.wake()
+        self._owner.turns.time.add(self.party.share, http.PUTTING_ASIDE_NS)
         self._add_incoming(data)
         self._wait_for_turn()
 

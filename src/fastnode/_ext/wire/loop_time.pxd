@@ -6,15 +6,17 @@ cdef class Share:
         public int64_t used_ns
         public int64_t turn_ns
         public int64_t served_ns
+        public int64_t period
         public Share group
 
     cdef void charge_c(self, int64_t elapsed_ns) noexcept
+    cdef void _learn(self, int64_t elapsed_ns) noexcept
     cdef void add_c(self, int64_t elapsed_ns) noexcept
 
 
 cdef class LoopTime:
     cdef:
-        readonly int64_t slice_ns
+        public int64_t slice_ns
         readonly int64_t round_ns
         public int64_t spent_ns
         public bint is_crowded

@@ -10,10 +10,13 @@ class Share:
 
     #: In all, as far as it counts (http/fair_queue.py).
     used_ns: int
-    #: In one turn, lately: the newest counts a quarter, those before it three quarters.
+    #: In one turn, lately: the newest counts a quarter, those before it three quarters; and no more than twice as much
+    #: as those, since one long turn may have been held up by others.  Of a group: in one turn of any member.
     turn_ns: int
     #: Of a group: what a member would have used that had waited all the time.
     served_ns: int
+    #: When it waited last: the number of a time without a break during which some waited (http/fair_queue.py).
+    period: int
     #: What several parties have used together, such as the connections of one address; None: it is alone.
     group: Share | None
 
@@ -26,14 +29,13 @@ class Share:
 class LoopTime:
     """The time of one event loop.
 
-    A *slice* is what one party may use at a stretch; a *round* what all together may use before the loop looks for new
-    data.  ValueError unless ``0 < slice_ns <= round_ns``.  ``on_use`` is called once in a round of which more than a
-    quarter is used: :meth:`begin_round` has to follow when it is over.
+    A *slice* is what one party may use at a stretch, and may be set anew; a *round* what all together may use before
+    the loop looks for new data.  ValueError unless ``0 < slice_ns <= round_ns``.  ``on_use`` is called once in a round
+    of which more than a quarter is used: :meth:`begin_round` has to follow when it is over.
     """
 
     def __init__(self, slice_ns: int, round_ns: int, on_use: Callable[[], None] | None = None) -> None: ...
-    @property
-    def slice_ns(self) -> int: ...
+    slice_ns: int
     @property
     def round_ns(self) -> int: ...
     #: Used in this round so far.

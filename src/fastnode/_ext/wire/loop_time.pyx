@@ -21,7 +21,12 @@ cdef class Share:
 
     cdef void charge_c(self, int64_t elapsed_ns) noexcept:
         self.add_c(elapsed_ns)
-        self.turn_ns += (elapsed_ns - self.turn_ns) // 4
+        self._learn(elapsed_ns)
+        if self.group is not None:
+            self.group._learn(elapsed_ns)
+
+    cdef void _learn(self, int64_t elapsed_ns) noexcept:
+        self.turn_ns += (min(elapsed_ns, 2 * self.turn_ns + 1) - self.turn_ns) // 4
 
     cdef void add_c(self, int64_t elapsed_ns) noexcept:
         self.used_ns += elapsed_ns
