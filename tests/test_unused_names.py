@@ -22,8 +22,7 @@ LIBRARY = {"client", "testing", "verify"}
 
 #: Users outside the package.
 KNOWN = {
-    **dict.fromkeys(("call_data", "can_propose", "blob_gas"), "who proposes"),
-    **dict.fromkeys(("sign_message", "sign_typed"), "who proposes"),
+    **dict.fromkeys(("can_propose", "sign_typed"), "who proposes"),
     "protect": "who makes a proposal; nothing proposes yet",
     "release_before": "who makes a proposal; nothing proposes yet",
     "format_options": "click",

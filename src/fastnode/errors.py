@@ -269,6 +269,17 @@ class ExecutionCancelled(ExecutionLimitExceeded):
         super().__init__("Public execution was cancelled")
 
 
+# ---- proposing ----------------------------------------------------------------------------
+
+
+class SlotLost(FastnodeError):
+    """This node's checkpoint of a slot will not be on L1: one line says why.  The next slot is another chance."""
+
+
+class EpochNotProven(FastnodeError):
+    """No proof of an epoch is on L1 (yet): one line says why."""
+
+
 # ---- duties that several nodes share ------------------------------------------------------
 
 

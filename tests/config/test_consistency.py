@@ -18,7 +18,9 @@ def test_the_defaults_make_sense() -> None:
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
-        ({"prover_node": True}, "--prover-node: this node has no prover yet; leave the flag"),
+        ({"prover_node": True}, "--prover-node: proofs are sent to L1, so the chain must be read there"),
+        ({"sequencer": True}, "--sequencer: checkpoints are published on L1, so the chain must be read there"),
+        ({"sequencer": True, "local_network": True}, "--sequencer: a local network builds its own blocks"),
         ({"validator_ha_signing_enabled": True}, "VALIDATOR_HA_SIGNING_ENABLED: nothing in this node signs"),
         ({"validator_ha_pool_min": 11}, "VALIDATOR_HA_POOL_MIN is above VALIDATOR_HA_POOL_MAX"),
         (

@@ -59,7 +59,7 @@ def test_what_a_setting_needs_depends_on_the_others() -> None:
         ["slash-inactivity-penalty"],
     ]
     builder, signer, watch = found
-    assert builder == "--local-network"
+    assert builder == "--local-network or --sequencer"
     assert builder not in without_effect(Settings(local_network=True), given)
     assert "sign" in signer
     assert watch == "--sentinel-enabled"
@@ -82,4 +82,4 @@ def test_a_start_warns_of_what_it_was_given_without_effect_and_says_what_it_woul
     node.wait_until_serving()
     line = node.wait_for_line("settings without effect here")
     assert (line["level"], line["names"]) == ("warning", "coinbase max-txs-per-block")
-    assert line["need"] == "--local-network"
+    assert line["need"] == "--local-network or --sequencer"

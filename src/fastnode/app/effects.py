@@ -12,7 +12,14 @@ from fastnode.config.gas_budgets import CHECKPOINT_DA_GAS_MAX
 from fastnode.config.settings import Settings
 from fastnode.mempool.service import Mempool
 
-__all__ = ["configuration_of", "connect_building", "connect_mempool", "connect_offenses", "connect_polling"]
+__all__ = [
+    "BUILDING_KEYS",
+    "configuration_of",
+    "connect_building",
+    "connect_mempool",
+    "connect_offenses",
+    "connect_polling",
+]
 
 _POOL_KEYS: Final = (
     "txPublicSetupAllowListExtend",
@@ -33,7 +40,7 @@ _OFFENSE_KEYS: Final = (
     "slashOffenseExpirationRounds",
 )
 #: Keys of what builds blocks, and the settings of theirs.
-_BUILDING_KEYS: Final = {
+BUILDING_KEYS: Final = {
     "maxTxsPerBlock": "max_txs_per_block",
     "maxTxsPerCheckpoint": "max_txs_per_checkpoint",
     "minTxsPerBlock": "min_txs_per_block",
@@ -96,10 +103,10 @@ def connect_building(
     the fewest valid transactions of a block."""
 
     def change(new: NodeConfiguration, _changed: frozenset[str]) -> None:
-        changed = replace(settings, **{attribute: new[key] for key, attribute in _BUILDING_KEYS.items()})
+        changed = replace(settings, **{attribute: new[key] for key, attribute in BUILDING_KEYS.items()})
         apply(changed, new[_VALID_TXS_MIN])
 
-    configuration.on_change((*_BUILDING_KEYS, _VALID_TXS_MIN), change)
+    configuration.on_change((*BUILDING_KEYS, _VALID_TXS_MIN), change)
 
 
 def connect_polling(configuration: NodeConfiguration, set_interval: Callable[[float], None]) -> None:

@@ -46,10 +46,12 @@ from fastnode.sources.rollback import SyncOperator
 if TYPE_CHECKING:
     from fastnode.app.fleet import Fleet
     from fastnode.app.following import Following
+    from fastnode.app.l1_writing import L1Writing
     from fastnode.app.peers import PeerToPeer
     from fastnode.config.settings import Settings
     from fastnode.local_network.network import LocalNetwork
     from fastnode.local_network.opening import BeginningChain
+    from fastnode.protocol.tx import Tx
     from fastnode.sources.follower import Follower
 
 __all__ = ["Joined", "join_network"]
@@ -88,6 +90,8 @@ class Joined:
     condition: Condition
     #: None: the node is not on the peer-to-peer network.
     peers: PeerToPeer | None
+    #: None: it writes nothing to L1.
+    writing: L1Writing | None = None
 
 
 async def join_network(opened: Opened, stack: AsyncExitStack) -> Joined:
@@ -114,7 +118,8 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
     views.show(ingestor.view)
     fees = _open_fees(opened, local)
     peers = _open_peers(opened)
-    mempool = _open_mempool(opened, views, local, fees, peers)
+    writing = _open_writing(opened)
+    mempool = _open_mempool(opened, views, local, fees, peers, writing)
     stack.callback(mempool.close)
     recent = RecentBlocks()
     views.subscribe(recent.on_committed)
@@ -150,6 +155,9 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
         peers.answer_as(validators)
         if opened.l1 is not None:
             peers.judge_proposals(chain, opened.l1, lambda: data.state, watching.accuse)
+    if writing is not None:
+        stack.callback(writing.close)
+        writing.join(ingestor, follower, views, mempool, condition, configuration, validators)
     names = FunctionNames()
     simulation, threads = _open_simulation(opened, mempool, fees, names, stack)
     return Joined(
@@ -172,6 +180,7 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
         watching=watching,
         condition=condition,
         peers=peers,
+        writing=writing,
     )
 
 
@@ -279,8 +288,23 @@ def _open_peers(opened: Opened) -> PeerToPeer | None:
     return PeerToPeer(opened.settings, opened.data.directory.path, upstreams, wake=opened.control.wake)
 
 
+def _open_writing(opened: Opened) -> L1Writing | None:
+    settings = opened.settings
+    if settings.local_network or not (settings.sequencer or settings.prover_node):
+        return None
+    # On demand: other nodes load neither keys nor what signs with them.
+    from fastnode.app.l1_writing import L1Writing
+
+    return L1Writing(opened)
+
+
 def _open_mempool(
-    opened: Opened, views: Views, local: LocalNetwork | None, fees: FeeSource, peers: PeerToPeer | None
+    opened: Opened,
+    views: Views,
+    local: LocalNetwork | None,
+    fees: FeeSource,
+    peers: PeerToPeer | None,
+    writing: L1Writing | None,
 ) -> Mempool:
     view, following = views.newest, opened.following
     sink = None if following is None else following.tx_sink
@@ -300,8 +324,8 @@ def _open_mempool(
         fees=fees,
         # In a fleet one of its nodes hands on what any of them took.
         sink=None if opened.fleet is not None else sink if peers is None else peers.sink,
-        on_accepted=opened.fleet.share if opened.fleet is not None else None if local is None else local.forward,
-        closed=NO_BLOCKS if is_sample else NO_UPSTREAM if peers is None and _has_nobody(opened) else None,
+        on_accepted=_builder_of(opened, local, writing),
+        closed=NO_BLOCKS if is_sample else _closed_because(opened, peers, writing),
         learned=None if following is None else following.network_values(),
         now=_chain_time(opened, views, local),
     )
@@ -314,6 +338,23 @@ def _open_mempool(
     elif mempool.limitation is not None:
         logger.warning("transactions that are sent here are refused", extra=log_facts(reason=mempool.limitation))
     return mempool
+
+
+def _builder_of(
+    opened: Opened, local: LocalNetwork | None, writing: L1Writing | None
+) -> Callable[[Tx, bytes], None] | None:
+    """What is told of each transaction of a client."""
+    if opened.fleet is not None:
+        return opened.fleet.share
+    if local is not None:
+        return local.forward
+    return None if writing is None else writing.on_accepted
+
+
+def _closed_because(opened: Opened, peers: PeerToPeer | None, writing: L1Writing | None) -> str | None:
+    """Why no client may send a transaction; None if they may."""
+    builds = writing is not None and writing.on_accepted is not None
+    return NO_UPSTREAM if peers is None and not builds and _has_nobody(opened) else None
 
 
 def _has_nobody(opened: Opened) -> bool:

@@ -83,6 +83,8 @@ async def _sources(joined: Joined, reported: Mapping[str, RpcServer], stack: Asy
         exchange_times=None if following is None else following.exchange_times,
         peers=None if joined.peers is None else joined.peers.snapshot,
         fleet=lambda: _fleet_of(joined),
+        publishing=lambda: None if joined.writing is None else joined.writing.describe()["publishing"],
+        proposing=lambda: None if joined.writing is None else joined.writing.describe(),
     )
 
 

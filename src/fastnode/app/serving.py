@@ -88,10 +88,14 @@ async def serve(joined: Joined, stack: AsyncExitStack) -> Serving:
     if joined.peers is not None:
         stack.push_async_callback(asyncio.to_thread, joined.peers.stop)
         await asyncio.to_thread(joined.peers.start)
+    if joined.writing is not None:
+        stack.push_async_callback(asyncio.to_thread, joined.writing.stop)
     stack.push_async_callback(_announce_stop, joined)
     if joined.chain_file is None:
         logger.info("serving the stored chain", extra=log_facts(tip=joined.ingestor.view.tip_number))
     ingestion.start()
+    if joined.writing is not None:
+        joined.writing.start()
     if joined.opened.fleet is not None:
         stack.push_async_callback(asyncio.to_thread, joined.opened.fleet.close)
         joined.opened.fleet.start(asyncio.get_running_loop(), lambda: public.rate_limits)
@@ -322,6 +326,7 @@ def _status_page(
         local_network=_local_network_panel(joined),
         peers=None if joined.peers is None else joined.peers.describe,
         fleet=lambda: _fleet_of(joined),
+        proposing=lambda: None if joined.writing is None else joined.writing.describe(),
     )
     return StatusPage(
         Overview(sources),

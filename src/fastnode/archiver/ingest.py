@@ -176,6 +176,11 @@ class Ingestor:
             self._store_checkpoint(published.checkpoint.number, checked, messages)
             return len(checked.new_blocks)
 
+    def check_checkpoint(self, published: PublishedCheckpoint, messages: Sequence[bytes]) -> None:
+        """BlockRejected unless :meth:`add_checkpoint` would store it as the next one.  Nothing is written."""
+        with self._lock:
+            self._check_checkpoint(published, messages)
+
     def _check_checkpoint(self, published: PublishedCheckpoint, messages: Sequence[bytes]) -> _CheckedCheckpoint:
         checkpoint, view = published.checkpoint, self.view
         last = view.checkpoint(view.tips.checkpointed.checkpoint.number)

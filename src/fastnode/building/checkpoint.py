@@ -25,7 +25,7 @@ from fastnode.protocol.checkpoint import (
 from fastnode.protocol.effects import Body, TxEffect
 from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD
 from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader, GlobalVariables, StateReference
-from fastnode.protocol.kzg import KnownSum, blob_commitment, blobs_hash, blobs_of_fields, versioned_hash
+from fastnode.protocol.kzg import BLOB_BYTES, KnownSum, blob_commitment, blobs_hash, blobs_of_fields, versioned_hash
 from fastnode.protocol.messages import in_hash
 from fastnode.protocol.out_hash import checkpoint_out_hash, epoch_out_hash, messages_of_block
 from fastnode.world_state.apply import BlockDraft
@@ -47,6 +47,8 @@ class CheckpointDraft:
         self.number = number
         self.messages = tuple(messages)
         self.blocks: list[L2Block] = []
+        #: To its blobs, 48 bytes each, once it is published.
+        self.commitments: tuple[bytes, ...] = ()
 
     def variables_of_block(self, number: int) -> GlobalVariables:
         """The globals of a block of this checkpoint."""
@@ -79,14 +81,18 @@ class CheckpointDraft:
         return fields + checkpoint_end_marker(len(fields) // FIELD_BYTES + 1)
 
     @property
+    def blobs(self) -> list[bytes]:
+        """As they are published, 131072 bytes each."""
+        return [blob.ljust(BLOB_BYTES, b"\0") for blob in blobs_of_fields(self.blob_fields)]
+
+    @property
     def out_hash(self) -> bytes:
         """Its own out hash: zero without messages to L1."""
         return checkpoint_out_hash([messages_of_block(block) for block in self.blocks])
 
-    def _blobs_hash(self, known: KnownSum | None) -> bytes:
-        first, *others = blobs_of_fields(self.blob_fields)
-        commitments = [blob_commitment(first, known), *(blob_commitment(blob) for blob in others)]
-        return blobs_hash([versioned_hash(commitment) for commitment in commitments])
+    def _commit_to_blobs(self, known: KnownSum | None) -> None:
+        first, *others = self.blobs
+        self.commitments = (blob_commitment(first, known), *(blob_commitment(blob) for blob in others))
 
     def publish(
         self, earlier_out_hashes: Sequence[bytes], l1: L1PublishedData, known: KnownSum | None = None
@@ -98,10 +104,11 @@ class CheckpointDraft:
         """
         first, last = self.blocks[0].header, self.blocks[-1]
         variables = self._variables
+        self._commit_to_blobs(known)
         header = CheckpointHeader(
             last_archive_root=first.last_archive.root,
             block_headers_hash=block_headers_hash([block.hash() for block in self.blocks]),
-            blobs_hash=self._blobs_hash(known),
+            blobs_hash=blobs_hash([versioned_hash(commitment) for commitment in self.commitments]),
             in_hash=in_hash(self.messages),
             epoch_out_hash=epoch_out_hash([*earlier_out_hashes, self.out_hash]),
             slot_number=variables.slot_number,

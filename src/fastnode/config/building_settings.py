@@ -24,6 +24,13 @@ _FIELD_BYTES = 32
 
 @dataclass(frozen=True, kw_only=True)
 class BuildingSettings:
+    sequencer: bool = setting(
+        False,
+        Boolean(),
+        BUILDING,
+        "Propose checkpoints: build them of the transactions sent here and publish them on L1, with the keys of "
+        "validators. Needs --l1-rpc-urls and a place of blobs; docs/sequencer.md.",
+    )
     seq_polling_interval_ms: int = setting(
         500,
         Integer(1, _MILLISECONDS_MAX),

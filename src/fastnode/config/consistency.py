@@ -12,13 +12,21 @@ def check_settings(settings: Settings) -> None:
     """SettingError with one line that says what to change."""
     if settings.local_network:
         _check_local_network(settings)
-    elif settings.prover_node:
+        if settings.sequencer:
+            raise SettingError("--sequencer: a local network builds its own blocks; leave one of both out")
+    elif settings.sequencer and not settings.derives_from_l1:
         raise SettingError(
-            "--prover-node: this node has no prover yet; leave the flag (SVC_PROVER_NODE) out to run the node alone"
+            "--sequencer: checkpoints are published on L1, so the chain must be read there: give --l1-rpc-urls and "
+            "a place of blobs (--l1-consensus-host-urls, --blob-file-store-urls or --blob-archive-api-url)"
+        )
+    elif settings.prover_node and not settings.derives_from_l1:
+        raise SettingError(
+            "--prover-node: proofs are sent to L1, so the chain must be read there: give --l1-rpc-urls and a place of "
+            "blobs (--l1-consensus-host-urls, --blob-file-store-urls or --blob-archive-api-url)"
         )
     if settings.bus_publish and settings.bus_url is None:
         raise SettingError("--bus-publish: say where the bus is with --bus-url")
-    if settings.validator_ha_signing_enabled:
+    if settings.validator_ha_signing_enabled and not settings.sequencer:
         raise SettingError(
             "VALIDATOR_HA_SIGNING_ENABLED: nothing in this node signs, so there is nothing to agree on with other "
             "nodes; leave it out (a signer of your own takes its locks with fastnode.ha.duties)"

@@ -20,46 +20,61 @@ __all__ = ["KEPT", "without_effect"]
 _BUILDING: Final = {
     "acvm-binary-path",
     "acvm-working-directory",
-    "attestation-propagation-time",
     "bot-min-fee-padding",
-    "build-checkpoint-if-empty",
-    "enforce-time-table",
     "fisherman-mode",
     "governance-proposer-payload",
     "initial-eth-per-fee-asset",
-    "p2p-min-tx-pool-age-ms",
     "publish-txs-with-proposals",
+}
+
+#: What only a node that proposes checkpoints looks at.
+_PROPOSED_HERE: Final = (
+    "attestation-propagation-time",
+    "build-checkpoint-if-empty",
+    "enforce-time-table",
+    "p2p-min-tx-pool-age-ms",
     "seconds-before-invalidating-block-as-committee-member",
     "seconds-before-invalidating-block-as-non-committee-member",
     "seq-polling-interval-ms",
     "skip-checkpoint-publish-percent",
-}
+)
 
 #: What only a node that builds blocks looks at.
 _BUILT_HERE: Final = (
-    "block-time-s",
     "coinbase",
-    "dump-state",
     "fee-recipient",
+    "max-txs-per-block",
+    "max-txs-per-checkpoint",
+    "min-txs-per-block",
+    "validate-max-da-block-gas",
+    "validate-max-l2-block-gas",
+    "validate-max-txs-per-block",
+    "validate-max-txs-per-checkpoint",
+)
+
+_LOCAL: Final = (
+    "block-time-s",
+    "dump-state",
     "finality-lag",
     "fork-block-number",
     "fork-from",
     "l1-clock-port",
     "load-state",
     "manual-proving",
-    "max-txs-per-block",
-    "max-txs-per-checkpoint",
-    "min-txs-per-block",
     "mining",
     "prefund",
     "seed",
     "slot-duration-s",
     "state",
     "test-accounts",
-    "validate-max-da-block-gas",
-    "validate-max-l2-block-gas",
-    "validate-max-txs-per-block",
-    "validate-max-txs-per-checkpoint",
+)
+
+#: What only a node that proves epochs looks at.
+_PROVEN_HERE: Final = (
+    "prover-command",
+    "prover-id",
+    "prover-partial-epochs",
+    "prover-test-delay-ms",
 )
 
 _PROVING: Final = {
@@ -71,7 +86,6 @@ _PROVING: Final = {
     "prover-proof-store",
     "prover-real-proofs",
     "prover-test-delay-factor",
-    "prover-test-delay-ms",
     "prover-test-delay-type",
 }
 
@@ -84,7 +98,6 @@ _ATTESTING: Final = {
 _SLASHING: Final = {
     "slash-data-withholding-penalty",
     "slash-execute-rounds-look-back",
-    "slash-invalid-block-penalty",
     "slash-max-payload-size",
     "slash-max-penalty-percentage",
     "slash-min-penalty-percentage",
@@ -100,16 +113,17 @@ _OTHER_NODES_TESTS: Final = {"seq-publisher-forwarder-address"}
 KEPT: Final[Mapping[str, str]] = {
     name: need
     for names, need in (
-        (_BUILDING, "a sequencer, which this node does not have"),
-        (_PROVING, "a prover, which this node does not have"),
-        (_ATTESTING, "a validator client, which this node does not have: it attests to nothing"),
+        (_BUILDING, "a part of a sequencer that this node does not have"),
+        (_PROVING, "a prover of its own, which this node does not have: --prover-command names one"),
+        (_ATTESTING, "a validator client, which this node does not have: it attests to nothing but its own blocks"),
         (_OTHER_NODES_TESTS, "a contract that tests of other nodes deploy"),
         (_SLASHING, "votes on offenses or the peer-to-peer network, in which this node takes no part"),
     )
     for name in names
 }
 
-_SIGNING: Final = (
+#: What only a node that writes to L1 looks at.
+_WRITING: Final = (
     "l1-blob-fee-per-gas-max",
     "l1-gas-limit-buffer-percentage",
     "l1-gas-price-max",
@@ -123,7 +137,6 @@ _SIGNING: Final = (
     "l1-tx-monitor-tx-cancellation-timeout-ms",
     "l1-tx-monitor-tx-timeout-ms",
     "l1-tx-monitor-tx-unseen-considered-dropped-ms",
-    "prover-id",
     "prover-publisher-addresses",
     "prover-publisher-private-keys",
     "publisher-balance-min-eth",
@@ -132,6 +145,9 @@ _SIGNING: Final = (
     "seq-publisher-private-keys",
     "validator-private-keys",
     "web3-signer-url",
+)
+
+_SIGNING: Final = (
     "key-store-directory",
     "validator-addresses",
     "validator-disabled",
@@ -157,6 +173,7 @@ _WATCHING: Final = (
     "slash-inactivity-consecutive-epoch-threshold",
     "slash-inactivity-penalty",
     "slash-inactivity-target-percentage",
+    "slash-invalid-block-penalty",
     "slash-offense-expiration-rounds",
     "slash-propose-invalid-attestations-penalty",
     "slash-self-allowed",
@@ -193,10 +210,22 @@ class _Missing:
 _BESIDE_OTHERS: Final = (
     _Missing(
         _SIGNING,
-        lambda settings: True,
-        "a sequencer or a validator client, which this node does not have: keys are loaded, and sign nothing",
+        lambda settings: not settings.sequencer,
+        "--sequencer: without it keys are loaded, and sign nothing",
     ),
-    _Missing(_BUILT_HERE, lambda settings: not settings.local_network, "--local-network"),
+    _Missing(
+        _WRITING,
+        lambda settings: not (settings.sequencer or settings.prover_node),
+        "--sequencer or --prover-node",
+    ),
+    _Missing(_PROPOSED_HERE, lambda settings: not settings.sequencer, "--sequencer"),
+    _Missing(
+        _BUILT_HERE,
+        lambda settings: not (settings.local_network or settings.sequencer),
+        "--local-network or --sequencer",
+    ),
+    _Missing(_PROVEN_HERE, lambda settings: not settings.prover_node, "--prover-node"),
+    _Missing(_LOCAL, lambda settings: not settings.local_network, "--local-network"),
     _Missing(_DERIVING, lambda settings: not settings.derives_from_l1, "--l1-rpc-urls and a place of blobs"),
     _Missing(_WATCHING, lambda settings: not settings.sentinel_enabled, "--sentinel-enabled"),
 )

@@ -103,7 +103,20 @@ class ValidatorSettings:
         False,
         Boolean(),
         PROVER,
-        "Run a prover as a part of the node. There is none yet: the start stops and says so.",
+        "Prove epochs: when one is complete, send its proof to L1. Where L1 takes any proof (test networks) nothing "
+        "else is needed, elsewhere --prover-command; docs/sequencer.md.",
+    )
+    prover_command: str | None = setting(
+        None,
+        Text(metavar="COMMAND"),
+        PROVER,
+        "Program that makes the proof of an epoch: COMMAND INPUTS PROOF, two files.",
+    )
+    prover_partial_epochs: bool = setting(
+        False,
+        Boolean(),
+        PROVER,
+        "Prove an epoch as far as it goes instead of waiting for its end.",
     )
     node_url: str | None = setting(
         None,

@@ -91,6 +91,8 @@ ROOMS: Final = (
     Room("keystore", "validator keys: key files, mnemonics, remote signers"),
     Room("ha", "the PostgreSQL database in which redundant nodes agree on who signs"),
     Room("publishing", "writing to L1: calls, transactions with blobs, signatures, fees, what becomes of each"),
+    Room("sequencing", "proposing checkpoints: whose slot it is, what is built in it and when, who attests"),
+    Room("proving", "proving epochs: their inputs, the batched blob, the program that proves, the proven tip"),
     Room(
         "http",
         "HTTP/1.1: connections, codings, limits, probes; knows no JSON-RPC",

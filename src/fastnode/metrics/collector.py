@@ -36,6 +36,7 @@ from fastnode.metrics.fleet import fleet_metrics
 from fastnode.metrics.l1 import l1_metrics
 from fastnode.metrics.loop_lag import LAG_BOUNDS_S, LoopLag
 from fastnode.metrics.peers import peer_metrics
+from fastnode.metrics.proposing import proposing_metrics
 from fastnode.metrics.publishing import publishing_metrics
 from fastnode.outgoing.network import ExchangeTimes
 from fastnode.proofs.judge import ProofJudge
@@ -86,6 +87,8 @@ class Sources:
     fleet: Callable[[], dict[str, Any] | None] = lambda: None
     #: Accounts that pay on L1, and signatures; None: this node signs nothing.
     publishing: Callable[[], Mapping[str, Any] | None] = lambda: None
+    #: Of a node that writes to L1; None: it does not.
+    proposing: Callable[[], dict[str, Any] | None] = lambda: None
 
 
 def registry_of(*collectors: Collector) -> CollectorRegistry:
@@ -135,6 +138,7 @@ class NodeCollector(Collector):
         yield from _other_servers(sources.exchange_times)
         yield from fleet_metrics(sources.fleet())
         yield from publishing_metrics(sources.publishing())
+        yield from proposing_metrics(sources.proposing())
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

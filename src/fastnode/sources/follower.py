@@ -34,7 +34,7 @@ from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.tips import BlockId
 from fastnode.records import dataclass
 from fastnode.sources.chain_export import stored_records
-from fastnode.sources.l1.source import L1Source
+from fastnode.sources.l1.source import InvalidCheckpoint, L1Source
 from fastnode.sources.pace import USUAL_SLOT_S, PollPace
 from fastnode.sources.progress import TOLD_BLOCKS_MAX, CatchUpProgress, level_of_blocks
 from fastnode.sources.publication import Publication
@@ -49,10 +49,8 @@ logger = logging.getLogger(__name__)
 #: Failed passes in a row after which an upstream is put aside.  A reorg in the middle of a pass can look like a wrong
 #: answer, but not twice.
 BAD_PASSES_MAX: Final = 3
-#: Blocks of a checkpoint as the log counts them before it has them.
-_BLOCKS_PER_CHECKPOINT: Final = 8
-#: How often the loop tries again while no upstream can be used.
-LONGEST_PAUSE_S: Final = 1.0
+_BLOCKS_PER_CHECKPOINT: Final = 8  # as the log counts them before it has them
+LONGEST_PAUSE_S: Final = 1.0  # how often the loop tries again while no upstream can be used
 _NOT_ASKED: Final = "no source has been asked yet"
 
 
@@ -64,10 +62,8 @@ class FollowerOptions:
     ready_max_lag_blocks: int = 16
     #: For how long an upstream must have had a shorter chain before blocks are given up for it.
     shortening_s: float = 12.0
-    #: Pause after a pass that ended at something no source has.
-    blocked_pause_s: float = 2.0
-    #: For how long L1 may be behind an upstream before that is trouble.
-    l1_grace_s: float = 5.0
+    blocked_pause_s: float = 2.0  # after a pass that ended at something no source has
+    l1_grace_s: float = 5.0  # for which L1 may be behind an upstream before that is trouble
     #: How often other upstreams are asked whether they have the same blocks.
     comparison_interval_s: float = 5.0
 
@@ -162,6 +158,7 @@ class Follower:
         self.has_caught_up = False
         self.source_tip: int | None = None
         self.reorg_count = 0
+        self.chores: Callable[[], None] = lambda: None  # what others do to the chain, before each round
         #: When a pass was complete last, on the clock of ``time.time``.
         self.last_pass_at: float | None = None
 
@@ -172,6 +169,10 @@ class Follower:
         """How far the newest block known to exist is ahead; None before any upstream has answered."""
         tip = self.source_tip
         return None if tip is None else max(0, tip - self._ingestor.view.tip_number)
+
+    @property
+    def invalid_checkpoint(self) -> InvalidCheckpoint | None:
+        return None if self._l1 is None else self._l1.invalid
 
     @property
     def is_ready(self) -> bool:
@@ -214,6 +215,7 @@ class Follower:
             self._begin()
             while True:
                 self._control.pass_point()
+                self.chores()
                 self._control.sleep(self._round())
         except StartError:
             self._control.pass_point()  # a stop ends what it waited for

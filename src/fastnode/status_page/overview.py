@@ -48,6 +48,8 @@ class NodeSources:
     peers: Callable[[], dict[str, Any]] | None = None
     #: How the fleet is; None: this node is in none.
     fleet: Callable[[], dict[str, Any] | None] = lambda: None
+    #: Slots, proofs, accounts and transactions on L1; None: this node writes nothing there.
+    proposing: Callable[[], dict[str, Any] | None] = lambda: None
 
 
 class Overview:
@@ -68,6 +70,7 @@ class Overview:
                 "chain": None if view is None else _chain(view, sources.recent),
                 "sync": sources.sync_status(),
                 "fleet": sources.fleet(),
+                "proposing": sources.proposing(),
                 "localNetwork": _local_network(sources, view),
                 "peers": None if sources.peers is None else sources.peers(),
                 "ingestion": _ingestion(sources.progress),

@@ -16,7 +16,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import field
 from typing import Any, Final
@@ -157,6 +157,14 @@ class BlobFetcher:
             self.byte_count += sum(map(len, blobs))
         self._upload(search.found)
         return blobs
+
+    def hand_on(self, blobs: Mapping[bytes, bytes]) -> None:
+        """Upload blobs, by their versioned hashes, that were not fetched but made of blocks that are here."""
+        self._upload(dict(blobs))
+
+    @property
+    def has_upload(self) -> bool:
+        return self._sources.upload is not None
 
     def check(self) -> dict[str, str]:
         """The reason for each source that cannot be reached."""

@@ -1,17 +1,21 @@
 """One checkpoint from its event: call data, attestations, blobs, blocks.
 
+Blocks that are stored already because somebody has proposed them need no blobs.
+
 What is found is proven by hashes: the call data by the two of the event, the blobs by their versioned hashes, these by
 the header.  Replaying the blocks shows whether they are right.
 """
 
 from __future__ import annotations
 
+from fastnode.archiver.queries import ChainView, stored_block
 from fastnode.errors import BlobsUnavailable, DecodeError, UpstreamFault, UpstreamUnavailable
 from fastnode.protocol.blob_decoding import checkpoint_of, decode_blocks
-from fastnode.protocol.checkpoint import L1PublishedData, PublishedCheckpoint
+from fastnode.protocol.blobs import checkpoint_blob_fields
+from fastnode.protocol.checkpoint import Checkpoint, L1PublishedData, PublishedCheckpoint
 from fastnode.protocol.constants import FIELDS_PER_BLOB
 from fastnode.protocol.fields import FIELD_BYTES
-from fastnode.protocol.kzg import BLOB_BYTES, blobs_hash
+from fastnode.protocol.kzg import BLOB_BYTES, blobs_hash, blobs_of_fields
 from fastnode.records import dataclass
 from fastnode.sources.blobs.base import BlobRequest
 from fastnode.sources.blobs.fetcher import BlobFetcher
@@ -36,6 +40,23 @@ class DerivedCheckpoint:
     published: PublishedCheckpoint
     block: L1Block
     refusal: str | None
+    proposal: Proposal
+
+
+def proposed_checkpoint(stored: ChainView, number: int, proposal: Proposal) -> Checkpoint | None:
+    """The checkpoint of a proposal whose blocks are stored as the proposed ones behind the newest checkpoint.
+
+    The archive root behind the last of them says that they are the same; all other hashes are checked when it is
+    stored.
+    """
+    if number != stored.tips.checkpointed.checkpoint.number + 1:
+        return None
+    last = stored.block_number_by_archive(proposal.archive_root)
+    first = stored.tips.checkpointed.block.number + 1
+    if last is None or last < first:
+        return None
+    blocks = [stored_block(stored, item) for item in range(first, last + 1)]
+    return Checkpoint(blocks[-1].archive, proposal.header, tuple(blocks), number, proposal.fee_asset_price_modifier)
 
 
 class CheckpointDerivation:
@@ -54,8 +75,12 @@ class CheckpointDerivation:
         #: The checkpoint whose blobs no place has yet.
         self.waiting_for: BlobsUnavailable | None = None
 
-    def derive(self, facts: RollupFacts, head: L1Block, placed: PlacedEvent, near_tip: bool) -> DerivedCheckpoint:
-        """UpstreamUnavailable; UpstreamFault when L1 contradicts itself; BlobsUnavailable."""
+    def derive(
+        self, facts: RollupFacts, head: L1Block, placed: PlacedEvent, near_tip: bool, stored: ChainView
+    ) -> DerivedCheckpoint:
+        """``stored``: where its blocks may be already, as proposed ones; then no blob is fetched.
+
+        UpstreamUnavailable; UpstreamFault when L1 contradicts itself; BlobsUnavailable."""
         event = placed.event
         proposal = find_in_transaction(placed.transaction, facts.rollup, event)
         if proposal is None:
@@ -66,23 +91,27 @@ class CheckpointDerivation:
         if mana > mana_limit:
             raise UpstreamFault(f"checkpoint {event.number} uses {mana} mana, the rollup allows {mana_limit}")
         refusal = self._refusal_of(facts, head, proposal)
-        fields_joined = self._fields_of(placed, near_tip)
+        checkpoint = proposed_checkpoint(stored, event.number, proposal)
+        if checkpoint is not None and self._blobs.has_upload:
+            blobs = blobs_of_fields(checkpoint_blob_fields(checkpoint.blocks))
+            self._blobs.hand_on(dict(zip(event.versioned_hashes, blobs, strict=False)))
         try:
-            checkpoint = checkpoint_of(
-                event.number,
-                proposal.header,
-                proposal.archive_root,
-                proposal.fee_asset_price_modifier,
-                decode_blocks(fields_joined),
-                chain_id=facts.chain_id,
-                version=facts.version,
-            )
+            if checkpoint is None:
+                checkpoint = checkpoint_of(
+                    event.number,
+                    proposal.header,
+                    proposal.archive_root,
+                    proposal.fee_asset_price_modifier,
+                    decode_blocks(self._fields_of(placed, near_tip)),
+                    chain_id=facts.chain_id,
+                    version=facts.version,
+                )
             attestations = proposal.attestations(facts.target_committee_size)
         except DecodeError as error:
             raise UpstreamFault(f"checkpoint {event.number} on L1 makes no sense: {error}") from error
         block = placed.block
         l1 = L1PublishedData(block.number, block.timestamp, block.hash)
-        return DerivedCheckpoint(PublishedCheckpoint(checkpoint, l1, attestations), block, refusal)
+        return DerivedCheckpoint(PublishedCheckpoint(checkpoint, l1, attestations), block, refusal, proposal)
 
     def _trace(self, facts: RollupFacts, event: ProposedCheckpoint) -> Proposal:
         def find(endpoint: L1Endpoint) -> Proposal | str:

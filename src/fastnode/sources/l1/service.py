@@ -234,6 +234,11 @@ class L1Reader:
         return None if self._observer is None else self._observer.finalized
 
     @property
+    def client(self) -> L1Client:
+        """For those who write to L1."""
+        return self._client
+
+    @property
     def endpoints(self) -> Sequence[L1Endpoint]:
         """In the order of preference."""
         return self._client.all
@@ -363,6 +368,10 @@ class L1Reader:
             if len(self._asked) > _DOUBTS_MAX:
                 self._asked.popitem(last=False)
         return before is not None and now - before < DOUBT_S
+
+    def look_soon(self) -> None:
+        """Something has been sent to L1: what becomes of it is waited for."""
+        self._wake()
 
     # ---- the thread ----------------------------------------------------------------------------
 

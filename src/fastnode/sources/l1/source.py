@@ -49,6 +49,7 @@ from fastnode.sources.l1.checkpoint_derivation import CheckpointDerivation, Deri
 from fastnode.sources.l1.endpoints import L1Block, L1Client
 from fastnode.sources.l1.log_ranges import BLOCKS_FIRST
 from fastnode.sources.l1.proposal_events import PlacedEvent, ProposalEvents
+from fastnode.sources.l1.proposals import Proposal
 from fastnode.sources.l1.retries import PassRetries
 from fastnode.sources.l1.rollup import RollupFacts
 from fastnode.sources.l1.service import L1Reader
@@ -80,6 +81,7 @@ class InvalidCheckpoint:
     reason: str
     #: The L1 block that has it.
     block: L1Block
+    proposal: Proposal
 
     def describe(self) -> dict[str, Any]:
         return {"checkpoint": self.number, "archive": hex_text(self.archive_root), "reason": self.reason}
@@ -259,7 +261,8 @@ class L1Source:
         first = view.block_info(checkpointed + 1)
         if first is not None:
             slot = facts.slot_at(self._reader.newest_timestamp + self._l1_slot_duration)
-            if first.slot_number < slot and state.pending <= view.tips.checkpointed.checkpoint.number:
+            limit = state.proven if state.can_prune else state.pending
+            if first.slot_number < slot and limit <= view.tips.checkpointed.checkpoint.number:
                 shown = log_facts(first_block=first.number, its_slot=first.slot_number, slot=slot)
                 logger.info("proposed blocks are given up: their slot is over", extra=shown)
                 yield UndoRecord(checkpointed)
@@ -296,7 +299,8 @@ class L1Source:
                 raise UpstreamUnavailable(f"its logs do not have checkpoint {number + 1} (yet)")
             if derived.refusal is not None:
                 root = checkpoint.archive.root
-                self._on_invalid(InvalidCheckpoint(checkpoint.number, root, derived.refusal, derived.block))
+                invalid = InvalidCheckpoint(checkpoint.number, root, derived.refusal, derived.block, derived.proposal)
+                self._on_invalid(invalid)
                 return
             number = checkpoint.number
             progress.l1_block = derived.block.number
@@ -372,7 +376,9 @@ class L1Source:
                 waiting = self.waiting_for
                 ahead = CHECKPOINTS_AHEAD if waiting is None or waiting.checkpoint <= common else 1
                 for item in itertools.islice(placed, max(0, ahead - len(pending))):
-                    pending.append(self._executor.submit(self._derivation.derive, facts, state.head, item, near_tip))
+                    pending.append(
+                        self._executor.submit(self._derivation.derive, facts, state.head, item, near_tip, view)
+                    )
                 if not pending:
                     return
                 yield pending.popleft().result()

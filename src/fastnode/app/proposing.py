@@ -1,0 +1,126 @@
+"""The sequencer put together: imported only where one is wanted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from fastnode.app.effects import BUILDING_KEYS as _BUILT
+from fastnode.config.configuration import NodeConfiguration
+from fastnode.errors import StartError
+from fastnode.sequencing.candidates import Candidates
+from fastnode.sequencing.chain import ProposedChain
+from fastnode.sequencing.invalidation import Invalidation, InvalidationTimes
+from fastnode.sequencing.options import SequencerOptions
+from fastnode.sequencing.proposer import Sequencer, SequencerParts
+
+if TYPE_CHECKING:
+    from fastnode.app.condition import Condition
+    from fastnode.app.opened import Opened
+    from fastnode.app.publishing import Publishing
+    from fastnode.archiver.ingest import Ingestor
+    from fastnode.config.settings import Settings
+    from fastnode.mempool.service import Mempool
+    from fastnode.protocol.tx import Tx
+    from fastnode.sources.follower import Follower
+
+__all__ = ["Proposing"]
+
+#: Keys of the configuration that change how blocks are built, beside those of every builder.
+_KEYS: Final = {
+    "sequencerPollingIntervalMS": "seq_polling_interval_ms",
+    "blockDurationMs": "block_duration_ms",
+    "buildCheckpointIfEmpty": "build_checkpoint_if_empty",
+    "enforceTimeTable": "enforce_time_table",
+    "l1PublishingTime": "l1_publishing_time",
+    "attestationPropagationTime": "attestation_propagation_time",
+    "skipPublishingCheckpointsPercent": "skip_checkpoint_publish_percent",
+    "secondsBeforeInvalidatingBlockAsCommitteeMember": "seconds_before_invalidating_block_as_committee_member",
+    "secondsBeforeInvalidatingBlockAsNonCommitteeMember": "seconds_before_invalidating_block_as_non_committee_member",
+}
+
+
+class Proposing:
+    """Of a node with ``--sequencer``.  StartError without L1."""
+
+    def __init__(self, opened: Opened) -> None:
+        if opened.following is None or opened.l1 is None:
+            raise StartError("--sequencer: the chain must be derived from L1 (--l1-rpc-urls and a place of blobs)")
+        self._opened = opened
+        self._candidates: Candidates | None = None
+        self._sequencer: Sequencer | None = None
+        self._chain: ProposedChain | None = None
+
+    def on_accepted(self, tx: Tx, tx_json: bytes) -> None:
+        """A client's transaction is in the pool."""
+        if self._candidates is not None:
+            self._candidates.on_accepted(tx, tx_json)
+
+    def join(
+        self,
+        ingestor: Ingestor,
+        follower: Follower,
+        mempool: Mempool,
+        condition: Condition,
+        configuration: NodeConfiguration,
+        publishing: Publishing,
+    ) -> None:
+        """Once the chain is known."""
+        opened = self._opened
+        reader = opened.l1
+        assert reader is not None
+        settings, chain = opened.settings, opened.data.store.chain
+        options = SequencerOptions.of(settings, chain)
+        self._candidates = Candidates(mempool.pool, age_s=options.pool_age_s)
+        self._chain = ProposedChain(ingestor, opened.data.state, opened.control.wake)
+        follower.chores = self._chain.work
+        invalidation = Invalidation(reader, lambda: follower.invalid_checkpoint, _times_of(settings))
+        parts = SequencerParts(
+            reader=reader,
+            chain=self._chain,
+            mempool=mempool,
+            candidates=self._candidates,
+            door=publishing.keys,
+            publisher=publishing.for_checkpoints(),
+            guard=publishing.guard,
+            tidy=publishing.tidy,
+            is_ready=lambda: follower.has_caught_up and not condition.is_importing,
+            is_paused=lambda: condition.is_paused,
+            invalidation=invalidation,
+        )
+        self._sequencer = Sequencer(parts, options)
+        condition.mention(self._sequencer.troubles)
+        condition.tell("sequencer", self._sequencer.summary)
+        sequencer = self._sequencer
+
+        def change(new: NodeConfiguration, _changed: frozenset[str]) -> None:
+            changed = replace(settings, **{attribute: new[key] for key, attribute in (_BUILT | _KEYS).items()})
+            options = SequencerOptions.of(changed, chain, new["minValidTxsPerBlock"])
+            sequencer.reconfigure(lambda _before: options)
+            times = _times_of(changed)
+            invalidation.reconfigure(member_s=times.member_s, other_s=times.other_s)
+
+        configuration.on_change((*_BUILT, *_KEYS, "minValidTxsPerBlock"), change)
+
+    @property
+    def sequencer(self) -> Sequencer:
+        assert self._sequencer is not None
+        return self._sequencer
+
+    def describe(self) -> dict[str, Any]:
+        """For the status page."""
+        return self.sequencer.describe()
+
+    def start(self) -> None:
+        self.sequencer.start()
+
+    def stop(self) -> None:
+        if self._sequencer is not None:
+            self._sequencer.stop()
+
+
+def _times_of(settings: Settings) -> InvalidationTimes:
+    return InvalidationTimes(
+        member_s=settings.seconds_before_invalidating_block_as_committee_member,
+        other_s=settings.seconds_before_invalidating_block_as_non_committee_member,
+    )

@@ -1,0 +1,183 @@
+"""What signs and writes to L1, put together once for the sequencer and the prover; imported where one is wanted."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from fastnode.errors import StartError
+from fastnode.kernels import encode
+from fastnode.keystore.from_settings import keystore_of_settings, names_keys
+from fastnode.log import log_facts
+from fastnode.outgoing.network import Network
+from fastnode.publishing.account import WatchLimits
+from fastnode.publishing.fees import FeeLimits
+from fastnode.publishing.publishers import Publishers
+from fastnode.publishing.signing import SigningDoor
+from fastnode.sequencing.l1_publication import KeyDoor, L1Publication
+from fastnode.sequencing.slot_guard import SlotGuard
+from fastnode.sources.l1.rollup import RollupFacts
+
+if TYPE_CHECKING:
+    from fastnode.app.opened import Opened
+    from fastnode.ha.duties import DutyLocks
+    from fastnode.keystore.keystore import Keystore
+    from fastnode.keystore.private_keys import Signer
+    from fastnode.keystore.validators import Validators
+
+__all__ = ["Publishing"]
+
+logger = logging.getLogger("fastnode.app")
+
+_WEI_PER_ETH: Final = 10**18
+_DIRECTORY: Final = "publishing"
+
+
+class Publishing:
+    """StartError, KeystoreError or HaDatabaseError where it cannot sign or pay."""
+
+    def __init__(self, opened: Opened, validators: Validators) -> None:
+        settings, chain = opened.settings, opened.data.store.chain
+        reader = opened.l1
+        assert reader is not None
+        self._reader = reader
+        self._slot_s = chain.slot_duration
+        self._validators = validators
+        self._from_settings: Keystore | None = None
+        if validators.keystore is None and names_keys(settings):
+            self._from_settings = keystore_of_settings(settings)
+        rollup = encode.from_hex(chain.node_info["l1ContractAddresses"]["rollupAddress"])
+        self._network = Network()
+        self._locks = _open_locks(opened)
+        self.door = SigningDoor(self._signers, rollup, self._network, self._locks)
+        self.keys = KeyDoor(self.door, self.keystore)
+        directory = opened.data.directory.path / _DIRECTORY
+        directory.mkdir(exist_ok=True)
+        self.guard = SlotGuard(directory / "slot")
+        self.publishers = Publishers(
+            self._accounts(),
+            reader.client,
+            self.door,
+            chain_id=chain.l1_chain_id,
+            rollup=rollup,
+            fees=FeeLimits.of(settings),
+            limits=WatchLimits.of(settings),
+            directory=directory,
+            allows_busy=settings.seq_publisher_allow_invalid_states,
+            balance_min_wei=int(settings.publisher_balance_min_eth * _WEI_PER_ETH),
+        )
+
+    # ---- keys ----------------------------------------------------------------------------------
+
+    def keystore(self) -> Keystore | None:
+        """Of now: a reload replaces it."""
+        return self._validators.keystore or self._from_settings
+
+    def _signers(self) -> Mapping[bytes, Signer]:
+        keystore = self.keystore()
+        if keystore is None:
+            return {}
+        signers = [signer for each in keystore.validators for signer in (each.attester, *each.publishers)]
+        signers += () if keystore.prover is None else keystore.prover.publishers
+        return {encode.from_hex(signer.address): signer for signer in signers}
+
+    def _accounts(self) -> list[bytes]:
+        """All that pay, as they are at the start; a reload adds none."""
+        return [*sorted(self.keys.publishers_of(None)), *self.prover_accounts]
+
+    @property
+    def prover_accounts(self) -> list[bytes]:
+        """Those that pay for proofs; the validators' where none are named."""
+        keystore = self.keystore()
+        if keystore is not None and keystore.prover is not None:
+            return [encode.from_hex(signer.address) for signer in keystore.prover.publishers]
+        return sorted(self.keys.publishers_of(None))
+
+    @property
+    def prover_id(self) -> bytes | None:
+        """Who gets the reward of a proof, as the keystore says; None: nobody is named and nobody pays."""
+        keystore = self.keystore()
+        if keystore is not None and keystore.prover is not None:
+            return encode.from_hex(keystore.prover.id)
+        accounts = self.prover_accounts
+        return accounts[0] if accounts else None
+
+    # ---- what is made of it --------------------------------------------------------------------
+
+    def for_checkpoints(self) -> L1Publication:
+        """StartError when there is nothing to sign with."""
+        if not self.keys.attesters():
+            raise StartError(
+                "--sequencer: there are no keys to propose with; give --key-store-directory, VALIDATOR_PRIVATE_KEYS, "
+                "or WEB3_SIGNER_URL with VALIDATOR_ADDRESSES"
+            )
+        return L1Publication(self.publishers, self._facts, allowed=self._allowed, sign=self.door.sign_message)
+
+    def for_proofs(self) -> L1Publication:
+        """StartError when nobody can pay."""
+        if not self.prover_accounts:
+            raise StartError(
+                "--prover-node: there is no account that pays for proofs; give PROVER_PUBLISHER_PRIVATE_KEYS, or a "
+                "prover in --key-store-directory"
+            )
+        accounts = self.prover_accounts
+        return L1Publication(
+            self.publishers, self._facts, allowed=lambda attester: accounts, sign=self.door.sign_message
+        )
+
+    def _allowed(self, attester: bytes | None) -> Collection[bytes]:
+        return self.keys.publishers_of(attester)
+
+    def _facts(self) -> RollupFacts:
+        return self._reader.seen()[0]
+
+    def start(self) -> None:
+        """Watch what was in flight at the last stop."""
+        count = self.publishers.start()
+        if count:
+            logger.info("transactions are in flight since before the start", extra=log_facts(count=count))
+
+    def tidy(self) -> None:
+        """Free duties of this node that were begun and never finished, and forget those that are old enough."""
+        self.door.clean_up(self._slot_s)
+
+    def stop(self) -> None:
+        """Nobody waits for L1 any longer; what is in flight stays on disk."""
+        self.publishers.close()
+
+    def close(self) -> None:
+        """May be called more than once."""
+        self.publishers.close()
+        self._network.close()
+        if self._locks is not None:
+            self._locks.close()
+
+    # ---- what others look at -------------------------------------------------------------------
+
+    def troubles(self) -> dict[str, str | None]:
+        return self.publishers.troubles()
+
+    def describe(self) -> dict[str, Any]:
+        """For status reports."""
+        door = self.door
+        return {
+            "publishers": self.publishers.describe(),
+            "signing": {
+                "keys": len(door.addresses),
+                "isShared": door.is_shared,
+                "signed": dict(door.signed),
+                "yielded": dict(door.yielded),
+                "failed": dict(door.failed),
+            },
+        }
+
+
+def _open_locks(opened: Opened) -> DutyLocks | None:
+    settings = opened.settings
+    if not settings.validator_ha_signing_enabled:
+        return None
+    # On demand: the driver of PostgreSQL is an extra.
+    from fastnode.ha.duties import DutyLocks
+
+    return DutyLocks.of(settings)

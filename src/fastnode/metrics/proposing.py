@@ -1,0 +1,44 @@
+"""Metrics of a node that proposes checkpoints, proves epochs, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+__all__ = ["proposing_metrics"]
+
+
+def proposing_metrics(told: Mapping[str, Any] | None) -> Iterator[Metric]:
+    """``told``: ``sequencer`` and ``prover`` as they describe themselves, None for what does not run here."""
+    if told is None:
+        return
+    if told["sequencer"] is not None:
+        yield from _sequencer(told["sequencer"])
+    if told["prover"] is not None:
+        yield from _prover(told["prover"])
+
+
+def _sequencer(told: Mapping[str, Any]) -> Iterator[Metric]:
+    slots = CounterMetricFamily("fastnode_slots", "Slots by what became of them.", labels=["outcome"])
+    for outcome, count in told["slots"].items():
+        slots.add_metric([outcome], count)
+    yield slots
+    yield CounterMetricFamily("fastnode_proposed_blocks", "Blocks of published checkpoints.", value=told["blocks"])
+    text = "Transactions of published checkpoints."
+    yield CounterMetricFamily("fastnode_proposed_txs", text, value=told["txs"])
+    newest = next((item for item in told["newest"] if item["outcome"] == "proposed"), None)
+    if newest is not None:
+        text = "From the first look at the newest slot of this node until L1 had its checkpoint."
+        yield GaugeMetricFamily("fastnode_slot_seconds", text, value=newest["seconds"])
+
+
+def _prover(told: Mapping[str, Any]) -> Iterator[Metric]:
+    yield CounterMetricFamily("fastnode_proven_epochs", "Proofs that L1 has taken.", value=told["epochs"])
+    yield CounterMetricFamily("fastnode_proof_failures", "Times that an epoch was not proven.", value=told["failures"])
+    text = "Blocks of proven epochs, by how they were verified."
+    blocks = CounterMetricFamily("fastnode_proven_blocks", text, labels=["verified"])
+    blocks.add_metric(["executed"], told["blocksReexecuted"])
+    blocks.add_metric(["roots"], told["blocksByRootsAlone"])
+    yield blocks

@@ -1,0 +1,76 @@
+"""The transactions that a block is built of: what the pool has pending, the best first, and long enough."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+import orjson
+
+from fastnode.protocol.tx import Tx
+
+if TYPE_CHECKING:
+    from fastnode.mempool.pool import TxPool
+
+__all__ = ["Candidates"]
+
+#: Transactions that are kept decoded from their arrival to their block.
+DECODED_MAX: Final = 256
+
+
+class Candidates:
+    """``on_accepted`` from any thread, the rest from the one that builds."""
+
+    def __init__(self, pool: TxPool, *, age_s: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._pool = pool
+        self._clock = clock
+        #: For how long a transaction must have been known, so that other nodes know it too.
+        self.age_s = age_s
+        #: Called when one has come.
+        self.on_arrival: Callable[[], None] = lambda: None
+        self._lock = threading.Lock()
+        self._decoded: OrderedDict[bytes, Tx] = OrderedDict()
+        self._seen: dict[bytes, float] = {}
+
+    def on_accepted(self, tx: Tx, _tx_json: bytes) -> None:
+        """A client's transaction is in the pool."""
+        with self._lock:
+            self._decoded[tx.hash] = tx
+            self._seen.setdefault(tx.hash, self._clock())
+            if len(self._decoded) > DECODED_MAX:
+                self._decoded.popitem(last=False)
+        self.on_arrival()
+
+    def count(self) -> int:
+        """How many could be tried now."""
+        if self.age_s <= 0:
+            return self._pool.pending_count
+        return len(self._old_enough(self._pool.pending_hashes()))
+
+    def txs(self, limit: int) -> Iterator[Tx]:
+        """The best of them, decoded one by one."""
+        for tx_hash in self._old_enough(self._pool.pending_hashes())[:limit]:
+            with self._lock:
+                tx = self._decoded.get(tx_hash)
+            if tx is None:
+                tx_json = self._pool.tx_json(tx_hash)
+                tx = None if tx_json is None else Tx.from_json(orjson.loads(tx_json))
+            if tx is not None:
+                yield tx
+
+    def _old_enough(self, hashes: list[bytes]) -> list[bytes]:
+        if self.age_s <= 0:
+            return hashes
+        now = self._clock()
+        with self._lock:
+            # Those that did not come from a client are as old as the first look at them.
+            self._seen = {tx_hash: self._seen.get(tx_hash, now) for tx_hash in hashes}
+            return [tx_hash for tx_hash in hashes if now - self._seen[tx_hash] >= self.age_s]
+
+    def forget(self, tx_hash: bytes) -> None:
+        """It is in a block on L1."""
+        with self._lock:
+            self._decoded.pop(tx_hash, None)

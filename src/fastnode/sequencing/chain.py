@@ -1,0 +1,146 @@
+"""What a proposer does to the chain, done by the one thread that changes it: between two passes over the sources.
+
+    chain = ProposedChain(ingestor, state, wake)
+    follower.chores = chain.work                    # the thread that ingests
+    view = chain.view()                             # from the proposer's thread: waits for the other one
+
+So no pass sees the chain change under it, and a block is stored only on the block that it was built on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from fastnode.archiver.ingest import Ingestor
+from fastnode.errors import BlockRejected, SlotLost
+from fastnode.protocol.block import L2Block
+from fastnode.protocol.checkpoint import PublishedCheckpoint
+from fastnode.protocol.effects import TxEffect
+from fastnode.view import View
+
+if TYPE_CHECKING:
+    from fastnode.building.checkpoint import CheckpointDraft
+    from fastnode.world_state.state import WorldState
+
+__all__ = ["ProposedChain"]
+
+_T = TypeVar("_T")
+
+#: How long the thread that ingests may take until it has time; it may be paused by the operator.
+WAIT_S: Final = 30.0
+
+
+class ProposedChain:
+    """``wake`` ends the sleep of the thread that ingests.  SlotLost when that thread is stopped, paused or too busy."""
+
+    def __init__(self, ingestor: Ingestor, state: WorldState, wake: Callable[[], None]) -> None:
+        self._ingestor = ingestor
+        self._state = state
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._jobs: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._is_closed = False
+
+    # ---- the thread that ingests ---------------------------------------------------------------
+
+    def work(self) -> None:
+        """Do what waits.  What it raises is the proposer's."""
+        while True:
+            with self._lock:
+                if not self._jobs:
+                    return
+                job, future = self._jobs.popleft()
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                result = job()
+            except BaseException as error:
+                future.set_exception(error)
+                if not isinstance(error, Exception):
+                    raise
+            else:
+                future.set_result(result)
+
+    def close(self) -> None:
+        """Nothing waits any longer."""
+        with self._lock:
+            self._is_closed = True
+            jobs, self._jobs = self._jobs, deque()
+        for _, future in jobs:
+            if future.set_running_or_notify_cancel():
+                future.set_exception(SlotLost("the node is stopping"))
+
+    # ---- the proposer's thread -----------------------------------------------------------------
+
+    def view(self) -> View:
+        """The chain as it is stored now."""
+        return self._do(self._view)
+
+    def without_proposed(self) -> View:
+        """The chain as it is on L1: blocks that are not there are taken back; their transactions wait again."""
+
+        def take_back() -> View:
+            checkpointed = self._ingestor.view.tips.checkpointed.block.number
+            if self._ingestor.view.tip_number > checkpointed:
+                self._ingestor.undo_above(checkpointed)
+            return self._view()
+
+        return self._do(take_back)
+
+    def seal(self, draft: CheckpointDraft, parent: View, effects: Sequence[TxEffect], mana: int) -> L2Block:
+        """The next block of a checkpoint in the making, not stored yet.  SlotLost when ``parent`` is not the chain."""
+
+        def seal() -> L2Block:
+            self._require_tip(parent)
+            return draft.seal_block(self._state, effects, mana)
+
+        return self._do(seal)
+
+    def store(self, block: L2Block, parent: View, messages: Sequence[bytes]) -> View:
+        """Make a sealed block the proposed tip."""
+
+        def store() -> View:
+            self._require_tip(parent)
+            self._ingestor.add_block(block, messages)
+            return self._view()
+
+        return self._do(store)
+
+    def check(self, published: PublishedCheckpoint, messages: Sequence[bytes]) -> None:
+        """SlotLost unless ingestion would take the checkpoint from anybody: every hash and sum of it is worked out
+        again."""
+        self._do(lambda: self._ingestor.check_checkpoint(published, messages))
+
+    def _require_tip(self, parent: View) -> None:
+        here, wanted = self._ingestor.view, parent.chain
+        if here.tips.proposed != wanted.tips.proposed:
+            raise SlotLost(
+                f"the chain has changed while the block was built: its newest block is {here.tip_number} now, "
+                f"{wanted.tip_number} before"
+            )
+
+    def _view(self) -> View:
+        return View(self._ingestor.view, self._state.view)
+
+    def _do(self, job: Callable[[], _T]) -> _T:
+        future: Future[_T] = Future()
+        with self._lock:
+            if self._is_closed:
+                raise SlotLost("the node is stopping")
+            self._jobs.append((job, future))
+        self._wake()
+        try:
+            return future.result(WAIT_S)
+        except FutureTimeoutError:
+            if future.cancel():
+                raise SlotLost(
+                    f"the chain could not be changed for {WAIT_S:g} s: ingestion is busy or paused"
+                ) from None
+            return future.result()
+        except BlockRejected as error:
+            raise SlotLost(f"the checkpoint that was built is refused here: {error}") from error

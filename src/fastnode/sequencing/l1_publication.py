@@ -1,0 +1,235 @@
+"""Checkpoints and proofs on their way to L1: simulated, sent by one of the accounts, watched until L1 has decided."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Final
+
+from fastnode.errors import (
+    CallReverted,
+    DutyConflict,
+    EpochNotProven,
+    NoPublisher,
+    SigningError,
+    SlotLost,
+    UpstreamError,
+)
+from fastnode.kernels import encode
+from fastnode.protocol.ethereum import keccak_256
+from fastnode.publishing import digests
+from fastnode.publishing.envelope import BlobBundle, SidecarForm
+from fastnode.publishing.fees import GAS_MAX, gas_limit
+from fastnode.publishing.multicall import Call
+from fastnode.publishing.propose import NO_ATTESTATIONS, EpochProof, InvalidateCall, ProposeCall
+from fastnode.publishing.requests import Outcome, Request, Success
+from fastnode.sequencing.ports import Published
+from fastnode.sources.l1.abi import hex_data
+from fastnode.sources.l1.proposals import CHECKPOINT_PROPOSED
+
+if TYPE_CHECKING:
+    from fastnode.ha.duty import DutyType
+    from fastnode.keystore.keystore import Keystore, ValidatorKeys
+    from fastnode.publishing.publisher import L1Publisher
+    from fastnode.publishing.publishers import Publishers
+    from fastnode.publishing.signing import SigningDoor as Door
+    from fastnode.sources.l1.rollup import RollupFacts
+
+__all__ = ["KeyDoor", "L1Publication"]
+
+_PROOF_VERIFIED: Final = hex_data(keccak_256(b"L2ProofVerified(uint256,address)"))
+_INVALIDATED: Final = hex_data(keccak_256(b"CheckpointInvalidated(uint256)"))
+#: What taking a checkpoint back may use beside a proposal, and alone.
+_INVALIDATION_GAS: Final = 400_000
+_NO_SIGNATURE: Final = bytes(64) + b"\x1b"
+#: Signatures whose messages are remembered.
+_REMEMBERED_MAX: Final = 1_024
+
+
+class KeyDoor:
+    """The keys of validators as a proposer needs them.  ``keystore`` gives those of now; they follow a reload."""
+
+    def __init__(self, door: Door, keystore: Callable[[], Keystore | None]) -> None:
+        self._door = door
+        self._keystore = keystore
+        self._signed: OrderedDict[tuple[object, ...], bytes] = OrderedDict()
+
+    def attesters(self) -> Sequence[bytes]:
+        keystore = self._keystore()
+        return () if keystore is None else tuple(encode.from_hex(address) for address in keystore.addresses)
+
+    def coinbase_of(self, attester: bytes | None) -> bytes:
+        return encode.from_hex(self._validator(attester).coinbase)
+
+    def fee_recipient_of(self, attester: bytes | None) -> bytes:
+        return encode.from_hex(self._validator(attester).fee_recipient)
+
+    def publishers_of(self, attester: bytes | None) -> Collection[bytes]:
+        """Accounts that may pay for a validator; without a committee those of all."""
+        keystore = self._keystore()
+        validators = () if keystore is None else keystore.validators
+        if attester is not None:
+            validators = (self._validator(attester),)
+        return {encode.from_hex(signer.address) for each in validators for signer in each.publishers}
+
+    def sign(
+        self,
+        attester: bytes,
+        duty: DutyType,
+        message: bytes,
+        *,
+        slot: int,
+        block_number: int = 0,
+        block_index: int | None = None,
+    ) -> bytes:
+        key = (attester, duty, slot, block_index)
+        if self._signed.setdefault(key, message) != message:
+            raise DutyConflict(f"{duty} of {hex_data(attester)} in slot {slot} was signed before, for something else")
+        while len(self._signed) > _REMEMBERED_MAX:
+            self._signed.popitem(last=False)
+        wanted = self._door.duty(duty, attester, slot, block_number=block_number, block_index=block_index)
+        return self._door.sign(wanted, message)
+
+    def _validator(self, attester: bytes | None) -> ValidatorKeys:
+        keystore = self._keystore()
+        validators = () if keystore is None else keystore.validators
+        for each in validators:
+            if attester is None or encode.from_hex(each.address) == attester:
+                return each
+        who = "any validator" if attester is None else hex_data(attester)
+        raise SlotLost(f"the key of {who} is not here any more")
+
+
+class L1Publication:
+    """``allowed``: accounts that may pay for a validator, None: all; ``sign``: by an account, what needs no lock."""
+
+    def __init__(
+        self,
+        publishers: Publishers,
+        facts: Callable[[], RollupFacts],
+        *,
+        allowed: Callable[[bytes | None], Collection[bytes] | None],
+        sign: Callable[[bytes, bytes], bytes],
+    ) -> None:
+        self._publishers = publishers
+        self._facts = facts
+        self._allowed = allowed
+        self._sign = sign
+
+    def warm_up(self) -> None:
+        """What the first proof of a blob needs once takes a moment that a slot may not have."""
+        BlobBundle([bytes(31) + b"\1"]).proofs(SidecarForm.EIP_4844)
+
+    # ---- checkpoints ---------------------------------------------------------------------------
+
+    def ready(self, attester: bytes | None) -> None:
+        """SlotLost when no account could pay for this validator now."""
+        self._choose(attester)
+
+    def unsigned(self) -> bytes:
+        """Without a committee nobody looks at the signature; the reference makes one all the same."""
+        try:
+            message = digests.attestations_and_signers(NO_ATTESTATIONS, ())
+            return self._sign(self._choose(None).address, message)
+        except SigningError:
+            return _NO_SIGNATURE
+
+    def propose(
+        self,
+        call: ProposeCall,
+        blobs: Sequence[bytes],
+        *,
+        slot: int,
+        checkpoint: int,
+        attester: bytes | None,
+        at: int,
+        not_after: int,
+        invalidation: InvalidateCall | None = None,
+        proven: int = 0,
+    ) -> Published:
+        """Returns when L1 has the checkpoint; SlotLost, with the reason, when it will not have it.
+
+        ``at``: the time that the next L1 block can have; ``not_after``: what is not in a block by then is cancelled;
+        ``proven``: the newest proven checkpoint, for the simulation of what replaces an invalid one.
+        """
+        facts = self._facts()
+        account = self._choose(attester)
+        bundle = BlobBundle(blobs, call.commitments)
+        inner = Call(facts.rollup, call.call_data())
+        what = f"checkpoint {checkpoint} of slot {slot}"
+        slot_end = facts.start_of_slot(slot + 1)
+        time = min(max(at, call.header.timestamp) + 1, slot_end - 1)
+        forced = None if invalidation is None else (invalidation.number - 1, proven)
+        simulator = self._publishers.simulator
+        try:
+            simulated = simulator.simulate(inner, account.address, time, what=what, forced_pending=forced)
+            checked = simulator.blob_gas(account.address, bundle)
+        except CallReverted as error:
+            raise SlotLost(str(error)) from error
+        others = 0 if invalidation is None else _INVALIDATION_GAS
+        before = () if invalidation is None else (Call(facts.rollup, invalidation.call_data(), _INVALIDATION_GAS),)
+        topics = (CHECKPOINT_PROPOSED, f"0x{checkpoint:064x}", hex_data(call.archive_root))
+        outcome = account.publish(
+            Request(
+                what=what,
+                calls=(*before, inner),
+                success=Success(facts.rollup, topics),
+                gas=gas_limit(simulated.gas_used, blobs=checked, others=others),
+                bundle=bundle,
+                slot_ends_at=slot_end,
+                give_up_at=not_after,
+            )
+        )
+        if not outcome.is_published:
+            raise SlotLost(outcome.reason or str(outcome.kind))
+        return _published(outcome)
+
+    def invalidate(self, call: InvalidateCall) -> Published:
+        """Take a checkpoint back, and nothing else.  SlotLost."""
+        facts = self._facts()
+        outcome = self._choose(None).publish(
+            Request(
+                what=f"taking checkpoint {call.number} back",
+                calls=(Call(facts.rollup, call.call_data()),),
+                success=Success(facts.rollup, (_INVALIDATED,)),
+                gas=_INVALIDATION_GAS,
+                is_direct=True,
+            )
+        )
+        if not outcome.is_published:
+            raise SlotLost(outcome.reason or str(outcome.kind))
+        return _published(outcome)
+
+    # ---- proofs --------------------------------------------------------------------------------
+
+    def submit(self, proof: EpochProof, what: str, at: int) -> str:
+        """Hash of the transaction once L1 has taken the proof; EpochNotProven.  ``at``: time of the next L1 block."""
+        facts = self._facts()
+        call = Call(facts.rollup, proof.call_data())
+        try:
+            account = self._publishers.choose(self._allowed(None))
+            simulated = self._publishers.simulator.simulate(call, account.address, at, what=what)
+        except (NoPublisher, CallReverted, UpstreamError) as error:
+            raise EpochNotProven(str(error)) from error
+        outcome = account.publish(
+            Request(
+                what=what,
+                calls=(call,),
+                success=Success(facts.rollup, (_PROOF_VERIFIED,)),
+                gas=min(GAS_MAX, gas_limit(simulated.gas_used)),
+                is_direct=True,
+            )
+        )
+        if not outcome.is_published:
+            raise EpochNotProven(outcome.reason or str(outcome.kind))
+        return outcome.tx_hash or ""
+
+    def _choose(self, attester: bytes | None) -> L1Publisher:
+        try:
+            return self._publishers.choose(self._allowed(attester))
+        except NoPublisher as error:
+            raise SlotLost(str(error)) from error
+
+
+def _published(outcome: Outcome) -> Published:
+    return Published(block_number=outcome.block_number or 0, tx_hash=outcome.tx_hash or "", fee=outcome.fee_wei)

@@ -1,0 +1,379 @@
+"""The sequencer: a thread that looks at each slot once, and proposes a checkpoint in those that are its own.
+
+    slot of the next L1 block ── new? ── chain as L1 has it? ── whose? ── in time? ── would L1 take it?
+        ── blocks, each stored as proposed ── every check of a follower ── attestations ── L1 ── its event: checkpointed
+
+A slot that fails costs the slot: blocks that L1 does not have are taken back, their transactions wait again, and the
+next slot builds on what L1 has.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from fastnode.errors import DecodeError, DutyError, HaDatabaseError, SigningError, SlotLost, UpstreamError
+from fastnode.log import log_facts
+from fastnode.protocol.fields import hex_text
+from fastnode.protocol.header import GasFees, GlobalVariables
+from fastnode.records import dataclass
+from fastnode.sequencing.attesting import attest, propose_call, require_quorum_here
+from fastnode.sequencing.candidates import Candidates
+from fastnode.sequencing.drafting import Drafted, Drafting
+from fastnode.sequencing.invalidation import Invalidation
+from fastnode.sequencing.l1_time import L1Time
+from fastnode.sequencing.options import SequencerOptions
+from fastnode.sequencing.record import SlotOutcome, SlotRecord
+from fastnode.sequencing.slot_guard import SlotGuard
+from fastnode.sequencing.turns import Turn, is_hatch_open, read_minimum_fee, read_turn, require_turn
+from fastnode.sources.l1.rollup import RollupFacts
+from fastnode.sources.l1.state import L1State
+
+if TYPE_CHECKING:
+    from fastnode.mempool.service import Mempool
+    from fastnode.sequencing.chain import ProposedChain
+    from fastnode.sequencing.ports import CheckpointPublisher, SigningDoor
+    from fastnode.sources.l1.service import L1Reader
+    from fastnode.view import View
+
+__all__ = ["Sequencer", "SequencerParts"]
+
+logger = logging.getLogger("fastnode.sequencer")
+
+_CHANCE: Final = random.Random()
+#: Share of a slot of L1 after which its last block before ours is not waited for any more.
+_MISSED_L1_BLOCK: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequencerParts:
+    """What a sequencer works with.  ``is_ready``: whether the chain is as new as its sources."""
+
+    reader: L1Reader
+    chain: ProposedChain
+    mempool: Mempool
+    candidates: Candidates
+    door: SigningDoor
+    publisher: CheckpointPublisher
+    is_ready: Callable[[], bool]
+    is_paused: Callable[[], bool]
+    #: The checkpoint on L1 that is not to be stored, if there is one.
+    invalidation: Invalidation
+    guard: SlotGuard
+    #: Called once for each slot that is this node's.
+    tidy: Callable[[], None] = lambda: None
+
+
+class Sequencer:
+    """``start`` it once, ``stop`` it; the rest from any thread."""
+
+    def __init__(self, parts: SequencerParts, options: SequencerOptions) -> None:
+        self._parts = parts
+        self._options = options
+        self._news = threading.Event()
+        self._is_stopping = False
+        self._done = -1
+        self._time: L1Time | None = None
+        self._thread = threading.Thread(target=self._run, name="fastnode-sequencer")
+        self.record = SlotRecord()
+        #: What it is doing, or why nothing.
+        self.state = "starting"
+        self._signing_trouble: str | None = None
+        self._broken: str | None = None
+        parts.candidates.on_arrival = self._news.set
+
+    # ---- life ----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Waits until what is being sent is known, or given up."""
+        self._is_stopping = True
+        self._news.set()
+        self._parts.chain.close()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def reconfigure(self, change: Callable[[SequencerOptions], SequencerOptions]) -> None:
+        """From the next slot on."""
+        self._options = change(self._options)
+        self._parts.candidates.age_s = self._options.pool_age_s
+        self._news.set()
+
+    # ---- what others look at -------------------------------------------------------------------
+
+    def troubles(self) -> dict[str, str | None]:
+        return {"sequencer": self._broken or self._signing_trouble or self.record.trouble}
+
+    def describe(self) -> dict[str, Any]:
+        """For status reports."""
+        return {"state": self.state, **self.record.describe()}
+
+    def summary(self) -> str:
+        counts = self.record.counts
+        return f"{self.state}; {counts['proposed']} slots proposed, {counts['missed']} missed"
+
+    # ---- the thread ----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        self._parts.publisher.warm_up()
+        while not self._is_stopping:
+            try:
+                self._look()
+                self._broken = None
+            except (UpstreamError, DecodeError) as error:
+                self.state = f"waits for L1: {error}"
+            except SlotLost as error:  # between slots: the chain rests
+                self.state = f"waits: {error}"
+            except Exception as error:
+                # A bug must not end the sequencer: the next slot is another one.
+                self._broken = f"{type(error).__name__}: {error}"
+                logger.exception("a slot could not be looked at")
+            self._news.wait(self._options.poll_s)
+            self._news.clear()
+
+    def _look(self) -> None:
+        parts = self._parts
+        if parts.is_paused():
+            self.state = "paused"
+            return
+        if not parts.is_ready():
+            self.state = "waits until the chain has caught up"
+            return
+        facts, state = parts.reader.seen()
+        clock = self._clock()
+        slot = facts.slot_at(clock.next_block())
+        view = parts.chain.view()
+        newest = view.chain.block_info(view.chain.tips.checkpointed.block.number)
+        tip_slot = 0 if newest is None else newest.slot_number
+        # One attempt: a second proposal for a slot is an offense, also when L1 has lost the first.
+        if slot <= max(tip_slot, self._done):
+            return
+        if not self._has_seen(facts, clock, slot):
+            return
+        parent = self._parent(view, state)
+        if parent is None:
+            self.state = "waits until the chain is as new as L1"
+            return
+        self._slot(facts, state, slot, clock)
+        self._done = slot
+
+    def _clock(self) -> L1Time:
+        if self._time is None:
+            reader = self._parts.reader
+            self._time = L1Time(lambda: reader.newest_timestamp, reader.slot_duration)
+        return self._time
+
+    def _has_seen(self, facts: RollupFacts, clock: L1Time, slot: int) -> bool:
+        """Whether L1 was seen up to the slot before."""
+        begin = facts.start_of_slot(slot) - clock.l1_slot_s
+        newest = self._parts.reader.newest_timestamp
+        if newest >= begin:
+            return True
+        # L1 may miss its block.
+        is_late = clock.since(begin) >= _MISSED_L1_BLOCK * clock.l1_slot_s
+        return is_late and facts.slot_at(newest) >= slot - 1
+
+    def _parent(self, view: View, state: L1State) -> int | None:
+        """The checkpoint that the next one stands on; None while what L1 has is not stored."""
+        ours = view.chain.tips.checkpointed.checkpoint.number
+        invalid = self._parts.invalidation.newest
+        wanted = state.proven if state.can_prune else state.pending
+        if invalid is not None and not state.can_prune:
+            wanted = invalid.number - 1
+        return ours if ours == wanted else None
+
+    def _slot(self, facts: RollupFacts, state: L1State, slot: int, clock: L1Time) -> None:
+        """One slot, to its end.  What goes wrong is noted."""
+        begun = time.monotonic()
+        attempt = _Attempt(self._parts, self._options, facts, state, slot, clock, self)
+        checkpoint: int | None = None
+        blocks = txs = 0
+        reason: str | None = None
+        try:
+            outcome, drafted = attempt.run()
+            if drafted is not None:
+                checkpoint = drafted.draft.number
+                blocks, txs = len(drafted.draft.blocks), drafted.tx_count
+            reason = attempt.reason
+            self._signing_trouble = None
+        except DutyError as error:
+            outcome, reason = SlotOutcome.YIELDED, str(error)
+        except (HaDatabaseError, SigningError) as error:
+            outcome, reason = SlotOutcome.MISSED, str(error)
+            self._signing_trouble = f"nothing is signed: {error}"
+        except (SlotLost, UpstreamError, DecodeError) as error:
+            outcome, reason = SlotOutcome.MISSED, str(error)
+        seconds = time.monotonic() - begun
+        self.record.note(slot, outcome, reason, checkpoint=checkpoint, blocks=blocks, txs=txs, seconds=seconds)
+        level = logging.WARNING if outcome is SlotOutcome.MISSED else logging.INFO
+        shown = {"slot": slot, "outcome": str(outcome), "seconds": round(seconds, 3)}
+        shown |= {"checkpoint": checkpoint, "blocks": blocks, "txs": txs} if checkpoint is not None else {}
+        shown |= {"reason": reason} if reason is not None else {}
+        if outcome not in (SlotOutcome.OTHERS, SlotOutcome.EMPTY):
+            logger.log(level, "slot", extra=log_facts(**shown))
+        self.state = f"slot {slot}: {outcome}" + (f", {reason}" if reason else "")
+        if outcome in (SlotOutcome.MISSED, SlotOutcome.YIELDED) and not self._is_stopping:
+            self._parts.chain.without_proposed()
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._is_stopping
+
+    @property
+    def news(self) -> threading.Event:
+        return self._news
+
+
+class _Attempt:
+    """At one slot."""
+
+    def __init__(
+        self,
+        parts: SequencerParts,
+        options: SequencerOptions,
+        facts: RollupFacts,
+        state: L1State,
+        slot: int,
+        clock: L1Time,
+        owner: Sequencer,
+    ) -> None:
+        self._parts = parts
+        self._options = options
+        self._facts = facts
+        self._state = state
+        self._slot = slot
+        self._clock = clock
+        self._owner = owner
+        self._begin = facts.start_of_slot(slot) - clock.l1_slot_s
+        #: Why there is no checkpoint where that is no failure.
+        self.reason: str | None = None
+
+    def run(self) -> tuple[SlotOutcome, Drafted | None]:
+        """SlotLost, DutyError, HaDatabaseError, SigningError, UpstreamError, DecodeError: the slot is missed."""
+        parts, options, facts = self._parts, self._options, self._facts
+        self._owner.state = f"slot {self._slot}: looking whose it is"
+        turn = parts.reader.run(lambda endpoint: read_turn(endpoint, facts, self._slot))
+        if turn.proposer is not None and turn.proposer not in parts.door.attesters():
+            parts.invalidation.fall_back(facts, turn, self._clock.now(), parts.door, parts.publisher)
+            self.reason = f"its proposer is {hex_text(turn.proposer)}"
+            return SlotOutcome.OTHERS, None
+        if parts.reader.run(lambda endpoint: is_hatch_open(endpoint, facts, self._slot)):
+            self.reason = "the escape hatch is open: only its proposer may propose"
+            return SlotOutcome.OTHERS, None
+        require_quorum_here(turn, parts.door)
+        if options.timetable.is_too_late(elapsed := self._elapsed()):
+            raise SlotLost(f"it was looked at {elapsed:.1f} s after its begin, too late for a block")
+        parts.tidy()
+        parts.publisher.ready(turn.proposer)
+        parent = parts.chain.without_proposed()
+        invalidate = parts.invalidation.call(facts, self._state)
+        override = parts.invalidation.override(facts, self._state)
+        number = parent.chain.tips.checkpointed.checkpoint.number + 1
+        archive = _archive_of(parent)
+        parts.reader.run(
+            lambda endpoint: require_turn(
+                endpoint,
+                facts,
+                turn,
+                at=self._clock.next_block(),
+                archive=archive,
+                checkpoint=number,
+                override=override,
+            )
+        )
+        fee = parts.reader.run(lambda endpoint: read_minimum_fee(endpoint, facts, turn, override))
+        messages = parts.reader.messages_of(number)
+        if messages is None:
+            raise SlotLost(f"L1 does not say yet which messages checkpoint {number} takes")
+        parts.guard.enter(self._slot)
+        drafted = self._draft(turn, parent, number, fee, tuple(messages))
+        if drafted is None:
+            self.reason = "no transactions"
+            return SlotOutcome.EMPTY, None
+        if _CHANCE.random() * 100 < options.skip_percent:
+            raise SlotLost("left unpublished, as SEQ_SKIP_CHECKPOINT_PUBLISH_PERCENT asks for")
+        self._publish(turn, drafted, invalidate)
+        return SlotOutcome.PROPOSED, drafted
+
+    def _elapsed(self) -> float:
+        return self._clock.since(self._begin)
+
+    def _draft(self, turn: Turn, parent: View, number: int, fee: int, messages: Sequence[bytes]) -> Drafted | None:
+        parts, options = self._parts, self._options
+        self._owner.state = f"slot {turn.slot}: building checkpoint {number}"
+        chain = parent.chain.chain
+        variables = GlobalVariables(
+            chain_id=chain.l1_chain_id,
+            version=chain.rollup_version,
+            block_number=0,
+            slot_number=turn.slot,
+            timestamp=turn.timestamp,
+            coinbase=options.coinbase or parts.door.coinbase_of(turn.proposer),
+            fee_recipient=options.fee_recipient or parts.door.fee_recipient_of(turn.proposer),
+            gas_fees=GasFees(0, fee),
+        )
+        drafting = Drafting(
+            chain=parts.chain,
+            candidates=parts.candidates,
+            pool=parts.mempool.pool,
+            validator=parts.mempool.validator,
+            limits=replace(options.limits, mana_limit=parts.reader.mana_limit(self._facts)),
+            timetable=options.timetable,
+            elapsed=self._elapsed,
+            news=self._owner.news,
+            is_stopped=lambda: self._owner.is_stopping,
+            door=parts.door,
+            proposer=turn.proposer,
+            may_be_empty=options.may_be_empty,
+        )
+        return drafting.draft(parent, variables, number, messages)
+
+    def _publish(self, turn: Turn, drafted: Drafted, invalidate: Any) -> None:
+        """SlotLost unless L1 has the checkpoint."""
+        parts, timetable = self._parts, self._options.timetable
+        draft, checkpoint = drafted.draft, drafted.published.checkpoint
+        self._owner.state = f"slot {turn.slot}: checking and signing checkpoint {draft.number}"
+        parts.chain.check(drafted.published, drafted.messages)
+        refusal = self._options.acceptance.refusal(checkpoint.blocks)
+        if turn.proposer is not None and refusal is not None:
+            raise SlotLost(f"it is not attested to: {refusal}")
+        attested = attest(turn, checkpoint, parts.door)
+        if timetable.is_enforced and self._elapsed() > timetable.attestations_end_s:
+            raise SlotLost("the attestations came too late to be published in this slot")
+        call = propose_call(turn, checkpoint, draft.commitments, attested, parts.door, parts.publisher.unsigned())
+        self._owner.state = f"slot {turn.slot}: sending checkpoint {draft.number}"
+        published = parts.publisher.propose(
+            call,
+            draft.blobs,
+            slot=turn.slot,
+            checkpoint=draft.number,
+            attester=turn.proposer,
+            at=self._clock.next_block(),
+            not_after=self._begin + self._facts.slot_duration,
+            invalidation=invalidate,
+            proven=self._state.proven,
+        )
+        # From here on it is L1's: reading it there makes it checkpointed.
+        parts.invalidation.clear()
+        parts.reader.look_soon()
+        shown = log_facts(
+            checkpoint=draft.number,
+            blocks=len(draft.blocks),
+            txs=drafted.tx_count,
+            l1_block=published.block_number,
+            l1_tx=published.tx_hash,
+        )
+        logger.info("published a checkpoint", extra=shown)
+
+
+def _archive_of(view: View) -> bytes:
+    """The archive root after the newest block."""
+    info = view.chain.block_info(view.chain.tip_number)
+    return view.chain.chain.genesis_archive_root if info is None or info.number == 0 else info.archive_root

@@ -1,0 +1,54 @@
+"""The time of L1, in step with the clock on the wall or not."""
+
+from __future__ import annotations
+
+from fastnode.sequencing.l1_time import L1Time
+
+
+class Clocks:
+    def __init__(self) -> None:
+        self.newest = 1_000
+        self.wall = 1_003.0
+        self.monotonic = 50.0
+
+    def time(self) -> L1Time:
+        return L1Time(lambda: self.newest, 12, wall=lambda: self.wall, monotonic=lambda: self.monotonic)
+
+
+def test_between_two_blocks_the_clock_on_the_wall_tells_the_time() -> None:
+    clocks = Clocks()
+    assert clocks.time().now() == 1_003.0
+    assert clocks.time().next_block() == 1_015
+
+
+def test_an_l1_that_has_stopped_has_the_time_of_its_newest_block() -> None:
+    clocks = Clocks()
+    clocks.wall = 1_000 + 4 * 12 + 1
+    assert clocks.time().now() == 1_000
+    assert not clocks.time().is_in_step
+
+
+def test_an_l1_whose_clock_was_moved_has_its_own_time() -> None:
+    clocks = Clocks()
+    clocks.newest = 90_000
+    assert clocks.time().next_block() == 90_012
+
+
+def test_a_clock_that_is_a_little_behind_l1_does_not_bring_its_time_back() -> None:
+    clocks = Clocks()
+    clocks.wall = 995.0
+    assert clocks.time().now() == 1_000
+
+
+def test_where_time_stands_still_a_slot_counts_from_the_first_look_at_it() -> None:
+    clocks = Clocks()
+    clocks.newest = 90_000
+    time = clocks.time()
+    assert time.since(89_000) == 0.0
+    clocks.monotonic += 3
+    assert time.since(89_000) == 3.0
+    assert time.since(89_100) == 0.0
+
+
+def test_in_step_a_slot_counts_from_its_begin() -> None:
+    assert Clocks().time().since(1_001.0) == 2.0

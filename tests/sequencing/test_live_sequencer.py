@@ -1,0 +1,106 @@
+"""A node that proposes on a real L1: what it publishes there is what other nodes derive."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+
+from tests.conftest import NodeProcess
+from tests.publishing.live_l1 import needs_anvil
+from tests.sequencing.network import ProposingNetwork, checkpointed, components, selector, tips, wait_until
+
+pytestmark = needs_anvil
+
+
+def follows(network: ProposingNetwork, proposer: NodeProcess) -> None:
+    """A node that knows L1 alone has the same chain."""
+    network.store_blobs()
+    follower = network.node()
+    wanted = tips(proposer)["checkpointed"]
+    wait_until(lambda: tips(follower)["checkpointed"] == wanted, lambda: (wanted, tips(follower), network.log()))
+
+
+def send_message(network: ProposingNetwork) -> None:
+    """From L1 to L2."""
+    inbox = "0x" + f"{network.read('getInbox()'):040x}"
+    version = network.read("getVersion()")
+    data = selector("sendL2Message((bytes32,uint256),bytes32,bytes32)")
+    data += "".join(f"{word:064x}" for word in (7, version, 8, 9))
+    sender = network.anvil.call("eth_accounts")[0]
+    network.anvil.call("eth_sendTransaction", {"from": sender, "to": inbox, "data": data, "gas": hex(500_000)})
+    network.anvil.mine()
+
+
+def first_slot(network: ProposingNetwork) -> None:
+    """The slot that a proposer finds when it starts is one that it proposes in."""
+    wait_until(network.anvil.pool, network.log)
+    network.anvil.mine()
+    assert network.pending == 1, network.log()
+
+
+def test_the_only_proposer_publishes_a_checkpoint_in_each_slot_that_it_sees(alone: ProposingNetwork) -> None:
+    proposer = alone.proposer()
+    first_slot(alone)
+    assert alone.mine_slot() == 2
+    send_message(alone)
+    assert alone.mine_slot(alone.slot + 3) == 3  # slots that nobody has seen are no reason to stop
+    assert alone.mine_slot() == 4
+    wait_until(lambda: checkpointed(proposer) == 4, lambda: components(proposer))
+    headers = [item["checkpoint"]["header"] for item in proposer.call("node_getCheckpoints", 1, 4)["result"]]
+    assert len({header["inHash"] for header in headers}) == 2  # the message is in one of them
+    follows(alone, proposer)
+    assert proposer.stop() == 0
+
+
+def test_blocks_are_proposed_before_l1_has_them_and_taken_back_when_the_slot_is_missed(alone: ProposingNetwork) -> None:
+    proposer = alone.proposer()
+    first_slot(alone)
+    alone.begin_slot()
+    wait_until(alone.anvil.pool, alone.log)
+    assert tips(proposer)["proposed"]["number"] == 2
+    assert checkpointed(proposer) == 1
+    [transaction] = alone.anvil.pool()
+    alone.anvil.call("anvil_dropTransaction", transaction["hash"])
+    later = alone.begin_slot()
+    wait_until(lambda: alone.anvil.pool(), alone.log)
+    alone.anvil.mine(alone.start_of(later))
+    wait_until(lambda: checkpointed(proposer) == 2 or alone.pending == 2, alone.log)
+
+
+def test_a_committee_attests_with_the_keys_that_are_here_and_its_epochs_are_proven(committee: ProposingNetwork) -> None:
+    prover = ("--prover-node",)
+    proposer = committee.proposer(*prover, keys=range(6))
+    first_slot(committee)
+    newest = committee.mine_slot()
+    wait_until(lambda: checkpointed(proposer) == newest, lambda: components(proposer))
+    published = proposer.call("node_getCheckpoints", newest, 1)["result"][0]
+    signed = [item for item in published["attestations"] if set(item["signature"][2:]) != {"0"}]
+    assert (len(published["attestations"]), len(signed)) == (4, 3)
+    committee.begin_slot(committee.slot // 4 * 4 + 4)  # the epoch is over
+
+    def is_proven() -> bool:
+        if committee.anvil.pool():
+            committee.anvil.mine()
+        return committee.proven >= newest
+
+    wait_until(is_proven, committee.log)
+
+
+def test_a_committee_whose_keys_are_elsewhere_leaves_the_slot_alone(committee: ProposingNetwork) -> None:
+    proposer = committee.proposer(keys=range(1))
+    for _ in range(3):
+        committee.begin_slot()
+    proposer.wait_for_line("slot")
+    assert committee.pending == 0
+    assert proposer.stop() == 0
+
+
+def test_a_node_without_the_flag_proposes_nothing(alone: ProposingNetwork) -> None:
+    node = alone.node()
+    alone.begin_slot()
+    alone.begin_slot()
+    wait_until(lambda: node.call("node_isReady")["result"], alone.log)
+    assert not alone.anvil.pool()
+    with urllib.request.urlopen(f"{node.url}/status", timeout=10) as answer:
+        assert b"sequencer" not in answer.read()
+    assert not any("fastnode.sequencer" in json.dumps(entry) for entry in node.entries())
