@@ -99,7 +99,7 @@ def test_a_node_without_the_flag_proposes_nothing(alone: ProposingNetwork) -> No
     node = alone.node()
     alone.begin_slot()
     alone.begin_slot()
-    wait_until(lambda: node.call("node_isReady")["result"], alone.log)
+    node.wait_for_line("caught up")
     assert not alone.anvil.pool()
     with urllib.request.urlopen(f"{node.url}/status", timeout=10) as answer:
         assert b"sequencer" not in answer.read()
