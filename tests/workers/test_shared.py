@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import http.client
+import multiprocessing
 import os
-import time
 from collections.abc import Callable
 
 import pytest
@@ -41,12 +41,19 @@ def in_processes(count: int, work: Callable[[int], int]) -> list[int]:
 
 
 def test_one_budget_is_spent_by_all_processes_together() -> None:
-    table = SharedBuckets()
-    begun = time.monotonic()
+    table, clock, all_there = SharedBuckets(), multiprocessing.Value("d", 1000.0), multiprocessing.Barrier(PROCESSES)
+
+    def tick() -> float:
+        """One clock for all: however the processes get their turns, it stands still while none of them has one."""
+        with clock.get_lock():
+            clock.value += SECONDS / 10_000
+            return clock.value
 
     def spend(number: int) -> int:
-        bucket, taken = table.bucket("wallet", RATE, time.monotonic()), 0
-        while (now := time.monotonic()) < begun + SECONDS:
+        bucket = table.bucket("wallet", RATE, 1000.0)
+        taken = int(not bucket.take(1.0, 1000.0))
+        all_there.wait()
+        while (now := tick()) < 1000.0 + SECONDS:
             taken += not bucket.take(1.0, now)
         return taken
 
