@@ -38,6 +38,8 @@ from tests._ext.test_cached_responses import make as make_results
 from tests._ext.test_fast_connection import KERNELS, Connection
 from tests._ext.test_indexed_tree import Tree as IndexedTree
 from tests._ext.test_indexed_tree import random_block
+from tests._ext.test_payer import PAIRS as PAYERS
+from tests._ext.test_payer import Clients, paid_reader
 from tests._ext.test_simple_request import everything_read, make_reader
 from tests._ext.test_witness_text import Iterator as Entries
 from tests.serving.two_paths import random_pieces
@@ -505,6 +507,18 @@ def simple_request_calls(dice: Random, calls: Calls) -> None:
         connection.receiver.is_resting = True
 
 
+def payer_calls(dice: Random, calls: Calls) -> None:
+    data = spoiled(dice, b"".join(random_pieces(dice)).replace(b"Host: ", b"Who: alice\r\nHost: "))
+    seen, budget = [], dice.choice((0.0, 3.0, 100.0))
+    left_out = dice.choice((frozenset(), frozenset({"node_getVersion"})))
+    for pair in PAYERS:
+        clients = Clients(budget)
+        reader = paid_reader(pair, clients, left_out)
+        calls.made["payer"] += 1
+        seen.append((everything_read(reader, data), clients.clients[b"alice"].budget))
+    assert seen[0] == seen[1], data
+
+
 def grumpkin_calls(dice: Random, calls: Calls) -> None:
     generator = b"".join(coordinate.to_bytes(32, "big") for coordinate in GENERATOR)
     points = [dice.choice((generator, spoiled(dice, generator), field(dice) + field(dice))) for _ in range(2)]
@@ -556,6 +570,7 @@ SUBJECTS: Final = (
     call_meter_calls,
     cached_responses_calls,
     simple_request_calls,
+    payer_calls,
     loop_time_calls,
     grumpkin_calls,
     peer_frames_calls,

@@ -112,8 +112,9 @@ def test_values_are_counted_before_anything_is_built() -> None:
 
 def test_the_memory_of_many_values_is_asked_for_first() -> None:
     asked: list[int] = []
-    parse(b"[%b1]" % (b"1," * 999), Limits(), asked.append)
-    assert asked == [1001 * json_text.VALUE_BYTES]
+    text = b"[%b1]" % (b"1," * 999)
+    parse(text, Limits(), asked.append)
+    assert asked == [len(text) + 1001 * json_text.VALUE_BYTES]
     parse(b"[1]", Limits(), asked.append)
     assert len(asked) == 1  # a few are not worth asking
 

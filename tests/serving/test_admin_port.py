@@ -111,10 +111,12 @@ def test_a_start_on_another_network_than_the_settings_name_is_refused(
         assert f"the chain is on another network: {line}" in node.log.read_text()
 
 
-def test_a_prover_is_refused_with_a_clear_sentence(start_node: Callable[..., Any]) -> None:
+def test_a_prover_without_l1_is_refused_with_a_clear_sentence(start_node: Callable[..., Any]) -> None:
     node = start_node("--prover-node")
     assert node.process.wait(60) == 78
-    assert node.entries()[-1]["message"].startswith("fastnode: error: --prover-node: this node has no prover yet")
+    assert node.entries()[-1]["message"].startswith(
+        "fastnode: error: --prover-node: proofs are sent to L1, so the chain must be read there"
+    )
 
 
 def test_the_settings_of_the_networks_nodes_are_read_and_old_names_are_pointed_out(

@@ -24,6 +24,7 @@ def test_a_call_is_answered_with_the_documented_headers(connection: Connection) 
     assert headers == {
         "vary": "Accept-Encoding, Origin",
         "access-control-allow-origin": "*",
+        "access-control-expose-headers": "*",
         "content-type": "application/json; charset=utf-8",
         "x-aztec-packageversion": "4.1.2",
         "content-length": str(len(answer.body)),
