@@ -36,10 +36,10 @@ QUIET_CHECKS: Final = 4
 #: What may be kept above what requests need, while they need much.
 EXCESS_BYTES_MAX: Final = 48 * MIB
 #: First looks of the collector, after which it looks a second time at what they left when there is time.
-LOOKS_MAX: Final = 20
+LOOKS_MAX: Final = 5
 #: Objects made and not freed before the collector looks at them; how many such looks before it looks once more at what
 #: they left, unless there is time before; and at all.
-COLLECTOR_THRESHOLDS: Final = (1_000, 10_000, 1_000)
+COLLECTOR_THRESHOLDS: Final = (1_000, 20, 1_000)
 
 #: Of mallopt (malloc.h).
 _M_TRIM_THRESHOLD: Final = -1
@@ -69,10 +69,10 @@ def bound_heap() -> bool:
 def settle_memory() -> None:
     """Objects that exist after the start stay alive: exclude them from garbage collection.
 
-    It is not looked at even once: a start leaves a thousand objects behind at most, and the look would hold up the
-    first requests for tens of milliseconds.  Afterwards it looks often at the few that are new, a millisecond each
-    time.  What is left of them are thousands of connections and what is done for them, which it would look at for 20 to
-    60 ms, to find nothing: it does so when requests need little.
+    The start's own garbage is not looked for: it is a thousand objects at most, and the look would hold up the first
+    requests for tens of milliseconds.  Afterwards the collector looks often at the few objects that are new, a
+    millisecond each time, and after twenty such looks at what they left: what large bodies were parsed into must not
+    wait for longer, or one look at all of it takes a tenth of a second.
     """
     gc.freeze()
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
