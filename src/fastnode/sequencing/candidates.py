@@ -19,6 +19,8 @@ __all__ = ["Candidates"]
 
 #: Transactions that are kept decoded from their arrival to their block.
 DECODED_MAX: Final = 256
+#: Transactions that are remembered before the pool is asked which of them it still has.
+SEEN_MIN: Final = 1_024
 
 
 class Candidates:
@@ -33,7 +35,9 @@ class Candidates:
         self.on_arrival: Callable[[], None] = lambda: None
         self._lock = threading.Lock()
         self._decoded: OrderedDict[bytes, Tx] = OrderedDict()
+        #: When each was known first, also of those that are in a block: L1 may not take it.
         self._seen: dict[bytes, float] = {}
+        self._seen_max = SEEN_MIN
 
     def on_accepted(self, tx: Tx, _tx_json: bytes) -> None:
         """A client's transaction is in the pool."""
@@ -43,6 +47,10 @@ class Candidates:
             if len(self._decoded) > DECODED_MAX:
                 self._decoded.popitem(last=False)
         self.on_arrival()
+
+    def notice(self) -> None:
+        """From now on those that the pool has pending are known."""
+        self.count()
 
     def count(self) -> int:
         """How many could be tried now."""
@@ -67,10 +75,8 @@ class Candidates:
         now = self._clock()
         with self._lock:
             # Those that did not come from a client are as old as the first look at them.
-            self._seen = {tx_hash: self._seen.get(tx_hash, now) for tx_hash in hashes}
-            return [tx_hash for tx_hash in hashes if now - self._seen[tx_hash] >= self.age_s]
-
-    def forget(self, tx_hash: bytes) -> None:
-        """It is in a block on L1."""
-        with self._lock:
-            self._decoded.pop(tx_hash, None)
+            old = [tx_hash for tx_hash in hashes if now - self._seen.setdefault(tx_hash, now) >= self.age_s]
+            if len(self._seen) > self._seen_max:
+                self._seen = {tx_hash: at for tx_hash, at in self._seen.items() if self._pool.is_waiting(tx_hash)}
+                self._seen_max = max(SEEN_MIN, 2 * len(self._seen))
+            return old

@@ -140,6 +140,8 @@ class Sequencer:
 
     def _look(self) -> None:
         parts = self._parts
+        # Between slots too, or those that peers have sent would come of age in the middle of the next one.
+        parts.candidates.notice()
         if parts.is_paused():
             self.state = "paused"
             return
