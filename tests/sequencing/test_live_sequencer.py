@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
+import lzma
+import re
 import urllib.request
 
 from tests.conftest import NodeProcess
-from tests.publishing.live_l1 import needs_anvil
+from tests.publishing.live_l1 import needs_anvil, test_key
+from tests.publishing.recorded import DATA
 from tests.sequencing.network import ProposingNetwork, checkpointed, components, selector, tips, wait_until
 
 pytestmark = needs_anvil
 
 
-def follows(network: ProposingNetwork, proposer: NodeProcess) -> None:
+def follows(network: ProposingNetwork, proposer: NodeProcess) -> NodeProcess:
     """A node that knows L1 alone has the same chain."""
     network.store_blobs()
     follower = network.node()
     wanted = tips(proposer)["checkpointed"]
     wait_until(lambda: tips(follower)["checkpointed"] == wanted, lambda: (wanted, tips(follower), network.log()))
+    return follower
 
 
 def send_message(network: ProposingNetwork) -> None:
@@ -65,6 +69,33 @@ def test_blocks_are_proposed_before_l1_has_them_and_taken_back_when_the_slot_is_
     wait_until(lambda: alone.anvil.pool(), alone.log)
     alone.anvil.mine(alone.start_of(later))
     wait_until(lambda: checkpointed(proposer) == 2 or alone.pending == 2, alone.log)
+
+
+def test_a_transaction_of_a_wallet_is_in_a_checkpoint_and_its_receipt_says_so_on_each_node(
+    alone: ProposingNetwork,
+) -> None:
+    # The deployment of a test account, made by the published wallet on this network's genesis.
+    transaction = json.loads(lzma.decompress((DATA / "genesis_tx.json.xz").read_bytes()))
+    proposer = alone.node("--sequencer", VALIDATOR_PRIVATE_KEYS="0x" + test_key(0).reveal().hex())
+    assert "error" not in proposer.call("node_sendTx", transaction)
+    given_up: set[str] = set()
+
+    def is_offered() -> bool:
+        # A machine that stood still may have sent it too late for the slot that was there.
+        for slot in set(re.findall(r"slot \d+: empty", components(proposer))) - given_up:
+            given_up.add(slot)
+            alone.begin_slot()
+        return bool(alone.anvil.pool())
+
+    wait_until(is_offered, alone.log)
+    tx_hash = proposer.call("node_getBlock", 1)["result"]["body"]["txEffects"][0]["txHash"]
+    assert proposer.call("node_getTxReceipt", tx_hash)["result"]["status"] == "proposed"
+    first_slot(alone)
+    wait_until(lambda: checkpointed(proposer) == 1, lambda: components(proposer))
+    receipt = proposer.call("node_getTxReceipt", tx_hash)["result"]
+    assert (receipt["status"], receipt["executionResult"], receipt["blockNumber"]) == ("checkpointed", "success", 1)
+    follower = follows(alone, proposer)
+    assert follower.call("node_getTxReceipt", tx_hash)["result"] == receipt
 
 
 def test_a_committee_attests_with_the_keys_that_are_here_and_its_epochs_are_proven(committee: ProposingNetwork) -> None:
