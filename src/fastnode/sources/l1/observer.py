@@ -71,6 +71,7 @@ class L1Observer:
         self._clock = clock
         self._multicall_failures = 0
         self._finality_due = 0
+        self._is_doubted = False
         self.inbox = Inbox(facts.inbox, facts.deployment_block, _anchor(stored(), facts))
         self.state: L1State | None = None
         self.fees: FeeState | None = None
@@ -90,7 +91,7 @@ class L1Observer:
             self._look_call_by_call(endpoint, l1_slot_duration)
             return
         self._check_age(seen.number, seen.timestamp)
-        state = self._follow(endpoint, before, seen)
+        state = None if self._is_doubted else self._follow(endpoint, before, seen)
         if state is None:
             head = block_of(endpoint, seen)
             if head is None:  # it has changed meanwhile, or Multicall3 tells of another block than the one asked at
@@ -98,9 +99,18 @@ class L1Observer:
                 return
             self.inbox.refresh(endpoint, head, seen.state.inbox)
             state = replace(seen.state, head=head)
+            self._is_doubted = False
         self._look_for_finality(endpoint, seen.number, state.proven)
         self.state = state
         self._note(seen.number, seen.timestamp, state, l1_slot_duration)
+
+    def doubt(self) -> None:
+        """What was read does not fit the block that it is said to be of: the next look asks for its block's hash.
+
+        A node that is taking in a block may answer with the state after it and the number of the one before.  From
+        any thread.
+        """
+        self._is_doubted = True
 
     def _follow(self, endpoint: L1Endpoint, before: L1State, seen: HeadState) -> L1State | None:
         """What was seen as what follows on ``before``; None where the block's hash must be asked for."""
@@ -169,6 +179,7 @@ class L1Observer:
         state = read_state(endpoint, self._facts, head, stored=stored, l1_slot_duration=l1_slot_duration)
         self.inbox.refresh(endpoint, head, state.inbox)
         self.state = state
+        self._is_doubted = False
         if state.finalized is not None:
             self.finalized = state.finalized
         self._note(head.number, head.timestamp, state, l1_slot_duration)

@@ -369,6 +369,12 @@ class L1Reader:
                 self._asked.popitem(last=False)
         return before is not None and now - before < DOUBT_S
 
+    def doubt(self) -> None:
+        """What was seen of the newest block is not so: it is read anew, soon."""
+        if self._observer is not None:
+            self._observer.doubt()
+        self._wake()
+
     def look_soon(self) -> None:
         """Something has been sent to L1: what becomes of it is waited for."""
         self._wake()

@@ -296,7 +296,7 @@ class L1Source:
         for derived in self._derived(stored(), facts, state, common, limit, deadline):
             checkpoint = derived.published.checkpoint
             if checkpoint.number != number + 1:
-                raise UpstreamUnavailable(f"its logs do not have checkpoint {number + 1} (yet)")
+                raise self._without_logs(number + 1)
             if derived.refusal is not None:
                 root = checkpoint.archive.root
                 invalid = InvalidCheckpoint(checkpoint.number, root, derived.refusal, derived.block, derived.proposal)
@@ -310,9 +310,13 @@ class L1Source:
             if number % CHECKPOINTS_PER_TIPS == 0:
                 yield from self._tips(stored(), state)
         if number < limit and self._clock() < deadline:
-            # Logs may come a moment later than the state; everything since the newest checkpoint is read again then.
-            self._events.settled = None
-            raise UpstreamUnavailable(f"its logs do not have checkpoint {number + 1} (yet)")
+            raise self._without_logs(number + 1)
+
+    def _without_logs(self, number: int) -> UpstreamUnavailable:
+        """Logs may come a moment later than the state, or the state is that of a later block: both are read again."""
+        self._events.settled = None
+        self._reader.doubt()
+        return UpstreamUnavailable(f"its logs do not have checkpoint {number} (yet)")
 
     def _record(self, published: PublishedCheckpoint) -> CheckpointRecord:
         header, number = published.checkpoint.header, published.checkpoint.number

@@ -341,6 +341,22 @@ def test_logs_that_come_late_are_waited_for(node: Deriving, chain: MadeChain, l1
     assert has(node, chain)
 
 
+def test_a_state_that_is_told_with_the_block_before_it_is_read_again(
+    node: Deriving, chain: MadeChain, l1: PublishingL1
+) -> None:
+    """A node that is taking in a block may answer so; the block is told rightly from then on."""
+    node.pass_()
+    tell = l1._of_block
+    l1._of_block = lambda block, data: tell(l1.blocks[block.number - 1] if block is l1.head else block, data)  # type: ignore[method-assign]
+    chain.checkpoint(1)
+    publish(l1, chain.units[-1])
+    with pytest.raises(UpstreamUnavailable, match="do not have checkpoint 4"):
+        node.pass_()
+    l1._of_block = tell  # type: ignore[method-assign]
+    node.pass_()
+    assert has(node, chain)
+
+
 def test_a_provider_with_small_ranges_is_asked_for_small_ranges(
     node: Deriving, chain: MadeChain, l1: PublishingL1
 ) -> None:
