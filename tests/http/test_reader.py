@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -101,6 +102,18 @@ def test_a_trailer_is_no_header() -> None:
 )
 def test_the_state_says_what_is_waited_for(piece: bytes, state: ReadState) -> None:
     assert read(piece)[1].state is state
+
+
+def test_a_body_comes_in_so_many_chunks_and_no_more() -> None:
+    """However few bytes they have: a client would otherwise keep the node reading long after it has gone."""
+    limits = replace(LIMITS, body_chunks_max=3)
+    for count, expected in ((2, b"xx"), (3, 413)):
+        reader = RequestReader(limits)
+        for _ in range(2):  # of each body, not of the connection
+            reader.feed(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * count + b"0\r\n\r\n")
+        first = reader.arrived[0]
+        assert (first.status if isinstance(first, Refusal) else first.body) == expected
+        assert len(reader.arrived) == (2 if count == 2 else 1)
 
 
 def test_an_idle_reader_holds_no_body() -> None:

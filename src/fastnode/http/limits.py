@@ -36,6 +36,8 @@ class Limits:
     #: Request line and headers together.
     head_bytes_max: int = 16 * KIB
     headers_max: int = 100
+    #: Of one body, with the empty one at its end; each takes as long to read as a kilobyte of a plain body.
+    body_chunks_max: int = 16_384
     #: From the first byte of a request to the end of its headers.
     head_time_s: float = 10.0
     #: From the end of the headers to the end of the body.

@@ -6,7 +6,8 @@ way could read differently.  It does no input or output and keeps no time, so th
 byte by byte and replaced by a faster reader.
 
 A body is collected in large pieces and put together at its end; small ones go into one buffer, so that none costs more
-than its bytes.  These are taken from the memory budget as they come.
+than its bytes.  These are taken from the memory budget as they come.  Chunks are bounded in number: each takes its time,
+and what a client has sent of them before it goes is read after it has gone.
 
 After a :class:`Refusal`, and after a request that closes the connection, nothing more is read:
 one ambiguous stretch of bytes never gets two answers.
@@ -60,6 +61,7 @@ class RequestReader:
     __slots__ = (
         "_allowance",
         "_body_bytes",
+        "_chunks",
         "_guard",
         "_head_bytes",
         "_headers",
@@ -129,6 +131,7 @@ class RequestReader:
 
     def _forget_body(self) -> None:
         self._body_bytes = 0
+        self._chunks = 0  # of the body that is read
         self._pieces: list[bytes] = []
         self._small_pieces: bytearray | None = None  # behind the pieces
 
@@ -270,6 +273,12 @@ class RequestReader:
             if expectation.lower() != b"100-continue":
                 self._refuse(Refusal(HTTPStatus.EXPECTATION_FAILED, "unknown expectation"))
             self.awaits_continue = coding is not None or length > 0
+
+    def on_chunk_header(self) -> None:
+        self._chunks += 1
+        if self._chunks > self._limits.body_chunks_max:
+            reason = f"the request body comes in more than {self._limits.body_chunks_max} chunks"
+            self._refuse(Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason))
 
     def on_body(self, piece: bytes) -> None:
         self.awaits_continue = False
