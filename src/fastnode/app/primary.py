@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = ["open_hub"]
 
-#: Signatures that are told to a worker that comes later.
+#: Signatures that are told to a worker that comes later, and their characters.
 _SIGNATURES_MAX: Final = NAMES_MAX
+_SIGNATURES_LENGTH_MAX: Final = 4_000_000
 
 
 def open_hub(joined: Joined, listener: socket.socket, workers: int, totals: Totals) -> Hub:
@@ -94,6 +96,8 @@ class _Answers:
     def __init__(self, joined: Joined) -> None:
         self._joined = joined
         self._signatures: OrderedDict[str, None] = OrderedDict()
+        self._signatures_length = 0
+        self._lock = threading.Lock()
         self.tell_names: Callable[[list[str]], None] = lambda signatures: None
 
     def by_name(self) -> dict[str, Callable[..., Any]]:
@@ -155,11 +159,18 @@ class _Answers:
 
     def register(self, signature: str) -> None:
         self._joined.function_names.register(signature)
-        self._signatures[signature] = None
-        self._signatures.move_to_end(signature)
-        if len(self._signatures) > _SIGNATURES_MAX:
-            self._signatures.popitem(last=False)
+        with self._lock:
+            self._remember(signature)
         self.tell_names([signature])
+
+    def _remember(self, signature: str) -> None:
+        kept = self._signatures
+        if signature not in kept:
+            self._signatures_length += len(signature)
+        kept[signature] = None
+        kept.move_to_end(signature)
+        while len(kept) > _SIGNATURES_MAX or self._signatures_length > _SIGNATURES_LENGTH_MAX:
+            self._signatures_length -= len(kept.popitem(last=False)[0])
 
     def count(self, before: Counters | None, after: Counters) -> None:
         """Refused transactions and judged proofs count where those of the primary do."""
@@ -169,4 +180,5 @@ class _Answers:
         mempool.judge.verdicts.update(after.verdicts - before.verdicts)
 
     def signatures(self) -> list[str]:
-        return list(self._signatures)
+        with self._lock:
+            return list(self._signatures)

@@ -6,8 +6,8 @@ way could read differently.  It does no input or output and keeps no time, so th
 byte by byte and replaced by a faster reader.
 
 A body is collected in large pieces and put together at its end; small ones go into one buffer, so that none costs more
-than its bytes.  These are taken from the memory budget as they come.  Chunks are bounded in number: each takes its time,
-and what a client has sent of them before it goes is read after it has gone.
+than its bytes.  These are taken from the memory budget as they come.  Chunks are bounded in number: each takes its
+time, and what a client has sent of them before it goes is read after it has gone.
 
 After a :class:`Refusal`, and after a request that closes the connection, nothing more is read:
 one ambiguous stretch of bytes never gets two answers.

@@ -1,12 +1,14 @@
 """Names of contract functions by selector, as clients register them; for texts that people read.
 
 Anyone may register, so the names are kept in memory only and within a budget: the oldest make room.
+
+Names lie in one ring, and their places in one table.  As objects of their own those that are kept would be scattered
+among the millions that are not, and each would hold on to a page of what was freed.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from typing import Final
 
 from fastnode.kernels import poseidon2
@@ -14,12 +16,15 @@ from fastnode.kernels import poseidon2
 __all__ = ["FunctionNames", "function_selector"]
 
 SELECTOR_BYTES: Final = 4
-#: Names, and characters of all of them together.  A name takes some 200 bytes beside its characters.
+#: Names, and bytes of all of them together with their lengths.
 NAMES_MAX: Final = 50_000
-NAMES_LENGTH_MAX: Final = 4_000_000
+RING_BYTES: Final = 4_000_000
 
 _BYTES_PER_FIELD: Final = 31
 _FIELD_BYTES: Final = 32
+#: Places where a selector may stand in the table: of a set of eight, the oldest makes room.
+_WAYS: Final = 8
+_LENGTH_BYTES: Final = 2
 
 
 def function_selector(signature: str) -> bytes:
@@ -38,25 +43,67 @@ def function_selector(signature: str) -> bytes:
 class FunctionNames:
     """Safe to use from any thread."""
 
-    def __init__(self, length_max: int = NAMES_LENGTH_MAX, names_max: int = NAMES_MAX) -> None:
-        # Not a dict: what is removed from the front of one leaves gaps that each look at the front has to pass.
-        self._names: OrderedDict[bytes, str] = OrderedDict()
-        self._names_max = names_max
-        self._length = 0
-        self._length_max = length_max
+    def __init__(self, ring_bytes: int = RING_BYTES, names_max: int = NAMES_MAX) -> None:
+        self._ring = bytearray(ring_bytes)
+        self._set_count = max(1, names_max // _WAYS)
+        # Of each place in the table: the selector, and where in the ring its name begins; 0 lies before all of it.
+        self._selectors = memoryview(bytearray(self._set_count * _WAYS * 4)).cast("I")
+        self._starts = memoryview(bytearray(self._set_count * _WAYS * 8)).cast("Q")
+        #: Where the next name begins; it goes on growing, and the ring has what was written last.
+        self._end = 2 * ring_bytes
         self._lock = threading.Lock()
-
-    def __len__(self) -> int:
-        return len(self._names)
 
     def register(self, signature: str) -> None:
         """Keep the part of ``signature`` before its parenthesis."""
-        selector, name = function_selector(signature), signature.partition("(")[0]
+        selector = int.from_bytes(function_selector(signature), "big")
+        name = signature.partition("(")[0].encode()
         with self._lock:
-            self._length += len(name) - len(self._names.pop(selector, ""))
-            self._names[selector] = name
-            while self._length > self._length_max or len(self._names) > self._names_max:
-                self._length -= len(self._names.popitem(last=False)[1])
+            place = self._find(selector)
+            if place is not None and self._is_young(place) and self._name_at(place) == name:
+                return
+            start = self._write(name)
+            if start is None:
+                return
+            if place is None:
+                places = self._places_of(selector)
+                place = min(places, key=self._starts.__getitem__)
+            self._selectors[place], self._starts[place] = selector, start
 
     def name_of(self, selector: bytes) -> str | None:
-        return self._names.get(selector)
+        with self._lock:
+            place = self._find(int.from_bytes(selector, "big"))
+            return None if place is None else self._name_at(place).decode()
+
+    def _places_of(self, selector: int) -> range:
+        first = selector % self._set_count * _WAYS
+        return range(first, first + _WAYS)
+
+    def _find(self, selector: int) -> int | None:
+        """Its place in the table, if its name is still in the ring."""
+        oldest = self._end - len(self._ring)
+        for place in self._places_of(selector):
+            if self._selectors[place] == selector and self._starts[place] >= oldest:
+                return place
+        return None
+
+    def _is_young(self, place: int) -> bool:
+        """Whether its name is in the newer half of the ring: registered again it needs no other copy."""
+        return self._end - self._starts[place] <= len(self._ring) // 2
+
+    def _name_at(self, place: int) -> bytes:
+        start = self._starts[place] % len(self._ring)
+        name = start + _LENGTH_BYTES
+        return bytes(self._ring[name : name + int.from_bytes(self._ring[start:name], "big")])
+
+    def _write(self, name: bytes) -> int | None:
+        """Where it begins now; None if it has no room."""
+        size, ring_bytes = _LENGTH_BYTES + len(name), len(self._ring)
+        if size > ring_bytes or len(name) >= 1 << 8 * _LENGTH_BYTES:
+            return None
+        start = self._end
+        if start % ring_bytes + size > ring_bytes:  # in one piece
+            start += ring_bytes - start % ring_bytes
+        at = start % ring_bytes
+        self._ring[at : at + size] = len(name).to_bytes(_LENGTH_BYTES, "big") + name
+        self._end = start + size
+        return start

@@ -1,0 +1,22 @@
+"""What the primary of a node with workers keeps for them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fastnode.app import primary
+from fastnode.log_index.function_names import FunctionNames
+
+
+def test_signatures_for_later_workers_are_bounded_by_their_length_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(primary, "_SIGNATURES_LENGTH_MAX", 100)
+    joined: Any = SimpleNamespace(function_names=FunctionNames())
+    answers = primary._Answers(joined)
+    for signature in ("first()", "f" * 40 + "()", "g" * 40 + "()", "f" * 40 + "()", "h()", "first()", "i()"):
+        answers.register(signature)
+    assert answers.signatures() == ["g" * 40 + "()", "f" * 40 + "()", "h()", "first()", "i()"]
+    answers.register("x" * 60 + "()")
+    assert answers.signatures() == ["h()", "first()", "i()", "x" * 60 + "()"]
