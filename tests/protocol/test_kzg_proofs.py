@@ -12,6 +12,7 @@ import pytest
 
 from fastnode.protocol.kzg import BLOB_BYTES, blob_commitment
 from fastnode.protocol.kzg_proofs import BLS_ORDER, cell_proofs, opening_at
+from fastnode.protocol.kzg_transforms import roots_in_order
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -36,9 +37,7 @@ def test_an_opening_is_the_one_of_the_reference() -> None:
 
 def test_at_a_root_the_value_is_the_field_itself() -> None:
     """And the proof commits to the same quotient as near it: p(X) = w - X has the quotient -1 everywhere."""
-    from fastnode.protocol.kzg_proofs import _roots_in_order
-
-    roots = _roots_in_order(4096)
+    roots = roots_in_order(4096)
     place = random.Random(7).randrange(4096)
     blob = b"".join(((roots[place] - root) % BLS_ORDER).to_bytes(32, "big") for root in roots)
     proof, y = opening_at(blob, roots[place])
@@ -47,6 +46,7 @@ def test_at_a_root_the_value_is_the_field_itself() -> None:
     assert opening_at(blob, 12345) == (proof, (roots[place] - 12345) % BLS_ORDER)
 
 
+@pytest.mark.usefixtures("kept_cell_points")
 def test_a_constant_has_no_quotient() -> None:
     blob = (5).to_bytes(32, "big") * 4096
     nothing = b"\xc0" + bytes(47)

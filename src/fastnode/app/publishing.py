@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +13,9 @@ from fastnode.kernels import encode
 from fastnode.keystore.from_settings import keystore_of_settings, names_keys
 from fastnode.log import log_facts
 from fastnode.outgoing.network import Network
+from fastnode.protocol.kzg_cell_points import cell_points, keep_cell_points_in
 from fastnode.publishing.account import WatchLimits
+from fastnode.publishing.envelope import SidecarForm, sidecar_form_of
 from fastnode.publishing.fees import FeeLimits
 from fastnode.publishing.publishers import Publishers
 from fastnode.publishing.signing import SigningDoor
@@ -43,6 +47,7 @@ class Publishing:
         assert reader is not None
         self._reader = reader
         self._slot_s = chain.slot_duration
+        self._chain_id = chain.l1_chain_id
         self._validators = validators
         self._from_settings: Keystore | None = None
         if validators.keystore is None and names_keys(settings):
@@ -54,6 +59,7 @@ class Publishing:
         self.keys = KeyDoor(self.door, self.keystore)
         directory = opened.data.directory.path / _DIRECTORY
         directory.mkdir(exist_ok=True)
+        keep_cell_points_in(directory)
         self.guard = SlotGuard(directory / "slot")
         self.publishers = Publishers(
             self._accounts(),
@@ -133,7 +139,12 @@ class Publishing:
         return self._reader.seen()[0]
 
     def start(self) -> None:
-        """Watch what was in flight at the last stop."""
+        """Watch what was in flight at the last stop.
+
+        Where blobs need proofs of cells, what these take is made now and not when the first block is due.
+        """
+        if sidecar_form_of(self._chain_id, int(time.time())) is SidecarForm.EIP_7594:
+            threading.Thread(target=cell_points, name="fastnode-cell-points", daemon=True).start()
         count = self.publishers.start()
         if count:
             logger.info("transactions are in flight since before the start", extra=log_facts(count=count))

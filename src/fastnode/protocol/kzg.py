@@ -34,6 +34,7 @@ __all__ = [
     "blob_commitment",
     "blobs_hash",
     "blobs_of_fields",
+    "points_of_blobs",
     "sum_of_points",
     "versioned_hash",
 ]
@@ -121,6 +122,11 @@ def sum_of_points(factors: Sequence[int]) -> bytes:
 
     scalars = [Scalar.from_be_bytes(factor.to_bytes(FIELD_BYTES, "big")) for factor in factors]
     return G1Point.multiexp_unchecked(_points.between(0, len(scalars)), scalars).to_compressed_bytes()
+
+
+def points_of_blobs() -> list[G1Point]:
+    """All 4096 points, in the order of a blob's fields."""
+    return _points.between(0, FIELDS_PER_BLOB)
 
 
 def versioned_hash(commitment: bytes) -> bytes:

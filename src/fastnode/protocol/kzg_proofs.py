@@ -13,30 +13,19 @@ The large sums are made outside Python's lock.  A blob's proof takes some 0.1 s,
 
 from __future__ import annotations
 
-import functools
 import hashlib
 from collections.abc import Sequence
-from importlib import resources
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final
 
 from fastnode.protocol.constants import FIELDS_PER_BLOB
 from fastnode.protocol.fields import FIELD_BYTES
 from fastnode.protocol.kzg import BLOB_BYTES, sum_of_points
-
-if TYPE_CHECKING:
-    from py_arkworks_bls12381 import G1Point
+from fastnode.protocol.kzg_cell_points import CELLS_PER_BLOB, FIELDS_PER_CELL, cell_points
+from fastnode.protocol.kzg_transforms import BLS_ORDER, bits_reversed, roots_in_order, transform, transform_points
 
 __all__ = ["BLS_ORDER", "CELLS_PER_BLOB", "blob_proof", "cell_proofs", "opening_at"]
 
-BLS_ORDER: Final = 0x73EDA753299D7D483339D80809A1D80553BDA402FFFE5BFEFFFFFFFF00000001
-CELLS_PER_BLOB: Final = 128
-_FIELDS_PER_CELL: Final = 64
-_GENERATOR: Final = 7  # of the scalar field's multiplicative group
 _CHALLENGE_MARK: Final = b"FSBLOBVERIFY_V1_" + FIELDS_PER_BLOB.to_bytes(16, "big")
-_CELL_POINTS_FILE: Final = "kzg_cell_points.bin"
-_POINT_BYTES: Final = 48
-
-T = TypeVar("T")
 
 
 def blob_proof(blob: bytes, commitment: bytes) -> bytes:
@@ -50,7 +39,7 @@ def opening_at(blob: bytes, z: int) -> tuple[bytes, int]:
 
     ValueError when it is longer than a blob.
     """
-    values, roots = _values_of(blob), _roots_in_order(FIELDS_PER_BLOB)
+    values, roots = _values_of(blob), roots_in_order(FIELDS_PER_BLOB)
     if z in roots:
         return _opening_at_root(values, roots, roots.index(z))
     inverses = _inverses([(z - root) % BLS_ORDER for root in roots])
@@ -81,42 +70,28 @@ def cell_proofs(blob: bytes) -> tuple[bytes, ...]:
     """The 128 proofs (48 bytes each) that go with a blob in the newer form of a transaction, in the cells' order."""
     from py_arkworks_bls12381 import G1Point, Scalar
 
-    coefficients = _transform(_bits_reversed(_values_of(blob)), inverse=True)
+    coefficients = transform(bits_reversed(_values_of(blob)), inverse=True)
     # One circulant product for each place within a cell, all in the transformed domain.
-    columns = [_transform(_toeplitz(coefficients, offset)) for offset in range(_FIELDS_PER_CELL)]
-    points = _cell_points()
+    columns = [transform(_toeplitz(coefficients, offset)) for offset in range(FIELDS_PER_CELL)]
+    points = cell_points()
     spread = []
     for place in range(CELLS_PER_BLOB):
         scalars = [Scalar.from_be_bytes(column[place].to_bytes(FIELD_BYTES, "big")) for column in columns]
         spread.append(G1Point.multiexp_unchecked(list(points[place]), scalars))
-    sums = _transform_points(spread, inverse=True)[: CELLS_PER_BLOB // 2]
+    sums = transform_points(spread, inverse=True)[: CELLS_PER_BLOB // 2]
     sums += [G1Point.identity()] * (CELLS_PER_BLOB - len(sums))
-    return tuple(point.to_compressed_bytes() for point in _bits_reversed(_transform_points(sums)))
+    return tuple(point.to_compressed_bytes() for point in bits_reversed(transform_points(sums)))
 
 
 def _toeplitz(coefficients: Sequence[int], offset: int) -> list[int]:
     """First column of the circulant matrix that holds the Toeplitz matrix of one place within a cell."""
     column = [0] * CELLS_PER_BLOB
     column[0] = coefficients[FIELDS_PER_BLOB - 1 - offset]
-    shares = coefficients[2 * _FIELDS_PER_CELL - offset - 1 :: _FIELDS_PER_CELL]
+    shares = coefficients[2 * FIELDS_PER_CELL - offset - 1 :: FIELDS_PER_CELL]
     first = CELLS_PER_BLOB // 2 + 2
     for place, share in zip(range(first, CELLS_PER_BLOB), shares, strict=False):
         column[place] = share
     return column
-
-
-@functools.cache
-def _cell_points() -> tuple[tuple[G1Point, ...], ...]:
-    """By place of the transformed domain, then by place within a cell.  Half a second when it is asked for first."""
-    from py_arkworks_bls12381 import G1Point
-
-    packed = (resources.files("fastnode") / "data" / _CELL_POINTS_FILE).read_bytes()
-    # Unchecked: the file is our own, and a test compares the proofs that come of it.
-    points = [
-        G1Point.from_compressed_bytes_unchecked(packed[at : at + _POINT_BYTES])
-        for at in range(0, len(packed), _POINT_BYTES)
-    ]
-    return tuple(tuple(points[at : at + _FIELDS_PER_CELL]) for at in range(0, len(points), _FIELDS_PER_CELL))
 
 
 # ---- the scalar field ---------------------------------------------------------------------------
@@ -129,26 +104,6 @@ def _values_of(blob: bytes) -> list[int]:
     return [int.from_bytes(blob[at : at + FIELD_BYTES], "big") for at in range(0, BLOB_BYTES, FIELD_BYTES)]
 
 
-@functools.cache
-def _roots(size: int) -> tuple[int, ...]:
-    """The roots of one of an order, a power of two, as powers of the first."""
-    first = pow(_GENERATOR, (BLS_ORDER - 1) // size, BLS_ORDER)
-    found = [1]
-    for _ in range(size - 1):
-        found.append(found[-1] * first % BLS_ORDER)
-    return tuple(found)
-
-
-@functools.cache
-def _roots_in_order(size: int) -> tuple[int, ...]:
-    return tuple(_bits_reversed(_roots(size)))
-
-
-def _bits_reversed(items: Sequence[T]) -> list[T]:
-    bits = len(items).bit_length() - 1
-    return [items[int(f"{place:0{bits}b}"[::-1], 2)] for place in range(len(items))]
-
-
 def _inverses(values: Sequence[int]) -> list[int]:
     """Of all at once: one inversion, three products for each."""
     products = [1]
@@ -159,46 +114,3 @@ def _inverses(values: Sequence[int]) -> list[int]:
         found.append(inverse * before % BLS_ORDER)
         inverse = inverse * value % BLS_ORDER
     return found[::-1]
-
-
-def _transform(values: Sequence[int], *, inverse: bool = False) -> list[int]:
-    """The discrete Fourier transform over the scalar field; the length is a power of two."""
-    size = len(values)
-    out, roots = _bits_reversed(values), _roots(size)
-    half = 1
-    while half < size:
-        step = size // (2 * half)
-        for start in range(0, size, 2 * half):
-            for place in range(half):
-                low, high = start + place, start + place + half
-                turned = out[high] * roots[-place * step if inverse else place * step] % BLS_ORDER
-                out[high] = (out[low] - turned) % BLS_ORDER
-                out[low] = (out[low] + turned) % BLS_ORDER
-        half *= 2
-    if not inverse:
-        return out
-    share = pow(size, -1, BLS_ORDER)
-    return [value * share % BLS_ORDER for value in out]
-
-
-def _transform_points(points: Sequence[G1Point], *, inverse: bool = False) -> list[G1Point]:
-    """The same over points of the curve."""
-    from py_arkworks_bls12381 import Scalar
-
-    size = len(points)
-    out = _bits_reversed(points)
-    roots = [Scalar.from_be_bytes(root.to_bytes(FIELD_BYTES, "big")) for root in _roots(size)]
-    half = 1
-    while half < size:
-        step = size // (2 * half)
-        for start in range(0, size, 2 * half):
-            for place in range(half):
-                low, high = start + place, start + place + half
-                turned = out[high] * roots[-place * step if inverse else place * step] if place else out[high]
-                out[high] = out[low] - turned
-                out[low] = out[low] + turned
-        half *= 2
-    if not inverse:
-        return out
-    share = Scalar.from_be_bytes(pow(size, -1, BLS_ORDER).to_bytes(FIELD_BYTES, "big"))
-    return [point * share for point in out]
