@@ -31,12 +31,13 @@ import orjson
 
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.source import CheckpointRecord
+from fastnode.building.jobs import JobQueue
 from fastnode.errors import Refused
+from fastnode.local_network.callers import Callers
 from fastnode.local_network.clock import ChainClock, SlotTime
 from fastnode.local_network.fees import MANA_TARGET, LocalFees, mana_of
 from fastnode.local_network.finality import final_checkpoint
 from fastnode.local_network.genesis import SetupBlock
-from fastnode.local_network.jobs import Callers, JobQueue
 from fastnode.local_network.kept import StateFile
 from fastnode.local_network.l1_away import L1AwayError
 from fastnode.local_network.messages import messages_of_checkpoint
@@ -111,7 +112,7 @@ class LocalNetwork:
         #: Resets the network to another chain; None: this process cannot.
         self.on_reset: Callable[[Fork], None] | None = None
         self._mempool: Mempool | None = None
-        self._jobs = JobQueue()
+        self._jobs = JobQueue("the local network")
         self._lock = threading.Lock()
         self._decoded: OrderedDict[bytes, Tx] = OrderedDict()
         self._callers = Callers()

@@ -21,7 +21,7 @@ from fastnode.sequencing.turns import Turn
 from fastnode.sources.l1.attestation_check import quorum
 
 if TYPE_CHECKING:
-    from fastnode.sequencing.ports import SigningDoor
+    from fastnode.sequencing.l1_publication import KeyDoor
 
 __all__ = ["Attested", "attest", "own_members", "propose_call", "require_quorum_here"]
 
@@ -33,13 +33,13 @@ class Attested:
     signatures: dict[bytes, bytes]
 
 
-def own_members(turn: Turn, door: SigningDoor) -> list[bytes]:
+def own_members(turn: Turn, door: KeyDoor) -> list[bytes]:
     """Members of the committee whose keys are here, in its order."""
     keys = set(door.attesters())
     return [member for member in turn.committee if member in keys]
 
 
-def require_quorum_here(turn: Turn, door: SigningDoor) -> None:
+def require_quorum_here(turn: Turn, door: KeyDoor) -> None:
     """SlotLost when too few of the committee's keys are here: attestations of others are not collected."""
     own, needed = len(own_members(turn, door)), quorum(len(turn.committee))
     if turn.committee and own < needed:
@@ -48,7 +48,7 @@ def require_quorum_here(turn: Turn, door: SigningDoor) -> None:
         )
 
 
-def attest(turn: Turn, checkpoint: Checkpoint, door: SigningDoor) -> Attested:
+def attest(turn: Turn, checkpoint: Checkpoint, door: KeyDoor) -> Attested:
     """Sign the proposal of the checkpoint, then attest to it with every key of the committee that is here.
 
     SlotLost, DutyError, HaDatabaseError, SigningError.
@@ -78,7 +78,7 @@ def propose_call(
     checkpoint: Checkpoint,
     commitments: Sequence[bytes],
     attested: Attested,
-    door: SigningDoor,
+    door: KeyDoor,
     unsigned: bytes,
 ) -> ProposeCall:
     """The call of ``propose``.  ``unsigned``: in place of the proposer's signature where there is no committee."""

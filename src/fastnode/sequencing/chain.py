@@ -9,15 +9,12 @@ So no pass sees the chain change under it, and a block is stored only on the blo
 
 from __future__ import annotations
 
-import threading
-from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from fastnode.archiver.ingest import Ingestor
-from fastnode.errors import BlockRejected, SlotLost
+from fastnode.building.jobs import JobQueue
+from fastnode.errors import BlockRejected, Refused, SlotLost
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.checkpoint import PublishedCheckpoint
 from fastnode.protocol.effects import TxEffect
@@ -41,39 +38,17 @@ class ProposedChain:
     def __init__(self, ingestor: Ingestor, state: WorldState, wake: Callable[[], None]) -> None:
         self._ingestor = ingestor
         self._state = state
-        self._wake = wake
-        self._lock = threading.Lock()
-        self._jobs: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
-        self._is_closed = False
+        self._jobs = JobQueue("the chain", wake)
 
     # ---- the thread that ingests ---------------------------------------------------------------
 
     def work(self) -> None:
         """Do what waits.  What it raises is the proposer's."""
-        while True:
-            with self._lock:
-                if not self._jobs:
-                    return
-                job, future = self._jobs.popleft()
-            if not future.set_running_or_notify_cancel():
-                continue
-            try:
-                result = job()
-            except BaseException as error:
-                future.set_exception(error)
-                if not isinstance(error, Exception):
-                    raise
-            else:
-                future.set_result(result)
+        self._jobs.work()
 
     def close(self) -> None:
         """Nothing waits any longer."""
-        with self._lock:
-            self._is_closed = True
-            jobs, self._jobs = self._jobs, deque()
-        for _, future in jobs:
-            if future.set_running_or_notify_cancel():
-                future.set_exception(SlotLost("the node is stopping"))
+        self._jobs.close()
 
     # ---- the proposer's thread -----------------------------------------------------------------
 
@@ -128,19 +103,9 @@ class ProposedChain:
         return View(self._ingestor.view, self._state.view)
 
     def _do(self, job: Callable[[], _T]) -> _T:
-        future: Future[_T] = Future()
-        with self._lock:
-            if self._is_closed:
-                raise SlotLost("the node is stopping")
-            self._jobs.append((job, future))
-        self._wake()
         try:
-            return future.result(WAIT_S)
-        except FutureTimeoutError:
-            if future.cancel():
-                raise SlotLost(
-                    f"the chain could not be changed for {WAIT_S:g} s: ingestion is busy or paused"
-                ) from None
-            return future.result()
+            return self._jobs.run(job, WAIT_S)
+        except Refused as error:
+            raise SlotLost(error.message) from None
         except BlockRejected as error:
             raise SlotLost(f"the checkpoint that was built is refused here: {error}") from error

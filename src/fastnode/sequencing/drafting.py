@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fastnode.mempool.validation import TxValidator
     from fastnode.sequencing.candidates import Candidates
     from fastnode.sequencing.chain import ProposedChain
-    from fastnode.sequencing.ports import SigningDoor
+    from fastnode.sequencing.l1_publication import KeyDoor
     from fastnode.sequencing.timetable import Timetable
 
 __all__ = ["Drafted", "Drafting"]
@@ -77,7 +77,7 @@ class Drafting:
     elapsed: Callable[[], float]
     news: threading.Event
     is_stopped: Callable[[], bool]
-    door: SigningDoor
+    door: KeyDoor
     proposer: bytes | None
     may_be_empty: bool = False
 

@@ -26,7 +26,7 @@ from fastnode.sources.l1.source import InvalidCheckpoint
 from fastnode.sources.l1.state import L1State
 
 if TYPE_CHECKING:
-    from fastnode.sequencing.ports import CheckpointPublisher, SigningDoor
+    from fastnode.sequencing.l1_publication import KeyDoor, L1Publication
     from fastnode.sources.l1.service import L1Reader
 
 __all__ = ["Invalidation", "InvalidationTimes", "bad_member"]
@@ -91,9 +91,7 @@ class Invalidation:
             return None
         return pending_override(facts, invalid.number - 1, state.proven)
 
-    def fall_back(
-        self, facts: RollupFacts, turn: Turn, now: float, door: SigningDoor, publisher: CheckpointPublisher
-    ) -> None:
+    def fall_back(self, facts: RollupFacts, turn: Turn, now: float, door: KeyDoor, publisher: L1Publication) -> None:
         """Take it back alone when its time has come; what fails is tried again in the next slot."""
         invalid = self._invalid()
         if invalid is None or invalid.archive_root == self._taken_back:

@@ -23,7 +23,7 @@ from fastnode.publishing.fees import GAS_MAX, gas_limit
 from fastnode.publishing.multicall import Call
 from fastnode.publishing.propose import NO_ATTESTATIONS, EpochProof, InvalidateCall, ProposeCall
 from fastnode.publishing.requests import Outcome, Request, Success
-from fastnode.sequencing.ports import Published
+from fastnode.records import dataclass
 from fastnode.sources.l1.abi import hex_data
 from fastnode.sources.l1.proposals import CHECKPOINT_PROPOSED
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fastnode.publishing.signing import SigningDoor as Door
     from fastnode.sources.l1.rollup import RollupFacts
 
-__all__ = ["KeyDoor", "L1Publication"]
+__all__ = ["KeyDoor", "L1Publication", "Published"]
 
 _PROOF_VERIFIED: Final = hex_data(keccak_256(b"L2ProofVerified(uint256,address)"))
 _INVALIDATED: Final = hex_data(keccak_256(b"CheckpointInvalidated(uint256)"))
@@ -46,8 +46,20 @@ _NO_SIGNATURE: Final = bytes(64) + b"\x1b"
 _REMEMBERED_MAX: Final = 1_024
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """A transaction that L1 has; ``fee`` in wei."""
+
+    block_number: int
+    tx_hash: str
+    fee: int
+
+
 class KeyDoor:
-    """The keys of validators as a proposer needs them.  ``keystore`` gives those of now; they follow a reload."""
+    """The keys of validators as a proposer needs them, and what keeps them from signing twice.
+
+    ``keystore`` gives those of now; they follow a reload.
+    """
 
     def __init__(self, door: Door, keystore: Callable[[], Keystore | None]) -> None:
         self._door = door
@@ -55,6 +67,7 @@ class KeyDoor:
         self._signed: OrderedDict[tuple[object, ...], bytes] = OrderedDict()
 
     def attesters(self) -> Sequence[bytes]:
+        """Addresses whose keys are here now."""
         keystore = self._keystore()
         return () if keystore is None else tuple(encode.from_hex(address) for address in keystore.addresses)
 
@@ -82,6 +95,11 @@ class KeyDoor:
         block_number: int = 0,
         block_index: int | None = None,
     ) -> bytes:
+        """r 32 | s 32 | v 1 over a message of 32 bytes.
+
+        DutyError when another node has, or may have, signed this duty; HaDatabaseError and SigningError when it cannot
+        be signed now.
+        """
         key = (attester, duty, slot, block_index)
         if self._signed.setdefault(key, message) != message:
             raise DutyConflict(f"{duty} of {hex_data(attester)} in slot {slot} was signed before, for something else")
@@ -149,8 +167,8 @@ class L1Publication:
     ) -> Published:
         """Returns when L1 has the checkpoint; SlotLost, with the reason, when it will not have it.
 
-        ``at``: the time that the next L1 block can have; ``not_after``: what is not in a block by then is cancelled;
-        ``proven``: the newest proven checkpoint, for the simulation of what replaces an invalid one.
+        Times are those of L1.  ``at``: what the next L1 block can have; ``not_after``: what is not in a block by then
+        is cancelled; ``proven``: the newest proven checkpoint, for the simulation of what replaces an invalid one.
         """
         facts = self._facts()
         account = self._choose(attester)

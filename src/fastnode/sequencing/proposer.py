@@ -37,7 +37,7 @@ from fastnode.sources.l1.state import L1State
 if TYPE_CHECKING:
     from fastnode.mempool.service import Mempool
     from fastnode.sequencing.chain import ProposedChain
-    from fastnode.sequencing.ports import CheckpointPublisher, SigningDoor
+    from fastnode.sequencing.l1_publication import KeyDoor, L1Publication
     from fastnode.sources.l1.service import L1Reader
     from fastnode.view import View
 
@@ -58,8 +58,8 @@ class SequencerParts:
     chain: ProposedChain
     mempool: Mempool
     candidates: Candidates
-    door: SigningDoor
-    publisher: CheckpointPublisher
+    door: KeyDoor
+    publisher: L1Publication
     is_ready: Callable[[], bool]
     is_paused: Callable[[], bool]
     #: The checkpoint on L1 that is not to be stored, if there is one.

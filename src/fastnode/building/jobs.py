@@ -1,16 +1,24 @@
-"""Work for the one thread that changes the chain, handed over by the threads that answer requests."""
+"""Work for the one thread that changes the chain, handed over by other threads.
+
+    jobs = JobQueue("the local network", on_added)
+    jobs.work()                                     # the thread that changes the chain
+    result = jobs.run(job)                          # from another thread: waits for that one
+
+So no job sees the chain change under it.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, Final, TypeVar
 
 from fastnode.errors import Refused
 
-__all__ = ["Callers", "JobQueue"]
+__all__ = ["JobQueue"]
 
 _T = TypeVar("_T")
 
@@ -19,30 +27,43 @@ WAITING_MAX: Final = 1_000
 
 
 class JobQueue:
-    """Jobs run in the order in which they came.  ``wake`` ends a wait without a job."""
+    """Jobs run in the order in which they came.  ``owner``: what they are for, for messages.
 
-    def __init__(self) -> None:
+    ``on_added`` is called after each, where the other thread does not wait in :meth:`wait`.
+    """
+
+    def __init__(self, owner: str, on_added: Callable[[], None] = lambda: None) -> None:
+        self._owner = owner
+        self._on_added = on_added
         self._changed = threading.Condition()
         self._jobs: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._is_awake = False
         self._is_closed = False
 
-    def run(self, job: Callable[[], _T]) -> _T:
+    def run(self, job: Callable[[], _T], within_s: float | None = None) -> _T:
         """Have ``job`` run by the other thread and wait for what it returns or raises.
 
-        Refused when too many wait already, or when the node is stopping.
+        Refused when too many wait already, when the other thread has not begun it ``within_s`` seconds, or when the
+        node is stopping: ``job`` does not run then.
         """
         future: Future[_T] = Future()
         with self._changed:
             if self._is_closed:
-                raise Refused("The local network is stopping")
+                raise self._stopping()
             if len(self._jobs) >= WAITING_MAX:
-                raise Refused(f"{WAITING_MAX} changes of the local network are waiting already; try again later")
+                raise Refused(f"{WAITING_MAX} changes of {self._owner} are waiting already; try again later")
             self._jobs.append((job, future))
             self._changed.notify_all()
+        self._on_added()
+        try:
+            return future.result(within_s)
+        except FutureTimeoutError:
+            if future.cancel():
+                raise Refused(f"{self._owner} could not be changed for {within_s:g} s: it is busy or paused") from None
         return future.result()
 
     def wake(self) -> None:
+        """End a wait without a job."""
         with self._changed:
             self._is_awake = True
             self._changed.notify_all()
@@ -54,7 +75,11 @@ class JobQueue:
             jobs, self._jobs = self._jobs, deque()
             self._changed.notify_all()
         for _, future in jobs:
-            future.set_exception(Refused("The local network is stopping"))
+            if future.set_running_or_notify_cancel():
+                future.set_exception(self._stopping())
+
+    def _stopping(self) -> Refused:
+        return Refused(f"{self._owner[0].upper()}{self._owner[1:]} is stopping")
 
     # ---- the thread that works ---------------------------------------------------------------
 
@@ -71,6 +96,8 @@ class JobQueue:
                 if not self._jobs:
                     return
                 job, future = self._jobs.popleft()
+            if not future.set_running_or_notify_cancel():
+                continue
             try:
                 result = job()
             except BaseException as error:
@@ -79,29 +106,3 @@ class JobQueue:
                     raise
             else:
                 future.set_result(result)
-
-
-class Callers:
-    """Threads that wait for the next round of the working thread."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._waiting: list[threading.Event] = []
-
-    def join(self) -> threading.Event:
-        """An event that is set after that round."""
-        is_done = threading.Event()
-        with self._lock:
-            self._waiting.append(is_done)
-        return is_done
-
-    def take(self) -> list[threading.Event]:
-        """The threads that wait now, for :meth:`release` after the work."""
-        with self._lock:
-            waiting, self._waiting = self._waiting, []
-        return waiting
-
-    def release(self, waiting: Sequence[threading.Event] | None = None) -> None:
-        """Wake these threads, or all."""
-        for is_done in self.take() if waiting is None else waiting:
-            is_done.set()
