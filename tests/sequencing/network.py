@@ -22,6 +22,8 @@ L1_SLOT_S = 4
 PATIENCE_S = 300.0
 #: L1 must not be behind the clock on the wall, or its contracts would be about to prune.
 AHEAD_S = 86_400
+#: More than a test takes back.
+REORG_BLOCKS = 8
 #: Blocks after which L1 has the state of its final block.
 FINAL_BLOCKS = 6
 
@@ -38,6 +40,8 @@ class ProposingNetwork:
     directory: Path
     start: Callable[..., NodeProcess]
     count: int = 0
+    #: L1 blocks whose blobs were put into the store.
+    stored: int = 0
 
     # ---- L1 ------------------------------------------------------------------------------------
 
@@ -122,7 +126,10 @@ class ProposingNetwork:
     def store_blobs(self) -> None:
         """Put the blobs of all proposals where nodes that follow find them."""
         store = FileStore(self.store_url, folder_of(31337, self.read("getVersion()"), ROLLUP), "store", is_written=True)
-        for number in range(self.anvil.number + 1):
+        # A reorg replaces the last ones.
+        newest = self.anvil.number
+        first, self.stored = max(0, min(self.stored, newest) - REORG_BLOCKS), newest
+        for number in range(first, newest + 1):
             block = self.anvil.call("eth_getBlockByNumber", hex(number), True) or {}  # blocks before the state are gone
             for transaction in block.get("transactions", ()):
                 hashes = transaction.get("blobVersionedHashes") or ()
