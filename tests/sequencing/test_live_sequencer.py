@@ -98,6 +98,16 @@ def test_a_transaction_of_a_wallet_is_in_a_checkpoint_and_its_receipt_says_so_on
     assert follower.call("node_getTxReceipt", tx_hash)["result"] == receipt
 
 
+def test_blobs_are_where_others_find_them_before_l1_has_their_checkpoint(alone: ProposingNetwork) -> None:
+    # A node that is killed once it has sent them would leave a checkpoint that nobody can derive.
+    alone.proposer("--blob-file-store-upload-url", alone.store_url)
+    wait_until(alone.anvil.pool, alone.log)
+    [transaction] = alone.anvil.pool()
+    wanted = {f"{item}.data" for item in transaction["blobVersionedHashes"]}
+    wait_until(lambda: wanted <= {file.name for file in alone.directory.rglob("*.data")}, alone.log)
+    assert alone.pending == 0
+
+
 def test_a_committee_attests_with_the_keys_that_are_here_and_its_epochs_are_proven(committee: ProposingNetwork) -> None:
     prover = ("--prover-node",)
     proposer = committee.proposer(*prover, keys=range(6))

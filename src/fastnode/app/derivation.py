@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -47,6 +48,7 @@ class Derivation:
         self._reader = reader
         self._patience = patience
         self._is_closed = threading.Event()
+        self._fetcher: BlobFetcher | None = None
         self._executor = ThreadPoolExecutor(DERIVING_THREADS, thread_name_prefix="fastnode-derive")
         _check_keys(settings)
         for flag, urls in (
@@ -68,6 +70,7 @@ class Derivation:
             # One core is left to the thread that ingests.
             computed_at_once=max(1, (os.cpu_count() or 1) - 1),
         )
+        self._fetcher = fetcher
         self._check_blobs(fetcher)
         traces = self._traces()
         self._check_traces(traces)
@@ -81,6 +84,11 @@ class Derivation:
             l1_slot_duration=l1_slot,
             log_blocks=max(1, settings.archiver_batch_size * facts.slot_duration // l1_slot),
         )
+
+    def hand_on(self, blobs: Mapping[bytes, bytes]) -> None:
+        """Upload blobs, by their versioned hashes, where that is asked for."""
+        if self._fetcher is not None:
+            self._fetcher.hand_on(blobs)
 
     def interrupt(self) -> None:
         """End every wait."""

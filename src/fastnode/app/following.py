@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -293,6 +293,11 @@ class Following:
             raise SnapshotError(what)
         shown = log_facts(checkpoint=claim.number, l1_block=claim.l1_block_number)
         logger.info("the newest checkpoint of the snapshot is the one on L1", extra=shown)
+
+    def hand_on_blobs(self, blobs: Mapping[bytes, bytes]) -> None:
+        """Put blobs of a proposal, by their versioned hashes, where other nodes find them."""
+        if self._derivation is not None:
+            self._derivation.hand_on(blobs)
 
     def _open_source(self, view: ChainView) -> L1Source | None:
         """The chain from L1; None where it is not derived, and while L1 does not answer."""

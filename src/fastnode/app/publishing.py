@@ -45,7 +45,9 @@ class Publishing:
         settings, chain = opened.settings, opened.data.store.chain
         reader = opened.l1
         assert reader is not None
+        assert opened.following is not None
         self._reader = reader
+        self._hand_on = opened.following.hand_on_blobs
         self._slot_s = chain.slot_duration
         self._chain_id = chain.l1_chain_id
         self._validators = validators
@@ -118,7 +120,9 @@ class Publishing:
                 "--sequencer: there are no keys to propose with; give --key-store-directory, VALIDATOR_PRIVATE_KEYS, "
                 "or WEB3_SIGNER_URL with VALIDATOR_ADDRESSES"
             )
-        return L1Publication(self.publishers, self._facts, allowed=self._allowed, sign=self.door.sign_message)
+        return L1Publication(
+            self.publishers, self._facts, allowed=self._allowed, sign=self.door.sign_message, hand_on=self._hand_on
+        )
 
     def for_proofs(self) -> L1Publication:
         """StartError when nobody can pay."""

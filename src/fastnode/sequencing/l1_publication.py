@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from fastnode.errors import (
@@ -119,7 +119,10 @@ class KeyDoor:
 
 
 class L1Publication:
-    """``allowed``: accounts that may pay for a validator, None: all; ``sign``: by an account, what needs no lock."""
+    """``allowed``: accounts that may pay for a validator, None: all; ``sign``: by an account, what needs no lock.
+
+    ``hand_on`` gets the blobs of what is about to be sent, by their versioned hashes.
+    """
 
     def __init__(
         self,
@@ -128,8 +131,10 @@ class L1Publication:
         *,
         allowed: Callable[[bytes | None], Collection[bytes] | None],
         sign: Callable[[bytes, bytes], bytes],
+        hand_on: Callable[[Mapping[bytes, bytes]], None] = lambda blobs: None,
     ) -> None:
         self._publishers = publishers
+        self._hand_on = hand_on
         self._facts = facts
         self._allowed = allowed
         self._sign = sign
@@ -187,6 +192,8 @@ class L1Publication:
         others = 0 if invalidation is None else _INVALIDATION_GAS
         before = () if invalidation is None else (Call(facts.rollup, invalidation.call_data(), _INVALIDATION_GAS),)
         topics = (CHECKPOINT_PROPOSED, f"0x{checkpoint:064x}", hex_data(call.archive_root))
+        # Before L1 has it: a node that is killed now would leave a checkpoint that nobody can derive.
+        self._hand_on(dict(zip(bundle.versioned_hashes, blobs, strict=True)))
         outcome = account.publish(
             Request(
                 what=what,

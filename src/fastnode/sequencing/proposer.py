@@ -78,6 +78,8 @@ class Sequencer:
         self._news = threading.Event()
         self._is_stopping = False
         self._done = -1
+        #: The L1 block that has our newest checkpoint.
+        self._published_in = 0
         self._time: L1Time | None = None
         self._thread = threading.Thread(target=self._run, name="fastnode-sequencer")
         self.record = SlotRecord()
@@ -184,6 +186,8 @@ class Sequencer:
 
     def _parent(self, view: View, state: L1State) -> int | None:
         """The checkpoint that the next one stands on; None while what L1 has is not stored."""
+        if state.head.number < self._published_in:
+            return None
         ours = view.chain.tips.checkpointed.checkpoint.number
         invalid = self._parts.invalidation.newest
         wanted = state.proven if state.can_prune else state.pending
@@ -203,6 +207,7 @@ class Sequencer:
             if drafted is not None:
                 checkpoint = drafted.draft.number
                 blocks, txs = len(drafted.draft.blocks), drafted.tx_count
+                self._published_in = attempt.published_in
             reason = attempt.reason
             self._signing_trouble = None
         except DutyError as error:
@@ -256,6 +261,8 @@ class _Attempt:
         self._begin = facts.start_of_slot(slot) - clock.l1_slot_s
         #: Why there is no checkpoint where that is no failure.
         self.reason: str | None = None
+        #: The L1 block that has the checkpoint.
+        self.published_in = 0
 
     def run(self) -> tuple[SlotOutcome, Drafted | None]:
         """SlotLost, DutyError, HaDatabaseError, SigningError, UpstreamError, DecodeError: the slot is missed."""
@@ -363,6 +370,7 @@ class _Attempt:
             proven=self._state.proven,
         )
         # From here on it is L1's: reading it there makes it checkpointed.
+        self.published_in = published.block_number
         parts.invalidation.clear()
         parts.reader.look_soon()
         shown = log_facts(
