@@ -38,6 +38,7 @@ class Proposal:
             if blocks[0].number > PREPARED and len(blocks) > 1 and blocks[0].body.tx_effects:
                 break
             builder.ingestor.add_checkpoint(record.published, record.l1_to_l2_messages)
+        self.checkpoint = record.published.checkpoint
         self.messages = record.l1_to_l2_messages
         self.blocks = blocks
 

@@ -50,6 +50,30 @@ def test_a_block_proposal_is_of_its_proposer(count: int) -> None:
     assert proposal.signer() is not None
 
 
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (BlockProposal, "block_proposal-1"),
+        (BlockProposal, "block_proposal-9-txs"),
+        (CheckpointProposal, "checkpoint_proposal-1"),
+        (CheckpointProposal, "checkpoint_proposal-last-block"),
+        (CheckpointAttestation, "checkpoint_attestation-1"),
+    ],
+)
+def test_what_a_validator_tells_is_written_as_it_is_read(kind: Any, name: str) -> None:
+    read = kind.from_buffer(payload(name))
+    assert read.to_buffer() == payload(name)
+    if kind is not CheckpointAttestation:
+        parts = (read.header, read.archive_root)
+        signature = read.signature[:64] + read.signature[-1:]
+        made = (
+            BlockProposal.of(read.header, read.index, read.in_hash, read.archive_root, read.tx_hashes, signature)
+            if kind is BlockProposal
+            else CheckpointProposal.of(*parts, read.fee_asset_price_modifier, signature)
+        )
+        assert (made.signed, made.signature) == (read.signed, read.signature)
+
+
 def test_proposals_and_attestations_of_a_checkpoint_name_each_other() -> None:
     checkpoint = CheckpointProposal.from_buffer(payload("checkpoint_proposal-1"))
     block = BlockProposal.from_buffer(payload("block_proposal-1"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,6 +73,15 @@ class ProposingNetwork:
     def proven(self) -> int:
         return self.read("getProvenCheckpointNumber()")
 
+    def committee(self, slot: int) -> list[int]:
+        """Its members, as places of their keys."""
+        data = selector("getCommitteeAt(uint256)") + f"{self.start_of(slot):064x}"
+        answer = self.anvil.call("eth_call", {"to": "0x" + ROLLUP.hex(), "data": data}, "latest")[2:]
+        words = [answer[at : at + 64] for at in range(0, len(answer), 64)]
+        members = ["0x" + word[24:] for word in words[2:]]
+        places = {test_key(index).address.lower(): index for index in range(6)}
+        return [places[member] for member in members]
+
     def begin_slot(self, slot: int | None = None) -> int:
         """Mine the L1 block before the next slot, or ``slot``: a proposer begins to build."""
         wanted = self.slot + 1 if slot is None else slot
@@ -110,7 +119,7 @@ class ProposingNetwork:
         return node.wait_until_serving()
 
     def proposer(
-        self, *flags: object, keys: range = range(1), data: str | None = None, **environment: str
+        self, *flags: object, keys: Iterable[int] = range(1), data: str | None = None, **environment: str
     ) -> NodeProcess:
         """Builds empty checkpoints too, without waiting for transactions."""
         texts = ",".join("0x" + test_key(index).reveal().hex() for index in keys)

@@ -136,6 +136,54 @@ def test_a_committee_whose_keys_are_elsewhere_leaves_the_slot_alone(committee: P
     assert proposer.stop() == 0
 
 
+#: Of a network on this machine.
+ON_NETWORK = ("--p2p-enabled", "--p2p-listen-addr=127.0.0.1", "--p2p-ip=127.0.0.1", "--p2p-port=0")
+
+
+def split_over_two_nodes(network: ProposingNetwork, *flags: object) -> tuple[NodeProcess, NodeProcess]:
+    """Two members of the committee each, and one other validator; ``flags`` of the second."""
+    slot = network.slot // 4 * 4 + 4
+    members = network.committee(slot)
+    others = sorted(set(range(6)) - set(members))
+    first = network.proposer(*ON_NETWORK, keys=[*members[:2], others[0]])
+    port = first.wait_for_line("on the peer-to-peer network")["port"]
+    peer = (f"--p2p-peer=127.0.0.1:{port}", "--debug-p2p-disable-colocation-penalty")
+    second = network.proposer(*ON_NETWORK, *peer, *flags, keys=[*members[2:], others[1]])
+    for node in (first, second):
+        node.wait_for_line("peer connected")
+    network.begin_slot(slot)
+    return first, second
+
+
+def next_proposal(network: ProposingNetwork, *nodes: NodeProcess) -> None:
+    """Begin slots until one has a checkpoint: on a busy machine a slot can be over before all have attested."""
+
+    def is_offered() -> bool:
+        if any(f"slot {network.slot}: missed" in components(node) for node in nodes):
+            network.begin_slot()
+        return bool(network.anvil.pool())
+
+    wait_until(is_offered, network.log)
+
+
+def test_a_committee_split_over_two_nodes_attests_by_gossip(committee: ProposingNetwork) -> None:
+    first, second = split_over_two_nodes(committee)
+    for _ in range(3):
+        before = committee.pending
+        next_proposal(committee, first, second)
+        slot = committee.slot
+        committee.anvil.mine(max(committee.start_of(slot), committee.anvil.timestamp + 4))
+        assert committee.pending == before + 1, committee.log()
+        for node in (first, second):
+            wait_until(lambda node=node: checkpointed(node) == committee.pending, committee.log)
+        committee.begin_slot()
+    published = first.call("node_getCheckpoints", 1, 3)["result"]
+    for item in published:
+        signed = [each for each in item["attestations"] if set(each["signature"][2:]) != {"0"}]
+        assert len(signed) == 3  # more than either node has keys of members
+    assert second.call("node_getCheckpoints", 1, 3)["result"] == published
+
+
 def test_a_node_without_the_flag_proposes_nothing(alone: ProposingNetwork) -> None:
     node = alone.node()
     alone.begin_slot()

@@ -157,7 +157,7 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
             peers.judge_proposals(chain, opened.l1, lambda: data.state, watching.accuse)
     if writing is not None:
         stack.callback(writing.close)
-        writing.join(ingestor, follower, views, mempool, condition, configuration, validators)
+        writing.join(ingestor, follower, views, mempool, condition, configuration, validators, peers)
     names = FunctionNames()
     simulation, threads = _open_simulation(opened, mempool, fees, names, stack)
     return Joined(

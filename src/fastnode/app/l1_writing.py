@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from fastnode.app.condition import Condition
     from fastnode.app.opened import Opened
+    from fastnode.app.peers import PeerToPeer
     from fastnode.app.views import Views
     from fastnode.archiver.ingest import Ingestor
     from fastnode.config.configuration import NodeConfiguration
@@ -48,13 +49,14 @@ class L1Writing:
         condition: Condition,
         configuration: NodeConfiguration,
         validators: Validators,
+        peers: PeerToPeer | None,
     ) -> None:
         """Once the chain is known.  Close it whatever becomes of this."""
         assert follower is not None
         self._publishing = publishing = Publishing(self._opened, validators)
         condition.mention(publishing.troubles)
         if self._proposing is not None:
-            self._proposing.join(ingestor, follower, mempool, condition, configuration, publishing)
+            self._proposing.join(ingestor, follower, mempool, condition, configuration, publishing, views, peers)
         if self._proving is not None:
             self._proving.join(views, mempool, condition, publishing)
 

@@ -24,7 +24,7 @@ from fastnode.p2p.options import DiscoveryOptions, PeerOptions, StaticPeer
 from fastnode.p2p.proposal_judge import ProposalJudge
 from fastnode.p2p.proposed_blocks import ExecutionParts, ProposedBlocks
 from fastnode.p2p.snapshot import NetworkSnapshot
-from fastnode.p2p.topics import network_version
+from fastnode.p2p.topics import Topic, network_version
 from fastnode.sentinel.offenses import OffenseType
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fastnode.keystore.validators import Validators
     from fastnode.mempool.handover import TxSink
     from fastnode.mempool.service import Mempool
-    from fastnode.p2p.proposals import BlockProposal
+    from fastnode.p2p.proposals import BlockProposal, CheckpointAttestation, CheckpointProposal
     from fastnode.view import View
     from fastnode.world_state.state import WorldState
 
@@ -89,6 +89,9 @@ class PeerToPeer:
         self._committees: CommitteeReader | None = None
         self._epoch_duration = 1
         self._pulse = Pulse()
+        #: Told of what is accepted of whole checkpoints; a validator sets them.
+        self.on_checkpoint: Callable[[CheckpointProposal], None] = lambda checkpoint: None
+        self.on_attestation: Callable[[CheckpointAttestation], None] = lambda attestation: None
         #: Of peers, on their way into the chain.
         self.proposed = ProposedBlocks(wake)
         #: Where the pool hands transactions on.
@@ -164,6 +167,8 @@ class PeerToPeer:
             host.has_txs,
             accuse=accuse,
             on_block=self.proposed.offer,
+            on_checkpoint=lambda checkpoint: self.on_checkpoint(checkpoint),
+            on_attestation=lambda attestation: self.on_attestation(attestation),
             has_paused=lambda: self._pulse.has_paused,
         )
 
@@ -187,6 +192,12 @@ class PeerToPeer:
             return self._network.fetch_txs(root, hashes, missing, peer, _FETCH_S)
         except PeerUnavailable:
             return ()
+
+    def publish(self, topic: Topic, payload: bytes) -> None:
+        """PeerUnavailable when the network does not run."""
+        if self._network is None:
+            raise PeerUnavailable("the peer-to-peer network is not running")
+        self._network.publish(topic, payload)
 
     def start(self) -> None:
         """StartError when the port cannot be had."""

@@ -8,16 +8,22 @@ from typing import TYPE_CHECKING, Any, Final
 from fastnode.app.effects import BUILDING_KEYS as _BUILT
 from fastnode.config.configuration import NodeConfiguration
 from fastnode.errors import StartError
+from fastnode.sequencing.attestation_pool import AttestationPool
+from fastnode.sequencing.attesting import PeerAttestations
 from fastnode.sequencing.candidates import Candidates
 from fastnode.sequencing.chain import ProposedChain
+from fastnode.sequencing.gossip import ValidatorGossip
 from fastnode.sequencing.invalidation import Invalidation, InvalidationTimes
 from fastnode.sequencing.options import SequencerOptions
 from fastnode.sequencing.proposer import Sequencer, SequencerParts
+from fastnode.sequencing.validator import Validator, ValidatorParts
 
 if TYPE_CHECKING:
     from fastnode.app.condition import Condition
     from fastnode.app.opened import Opened
+    from fastnode.app.peers import PeerToPeer
     from fastnode.app.publishing import Publishing
+    from fastnode.app.views import Views
     from fastnode.archiver.ingest import Ingestor
     from fastnode.config.settings import Settings
     from fastnode.mempool.service import Mempool
@@ -50,6 +56,7 @@ class Proposing:
         self._candidates: Candidates | None = None
         self._sequencer: Sequencer | None = None
         self._chain: ProposedChain | None = None
+        self._validator: Validator | None = None
 
     def on_accepted(self, tx: Tx, tx_json: bytes) -> None:
         """A client's transaction is in the pool."""
@@ -64,6 +71,8 @@ class Proposing:
         condition: Condition,
         configuration: NodeConfiguration,
         publishing: Publishing,
+        views: Views,
+        peers: PeerToPeer | None,
     ) -> None:
         """Once the chain is known."""
         opened = self._opened
@@ -74,6 +83,7 @@ class Proposing:
         self._candidates = Candidates(mempool.pool, age_s=options.pool_age_s)
         self._chain = ProposedChain(ingestor, opened.data.state, opened.control.wake)
         follower.chores = self._chain.work
+        attested = None if peers is None else self._join_peers(peers, views, publishing, condition)
         invalidation = Invalidation(reader, lambda: follower.invalid_checkpoint, _times_of(settings))
         parts = SequencerParts(
             reader=reader,
@@ -87,6 +97,7 @@ class Proposing:
             is_ready=lambda: follower.has_caught_up and not condition.is_importing,
             is_paused=lambda: condition.is_paused,
             invalidation=invalidation,
+            peers=attested,
         )
         self._sequencer = Sequencer(parts, options)
         condition.mention(self._sequencer.troubles)
@@ -102,6 +113,29 @@ class Proposing:
 
         configuration.on_change((*_BUILT, *_KEYS, "minValidTxsPerBlock"), change)
 
+    def _join_peers(
+        self, peers: PeerToPeer, views: Views, publishing: Publishing, condition: Condition
+    ) -> PeerAttestations:
+        """Attest to the checkpoints of others, and have theirs of ours."""
+        reader = self._opened.l1
+        assert reader is not None
+        gossip, pool = ValidatorGossip(peers.publish), AttestationPool()
+        self._validator = Validator(
+            ValidatorParts(
+                reader=reader,
+                view=lambda: views.newest,
+                was_executed=peers.proposed.was_executed,
+                door=publishing.keys,
+                gossip=gossip,
+                guard=publishing.attested_guard,
+                limits=lambda: self.sequencer.options.acceptance,
+                is_paused=lambda: condition.is_paused,
+            )
+        )
+        views.subscribe(self._validator.on_committed)
+        peers.on_checkpoint, peers.on_attestation = self._validator.offer, pool.add
+        return PeerAttestations(gossip, pool)
+
     @property
     def sequencer(self) -> Sequencer:
         assert self._sequencer is not None
@@ -109,12 +143,18 @@ class Proposing:
 
     def describe(self) -> dict[str, Any]:
         """For the status page."""
-        return self.sequencer.describe()
+        validator = self._validator
+        told = {} if validator is None else {"attestations": validator.describe()}
+        return self.sequencer.describe() | told
 
     def start(self) -> None:
         self.sequencer.start()
+        if self._validator is not None:
+            self._validator.start()
 
     def stop(self) -> None:
+        if self._validator is not None:
+            self._validator.stop()
         if self._sequencer is not None:
             self._sequencer.stop()
 

@@ -63,6 +63,7 @@ class Publishing:
         directory.mkdir(exist_ok=True)
         keep_cell_points_in(directory)
         self.guard = SlotGuard(directory / "slot")
+        self.attested_guard = SlotGuard(directory / "attested slot")
         self.publishers = Publishers(
             self._accounts(),
             reader.client,

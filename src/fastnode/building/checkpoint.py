@@ -50,6 +50,14 @@ class CheckpointDraft:
         #: To its blobs, 48 bytes each, once it is published.
         self.commitments: tuple[bytes, ...] = ()
 
+    @classmethod
+    def of(cls, blocks: Sequence[L2Block], messages: Sequence[bytes]) -> CheckpointDraft:
+        """Of blocks that are stored already: all of one checkpoint."""
+        draft = cls(blocks[0].header.global_variables, blocks[0].checkpoint_number, messages)
+        draft.blocks = list(blocks)
+        draft._fields = [block_blob_fields(block) for block in blocks]
+        return draft
+
     def variables_of_block(self, number: int) -> GlobalVariables:
         """The globals of a block of this checkpoint."""
         return replace(self._variables, block_number=number)

@@ -48,7 +48,8 @@ def _reject(penalty: Penalty, reason: str) -> Judgement:
 class ProposalJudge:
     """``committee_of`` an epoch: addresses, None if not known.  ``proposer_of`` a slot.  ``has_txs``: whether the
     transactions of a proposal are here, or come from the peer that has sent it; may take seconds.  ``accuse`` is told
-    of who has signed two things for one place; ``on_block`` of each block that is the first of its place.
+    of who has signed two things for one place; ``on_block`` of each block that is the first of its place,
+    ``on_checkpoint`` and ``on_attestation`` of what is said of whole checkpoints, once it is accepted.
     ``has_paused``: whether this process did not run a moment ago, so that what is late may be so by its fault."""
 
     def __init__(
@@ -61,12 +62,15 @@ class ProposalJudge:
         *,
         accuse: Callable[[OffenseType, bytes, int], None] = lambda kind, validator, slot: None,
         on_block: Callable[[BlockProposal], None] = lambda block: None,
+        on_checkpoint: Callable[[CheckpointProposal], None] = lambda checkpoint: None,
+        on_attestation: Callable[[CheckpointAttestation], None] = lambda attestation: None,
         has_paused: Callable[[], bool] = lambda: False,
     ) -> None:
         self._clock = clock
         self._epoch_duration = epoch_duration
         self._committee_of, self._proposer_of, self._has_txs = committee_of, proposer_of, has_txs
         self._accuse, self._on_block, self._has_paused = accuse, on_block, has_paused
+        self._on_checkpoint, self._on_attestation = on_checkpoint, on_attestation
         self._positions: OrderedDict[tuple[Hashable, ...], set[bytes]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -117,6 +121,8 @@ class ProposalJudge:
             if not self._has_txs(block, peer):
                 return Judgement(_IGNORE, None, "transactions of it are missing")
             self._on_block(block)
+        if isinstance(message, CheckpointProposal):
+            self._on_checkpoint(message)
         return _ACCEPT
 
     def _count(self, position: tuple[Hashable, ...], content: bytes) -> int:
@@ -146,4 +152,5 @@ class ProposalJudge:
             return Judgement(_IGNORE, None, "its attester has attested this, or enough others")
         if count == 2:
             self._accuse(OffenseType.DUPLICATE_ATTESTATION, attester, message.slot)
+        self._on_attestation(message)
         return _ACCEPT

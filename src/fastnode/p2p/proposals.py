@@ -14,6 +14,7 @@ archive root | modifier; u32 4 | list of transactions; an attestation as on L1. 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Self
 
 from fastnode.errors import DecodeError
@@ -24,10 +25,15 @@ from fastnode.protocol.header import HEADER_BYTES, BlockHeader
 from fastnode.protocol.reader import ByteReader
 from fastnode.records import dataclass
 
-__all__ = ["BlockProposal", "CheckpointAttestation", "CheckpointProposal", "read_signer"]
+__all__ = ["BlockProposal", "CheckpointAttestation", "CheckpointProposal", "read_signer", "wire_signature"]
 
 _SIGNATURE_BYTES: Final = 68
 _BLOCK, _CHECKPOINT, _TXS = 0, 3, 4
+
+
+def wire_signature(signature: bytes) -> bytes:
+    """``signature``: r 32 | s 32 | v 1."""
+    return signature[:64] + _u32(signature[64])
 
 
 def read_signer(message: bytes, signature: bytes) -> bytes | None:
@@ -51,6 +57,9 @@ class _SignedTxs:
 
     def signer(self) -> bytes | None:
         return read_signer(_u32(_TXS) + write_txs(self.txs), self.signature)
+
+    def to_buffer(self) -> bytes:
+        return _u32(1) + write_txs(self.txs) + self.signature
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +86,34 @@ class BlockProposal:
         reader.finish()
         signed = _u32(_BLOCK) + buffer[: HEADER_BYTES + 4 + 2 * HASH_BYTES] + write_hashes(hashes)
         return cls(header, index, in_hash, archive_root, hashes, signature, txs, signed)
+
+    @classmethod
+    def of(
+        cls,
+        header: BlockHeader,
+        index: int,
+        in_hash: bytes,
+        archive_root: bytes,
+        tx_hashes: Sequence[bytes],
+        signature: bytes,
+    ) -> Self:
+        """Without transactions in it.  ``signature``: r 32 | s 32 | v 1."""
+        hashes = tuple(tx_hashes)
+        signed = _u32(_BLOCK) + header.to_buffer() + _u32(index) + in_hash + archive_root + write_hashes(hashes)
+        return cls(header, index, in_hash, archive_root, hashes, wire_signature(signature), None, signed)
+
+    def to_buffer(self) -> bytes:
+        return b"".join(
+            (
+                self.header.to_buffer(),
+                _u32(self.index),
+                self.in_hash,
+                self.archive_root,
+                self.signature,
+                write_hashes(self.tx_hashes),
+                _u32(0) if self.txs is None else self.txs.to_buffer(),
+            )
+        )
 
     @property
     def slot(self) -> int:
@@ -110,6 +147,24 @@ class CheckpointProposal:
         reader.finish()
         signed = _u32(_CHECKPOINT) + buffer[: CHECKPOINT_HEADER_BYTES + 2 * HASH_BYTES]
         return cls(header, archive_root, modifier, signature, last, signed)
+
+    @classmethod
+    def of(cls, header: CheckpointHeader, archive_root: bytes, fee_asset_price_modifier: int, signature: bytes) -> Self:
+        """Of blocks that were all announced before.  ``signature``: r 32 | s 32 | v 1."""
+        modifier = fee_asset_price_modifier.to_bytes(HASH_BYTES, "big", signed=True)
+        signed = _u32(_CHECKPOINT) + header.to_buffer() + archive_root + modifier
+        return cls(header, archive_root, fee_asset_price_modifier, wire_signature(signature), None, signed)
+
+    def to_buffer(self) -> bytes:
+        return self.signed[len(_u32(_CHECKPOINT)) :] + self.signature + self._last_block_buffer()
+
+    def _last_block_buffer(self) -> bytes:
+        last = self.last_block
+        if last is None:
+            return _u32(0)
+        txs = _u32(0) if last.txs is None else last.txs.to_buffer()
+        head = _u32(1) + last.header.to_buffer() + _u32(last.index) + last.signature
+        return head + write_hashes(last.tx_hashes) + txs
 
     @property
     def slot(self) -> int:
@@ -153,6 +208,15 @@ class CheckpointAttestation:
         reader.finish()
         return attestation
 
+    def to_buffer(self) -> bytes:
+        modifier = self.fee_asset_price_modifier.to_bytes(HASH_BYTES, "big", signed=True)
+        return self.header.to_buffer() + self.archive_root + modifier + self.signature + self.proposer_signature
+
+    @property
+    def digest(self) -> bytes:
+        """What its attester has signed."""
+        return payload_digest(self.header, self.archive_root, self.fee_asset_price_modifier)
+
     @property
     def slot(self) -> int:
         return self.header.slot_number
@@ -162,8 +226,7 @@ class CheckpointAttestation:
         recovery = int.from_bytes(self.signature[64:], "big")
         if recovery not in (27, 28):
             return None
-        digest = payload_digest(self.header, self.archive_root, self.fee_asset_price_modifier)
-        return recover_signer(signed_digest(digest), self.signature[:64] + bytes([recovery]))
+        return recover_signer(signed_digest(self.digest), self.signature[:64] + bytes([recovery]))
 
     def proposer(self) -> bytes | None:
         """Address of who has proposed what is attested; None if that signature is none."""

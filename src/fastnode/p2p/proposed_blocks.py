@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Final
@@ -42,6 +42,8 @@ logger = logging.getLogger(__name__)
 
 #: Blocks of one slot, and of the next one: more than fit in their checkpoints.
 _WAITING_MAX: Final = 128
+#: Blocks that are remembered as executed: those of some slots.
+_EXECUTED_MAX: Final = 1_024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +77,7 @@ class ProposedBlocks:
         self._wake = wake
         self._lock = threading.Lock()
         self._waiting: dict[bytes, _Waiting] = {}
+        self._executed: OrderedDict[bytes, None] = OrderedDict()
         self.parts: ExecutionParts | None = None
         #: Proposed blocks by what became of them.
         self.counts: Counter[str] = Counter()
@@ -95,6 +98,11 @@ class ProposedBlocks:
                 return
             self._waiting[proposal.archive_root] = _Waiting(proposal, block)
         self._wake()
+
+    def was_executed(self, archive_root: bytes) -> bool:
+        """Whether the block after which the archive has this root was executed here, and is what its proposal says."""
+        with self._lock:
+            return archive_root in self._executed
 
     def apply(self, ingestor: Ingestor) -> int:
         """Store what continues the chain; returns how many blocks.  In the thread that ingests."""
@@ -165,6 +173,10 @@ class ProposedBlocks:
             self._drop(proposal, "not judged", error.message)
             return 0
         self.counts["stored"] += 1
+        with self._lock:
+            self._executed[proposal.archive_root] = None
+            while len(self._executed) > _EXECUTED_MAX:
+                self._executed.popitem(last=False)
         now = time.monotonic()
         facts = log_facts(
             number=block.number,

@@ -1,4 +1,4 @@
-"""The committee's word for a checkpoint: the signatures of those of its members whose keys are here.
+"""The committee's word for a checkpoint: signatures with the keys that are here, and those that peers send.
 
 L1 looks at the proposer's own signature only.  Followers look at all of them, and a checkpoint that lacks one is taken
 back: so each is verified here before anything is sent.
@@ -6,10 +6,10 @@ back: so each is verified here before anything is sent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
 
-from fastnode.errors import SlotLost
+from fastnode.errors import DutyAlreadySigned, DutyError, SlotLost
 from fastnode.ha.duty import DutyType
 from fastnode.protocol.checkpoint import Checkpoint
 from fastnode.protocol.ethereum import recover_signer, signed_digest
@@ -21,9 +21,30 @@ from fastnode.sequencing.turns import Turn
 from fastnode.sources.l1.attestation_check import quorum
 
 if TYPE_CHECKING:
+    from fastnode.sequencing.attestation_pool import AttestationPool
+    from fastnode.sequencing.gossip import ValidatorGossip
     from fastnode.sequencing.l1_publication import KeyDoor
 
-__all__ = ["Attested", "attest", "own_members", "propose_call", "require_quorum_here"]
+__all__ = [
+    "Attested",
+    "PeerAttestations",
+    "attest",
+    "own_attestations",
+    "own_members",
+    "propose_call",
+    "require_quorum_here",
+]
+
+#: How often a wait for attestations looks at the time.
+_LOOK_S: Final = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class PeerAttestations:
+    """Where the attestations of others come from."""
+
+    gossip: ValidatorGossip
+    pool: AttestationPool
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +61,49 @@ def own_members(turn: Turn, door: KeyDoor) -> list[bytes]:
 
 
 def require_quorum_here(turn: Turn, door: KeyDoor) -> None:
-    """SlotLost when too few of the committee's keys are here: attestations of others are not collected."""
+    """SlotLost when too few of the committee's keys are here and no peer can send the attestations of others."""
     own, needed = len(own_members(turn, door)), quorum(len(turn.committee))
     if turn.committee and own < needed:
         raise SlotLost(
-            f"{own} of the {len(turn.committee)} members of the committee have their keys here, {needed} must attest"
+            f"{own} of the {len(turn.committee)} members of the committee have their keys here, {needed} must attest; "
+            "attestations of others come with --p2p-enabled"
         )
 
 
-def attest(turn: Turn, checkpoint: Checkpoint, door: KeyDoor) -> Attested:
-    """Sign the proposal of the checkpoint, then attest to it with every key of the committee that is here.
+def own_attestations(slot: int, members: Sequence[bytes], message: bytes, door: KeyDoor) -> dict[bytes, bytes]:
+    """Of ``members`` whose keys are here, by member.  One that another node signs with does without this one's:
+    its signature of the same message is as good, of another message it is none.
+
+    HaDatabaseError, SigningError.
+    """
+    signatures = {}
+    for member in members:
+        try:
+            signatures[member] = door.sign(member, DutyType.ATTESTATION, message, slot=slot)
+        except DutyAlreadySigned as error:
+            signatures[member] = error.signature
+        except DutyError:
+            continue
+    _require_signed(message, signatures)
+    return signatures
+
+
+def attest(
+    turn: Turn,
+    checkpoint: Checkpoint,
+    door: KeyDoor,
+    peers: PeerAttestations | None = None,
+    may_wait: Callable[[], bool] = lambda: False,
+) -> Attested:
+    """Sign the proposal of the checkpoint, attest to it with every key of the committee that is here, and wait for
+    peers while those are too few and ``may_wait`` says that there is time.
 
     SlotLost, DutyError, HaDatabaseError, SigningError.
     """
     if turn.proposer is None:
         return Attested({})
     header, root, modifier = checkpoint.header, checkpoint.archive.root, checkpoint.fee_asset_price_modifier
-    door.sign(
+    proposed = door.sign(
         turn.proposer,
         DutyType.CHECKPOINT_PROPOSAL,
         digests.checkpoint_proposal(header, root, modifier),
@@ -65,12 +112,32 @@ def attest(turn: Turn, checkpoint: Checkpoint, door: KeyDoor) -> Attested:
     )
     message = digests.attestation(header, root, modifier)
     members = own_members(turn, door)
-    signatures = {member: door.sign(member, DutyType.ATTESTATION, message, slot=turn.slot) for member in members}
-    _require_signed(message, signatures)
+    signatures = own_attestations(turn.slot, members, message, door)
+    if peers is not None:
+        # After the own ones: a node that shares the keys would take their locks otherwise.
+        proposal = peers.gossip.tell_checkpoint(checkpoint, proposed)
+        for signature in signatures.values():
+            peers.gossip.tell_attestation(proposal, signature)
+        signatures = _wait_for_others(turn, message, signatures, peers.pool, may_wait)
     try:
         return Attested(trim_to_quorum(turn.committee, signatures, turn.proposer, members))
     except ValueError as error:
-        raise SlotLost(f"too few attestations: {error}") from None
+        silent = [hex_text(member) for member in turn.committee if member not in signatures]
+        raise SlotLost(f"too few attestations: {error}; none came of {', '.join(silent)}") from None
+
+
+def _wait_for_others(
+    turn: Turn, message: bytes, own: dict[bytes, bytes], pool: AttestationPool, may_wait: Callable[[], bool]
+) -> dict[bytes, bytes]:
+    """With those of other members as they come, until they are enough."""
+    needed = quorum(len(turn.committee))
+    while True:
+        others = {member: signature for member, signature in pool.of(message).items() if member in turn.committee}
+        signatures = others | own
+        if len(signatures) >= needed or not may_wait():
+            _require_signed(message, signatures)
+            return signatures
+        pool.wait(_LOOK_S)
 
 
 def propose_call(

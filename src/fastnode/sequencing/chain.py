@@ -39,6 +39,8 @@ class ProposedChain:
         self._ingestor = ingestor
         self._state = state
         self._jobs = JobQueue("the chain", wake)
+        #: Archive root after the newest block that was stored here.
+        self._own_root: bytes | None = None
 
     # ---- the thread that ingests ---------------------------------------------------------------
 
@@ -67,6 +69,26 @@ class ProposedChain:
 
         return self._do(take_back)
 
+    def without_own(self) -> None:
+        """Take back what this proposer has stored and L1 does not have; what others have proposed stays."""
+
+        def take_back() -> None:
+            here = self._ingestor.view
+            newest = here.block_info(here.tip_number)
+            checkpointed = here.tips.checkpointed.block.number
+            if newest is not None and newest.number > checkpointed and newest.archive_root == self._own_root:
+                self._ingestor.undo_above(checkpointed)
+
+        self._do(take_back)
+
+    def is_taken(self, slot: int) -> bool:
+        """Whether another node's proposal of a slot is the newest that is stored."""
+        here = self.view().chain
+        newest = here.block_info(here.tip_number)
+        if newest is None or newest.number <= here.tips.checkpointed.block.number:
+            return False
+        return newest.slot_number == slot and newest.archive_root != self._own_root
+
     def seal(self, draft: CheckpointDraft, parent: View, effects: Sequence[TxEffect], mana: int) -> L2Block:
         """The next block of a checkpoint in the making, not stored yet.  SlotLost when ``parent`` is not the chain."""
 
@@ -82,6 +104,7 @@ class ProposedChain:
         def store() -> View:
             self._require_tip(parent)
             self._ingestor.add_block(block, messages)
+            self._own_root = block.archive.root
             return self._view()
 
         return self._do(store)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fastnode.mempool.validation import TxValidator
     from fastnode.sequencing.candidates import Candidates
     from fastnode.sequencing.chain import ProposedChain
+    from fastnode.sequencing.gossip import ValidatorGossip
     from fastnode.sequencing.l1_publication import KeyDoor
     from fastnode.sequencing.timetable import Timetable
 
@@ -80,6 +81,8 @@ class Drafting:
     door: KeyDoor
     proposer: bytes | None
     may_be_empty: bool = False
+    #: None: nobody is told of blocks before L1 has them.
+    gossip: ValidatorGossip | None = None
 
     def draft(self, parent: View, variables: GlobalVariables, number: int, messages: Sequence[bytes]) -> Drafted | None:
         """The checkpoint ``number`` on ``parent``; None when there is nothing to build it of.
@@ -163,23 +166,28 @@ class Drafting:
     def _store(self, draft: CheckpointDraft, view: View, outcome: BlockOutcome, messages: Sequence[bytes]) -> View:
         effects = [executed.effect for _, executed in outcome.included]
         block = self.chain.seal(draft, view, effects, outcome.total_mana_used)
+        messages_hash, hashes = in_hash(draft.messages), [effect.tx_hash for effect in effects]
+        signature: bytes | None = None
         if self.proposer is not None:
             # Before anybody can see the block: another node with the same key may have built one.
-            self.door.sign(
+            signature = self.door.sign(
                 self.proposer,
                 DutyType.BLOCK_PROPOSAL,
                 digests.block_proposal(
                     block.header,
                     block.index_within_checkpoint,
-                    in_hash(draft.messages),
+                    messages_hash,
                     block.archive.root,
-                    [effect.tx_hash for effect in effects],
+                    hashes,
                 ),
                 slot=block.header.global_variables.slot_number,
                 block_number=block.number,
                 block_index=block.index_within_checkpoint,
             )
-        return self.chain.store(block, view, messages)
+        stored = self.chain.store(block, view, messages)
+        if self.gossip is not None and signature is not None:
+            self.gossip.tell_block(block, messages_hash, hashes, signature)
+        return stored
 
     def _earlier_out_hashes(self, parent: View, variables: GlobalVariables) -> list[bytes]:
         chain = parent.chain

@@ -22,7 +22,7 @@ from fastnode.log import log_facts
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.header import GasFees, GlobalVariables
 from fastnode.records import dataclass
-from fastnode.sequencing.attesting import attest, propose_call, require_quorum_here
+from fastnode.sequencing.attesting import PeerAttestations, attest, propose_call, require_quorum_here
 from fastnode.sequencing.candidates import Candidates
 from fastnode.sequencing.drafting import Drafted, Drafting
 from fastnode.sequencing.invalidation import Invalidation
@@ -65,6 +65,8 @@ class SequencerParts:
     #: The checkpoint on L1 that is not to be stored, if there is one.
     invalidation: Invalidation
     guard: SlotGuard
+    #: None: the node is not on the peer-to-peer network.
+    peers: PeerAttestations | None = None
     #: Called once for each slot that is this node's.
     tidy: Callable[[], None] = lambda: None
 
@@ -101,6 +103,11 @@ class Sequencer:
         self._parts.chain.close()
         if self._thread.ident is not None:
             self._thread.join()
+
+    @property
+    def options(self) -> SequencerOptions:
+        """Of now."""
+        return self._options
 
     def reconfigure(self, change: Callable[[SequencerOptions], SequencerOptions]) -> None:
         """From the next slot on."""
@@ -216,7 +223,8 @@ class Sequencer:
             outcome, reason = SlotOutcome.MISSED, str(error)
             self._signing_trouble = f"nothing is signed: {error}"
         except (SlotLost, UpstreamError, DecodeError) as error:
-            outcome, reason = SlotOutcome.MISSED, str(error)
+            is_taken = self._parts.chain.is_taken(slot)
+            outcome, reason = SlotOutcome.YIELDED if is_taken else SlotOutcome.MISSED, str(error)
         seconds = time.monotonic() - begun
         self.record.note(slot, outcome, reason, checkpoint=checkpoint, blocks=blocks, txs=txs, seconds=seconds)
         level = logging.WARNING if outcome is SlotOutcome.MISSED else logging.INFO
@@ -227,7 +235,7 @@ class Sequencer:
             logger.log(level, "slot", extra=log_facts(**shown))
         self.state = f"slot {slot}: {outcome}" + (f", {reason}" if reason else "")
         if outcome in (SlotOutcome.MISSED, SlotOutcome.YIELDED) and not self._is_stopping:
-            self._parts.chain.without_proposed()
+            self._parts.chain.without_own()
 
     @property
     def is_stopping(self) -> bool:
@@ -276,7 +284,11 @@ class _Attempt:
         if parts.reader.run(lambda endpoint: is_hatch_open(endpoint, facts, self._slot)):
             self.reason = "the escape hatch is open: only its proposer may propose"
             return SlotOutcome.OTHERS, None
-        require_quorum_here(turn, parts.door)
+        if parts.peers is None:
+            require_quorum_here(turn, parts.door)
+        elif parts.chain.is_taken(self._slot):
+            self.reason = "another node of its proposer was sooner"
+            return SlotOutcome.YIELDED, None
         if options.timetable.is_too_late(elapsed := self._elapsed()):
             raise SlotLost(f"it was looked at {elapsed:.1f} s after its begin, too late for a block")
         parts.tidy()
@@ -311,6 +323,10 @@ class _Attempt:
         self._publish(turn, drafted, invalidate)
         return SlotOutcome.PROPOSED, drafted
 
+    def _may_wait(self) -> bool:
+        """For the attestations of others."""
+        return not self._owner.is_stopping and self._elapsed() < self._options.timetable.attestations_end_s
+
     def _elapsed(self) -> float:
         return self._clock.since(self._begin)
 
@@ -341,6 +357,7 @@ class _Attempt:
             door=parts.door,
             proposer=turn.proposer,
             may_be_empty=options.may_be_empty,
+            gossip=None if parts.peers is None else parts.peers.gossip,
         )
         return drafting.draft(parent, variables, number, messages)
 
@@ -353,7 +370,7 @@ class _Attempt:
         refusal = self._options.acceptance.refusal(checkpoint.blocks)
         if turn.proposer is not None and refusal is not None:
             raise SlotLost(f"it is not attested to: {refusal}")
-        attested = attest(turn, checkpoint, parts.door)
+        attested = attest(turn, checkpoint, parts.door, parts.peers, self._may_wait)
         if timetable.is_enforced and self._elapsed() > timetable.attestations_end_s:
             raise SlotLost("the attestations came too late to be published in this slot")
         call = propose_call(turn, checkpoint, draft.commitments, attested, parts.door, parts.publisher.unsigned())

@@ -1,0 +1,56 @@
+"""What a validator tells its peers: its blocks as they are made, its checkpoints, and whom it stands behind."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from fastnode.errors import PeerUnavailable
+from fastnode.log import log_facts
+from fastnode.p2p.proposals import BlockProposal, CheckpointAttestation, CheckpointProposal, wire_signature
+from fastnode.p2p.topics import Topic
+from fastnode.protocol.block import L2Block
+from fastnode.protocol.checkpoint import Checkpoint
+
+__all__ = ["ValidatorGossip"]
+
+logger = logging.getLogger("fastnode.sequencer")
+
+
+class ValidatorGossip:
+    """``publish`` sends to all peers; PeerUnavailable.  Signatures are r 32 | s 32 | v 1.
+
+    What cannot be told is told of in the log: a checkpoint whose attestations are all here needs no peer.
+    """
+
+    def __init__(self, publish: Callable[[Topic, bytes], None]) -> None:
+        self._publish = publish
+
+    def tell_block(self, block: L2Block, in_hash: bytes, tx_hashes: Sequence[bytes], signature: bytes) -> None:
+        """One that is stored here, so that peers can ask for its transactions."""
+        index, root = block.index_within_checkpoint, block.archive.root
+        proposal = BlockProposal.of(block.header, index, in_hash, root, tx_hashes, signature)
+        self._send(Topic.BLOCK_PROPOSAL, proposal.to_buffer())
+
+    def tell_checkpoint(self, checkpoint: Checkpoint, signature: bytes) -> CheckpointProposal:
+        """After all of its blocks."""
+        modifier = checkpoint.fee_asset_price_modifier
+        proposal = CheckpointProposal.of(checkpoint.header, checkpoint.archive.root, modifier, signature)
+        self._send(Topic.CHECKPOINT_PROPOSAL, proposal.to_buffer())
+        return proposal
+
+    def tell_attestation(self, proposal: CheckpointProposal, signature: bytes) -> None:
+        attestation = CheckpointAttestation(
+            proposal.header,
+            proposal.archive_root,
+            proposal.fee_asset_price_modifier,
+            wire_signature(signature),
+            proposal.signature,
+        )
+        self._send(Topic.CHECKPOINT_ATTESTATION, attestation.to_buffer())
+
+    def _send(self, topic: Topic, payload: bytes) -> None:
+        try:
+            self._publish(topic, payload)
+        except PeerUnavailable as error:
+            logger.warning("peers are not told", extra=log_facts(topic=topic.value, reason=str(error)))

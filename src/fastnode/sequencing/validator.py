@@ -1,0 +1,202 @@
+"""A validator that another one's checkpoint waits for: looks at it as closely as if it were its own, and attests to it.
+
+    checkpoint proposal (judged: by the slot's proposer, the first of its slot)
+        ── its blocks executed here and stored? ── every field of its header worked out again ── limits of the operator?
+        ── slot written down ── signed with every key of the committee that is here ── told to peers
+
+A proposal that is not attested to costs its proposer the slot, and this node nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from fastnode.building.acceptance import AcceptanceLimits
+from fastnode.building.checkpoint import CheckpointDraft
+from fastnode.errors import DecodeError, DutyError, HaDatabaseError, SigningError, SlotLost, UpstreamError
+from fastnode.log import log_facts
+from fastnode.protocol.block import L2Block
+from fastnode.protocol.checkpoint import L1PublishedData
+from fastnode.publishing import digests
+from fastnode.records import dataclass
+from fastnode.sequencing.attesting import own_attestations
+from fastnode.sequencing.l1_time import L1Time
+from fastnode.sequencing.turns import is_hatch_open
+
+if TYPE_CHECKING:
+    from fastnode.archiver.queries import ChainView
+    from fastnode.p2p.proposals import CheckpointProposal
+    from fastnode.sequencing.gossip import ValidatorGossip
+    from fastnode.sequencing.l1_publication import KeyDoor
+    from fastnode.sequencing.slot_guard import SlotGuard
+    from fastnode.sources.l1.rollup import RollupFacts
+    from fastnode.sources.l1.service import L1Reader
+    from fastnode.view import View
+
+__all__ = ["Validator", "ValidatorParts"]
+
+logger = logging.getLogger("fastnode.validator")
+
+_NOWHERE: Final = L1PublishedData(0, 0, bytes(32))
+#: Basis points; L1 takes no more.
+_PRICE_MODIFIER_MAX: Final = 100
+#: How often a wait for blocks looks whether their slot is over.
+_LOOK_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidatorParts:
+    """``view``: the newest, None once the node stops; ``was_executed`` says so of a block by the archive root after it;
+    ``limits``: the operator's, of now."""
+
+    reader: L1Reader
+    view: Callable[[], View | None]
+    was_executed: Callable[[bytes], bool]
+    door: KeyDoor
+    gossip: ValidatorGossip
+    guard: SlotGuard
+    limits: Callable[[], AcceptanceLimits]
+    is_paused: Callable[[], bool] = lambda: False
+
+
+class Validator:
+    """``offer`` from any thread; ``start`` it once, ``stop`` it."""
+
+    def __init__(self, parts: ValidatorParts) -> None:
+        self._parts = parts
+        self._lock = threading.Lock()
+        self._offered: CheckpointProposal | None = None
+        self._news = threading.Event()
+        self._is_stopping = False
+        self._thread = threading.Thread(target=self._run, name="fastnode-validator")
+        #: Proposals by what became of them.
+        self.counts: Counter[str] = Counter()
+        #: Why the newest one that was not attested to was not.
+        self.refusal: str | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._is_stopping = True
+        self._news.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def offer(self, proposal: CheckpointProposal) -> None:
+        """The first of its slot, by the slot's proposer."""
+        with self._lock:
+            self._offered = proposal
+        self._news.set()
+
+    def on_committed(self, _committed: object) -> None:
+        """Blocks have been stored."""
+        self._news.set()
+
+    def describe(self) -> dict[str, Any]:
+        """For status reports."""
+        return {"attested": self.counts["attested"], "refused": self.counts["refused"], "refusal": self.refusal}
+
+    # ---- the thread ----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._is_stopping:
+            with self._lock:
+                proposal, self._offered = self._offered, None
+            if proposal is not None:
+                self._judge(proposal)
+                continue
+            self._news.wait()
+            self._news.clear()
+
+    def _judge(self, proposal: CheckpointProposal) -> None:
+        try:
+            count = self._attest(proposal)
+        except (SlotLost, DutyError, HaDatabaseError, SigningError, UpstreamError, DecodeError) as error:
+            self._refuse(proposal, str(error))
+        except Exception as error:
+            # A bug must not end the validator.
+            self._refuse(proposal, f"{type(error).__name__}: {error}")
+            logger.exception("a proposal could not be looked at")
+        else:
+            if count:
+                self.counts["attested"] += 1
+                shown = log_facts(slot=proposal.slot, archive=proposal.archive_root, members=count)
+                logger.info("attested to a checkpoint", extra=shown)
+
+    def _refuse(self, proposal: CheckpointProposal, reason: str) -> None:
+        self.counts["refused"] += 1
+        self.refusal = f"slot {proposal.slot}: {reason}"
+        shown = log_facts(slot=proposal.slot, archive=proposal.archive_root, reason=reason)
+        logger.warning("a checkpoint is not attested to", extra=shown)
+
+    def _attest(self, proposal: CheckpointProposal) -> int:
+        """With how many keys.  SlotLost, with the reason, and what signing raises."""
+        parts = self._parts
+        if parts.is_paused():
+            raise SlotLost("the node is paused")
+        facts, _ = parts.reader.seen()
+        committee = parts.reader.committees.committee_of(proposal.slot // facts.epoch_duration) or ()
+        keys = set(parts.door.attesters())
+        members = [member for member in committee if member in keys]
+        if not members:
+            return 0
+        if parts.reader.run(lambda endpoint: is_hatch_open(endpoint, facts, proposal.slot)):
+            raise SlotLost("the escape hatch is open")
+        blocks, view = self._blocks(facts, proposal)
+        self._check(facts, proposal, blocks, view)
+        parts.guard.enter(proposal.slot)
+        message = digests.attestation(proposal.header, proposal.archive_root, proposal.fee_asset_price_modifier)
+        signatures = own_attestations(proposal.slot, members, message, parts.door)
+        for signature in signatures.values():
+            parts.gossip.tell_attestation(proposal, signature)
+        if not signatures:
+            raise SlotLost("other nodes have signed with the keys that are here")
+        return len(signatures)
+
+    def _blocks(self, facts: RollupFacts, proposal: CheckpointProposal) -> tuple[list[L2Block], ChainView]:
+        """Those of the checkpoint, once they are stored as proposed; the chain that has them."""
+        clock = L1Time(lambda: self._parts.reader.newest_timestamp, self._parts.reader.slot_duration)
+        while not self._is_stopping:
+            view = self._parts.view()
+            number = None if view is None else view.chain.block_number_by_archive(proposal.archive_root)
+            if view is not None and number is not None:
+                chain = view.chain
+                found = [chain.load_block(n) for n in range(chain.tips.checkpointed.block.number + 1, number + 1)]
+                return [block for block in found if block is not None], chain
+            if facts.slot_at(clock.next_block()) > proposal.slot:
+                raise SlotLost("its blocks were not here, executed, before its slot was over")
+            self._news.wait(_LOOK_S)
+            self._news.clear()
+        raise SlotLost("the node is stopping")
+
+    def _check(self, facts: RollupFacts, proposal: CheckpointProposal, blocks: list[L2Block], chain: ChainView) -> None:
+        """SlotLost unless the checkpoint is what its blocks give, and within the limits."""
+        if not blocks:
+            raise SlotLost("it is on L1 already")
+        number = chain.tips.checkpointed.checkpoint.number + 1
+        for block in blocks:
+            if block.checkpoint_number != number:
+                raise SlotLost(f"block {block.number} does not belong to checkpoint {number}, which is the next")
+            if not self._parts.was_executed(block.archive.root):
+                raise SlotLost(f"block {block.number} came from elsewhere and was not executed here")
+        refusal = self._parts.limits().refusal(blocks)
+        if refusal is not None:
+            raise SlotLost(refusal)
+        if abs(proposal.fee_asset_price_modifier) > _PRICE_MODIFIER_MAX:
+            raise SlotLost(f"a price modifier of {proposal.fee_asset_price_modifier} is beyond what L1 takes")
+        messages = self._parts.reader.messages_of(number)
+        if messages is None:
+            raise SlotLost(f"L1 does not say yet which messages checkpoint {number} takes")
+        epoch = proposal.slot // facts.epoch_duration
+        earlier = [chain.checkpoint(each) for each in chain.checkpoint_numbers_of_epoch(epoch)]
+        out_hashes = [item.out_hash for item in earlier if item is not None]
+        header = CheckpointDraft.of(blocks, messages).publish(out_hashes, _NOWHERE).checkpoint.header
+        given = proposal.header
+        if header != given:
+            names = [name for name in type(header).__slots__ if getattr(header, name) != getattr(given, name)]
+            raise SlotLost(f"its header's {', '.join(names)} is not what its blocks give")
