@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import threading
-import time
-from collections.abc import Callable
+import weakref
 from concurrent.futures import CancelledError
+from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from tests.conftest import PATIENCE_S
 
-from fastnode.http.allowance import Party
-from fastnode.http.fair_threads import FairThreads
+from fastnode.http import fair_threads
+from fastnode.http.allowance import Allowance, Party
+from fastnode.http.fair_threads import FairThreads, run_off_loop
 from fastnode.kernels import loop_time
 
 
@@ -40,11 +44,55 @@ def test_results_and_errors_are_the_callers() -> None:
     threads.shutdown()
 
 
-def test_a_party_that_asks_for_much_waits_for_itself() -> None:
+class Clock:
+    """The threads' time, which goes on when work says so: what the machine does besides is charged to nobody."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._now_ns = 0
+        monkeypatch.setattr(fair_threads, "time", SimpleNamespace(monotonic_ns=lambda: self._now_ns))
+
+    def work(self, done: list[str], name: str) -> None:
+        """For a millisecond."""
+        self._now_ns += 1_000_000
+        done.append(name)
+
+
+class Misfortune(Exception):  # noqa: N818 - not of the node
+    pass
+
+
+def _fail() -> None:
+    raise Misfortune
+
+
+def test_an_error_goes_with_those_who_know_it() -> None:
+    """No frame that it has passed keeps it, and with it the request, until the collector comes."""
+    threads = FairThreads(1, name="test")
+
+    async def ask(party: Party) -> weakref.ref[Misfortune]:
+        try:
+            await run_off_loop(threads, Allowance(party), _fail)
+        except Misfortune as error:
+            return weakref.ref(error)
+        raise AssertionError
+
+    gc.collect()
+    gc.disable()
+    try:
+        with asyncio.Runner() as runner:
+            errors = [runner.run(ask(Party())) for _ in range(10)]
+        threads.shutdown()
+        assert [error() for error in errors] == [None] * 10
+    finally:
+        gc.enable()
+
+
+def test_a_party_that_asks_for_much_waits_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
     threads = FairThreads(1, name="test")
     gate, done = Gate(threads), list[str]()
     greedy, modest = Party(), Party()
-    work = _takes_a_millisecond(done)
+    work = partial(clock.work, done)
     futures = [threads.submit_for(greedy, work, "greedy") for _ in range(50)]
     futures += [threads.submit_for(modest, work, "modest") for _ in range(3)]
     assert threads.waiting_count == 53
@@ -55,10 +103,11 @@ def test_a_party_that_asks_for_much_waits_for_itself() -> None:
     threads.shutdown()
 
 
-def test_the_connections_of_one_address_have_one_share_of_the_threads() -> None:
+def test_the_connections_of_one_address_have_one_share_of_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
     threads = FairThreads(1, name="test")
     gate, done = Gate(threads), list[str]()
-    work = _takes_a_millisecond(done)
+    work = partial(clock.work, done)
     parties = [Party() for _ in range(21)]
     for party in parties:
         party.network = b"many"
@@ -70,14 +119,6 @@ def test_the_connections_of_one_address_have_one_share_of_the_threads() -> None:
         future.result(PATIENCE_S)
     assert [place for place, name in enumerate(done) if name == "one"][-1] <= 16
     threads.shutdown()
-
-
-def _takes_a_millisecond(done: list[str]) -> Callable[[str], None]:
-    def work(name: str) -> None:
-        time.sleep(0.001)
-        done.append(name)
-
-    return work
 
 
 def test_work_without_a_waiting_client_is_not_begun() -> None:

@@ -93,6 +93,7 @@ class FairThreads(Executor):
                 interpreter.LOOP.give_way()
             started = time.monotonic_ns()
             _run(work)
+            del work  # an error knows the frames below it, this one too, and would be kept by its own future
             elapsed = time.monotonic_ns() - started
         with self._lock:
             share.charge(elapsed)
@@ -124,7 +125,7 @@ def _run(work: _Work) -> None:
         future.set_exception(error)
     else:
         future.set_result(result)
-    del future, work  # an error knows this frame, and would be kept by it
+    del future, work  # likewise
 
 
 async def run_off_loop(
