@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
+from types import SimpleNamespace
 
 import pytest
 from tests.conftest import PATIENCE_S
 
 from fastnode.errors import Refused
+from fastnode.http import limited_threads
 from fastnode.http.allowance import Party
 from fastnode.http.limited_threads import LimitedThreads
 
@@ -30,11 +31,19 @@ def test_more_than_may_run_or_wait_are_refused() -> None:
     threads.shutdown()
 
 
-def test_what_has_waited_too_long_is_not_begun() -> None:
-    threads, release = limited(wait_s_max=0.05), threading.Event()
-    running = threads.submit(release.wait)
+def test_what_has_waited_too_long_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(limited_threads, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    threads, begun, release = limited(wait_s_max=5), threading.Event(), threading.Event()
+
+    def wait() -> bool:
+        begun.set()
+        return release.wait(PATIENCE_S)
+
+    running = threads.submit(wait)
+    assert begun.wait(PATIENCE_S)
     late = threads.submit_for(Party(), release.wait)
-    time.sleep(0.1)
+    now[0] += 5.1
     release.set()
     assert running.result(PATIENCE_S)
     with pytest.raises(Refused, match="Too many pieces of work are running; try again later") as refusal:
