@@ -354,6 +354,10 @@ class UpstreamFault(UpstreamError):
     """It answers, but the answer is malformed or contradicts verified data."""
 
 
+class AnswerTooLarge(UpstreamFault):
+    """The answer, or what it would be read into, is larger than the one who asked has room for."""
+
+
 class UpstreamRejection(UpstreamError):
     """Its answer is a JSON-RPC error: ``code``, ``message`` and ``data`` are its own."""
 

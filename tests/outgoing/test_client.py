@@ -10,9 +10,9 @@ from typing import Any
 import orjson
 import pytest
 
-from fastnode.errors import UpstreamFault
+from fastnode.errors import AnswerTooLarge, UpstreamFault
 from fastnode.outgoing.client import RpcClient, _memory_of
-from fastnode.outgoing.network import Answer, ClientLimits
+from fastnode.outgoing.network import Answer, ClientLimits, ahead_of_use
 
 MIB = 1 << 20
 
@@ -40,6 +40,13 @@ def test_an_answer_of_hex_is_read_and_one_of_containers_refused() -> None:
     assert len(ask(texts, 16 * MIB)) == 30_000
     with pytest.raises(UpstreamFault, match=rf"would take more than {16 * MIB} bytes to read"):
         ask(arrays, 16 * MIB)
+
+
+def test_an_answer_that_is_fetched_ahead_of_its_use_may_take_less() -> None:
+    texts = orjson.dumps([f"0x{number:064x}" for number in range(150_000)])
+    with ahead_of_use(), pytest.raises(AnswerTooLarge, match=rf"would take more than {32 * MIB} bytes to read"):
+        ask(texts, 256 * MIB)
+    assert len(ask(texts, 256 * MIB)) == 150_000
 
 
 #: Says how many bytes the process grew by, at most, while it read the text that ``sys.argv[1]`` makes.

@@ -89,6 +89,19 @@ def test_a_client_that_only_ends_its_side_gets_its_answer(serve: Callable[..., R
         assert (answer.status, answer.json["result"]) == (200, 1)
 
 
+def test_a_client_that_is_answered_at_once_is_not_asked_whether_it_is_there(
+    serve: Callable[..., RunningServer],
+) -> None:
+    """Though it has ended its side: an interim answer is for those that wait for longer than a moment."""
+    running = serve(Limits())
+    with running.connect() as client:
+        client.send(post(call()) * 3)
+        client.socket.shutdown(socket.SHUT_WR)
+        assert [client.read().status for _ in range(3)] == [200] * 3
+        assert client.socket.recv(1) == b""
+    running.wait_until_connections(0)
+
+
 def test_an_answer_of_a_thread_that_comes_while_others_wait_is_handed_over_in_turn(
     serve: Callable[..., RunningServer],
 ) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 import orjson
 
 from fastnode import trace
-from fastnode.errors import UpstreamFault, UpstreamRejection, UpstreamUnavailable
+from fastnode.errors import AnswerTooLarge, UpstreamFault, UpstreamRejection, UpstreamUnavailable
 from fastnode.kernels import json_shape
 from fastnode.outgoing.network import Answer, ClientLimits, Network
 from fastnode.records import dataclass
@@ -94,8 +94,9 @@ class RpcClient:
         named = trace.current()
         parent = None if named is None else named.parent
         headers = self._headers if parent is None else {**self._headers, "traceparent": parent}
-        answer = self._network.post(self._url, _encode(calls), self._limits, headers)
-        document = decoded(answer.body, self._limits.memory_bytes_max)
+        limits = self._limits.here
+        answer = self._network.post(self._url, _encode(calls), limits, headers)
+        document = decoded(answer.body, limits.memory_bytes_max)
         if answer.status in _BUSY or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise UpstreamUnavailable(self._describe_busy(answer, document), retry_after_s=answer.retry_after_s)
         # Any other status may come with an answer: the reference node's errors have status 400.
@@ -116,9 +117,9 @@ class RpcClient:
 
 
 def decoded(body: bytes, memory_bytes_max: int) -> Any:
-    """None for what is no JSON; UpstreamFault for what would take more memory than it may."""
+    """None for what is no JSON; AnswerTooLarge for what would take more memory than it may."""
     if len(body) > _UNMEASURED_BYTES_MAX and _memory_of(body) > memory_bytes_max:
-        raise UpstreamFault(f"its answer of {len(body)} bytes would take more than {memory_bytes_max} bytes to read")
+        raise AnswerTooLarge(f"its answer of {len(body)} bytes would take more than {memory_bytes_max} bytes to read")
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError:

@@ -16,22 +16,24 @@ import threading
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import field
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import field, replace
 from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
 from fastnode import __version__
-from fastnode.errors import UpstreamFault, UpstreamUnavailable
+from fastnode.errors import AnswerTooLarge, UpstreamFault, UpstreamUnavailable
 from fastnode.records import dataclass
 from fastnode.values.urls import is_http_url
 
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["OTHER_SERVERS", "Answer", "ClientLimits", "ExchangeTimes", "Network"]
+__all__ = ["OTHER_SERVERS", "Answer", "ClientLimits", "ExchangeTimes", "Network", "ahead_of_use"]
 
 _MIB: Final = 1 << 20
 _READ_BYTES: Final = 256 * 1024
@@ -43,6 +45,11 @@ _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _ANY_HEAD: Final = 32 + zlib.MAX_WBITS
 #: Addresses of this machine, which are never asked through a proxy.
 _THIS_MACHINE: Final = ("localhost", "127.", "[::1]", "::1")
+
+#: Of an answer that is fetched ahead of its use; several may wait at a time.
+_AHEAD_RESPONSE_BYTES_MAX: Final = 8 * _MIB
+_AHEAD_MEMORY_BYTES_MAX: Final = 32 * _MIB
+_IS_AHEAD: ContextVar[bool] = ContextVar("_IS_AHEAD", default=False)
 
 STOPPING: Final = "the node is stopping"
 #: Servers beyond this number are counted together.
@@ -59,6 +66,28 @@ class ClientLimits:
     connect_time_s: float = 5.0
     response_bytes_max: int = 64 * _MIB
     memory_bytes_max: int = 256 * _MIB
+
+    @property
+    def here(self) -> ClientLimits:
+        """What holds for whom asks: less for what is fetched ahead of its use."""
+        if not _IS_AHEAD.get():
+            return self
+        return replace(
+            self,
+            response_bytes_max=min(self.response_bytes_max, _AHEAD_RESPONSE_BYTES_MAX),
+            memory_bytes_max=min(self.memory_bytes_max, _AHEAD_MEMORY_BYTES_MAX),
+        )
+
+
+@contextmanager
+def ahead_of_use() -> Iterator[None]:
+    """What is asked meanwhile waits for its use beside other answers: AnswerTooLarge unless it is of a usual size.  So
+    of answers that are as large as they may be there is one at a time."""
+    token = _IS_AHEAD.set(True)
+    try:
+        yield
+    finally:
+        _IS_AHEAD.reset(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,7 +431,7 @@ def _read(response: http.client.HTTPResponse, bytes_max: int) -> bytes:
         except zlib.error:
             raise UpstreamFault("its compressed answer is damaged") from None
         if len(body) > bytes_max:
-            raise UpstreamFault(f"its answer exceeds {bytes_max} bytes")
+            raise AnswerTooLarge(f"its answer exceeds {bytes_max} bytes")
     if response.length:
         raise http.client.IncompleteRead(b"", response.length)
     if inflater is not None and not inflater.eof:

@@ -33,7 +33,8 @@ from fastnode.archiver.source import (
     TipsRecord,
     UndoRecord,
 )
-from fastnode.errors import DecodeError, MessagesUnavailable, NotOnL1, UpstreamFault
+from fastnode.errors import AnswerTooLarge, DecodeError, MessagesUnavailable, NotOnL1, UpstreamFault
+from fastnode.outgoing.network import ahead_of_use
 from fastnode.protocol.fields import ZERO_FIELD, hex_text
 from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.messages import in_hash
@@ -255,15 +256,30 @@ class UpstreamSource:
     def _pages(
         self, first: int, last: int, fetch: Callable[[int, int], _Page], *, ahead: int = PAGES_AHEAD
     ) -> Iterator[Record]:
-        """All records from number ``first`` to ``last``, fetched some pages ahead of their use."""
-        pending: deque[Future[_Page]] = deque()
+        """All records from number ``first`` to ``last``, fetched some pages ahead of their use.
+
+        Only the page that is used next may be as large as an answer may be: one that was fetched ahead and is larger
+        than usual is fetched again when its turn has come.
+        """
+        pending: deque[tuple[int, int, Future[_Page | None]]] = deque()
+
+        def fetch_ahead(first: int, count: int) -> _Page | None:
+            try:
+                with ahead_of_use():
+                    return fetch(first, count)
+            except AnswerTooLarge:
+                return None
+
         try:
             while first <= last or pending:
                 while first <= last and len(pending) < ahead:
                     count = min(self._page_items, last - first + 1)
-                    pending.append(self._executor.submit(fetch, first, count))
+                    how: Callable[[int, int], _Page | None] = fetch_ahead if pending else fetch
+                    pending.append((first, count, self._executor.submit(how, first, count)))
                     first += count
-                page = pending.popleft().result()
+                place, count, future = pending.popleft()
+                page = future.result() or self._executor.submit(fetch, place, count).result()
+                del future
                 self._adapt(page)
                 yield from page.records
                 failure = page.failure
@@ -276,7 +292,7 @@ class UpstreamSource:
                     finally:
                         del failure
         finally:
-            for future in pending:
+            for _, _, future in pending:
                 future.cancel()
 
     def _adapt(self, page: _Page) -> None:
