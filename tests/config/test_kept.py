@@ -30,10 +30,9 @@ def is_used(row: Setting) -> bool:
     return by_attribute or f'"{row.name}"' in RESOLVING or (name is not None and f'"{name}"' in CODE)
 
 
-#: Settings without effect whose names are read all the same: whether proofs are asked for is the network's business,
-#: and of the two percentages it is only seen to it that they are in order.
+#: Settings without effect whose names are read all the same: of the two percentages it is only seen to it that they
+#: are in order.
 NAMED_OTHERWISE = {
-    "prover-real-proofs",
     "slash-min-penalty-percentage",
     "slash-max-penalty-percentage",
 }
@@ -64,6 +63,14 @@ def test_what_a_setting_needs_depends_on_the_others() -> None:
     assert "sign" in signer
     assert watch == "--sentinel-enabled"
     assert watch not in without_effect(Settings(sentinel_enabled=True), given)
+
+
+def test_whether_proofs_are_real_is_asked_where_a_chain_is_learned_from_l1() -> None:
+    given = ["prover-real-proofs"]
+    learned = Settings(l1_rpc_urls=("http://l1",), blob_file_store_urls=("file:///blobs",))
+    assert without_effect(learned, given) == {}
+    [(need, names)] = without_effect(Settings(), given).items()
+    assert (names, need.startswith("a chain that is learned from L1")) == (given, True)
 
 
 def test_every_setting_of_validators_and_offenses_does_something_or_is_named() -> None:

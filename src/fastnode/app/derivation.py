@@ -17,7 +17,7 @@ from fastnode.outgoing.client import RpcCall
 from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import ClientLimits, Network
 from fastnode.sources.blobs.archive_api import BlobArchive
-from fastnode.sources.blobs.base import BlobSourceError
+from fastnode.sources.blobs.base import BlobSource, BlobSourceError
 from fastnode.sources.blobs.beacon import BeaconNode
 from fastnode.sources.blobs.fetcher import BlobFetcher, BlobSources, FetchPatience
 from fastnode.sources.blobs.file_store import FileStore, folder_of
@@ -49,6 +49,8 @@ class Derivation:
         self._patience = patience
         self._is_closed = threading.Event()
         self._fetcher: BlobFetcher | None = None
+        #: What this node has published itself; set before ``open``.
+        self.own_blobs: BlobSource | None = None
         self._executor = ThreadPoolExecutor(DERIVING_THREADS, thread_name_prefix="fastnode-derive")
         _check_keys(settings)
         for flag, urls in (
@@ -122,6 +124,7 @@ class Derivation:
         return BlobSources(
             stores=tuple(stores),
             consensus=tuple(beacons),
+            own=self.own_blobs,
             archive=None if archive is None else BlobArchive(archive, http, "blob archive"),
             upload=None
             if upload is None

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from fastnode.bus.connection import Bus
     from fastnode.bus.upstream import BusUpstream
     from fastnode.snapshots.contents import Contents
+    from fastnode.sources.blobs.base import BlobSource
 
 __all__ = ["Following"]
 
@@ -138,6 +139,11 @@ class Following:
         self._is_closed = False
         #: The chain is the one that they named, so there is nothing to compare.
         self._has_learned = False
+
+    def read_own_blobs(self, blobs: BlobSource) -> None:
+        """Of what this node publishes, also from there."""
+        if self._derivation is not None:
+            self._derivation.own_blobs = blobs
 
     def _open_bus(self, bus: Bus, limits: ClientLimits) -> BusUpstream:
         from fastnode.bus.upstream import BusUpstream

@@ -21,6 +21,7 @@ from fastnode.publishing.publishers import Publishers
 from fastnode.publishing.signing import SigningDoor
 from fastnode.sequencing.l1_publication import KeyDoor, L1Publication
 from fastnode.sequencing.slot_guard import SlotGuard
+from fastnode.sources.blobs.own import OwnBlobs
 from fastnode.sources.l1.rollup import RollupFacts
 
 if TYPE_CHECKING:
@@ -64,6 +65,9 @@ class Publishing:
         keep_cell_points_in(directory)
         self.guard = SlotGuard(directory / "slot")
         self.attested_guard = SlotGuard(directory / "attested slot")
+        self._own_blobs = OwnBlobs(directory / "blobs")
+        if opened.following is not None:
+            opened.following.read_own_blobs(self._own_blobs)
         self.publishers = Publishers(
             self._accounts(),
             reader.client,
@@ -122,7 +126,12 @@ class Publishing:
                 "or WEB3_SIGNER_URL with VALIDATOR_ADDRESSES"
             )
         return L1Publication(
-            self.publishers, self._facts, allowed=self._allowed, sign=self.door.sign_message, hand_on=self._hand_on
+            self.publishers,
+            self._facts,
+            allowed=self._allowed,
+            sign=self.door.sign_message,
+            hand_on=self._hand_on,
+            keep=self._own_blobs.keep,
         )
 
     def for_proofs(self) -> L1Publication:

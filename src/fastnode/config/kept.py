@@ -84,7 +84,6 @@ _PROVING: Final = {
     "prover-enqueue-concurrency",
     "prover-failed-proof-store",
     "prover-proof-store",
-    "prover-real-proofs",
     "prover-test-delay-factor",
     "prover-test-delay-type",
 }
@@ -115,7 +114,7 @@ KEPT: Final[Mapping[str, str]] = {
     for names, need in (
         (_BUILDING, "a part of a sequencer that this node does not have"),
         (_PROVING, "a prover of its own, which this node does not have: --prover-command names one"),
-        (_ATTESTING, "a validator client, which this node does not have: it attests to nothing but its own blocks"),
+        (_ATTESTING, "a validator client of its own, which this node does not have: it executes what it attests to"),
         (_OTHER_NODES_TESTS, "a contract that tests of other nodes deploy"),
         (_SLASHING, "votes on offenses or the peer-to-peer network, in which this node takes no part"),
     )
@@ -223,6 +222,11 @@ _BESIDE_OTHERS: Final = (
         _BUILT_HERE,
         lambda settings: not (settings.local_network or settings.sequencer),
         "--local-network or --sequencer",
+    ),
+    _Missing(
+        ("prover-real-proofs",),
+        lambda settings: not settings.derives_from_l1,
+        "a chain that is learned from L1 (--l1-rpc-urls and a place of blobs): others say so themselves",
     ),
     _Missing(_PROVEN_HERE, lambda settings: not settings.prover_node, "--prover-node"),
     _Missing(_LOCAL, lambda settings: not settings.local_network, "--local-network"),

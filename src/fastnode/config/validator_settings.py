@@ -130,7 +130,7 @@ class ValidatorSettings:
         True,
         Boolean(),
         PROVER,
-        "Make and check real proofs.",
+        "The network has real proofs: so a chain that is learned from L1 is taken, when nothing is stored yet.",
         environment=("PROVER_REAL_PROOFS",),
     )
     prover_id: str | None = setting(

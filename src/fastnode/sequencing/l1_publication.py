@@ -121,7 +121,8 @@ class KeyDoor:
 class L1Publication:
     """``allowed``: accounts that may pay for a validator, None: all; ``sign``: by an account, what needs no lock.
 
-    ``hand_on`` gets the blobs of what is about to be sent, by their versioned hashes.
+    ``hand_on`` gets the blobs of what is about to be sent, by their versioned hashes; ``keep`` writes them, with their
+    commitments, where this node finds them again, OSError.
     """
 
     def __init__(
@@ -132,12 +133,14 @@ class L1Publication:
         allowed: Callable[[bytes | None], Collection[bytes] | None],
         sign: Callable[[bytes, bytes], bytes],
         hand_on: Callable[[Mapping[bytes, bytes]], None] = lambda blobs: None,
+        keep: Callable[[Sequence[bytes], Sequence[bytes]], None] = lambda blobs, commitments: None,
     ) -> None:
         self._publishers = publishers
         self._hand_on = hand_on
         self._facts = facts
         self._allowed = allowed
         self._sign = sign
+        self._keep = keep
 
     def warm_up(self) -> None:
         """What the first proof of a blob needs once takes a moment that a slot may not have."""
@@ -192,8 +195,12 @@ class L1Publication:
         others = 0 if invalidation is None else _INVALIDATION_GAS
         before = () if invalidation is None else (Call(facts.rollup, invalidation.call_data(), _INVALIDATION_GAS),)
         topics = (CHECKPOINT_PROPOSED, f"0x{checkpoint:064x}", hex_data(call.archive_root))
-        # Before L1 has it: a node that is killed now would leave a checkpoint that nobody can derive.
+        # Before L1 has it: a node that is killed now, or whose blocks go, would leave what nobody can derive.
         self._hand_on(dict(zip(bundle.versioned_hashes, blobs, strict=True)))
+        try:
+            self._keep(blobs, call.commitments)
+        except OSError as error:
+            raise SlotLost(f"the blobs cannot be kept: {error.strerror}") from error
         outcome = account.publish(
             Request(
                 what=what,

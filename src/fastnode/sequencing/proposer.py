@@ -79,7 +79,9 @@ class Sequencer:
         self._options = options
         self._news = threading.Event()
         self._is_stopping = False
-        self._done = -1
+        #: The newest slot that was looked at, or begun before a restart: what was signed then is not signed again.
+        self._done = parts.guard.newest
+        self._is_first = True
         #: The L1 block that has our newest checkpoint.
         self._published_in = 0
         self._time: L1Time | None = None
@@ -172,7 +174,13 @@ class Sequencer:
         if parent is None:
             self.state = "waits until the chain is as new as L1"
             return
-        self._slot(facts, state, slot, clock)
+        elapsed = clock.since(facts.start_of_slot(slot) - clock.l1_slot_s)
+        if self._is_first and self._options.timetable.is_too_late(elapsed):
+            # It passes without this node, and was not its to miss.
+            self.state = f"slot {slot} had begun before the start"
+        else:
+            self._slot(facts, state, slot, clock)
+        self._is_first = False
         self._done = slot
 
     def _clock(self) -> L1Time:
@@ -195,6 +203,7 @@ class Sequencer:
         """The checkpoint that the next one stands on; None while what L1 has is not stored."""
         if state.head.number < self._published_in:
             return None
+        self._published_in = 0  # it was seen: a reorg of L1 may go behind it
         ours = view.chain.tips.checkpointed.checkpoint.number
         invalid = self._parts.invalidation.newest
         wanted = state.proven if state.can_prune else state.pending

@@ -1,5 +1,6 @@
 """Blobs of a checkpoint from several sources, each blob proven by its data alone.
 
+    0  what this node has published itself
     1  file stores          in random order
     2  consensus clients    in the order given
     3  file stores again    three more rounds, near the tip of the chain only: others may still be uploading
@@ -52,15 +53,17 @@ class FetchPatience:
 
 @dataclass(frozen=True, slots=True)
 class BlobSources:
-    """What is configured.  ``upload`` is written to, never read."""
+    """What is configured.  ``upload`` is written to, never read; ``own``: what this node has published itself."""
 
     stores: tuple[FileStore, ...] = ()
     consensus: tuple[BlobSource, ...] = ()
     archive: BlobSource | None = None
     upload: FileStore | None = None
+    own: BlobSource | None = None
 
     @property
     def all(self) -> tuple[BlobSource, ...]:
+        """Those that have the blobs of others."""
         return (*self.stores, *self.consensus, *(() if self.archive is None else (self.archive,)))
 
 
@@ -126,7 +129,8 @@ class BlobFetcher:
         self._sleep = sleep or _sleep
         self._lock = threading.Lock()
         self._computing = threading.BoundedSemaphore(computed_at_once)
-        self._health = {source.name: _Health() for source in sources.all}
+        known = (*sources.all, *(() if sources.own is None else (sources.own,)))
+        self._health = {source.name: _Health() for source in known}
         self._signed_at: float | None = None
         self.blob_count = 0
         self.byte_count = 0
@@ -139,6 +143,8 @@ class BlobFetcher:
     def fetch(self, request: BlobRequest, *, near_tip: bool) -> list[bytes]:
         """The blobs in the order of their hashes, zeros at their ends left out.  BlobsUnavailable."""
         search = _Search(request, self._commitment_of)
+        if self._sources.own is not None:
+            self._ask(search, self._sources.own)
         self._ask_all(search, _CHANCE.sample(self._sources.stores, len(self._sources.stores)))
         self._ask_all(search, self._sources.consensus)
         if near_tip and self._sources.stores:

@@ -25,6 +25,7 @@ from fastnode.sources.blobs.beacon import BeaconNode
 from fastnode.sources.blobs.fetcher import BlobSources
 from fastnode.sources.blobs.file_store import FileStore, folder_of
 from fastnode.sources.blobs.http_get import HttpGet
+from fastnode.sources.blobs.own import OwnBlobs
 from fastnode.sources.l1.abi import hex_data
 
 Json = dict[str, Any]
@@ -227,3 +228,42 @@ def test_a_folder_to_read_blobs_from_must_be_there(tmp_path: Path) -> None:
         FileStore(f"file://{quote(str(missing))}", "aztec-1-2-0x03", "blob store 1")
     FileStore(f"file://{quote(str(missing))}", "aztec-1-2-0x03", "blob upload", is_written=True).sign_as_healthy()
     FileStore(f"file://{quote(str(missing))}", "aztec-1-2-0x03", "blob store 1").check()
+
+
+# ---- what the node has published itself --------------------------------------------------------
+
+
+def keep_all(own: OwnBlobs, chain: MadeChain, l1: PublishingL1) -> None:
+    for unit in chain.units:
+        sheet = l1.sheet(unit.published or {})
+        own.keep([blob.ljust(BLOB_BYTES, b"\0") for blob in sheet.blobs], sheet.commitments)
+
+
+def test_a_node_needs_nobody_for_the_blobs_that_it_has_published(
+    tmp_path: Path, chain: MadeChain, l1: PublishingL1
+) -> None:
+    own = OwnBlobs(tmp_path / "own")
+    with deriving(tmp_path, chain, l1, lambda http: BlobSources(own=own)) as node:
+        with pytest.raises(BlobsUnavailable, match="own blobs: it does not have them"):
+            node.pass_()
+        keep_all(own, chain, l1)
+        node.pass_()
+        assert has(node, chain)
+        [told] = node.fetcher.describe()
+        assert (told["name"], told["wrongBlobs"]) == ("own blobs", 0)
+
+
+def test_own_blobs_are_no_place_of_the_blobs_of_others(tmp_path: Path) -> None:
+    """A node that has no other is told so at its start."""
+    assert BlobSources(own=OwnBlobs(tmp_path)).all == ()
+
+
+def test_the_oldest_own_blobs_go(
+    tmp_path: Path, chain: MadeChain, l1: PublishingL1, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fastnode.sources.blobs.own.KEPT_MAX", 2)
+    own = OwnBlobs(tmp_path)
+    keep_all(own, chain, l1)
+    sheets = [l1.sheet(unit.published or {}) for unit in chain.units]
+    newest = {hex_data(item) + ".blob" for sheet in sheets[-2:] for item in sheet.hashes}
+    assert {file.name for file in tmp_path.iterdir() if file.suffix == ".blob"} == newest

@@ -1,0 +1,82 @@
+"""Which slots a proposer looks at."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fastnode.sequencing.proposer import Sequencer
+from fastnode.sequencing.record import SlotOutcome
+from fastnode.sequencing.timetable import Timetable
+
+SLOT_S, L1_SLOT_S = 36, 12
+
+
+class Slots:
+    """A sequencer on an L1 whose newest block is some seconds after the build start of slot 100."""
+
+    def __init__(self, elapsed_s: float, *, begun: int = -1) -> None:
+        self.newest_timestamp = int(time.time())
+        build_start = self.newest_timestamp - elapsed_s
+        genesis = build_start + L1_SLOT_S - 100 * SLOT_S
+        facts = SimpleNamespace(
+            slot_at=lambda at: int(at - genesis) // SLOT_S, start_of_slot=lambda slot: int(genesis + slot * SLOT_S)
+        )
+        state = SimpleNamespace(pending=0, proven=0, can_prune=False, head=SimpleNamespace(number=1))
+        none = SimpleNamespace(number=0)
+        tips = SimpleNamespace(checkpointed=SimpleNamespace(block=none, checkpoint=none))
+        view = SimpleNamespace(chain=SimpleNamespace(tips=tips, block_info=lambda number: None))
+        parts: Any = SimpleNamespace(
+            reader=SimpleNamespace(
+                seen=lambda: (facts, state), newest_timestamp=self.newest_timestamp, slot_duration=L1_SLOT_S
+            ),
+            candidates=SimpleNamespace(notice=lambda: None, on_arrival=None),
+            is_paused=lambda: False,
+            is_ready=lambda: True,
+            chain=SimpleNamespace(view=lambda: view),
+            invalidation=SimpleNamespace(newest=None),
+            guard=SimpleNamespace(newest=begun),
+        )
+        options: Any = SimpleNamespace(timetable=Timetable(slot_s=SLOT_S, publishing_s=L1_SLOT_S), poll_s=0.1)
+        self.reader = parts.reader
+        self.sequencer = Sequencer(parts, options)
+        self.looked_at: list[int] = []
+
+        def look_at(_facts: object, _state: object, slot: int, _clock: object) -> None:
+            self.looked_at.append(slot)
+            self.sequencer.record.note(slot, SlotOutcome.MISSED, "it is a test")
+
+        self.sequencer._slot = look_at  # type: ignore[method-assign]
+
+    def look(self) -> None:
+        self.sequencer._look()
+
+
+def test_a_slot_that_had_begun_long_before_the_start_is_not_this_nodes_to_miss(monkeypatch: pytest.MonkeyPatch) -> None:
+    slots = Slots(elapsed_s=30)
+    slots.look()
+    assert slots.looked_at == []
+    assert slots.sequencer.record.counts["missed"] == 0
+    assert slots.sequencer.state == "slot 100 had begun before the start"
+    slots.reader.newest_timestamp += SLOT_S  # late again, and now it was there
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() + SLOT_S)
+    slots.sequencer._time = None
+    slots.look()
+    assert slots.looked_at == [101]
+
+
+def test_a_slot_that_has_just_begun_is_the_first() -> None:
+    slots = Slots(elapsed_s=2)
+    slots.look()
+    slots.look()
+    assert slots.looked_at == [100]
+
+
+def test_a_slot_that_was_begun_before_a_restart_is_left_alone() -> None:
+    slots = Slots(elapsed_s=2, begun=100)
+    slots.look()
+    assert slots.looked_at == []
