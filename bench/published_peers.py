@@ -1,14 +1,15 @@
 """A node between published ones on the peer-to-peer network, for as long as one likes: what is measured, and a verdict.
 
     published_peers.py --node URL=P2P_HOST:PORT --node URL=P2P_HOST:PORT --l1 URL --consensus URL --registry ADDRESS
-                       [--minutes 30] [--txs 200] [--directory D] [-- flags of fastnode ...]
+                       [--beside URL] [--minutes 30] [--txs 200] [--directory D] [-- flags of fastnode ...]
 
 It starts fastnode itself, with what follows ``--``, lets it dial the nodes, and sends made-up transactions to all in
 turn, half of them to fastnode.  The network must ask for no real proofs and have the fee juice of the development
 accounts at its genesis.  When the published nodes do not know one another (P2P_DISCOVERY_DISABLED=true), everything
-that passes between them has gone through fastnode.
+that passes between them has gone through fastnode.  ``--beside``: a published node that is not dialled, and knows one
+of the others: what passes between these two is what published nodes do without this one, in the same minutes.
 
-    spread           from the answer to node_sendTx until the pools of all nodes have it
+    spread           from the answer to node_sendTx until the pools of all nodes have it, and of each pair of nodes
     mined            in a block that all nodes have
     before L1        from when a proposed block is served here until the timestamp of the L1 block that has it
     restart          at the end: the same identity, and how long until it is in the meshes again
@@ -28,6 +29,7 @@ import sys
 import threading
 import time
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -198,17 +200,22 @@ def transactions(url: str, count: int) -> list[dict[str, Any]]:
     return found
 
 
-def spread(urls: list[str], sender: str, tx: dict[str, Any]) -> float:
-    """Seconds from the answer to the sender until all have it."""
+def spread(urls: list[str], sender: str, tx: dict[str, Any]) -> dict[str, float]:
+    """Seconds from the answer to the sender until each of the others has it; a busy node answers late, too."""
     tx_hash = hash_of(tx)
     rpc(sender, "node_sendTx", tx)
     begun = time.monotonic()
-    waiting = [url for url in urls if url != sender]
-    while waiting and time.monotonic() < begun + 30:
-        waiting = [url for url in waiting if rpc(url, "node_getTxReceipt", tx_hash)["status"] == "dropped"]
-        if waiting:
+
+    def until_there(url: str) -> float:
+        while time.monotonic() < begun + 30:
+            if rpc(url, "node_getTxReceipt", tx_hash)["status"] != "dropped":
+                return time.monotonic() - begun
             time.sleep(POLL_S)
-    return time.monotonic() - begun if not waiting else float("inf")
+        return float("inf")
+
+    others = [url for url in urls if url != sender]
+    with ThreadPoolExecutor(len(others)) as pool:
+        return dict(zip(others, pool.map(until_there, others), strict=True))
 
 
 def is_mined(url: str, tx_hash: str) -> bool:
@@ -230,6 +237,7 @@ def main() -> int:
     parser.add_argument("--node", action="append", required=True, help="URL=HOST:PORT of a published node")
     for name in ("l1", "consensus", "registry"):
         parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--beside", action="append", default=[], help="URL of a published node that is not dialled")
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--txs", type=int, default=200)
     parser.add_argument("--port", type=int, default=33090, help="of fastnode; the three after it are used too")
@@ -253,18 +261,28 @@ def measure(node: Fastnode, others: list[str], arguments: argparse.Namespace) ->
     watch, proposals = Watch(node), Proposals(node.url)
     watch.start()
     proposals.start()
+    others = [*others, *arguments.beside]
     urls, txs = [node.url, *others], transactions(node.url, arguments.txs)
     seconds: dict[str, list[float]] = {url: [] for url in urls}
+    of_pair: dict[tuple[str, str], list[float]] = {}
     pause = min(2.0, 0.5 * 60 * arguments.minutes / max(1, arguments.txs))
     for number, tx in enumerate(txs):
         sender = node.url if number % 2 == 0 else others[number // 2 % len(others)]
-        seconds[sender].append(spread(urls, sender, tx))
+        found = spread(urls, sender, tx)
+        seconds[sender].append(max(found.values()))
+        for url, took in found.items():
+            of_pair.setdefault((sender, url), []).append(took)
+        if max(found.values()) > SPREAD_MAX_S:
+            shown = {url[-5:]: round(took, 2) for url, took in found.items()}
+            line(f"  late, {time.strftime('%H:%M:%S')}", shown, f"from {sender[-5:]}")
         time.sleep(pause)
     for url in urls:
         if seconds[url]:
             line(
                 f"spread of {len(seconds[url])} from {'fastnode' if url == node.url else url}", quantiles(seconds[url])
             )
+    for (sender, url), values in sorted(of_pair.items()):
+        line(f"  {sender[-5:]} to {url[-5:]}", quantiles(values), f"over a second: {sum(v > 1 for v in values)}")
     hashes = [hash_of(tx) for tx in txs]
     deadline = time.monotonic() + 600
     missing = {url: list(hashes) for url in urls}

@@ -13,8 +13,11 @@ import pytest
 from coincurve import PrivateKey
 from tests.building.test_recorded_chain import opened_builder
 from tests.building.test_reexecution import Proposal
+from tests.mempool.chain import SAMPLE_CHAIN
 
 from fastnode.app.peers import PeerToPeer
+from fastnode.archiver.queries import ChainView
+from fastnode.archiver.source import CheckpointRecord
 from fastnode.config.settings import Settings
 from fastnode.http.memory_budget import MemoryBudget
 from fastnode.keystore.private_keys import EthKey
@@ -27,6 +30,7 @@ from fastnode.protocol.block import L2Block
 from fastnode.protocol.ethereum import keccak_256, signed_digest
 from fastnode.protocol.messages import in_hash
 from fastnode.sentinel.offenses import OffenseType
+from fastnode.sources.chain_file import ChainFileSource
 
 PROPOSER = EthKey(bytes(31) + b"\7")
 ADDRESS = bytes.fromhex(PROPOSER.address[2:])
@@ -67,15 +71,18 @@ class Peers:
             now=lambda: float(variables.timestamp),
         )
         self.woken = 0
+        self.is_ready = True
         self.given: dict[bytes, bytes] = {}
         self.peers = PeerToPeer(Settings(p2p_enabled=True, p2p_port=0), directory, None, wake=self.wake)
         condition: Any = SimpleNamespace(
-            is_ready=lambda: True, is_importing=False, mention=lambda *_: None, tell=lambda *_: None
+            is_ready=lambda: self.is_ready, is_importing=False, mention=lambda *_: None, tell=lambda *_: None
         )
         self.peers.attach(self.mempool, chain, lambda: recorded.builder.view, condition, MemoryBudget(64 << 20))
         assert self.peers._host is not None
         self.peers._host.fetch = self.fetch
+        self.epoch = self.slot // chain.epoch_duration
         l1: Any = L1(recorded.messages)
+        self.l1 = l1
         state = recorded.builder.data.state
         self.peers.judge_proposals(chain, l1, lambda: state, lambda *offense: self.accused.append(offense))
 
@@ -159,3 +166,68 @@ def test_the_second_of_two_proposals_is_an_offense_and_the_first_is_shown(node: 
     assert node.hear(replace(first, header=replace(first.header, total_fees=1))) is Verdict.ACCEPT
     assert node.ingest() == 1
     assert node.accused == [(OffenseType.DUPLICATE_PROPOSAL, ADDRESS, node.slot)]
+
+
+def publish_all(node: Peers) -> None:
+    """The recorded checkpoint is on L1, as it was recorded."""
+    with ChainFileSource(SAMPLE_CHAIN) as source:
+        for record in source.records():
+            if isinstance(record, CheckpointRecord) and record.published.checkpoint.blocks == node.recorded.blocks:
+                node.ingestor.add_checkpoint(record.published, record.l1_to_l2_messages)
+
+
+def prune(node: Peers, *, has_peers: bool = True) -> list[tuple[OffenseType, bytes, int]]:
+    """L1 gives up the checkpoint: who is accused."""
+    pruned = node.peers._pruned
+    assert pruned is not None
+    pruned._parts = replace(pruned._parts, has_peers=lambda: has_peers)
+    node.l1.on_pruned(node.recorded.blocks[0].number - 1)
+    node.ingestor.undo_above(node.recorded.blocks[0].number - 1)
+    pruned.close()  # once what is under way is done
+    return node.accused
+
+
+def test_a_pruned_epoch_whose_blocks_are_what_their_transactions_do_is_an_offense_of_its_committee(
+    node: Peers,
+) -> None:
+    for block in node.recorded.blocks:
+        node.give_txs(block)
+    publish_all(node)
+    assert prune(node) == [(OffenseType.VALID_EPOCH_PRUNED, ADDRESS, node.epoch)]
+
+
+def test_a_pruned_epoch_whose_transactions_no_peer_has_is_an_offense_of_its_committee(node: Peers) -> None:
+    node.give_txs(node.recorded.blocks[0])
+    publish_all(node)
+    assert prune(node) == [(OffenseType.DATA_WITHHOLDING, ADDRESS, node.epoch)]
+
+
+def test_where_nobody_can_be_asked_nobody_is_accused(node: Peers) -> None:
+    publish_all(node)
+    assert prune(node, has_peers=False) == []
+
+
+def test_a_pruned_epoch_with_another_effect_than_its_transactions_have_is_nobodys_offense(
+    node: Peers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for block in node.recorded.blocks:
+        node.give_txs(block)
+    publish_all(node)
+    last = node.recorded.blocks[-1]
+    load = ChainView.load_block
+
+    def changed(chain: ChainView, number: int) -> L2Block | None:
+        block = load(chain, number)
+        if block is None or number != last.number:
+            return block
+        effect = replace(block.body.tx_effects[0], transaction_fee=block.body.tx_effects[0].transaction_fee + 1)
+        return replace(block, body=replace(block.body, tx_effects=(effect, *block.body.tx_effects[1:])))
+
+    monkeypatch.setattr(ChainView, "load_block", changed)
+    assert prune(node) == []
+
+
+def test_what_was_pruned_before_this_node_was_up_to_date_is_not_judged(node: Peers) -> None:
+    publish_all(node)
+    node.is_ready = False
+    assert prune(node) == []

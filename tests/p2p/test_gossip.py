@@ -129,6 +129,29 @@ def test_a_message_is_forwarded_once_it_is_accepted_and_to_the_mesh_alone() -> N
     assert table.gossip.judge(identity, Verdict.ACCEPT, table.now) == 0
 
 
+def test_who_is_in_no_mesh_is_offered_a_message_at_once_and_not_too_many() -> None:
+    table = Table(3)
+    table.beat()
+    table.hear("peer 2", wire.control(wire.prune(TX)))
+    table.said()
+    offered = []
+    for number in range(6):
+        rpc, identity = sent(b"tx %d" % number)
+        table.hear("peer 0", rpc)
+        table.gossip.judge(identity, Verdict.ACCEPT, table.now)
+        offered.append((TX.encode(), [identity]))
+    assert table.told("ihave") == {"peer 2": offered[:4]}
+    table.beat()
+    [(_, ids)] = table.told("ihave")["peer 2"]  # type: ignore[misc]
+    assert len(ids) == 6, "what is beyond waits for the heartbeat"
+    table.gossip.publish(Topic.TX, b"own", table.now)
+    assert table.told("message").keys() == {"peer 0", "peer 1", "peer 2"}, "they get it: nothing is to be offered"
+    rpc, identity = sent(b"of the one outside")
+    table.hear("peer 2", rpc)
+    table.gossip.judge(identity, Verdict.ACCEPT, table.now)
+    assert table.told("ihave") == {}
+
+
 @pytest.mark.parametrize("verdict", [Verdict.IGNORE, Verdict.REJECT])
 def test_what_is_not_accepted_is_neither_forwarded_nor_given(verdict: Verdict) -> None:
     table = Table(6)

@@ -65,27 +65,23 @@ def tx() -> Tx:
     return Tx.from_json(next(made_txs(1)))
 
 
-def proposal(*txs: Tx) -> Any:
-    return SimpleNamespace(tx_hashes=tuple(tx.hash for tx in txs))
-
-
 def test_what_the_pool_takes_is_not_kept_twice(made: Txs, tx: Tx) -> None:
     made.takes = True
     made.txs.take([tx.to_buffer()], "peer", {tx.hash})
     assert made.txs.missing([tx.hash]) == set()
     assert made.txs.buffer_of(tx.hash) == tx.to_buffer()
-    found = made.txs.of(proposal(tx))
+    found = made.txs.of([tx.hash])
     assert found is not None
     assert [item.hash for item in found] == [tx.hash]
     assert (made.judge.asked, made.budget.used_bytes) == (0, 0)
 
 
 def test_what_the_pool_has_no_place_for_is_kept_beside_it_and_given_to_peers(made: Txs, tx: Tx) -> None:
-    assert made.txs.of(proposal(tx)) is None
+    assert made.txs.of([tx.hash]) is None
     made.txs.take([tx.to_buffer()], "peer", {tx.hash})
     assert made.txs.missing([tx.hash]) == set()
     assert made.txs.buffer_of(tx.hash) == tx.to_buffer()
-    found = made.txs.of(proposal(tx))
+    found = made.txs.of([tx.hash])
     assert found is not None
     assert [item.hash for item in found] == [tx.hash]
     assert made.budget.used_bytes == len(tx.to_buffer())
@@ -100,7 +96,7 @@ def test_what_was_not_asked_for_or_is_not_what_it_says_is_kept_nowhere(made: Txs
     made.judge.verdict = Verdict.invalid("Invalid proof")
     made.txs.take([buffer], "peer", {tx.hash})
     assert made.txs.missing([tx.hash]) == {tx.hash}
-    assert made.txs.of(proposal(tx)) is None
+    assert made.txs.of([tx.hash]) is None
 
 
 def test_without_memory_nothing_is_kept(tmp_path: Path, tx: Tx) -> None:
@@ -112,14 +108,14 @@ def test_without_memory_nothing_is_kept(tmp_path: Path, tx: Tx) -> None:
 
 def test_a_proof_that_nobody_here_has_checked_is_checked_before_its_block_is_executed(made: Txs, tx: Tx) -> None:
     made.add(tx, proof_checked=False)
-    assert made.txs.of(proposal(tx)) is None
+    assert made.txs.of([tx.hash]) is None
     made.judge.verdict = Verdict.unknown("no verifier")
     made.txs.verify([tx.hash], "peer")
-    assert made.txs.of(proposal(tx)) is None
+    assert made.txs.of([tx.hash]) is None
     made.judge.verdict = VALID
     made.txs.verify([tx.hash], "peer")
     made.txs.verify([tx.hash], "peer")
-    assert made.txs.of(proposal(tx)) is not None
+    assert made.txs.of([tx.hash]) is not None
     assert made.judge.asked == 2
 
 
@@ -127,5 +123,5 @@ def test_where_the_network_asks_for_no_proofs_none_is_checked(made: Txs, tx: Tx)
     made.judge.verifies = False
     made.add(tx, proof_checked=False)
     made.txs.verify([tx.hash], "peer")
-    assert made.txs.of(proposal(tx)) is not None
+    assert made.txs.of([tx.hash]) is not None
     assert made.judge.asked == 0

@@ -46,8 +46,8 @@ class Arrivals:
     def wake(self) -> None:
         self.woken += 1
 
-    def txs_of(self, proposal: BlockProposal) -> list[Tx] | None:
-        found = [self.txs.get(tx_hash) for tx_hash in proposal.tx_hashes]
+    def txs_of(self, tx_hashes: Sequence[bytes]) -> list[Tx] | None:
+        found = [self.txs.get(tx_hash) for tx_hash in tx_hashes]
         return None if None in found else found  # type: ignore[return-value]
 
     def proposal(self, block: L2Block, **changes: Any) -> BlockProposal:

@@ -35,6 +35,7 @@ DEFAULTS: dict[str, Any] = {
     "slashDuplicateProposalPenalty": 0,
     "slashDuplicateAttestationPenalty": 0,
     "slashBroadcastedInvalidBlockPenalty": 9,
+    "slashPrunePenalty": 8,
     "slashOffenseExpirationRounds": 4,
     "slashGracePeriodL2Slots": 0,
 }
@@ -493,5 +494,9 @@ def test_what_was_seen_on_the_peer_to_peer_network_is_kept_once_and_counts_in_it
     kind = OffenseType.BROADCASTED_INVALID_BLOCK_PROPOSAL
     slot = 31 * EPOCH_SLOTS
     for at in (slot, slot, 9):  # the last one in the time of grace
-        found.accuse(kind, PROPOSER, at)
-    assert found.offenses(FakeView(), "all") == [Offense(PROPOSER, 9, kind, slot)]  # type: ignore[arg-type]
+        found.accuse(kind, PROPOSER, at, EPOCH_SLOTS)
+    pruned = OffenseType.VALID_EPOCH_PRUNED
+    for epoch in (31, 0):  # the second one in the time of grace
+        found.accuse(pruned, PROPOSER, epoch, EPOCH_SLOTS)
+    both = [Offense(PROPOSER, 8, pruned, 31), Offense(PROPOSER, 9, kind, slot)]
+    assert found.offenses(FakeView(), "all") == both  # type: ignore[arg-type]

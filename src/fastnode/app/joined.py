@@ -152,6 +152,7 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
         condition.mention(opened.fleet.troubles)
     if peers is not None:
         peers.attach(mempool, chain, lambda: views.newest, condition, opened.budget)
+        views.subscribe(peers.on_committed)
         peers.answer_as(validators)
         if opened.l1 is not None:
             peers.judge_proposals(chain, opened.l1, lambda: data.state, watching.accuse)

@@ -23,6 +23,7 @@ from fastnode.p2p.node_host import NodeHost
 from fastnode.p2p.options import DiscoveryOptions, PeerOptions, StaticPeer
 from fastnode.p2p.proposal_judge import ProposalJudge
 from fastnode.p2p.proposed_blocks import ExecutionParts, ProposedBlocks
+from fastnode.p2p.pruned_epochs import PrunedEpochs, PrunedParts
 from fastnode.p2p.snapshot import NetworkSnapshot
 from fastnode.p2p.topics import Topic, network_version
 from fastnode.sentinel.offenses import OffenseType
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from fastnode.mempool.handover import TxSink
     from fastnode.mempool.service import Mempool
     from fastnode.p2p.proposals import BlockProposal, CheckpointAttestation, CheckpointProposal
-    from fastnode.view import View
+    from fastnode.view import Committed, View
     from fastnode.world_state.state import WorldState
 
 __all__ = ["PeerToPeer", "peer_options"]
@@ -49,7 +50,7 @@ _FETCH_S = 5.0
 _LONELY_S = 60.0
 
 
-#: A kind of offense, who has done it, the slot.
+#: A kind of offense, who has done it, the slot or epoch.
 Accuse = Callable[[OffenseType, bytes, int], None]
 
 
@@ -66,6 +67,9 @@ class L1Rules(Protocol):
 
     @property
     def committees(self) -> CommitteeReader: ...
+
+    #: Told of the last block that stays when what was not proven in time is given up.
+    on_pruned: Callable[[int], None]
 
     def messages_of(self, checkpoint_number: int) -> Sequence[bytes] | None: ...
 
@@ -92,6 +96,7 @@ class PeerToPeer:
         #: Told of what is accepted of whole checkpoints; a validator sets them.
         self.on_checkpoint: Callable[[CheckpointProposal], None] = lambda checkpoint: None
         self.on_attestation: Callable[[CheckpointAttestation], None] = lambda attestation: None
+        self._pruned: PrunedEpochs | None = None
         #: Of peers, on their way into the chain.
         self.proposed = ProposedBlocks(wake)
         #: Where the pool hands transactions on.
@@ -185,6 +190,22 @@ class PeerToPeer:
             messages_of=l1.messages_of,
             on_fault=on_fault,
         )
+        pruned = self._pruned = PrunedEpochs(
+            PrunedParts(
+                is_ready=host.is_ready,
+                has_peers=lambda: self._network is not None and bool(self._network.snapshot.peers),
+                find=host.find_txs,
+                txs_of=host.txs.of,
+                committee_of=committees.committee_of,
+                accuse=accuse,
+            )
+        )
+
+        def on_pruned(last_kept: int) -> None:
+            if (newest := host.view()) is not None:
+                pruned.pruned(newest, last_kept)
+
+        l1.on_pruned = on_pruned
 
     def _fetch(self, root: bytes, hashes: Sequence[bytes], missing: set[bytes], peer: str) -> Sequence[bytes]:
         assert self._network is not None
@@ -206,6 +227,7 @@ class PeerToPeer:
         self.sink.network = self._network
         assert self._host is not None
         self._host.fetch = self._fetch
+        self.sink.settling_s = self._host.settling_s
         assert self._mempool is not None
         if self._mempool.judge.limitation is not None:
             logger.warning(
@@ -214,8 +236,15 @@ class PeerToPeer:
                 self._mempool.judge.limitation,
             )
 
+    def on_committed(self, committed: Committed) -> None:
+        """The chain has changed; in the thread that ingests."""
+        if self._host is not None:
+            self._host.on_committed(committed)
+
     def stop(self) -> None:
         self.sink.network = None
+        if self._pruned is not None:
+            self._pruned.close()
         if self._network is not None:
             self._network.stop()
         if self._host is not None:

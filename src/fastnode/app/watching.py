@@ -40,6 +40,7 @@ class Watching:
     def __init__(self, settings: Settings, *, is_ready: Callable[[], bool]) -> None:
         self._settings = settings
         self._is_ready = is_ready
+        self._epoch_duration = 1
         self._size = RoundSize(settings.slashing_round_size_in_epochs, settings.slashing_offset_in_rounds)
         self._rounds: Callable[[], tuple[int, int] | None] = lambda: None
         self._store: OffenseStore | None = None
@@ -65,6 +66,7 @@ class Watching:
         from fastnode.sentinel.offense_store import OFFENSES_DIRECTORY, OffenseStore
         from fastnode.sentinel.watch import OffenseThread, OffenseWatch
 
+        self._epoch_duration = chain.epoch_duration
         self._store = OffenseStore.open(directory / OFFENSES_DIRECTORY, chain.genesis_block_hash)
         self._watch = OffenseWatch(self.sentinel, configuration, self._size, self._store)
         self._thread = OffenseThread(self._watch, self._is_ready)
@@ -86,12 +88,13 @@ class Watching:
         if self.sentinel is not None:
             self.sentinel.learn_from(committee_of, proposer_of)
 
-    def accuse(self, kind: OffenseType, validator: bytes, slot: int) -> None:
-        """Keep an offense that was seen on the peer-to-peer network; no-op where offenses are not watched."""
+    def accuse(self, kind: OffenseType, validator: bytes, at: int) -> None:
+        """Keep an offense that was seen on the peer-to-peer network, in a slot or an epoch; no-op where offenses are
+        not watched."""
         if self._watch is None:
             return
         try:
-            self._watch.accuse(kind, validator, slot)
+            self._watch.accuse(kind, validator, at, self._epoch_duration)
         except DatabaseError as error:
             logger.warning("an offense is not kept", extra=log_facts(reason=str(error)))
 

@@ -93,15 +93,13 @@ _ATTESTING: Final = {
     "validator-reexecute",
 }
 
-#: Votes on offenses, and offenses that only a member of the peer-to-peer network sees.
+#: Votes on offenses.
 _SLASHING: Final = {
-    "slash-data-withholding-penalty",
     "slash-execute-rounds-look-back",
     "slash-max-payload-size",
     "slash-max-penalty-percentage",
     "slash-min-penalty-percentage",
     "slash-override-payload",
-    "slash-prune-penalty",
     "slash-unknown-penalty",
     "slash-validators-always",
 }
@@ -116,7 +114,7 @@ KEPT: Final[Mapping[str, str]] = {
         (_PROVING, "a prover of its own, which this node does not have: --prover-command names one"),
         (_ATTESTING, "a validator client of its own, which this node does not have: it executes what it attests to"),
         (_OTHER_NODES_TESTS, "a contract that tests of other nodes deploy"),
-        (_SLASHING, "votes on offenses or the peer-to-peer network, in which this node takes no part"),
+        (_SLASHING, "votes on offenses, in which this node takes no part"),
     )
     for name in names
 }

@@ -36,6 +36,8 @@ _BACKOFF_MAX_S: Final = 3600
 _GRAFT_FLOOD_S: Final = 10.0
 _IHAVE_IDS_MAX: Final = 5000
 _IHAVE_MESSAGES_MAX: Final = 10
+#: Offers to one peer between two heartbeats; with those of the heartbeats, one for each topic, no more than it reads.
+_OFFERS_MAX: Final = 4
 _PROMISE_S: Final = 3.0
 _GOSSIP_FACTOR: Final = 0.25
 _BEST_KEPT: Final = 4
@@ -55,6 +57,7 @@ class _Peer:
     topics: set[str] = field(default_factory=set)
     ihave_messages: int = 0
     asked_ids: int = 0
+    offers: int = 0
     pending: int = 0
 
 
@@ -327,7 +330,7 @@ class Gossip:
         self.scores.delivered_first(pending.peer, name)
         self.scores.delivered_again(others - {pending.peer}, name)
         self._cache.put(identity, name, pending.sent)
-        return self._spread(name, pending.sent, self._forward_to(name) - others - {pending.peer}, "forwarded")
+        return self._spread(name, identity, pending.sent, {pending.peer, *others}, self._forward_to(name), "forwarded")
 
     def publish(self, topic: Topic, payload: bytes, now: float) -> int | None:
         """To how many peers a message of ours went; None if it was seen before.  With none it may be tried again."""
@@ -344,7 +347,7 @@ class Gossip:
         seen = self._seen.add(identity, name, now)
         seen.verdict, seen.judged_at = Verdict.ACCEPT, now
         self._cache.put(identity, name, sent)
-        return self._spread(name, sent, peers, "published")
+        return self._spread(name, identity, sent, set(), peers, "published")
 
     def _forward_to(self, name: str) -> set[str]:
         direct = {peer for peer, state in self._peers.items() if state.is_direct and name in state.topics}
@@ -363,13 +366,30 @@ class Gossip:
         missing = max(0, self.options.degree - len(chosen))
         return chosen | set(self._sample(others, missing))
 
-    def _spread(self, name: str, sent: bytes, peers: Iterable[str], what: str) -> int:
-        rpc, count = wire.message(name, sent), 0
+    def _spread(self, name: str, identity: bytes, sent: bytes, known: set[str], chosen: set[str], what: str) -> int:
+        """Send it to the chosen ones, and offer it to others, except those to which it is known."""
+        rpc, peers = wire.message(name, sent), chosen - known
         for peer in peers:
             self._send(peer, rpc)
-            count += 1
-        self.counts[self._topics[name].value, what] += count
-        return count
+        for peer in self._sample(self._outside(name, known | chosen), self.options.degree_lazy):
+            # At once: who is in no mesh of this node would hear of it at the next heartbeat only.
+            if self._peers[peer].offers < _OFFERS_MAX:
+                self._peers[peer].offers += 1
+                self._control(peer, wire.ihave(name, [identity]))
+        self.counts[self._topics[name].value, what] += len(peers)
+        return len(peers)
+
+    def _outside(self, name: str, others: set[str]) -> list[str]:
+        """Who takes part in a topic and hears gossip of it, without the others."""
+        threshold = self.scores.parameters.gossip_threshold
+        return [
+            peer
+            for peer, state in self._peers.items()
+            if name in state.topics
+            and peer not in others
+            and not state.is_direct
+            and self.scores.score(peer) >= threshold
+        ]
 
     # ---- heartbeat ---------------------------------------------------------------------------
 
@@ -378,7 +398,7 @@ class Gossip:
         self._beats += 1
         self._count_broken_promises(now)
         for state in self._peers.values():
-            state.ihave_messages = state.asked_ids = 0
+            state.ihave_messages = state.asked_ids = state.offers = 0
         self._backoff = {key: until for key, until in self._backoff.items() if now < until + _BACKOFF_SLACK_S}
         score = {peer: self.scores.score(peer) for peer in self._peers}
         changes: dict[str, list[tuple[int, bytes]]] = {}
@@ -387,7 +407,7 @@ class Gossip:
         for peer, parts in changes.items():
             self._control(peer, *parts)
         for name in self.mesh:
-            self._gossip(name, score)
+            self._gossip(name)
         self._cache.shift()
         self._seen.forget_old(now)
 
@@ -454,18 +474,12 @@ class Gossip:
         rest.sort(key=lambda peer: self._peers[peer].is_outbound and outbound < _OUTBOUND_MIN, reverse=True)
         return rest[self.options.degree - len(kept) :]
 
-    def _gossip(self, name: str, score: dict[str, float]) -> None:
+    def _gossip(self, name: str) -> None:
         """Tell some who are not in the mesh what there is."""
         ids = self._cache.gossiped_ids(name)[:_IHAVE_IDS_MAX]
         if not ids:
             return
-        threshold = self.scores.parameters.gossip_threshold
-        mesh = self.mesh[name]
-        others = [
-            peer
-            for peer, state in self._peers.items()
-            if name in state.topics and peer not in mesh and not state.is_direct and score[peer] >= threshold
-        ]
+        others = self._outside(name, self.mesh[name])
         count = max(self.options.degree_lazy, int(_GOSSIP_FACTOR * len(others)))
         for peer in self._sample(others, count):
             self._control(peer, wire.ihave(name, ids))

@@ -1,11 +1,14 @@
 """Where the pool hands transactions on when the node is on the peer-to-peer network: to peers, and to upstreams too.
 
-A transaction is published once.  While no peer takes it, it waits in the pool.
+A transaction is published once.  While no peer takes it, it waits in the pool.  One that is anchored at a block that
+has just come waits for a moment, so that peers have that block too.
 """
 
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fastnode.errors import PeerUnavailable
@@ -27,6 +30,8 @@ class GossipSink:
     def __init__(self, upstreams: TxSink | None = None) -> None:
         self._upstreams = upstreams
         self.network: PeerNetwork | None = None
+        #: How long one in its binary form must wait before peers may have it, in seconds.
+        self.settling_s: Callable[[bytes], float] = lambda tx: 0.0
 
     def forward(self, tx_json: bytes) -> bool:
         """Whether an upstream or a peer has it.  Refused when an upstream refuses: peers would too."""
@@ -35,7 +40,9 @@ class GossipSink:
         if network is None:
             return is_taken
         try:
-            count = network.publish(Topic.TX, tx_buffer_of_json(tx_json))
+            tx = tx_buffer_of_json(tx_json)
+            time.sleep(self.settling_s(tx))
+            count = network.publish(Topic.TX, tx)
         except PeerUnavailable as error:
             logger.debug("a transaction is not published: %s", error)
             return is_taken

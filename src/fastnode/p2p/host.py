@@ -14,11 +14,12 @@ __all__ = ["Host", "Judgement"]
 
 
 class Judgement(NamedTuple):
-    """Of a message: what becomes of it, what it costs the sender, and why."""
+    """Of a message: what becomes of it, what it costs the sender, why, and for how long it is not handed on yet."""
 
     verdict: Verdict
     penalty: Penalty | None = None
     reason: str = ""
+    wait_s: float = 0.0
 
 
 class Host(Protocol):

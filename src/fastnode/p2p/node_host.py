@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -21,14 +22,23 @@ from fastnode.p2p.proposals import BlockProposal, CheckpointAttestation, Checkpo
 from fastnode.p2p.standing import Penalty
 from fastnode.p2p.topics import Topic
 from fastnode.p2p.tx_verdicts import judgement_of
+from fastnode.protocol import tx_layout
 from fastnode.protocol.constants import NULLIFIER_TREE_ID
+from fastnode.protocol.header import HEADER_BYTES, BlockHeader
 from fastnode.protocol.tx import Tx
-from fastnode.view import View
+from fastnode.view import Committed, View
 
 __all__ = ["NodeHost"]
 
 #: Proposed blocks whose transactions are known by their archive root.
 _PROPOSALS_MAX: Final = 64
+#: How old a block is here before a transaction that is anchored at it goes to peers.  A node of release 4.1.2 that does
+#: not have the block yet holds it against who sends the transaction, and then has that one in no mesh for minutes.
+_SETTLED_S: Final = 1.5
+#: The same of a block that was not proposed to this node first: others have not been told of it by peers either.
+_PUBLISHED_SETTLED_S: Final = 4.0
+#: Bytes of the hash before the data of a transaction.
+_HASH_BYTES: Final = 32
 
 #: What judges proposals and attestations.
 _Judge = Callable[[BlockProposal | CheckpointProposal | CheckpointAttestation, str], Judgement]
@@ -55,8 +65,8 @@ class NodeHost:
     ) -> None:
         self._version = version
         self._mempool = mempool
-        self._view = view
-        self._is_ready = is_ready
+        self.view = view
+        self.is_ready = is_ready
         self._old_spend_blocks = old_spend_blocks
         self.judge_proposal: _Judge | None = None
         #: Signs messages with a validator's key; None: there is none.
@@ -65,6 +75,29 @@ class NodeHost:
         self.txs = ProposalTxs(mempool, self._judge_tx, budget)
         self._proposed: OrderedDict[bytes, tuple[bytes, ...]] = OrderedDict()
         self._lock = threading.Lock()
+        #: The newest blocks that have come while this node ran, by hash, and until when peers may not know them.
+        self._new_until: OrderedDict[bytes, float] = OrderedDict()
+
+    # ---- the chain -----------------------------------------------------------------------------
+
+    def on_committed(self, committed: Committed) -> None:
+        """The chain has changed; in the thread that ingests."""
+        now = time.monotonic()
+        with self._lock:
+            for block in committed.blocks:
+                is_proposed = block.number > committed.view.chain.tips.checkpointed.block.number
+                self._new_until[block.hash()] = now + (_SETTLED_S if is_proposed else _PUBLISHED_SETTLED_S)
+            for block_hash, until in list(self._new_until.items()):
+                if now >= until:
+                    del self._new_until[block_hash]
+
+    def settling_s(self, tx: bytes) -> float:
+        """How long a transaction in its binary form must wait until peers know the block that it is anchored at."""
+        if not self._new_until:
+            return 0.0
+        begin = _HASH_BYTES + tx_layout.ANCHOR_HEADER
+        header = BlockHeader.from_buffer(tx[begin : begin + HEADER_BYTES])
+        return max(0.0, self._new_until.get(header.hash(), 0.0) - time.monotonic())
 
     # ---- who it is -----------------------------------------------------------------------------
 
@@ -78,7 +111,7 @@ class NodeHost:
     # ---- what is asked -------------------------------------------------------------------------
 
     def status(self) -> StatusMessage:
-        view = self._view()
+        view = self.view()
         if view is None:
             return StatusMessage(self._version)
         tips = view.chain.tips
@@ -89,7 +122,7 @@ class NodeHost:
         return self.txs.buffer_of(tx_hash)
 
     def block(self, number: int) -> bytes | None:
-        view = self._view()
+        view = self.view()
         if view is None or number > view.chain.tip_number:
             return None
         block = view.chain.load_block(number)
@@ -99,7 +132,7 @@ class NodeHost:
         proposed = self._proposed.get(archive_root)
         if proposed is not None:
             return proposed
-        view = self._view()
+        view = self.view()
         number = None if view is None else view.chain.block_number_by_archive(archive_root)
         return None if view is None or number is None else view.chain.tx_hashes(number)
 
@@ -110,14 +143,17 @@ class NodeHost:
             if topic is Topic.TX:
                 with interpreter.BUSY:
                     tx = Tx.from_buffer(payload)
-                return self._judge_tx(tx, peer)
+                judgement = self._judge_tx(tx, peer)
+                if judgement.verdict is not Verdict.ACCEPT:
+                    return judgement
+                return judgement._replace(wait_s=self.settling_s(payload))
             return self._judge_other(topic, payload, peer)
         except DecodeError as error:
             return Judgement(Verdict.REJECT, Penalty.LOW_TOLERANCE, str(error))
 
     def _judge_tx(self, tx: Tx, peer: str) -> Judgement:
-        view = self._view()
-        if view is None or view.state is None or not self._is_ready():
+        view = self.view()
+        if view is None or view.state is None or not self.is_ready():
             # An old chain would find fault with everyone.
             return Judgement(Verdict.IGNORE, None, "the chain is not new enough here")
         if self._mempool.pool.is_waiting(tx.hash):
@@ -159,7 +195,7 @@ class NodeHost:
                 self._remember(checkpoint.last_block)
         else:
             message = CheckpointAttestation.from_buffer(payload)
-        if self.judge_proposal is None or not self._is_ready():
+        if self.judge_proposal is None or not self.is_ready():
             return Judgement(Verdict.IGNORE, None, "not judged here")
         return self.judge_proposal(message, peer)
 
@@ -168,12 +204,17 @@ class NodeHost:
         missing = self.txs.missing(block.tx_hashes)
         if missing and block.txs is not None:
             self.txs.take(block.txs.txs, peer, missing)
-            missing = self.txs.missing(block.tx_hashes)
-        if missing:
-            self.txs.take(self.fetch(block.archive_root, block.tx_hashes, missing, peer), peer, missing)
-            missing = self.txs.missing(block.tx_hashes)
+        missing = self.find_txs(block.archive_root, block.tx_hashes, peer)
         self.txs.verify(block.tx_hashes, peer)
         return not missing
+
+    def find_txs(self, archive_root: bytes, tx_hashes: Sequence[bytes], peer: str = "") -> set[bytes]:
+        """Ask peers, one of them first, for what is missing of a block's transactions, and keep it; what all lack."""
+        missing = self.txs.missing(tx_hashes)
+        if missing:
+            self.txs.take(self.fetch(archive_root, tx_hashes, missing, peer), peer, missing)
+            missing = self.txs.missing(tx_hashes)
+        return missing
 
     def _remember(self, block: BlockProposal) -> None:
         with self._lock:

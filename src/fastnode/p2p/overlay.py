@@ -152,6 +152,7 @@ class Overlay:
             judgement = await self._loop.run_in_executor(
                 self._threads, self._host.judge, incoming.topic, payload, incoming.peer
             )
+            await asyncio.sleep(judgement.wait_s)
         except DecodeError as error:
             judgement = Judgement(Verdict.REJECT, Penalty.LOW_TOLERANCE, str(error))
         finally:

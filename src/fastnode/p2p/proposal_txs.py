@@ -24,7 +24,6 @@ from fastnode.protocol.tx import Tx
 
 if TYPE_CHECKING:
     from fastnode.mempool.service import Mempool
-    from fastnode.p2p.proposals import BlockProposal
 
 __all__ = ["ProposalTxs"]
 
@@ -78,10 +77,10 @@ class ProposalTxs:
             if buffer is not None and self._is_sound(Tx.from_buffer(buffer), peer):
                 self._keep(tx_hash, buffer)
 
-    def of(self, proposal: BlockProposal) -> Sequence[Tx] | None:
+    def of(self, tx_hashes: Iterable[bytes]) -> Sequence[Tx] | None:
         """All of a block in its order; None if one is missing, or has a proof that nobody here has checked."""
         found = []
-        for tx_hash in proposal.tx_hashes:
+        for tx_hash in tx_hashes:
             tx = self._checked(tx_hash)
             if tx is None:
                 return None

@@ -50,14 +50,14 @@ _EXECUTED_MAX: Final = 1_024
 class ExecutionParts:
     """What executing takes.
 
-    ``txs_of`` a proposal: all of them with their proofs checked, None while that is not so.  ``messages_of`` a
+    ``txs_of`` hashes: all of them with their proofs checked, None while that is not so.  ``messages_of`` a
     checkpoint: None while L1 has not said.  ``on_fault`` is told of proposals that are offenses, by slot.
     """
 
     state: Callable[[], WorldState]
     validator: TxValidator
     clock: SlotClock
-    txs_of: Callable[[BlockProposal], Sequence[Tx] | None]
+    txs_of: Callable[[Sequence[bytes]], Sequence[Tx] | None]
     messages_of: Callable[[int], Sequence[bytes] | None]
     on_fault: Callable[[BlockProposal], None]
 
@@ -145,7 +145,7 @@ class ProposedBlocks:
         messages = parts.messages_of(checkpoint_of(view, waiting.block))
         if messages is None:
             return None
-        txs = parts.txs_of(proposal)
+        txs = parts.txs_of(proposal.tx_hashes)
         if txs is None:
             self._drop(proposal, "transactions missing", "transactions of it are gone, or their proofs are not checked")
             return 0

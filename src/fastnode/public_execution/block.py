@@ -89,14 +89,15 @@ def execute_block(
     limits: BlockLimits | None = None,
     options: ExecutionOptions | None = None,
     check: Check | None = None,
+    after: int | None = None,
 ) -> BlockOutcome:
     """Execute ``txs`` in order on the state of ``view``, as a block with the globals ``block``.
 
     ``l1_to_l2_messages``: what the block's checkpoint adds to their tree, if the block is its first.  ``check`` may
-    leave a transaction out before it is executed.
+    leave a transaction out before it is executed.  ``after``: execute on the state after this block, not the newest.
     """
     executor = BlockExecutor(
-        ViewState(view), block, l1_to_l2_messages=l1_to_l2_messages, options=options or ExecutionOptions()
+        ViewState(view, after), block, l1_to_l2_messages=l1_to_l2_messages, options=options or ExecutionOptions()
     )
     building = _Building(executor, limits or BlockLimits(), check)
     for tx in txs:

@@ -10,8 +10,10 @@
     duplicate proposal         likewise of two that were gossiped, blocks or checkpoints     ) on the peer-to-peer
     duplicate attestation      the signer of two that were gossiped                          ) network only, see
     invalid block broadcast    the proposer of a block that is not what its transactions do  ) OffenseWatch.accuse
+    data withheld              the committee of a pruned epoch whose transactions nobody has )
+    valid epoch pruned         that of one whose blocks are what their transactions do       )
 
-The others (data withheld, a valid epoch pruned) are not looked for.  Who proposes is drawn on L1: without L1, offenses
+Who proposes is drawn on L1: without L1, offenses
 of proposers are not found.
 
 An offense is kept as it was found, with the penalty of that moment; a change of the configuration counts for those
@@ -44,6 +46,8 @@ logger = logging.getLogger(__name__)
 
 #: The key of the configuration that has the penalty of each kind.
 _PENALTIES: Final[Mapping[OffenseType, str]] = {
+    OffenseType.DATA_WITHHOLDING: "slashDataWithholdingPenalty",
+    OffenseType.VALID_EPOCH_PRUNED: "slashPrunePenalty",
     OffenseType.INACTIVITY: "slashInactivityPenalty",
     OffenseType.PROPOSED_INSUFFICIENT_ATTESTATIONS: "slashProposeInvalidAttestationsPenalty",
     OffenseType.PROPOSED_INCORRECT_ATTESTATIONS: "slashProposeInvalidAttestationsPenalty",
@@ -97,14 +101,15 @@ class OffenseWatch:
 
     # ---- looking -------------------------------------------------------------------------------
 
-    def accuse(self, kind: OffenseType, validator: bytes, slot: int) -> None:
-        """Of what was seen on the peer-to-peer network.  DatabaseError when it cannot be kept."""
-        offense = Offense(validator, int(self._configuration[_PENALTIES[kind]]), kind, slot)
+    def accuse(self, kind: OffenseType, validator: bytes, at: int, epoch_duration: int) -> None:
+        """Of what was seen on the peer-to-peer network, in a slot or an epoch.  DatabaseError if it cannot be kept."""
+        offense = Offense(validator, int(self._configuration[_PENALTIES[kind]]), kind, at)
         with self._turn:
-            if self._store.has(offense) or slot < int(self._configuration["slashGracePeriodL2Slots"]):
+            grace = int(self._configuration["slashGracePeriodL2Slots"])
+            if self._store.has(offense) or offense.slot(epoch_duration) < grace:
                 return
             self._store.add([offense], (), self._store.judged_epochs)
-        shown = log_facts(kind=kind.name.lower(), validator=validator, slot=slot)
+        shown = log_facts(kind=kind.name.lower(), validator=validator, at=at)
         logger.warning("an offense was seen on the peer-to-peer network", extra=shown)
 
     def look(self, view: ChainView) -> None:

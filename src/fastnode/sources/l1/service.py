@@ -106,6 +106,8 @@ class L1Reader:
         self._roots: dict[int, tuple[tuple[int, int], bytes]] = {}  # by epoch: number and time of L1 block, root
         self._asked: OrderedDict[int, float] = OrderedDict()
         self.committees = Committees(options.committee_epochs)
+        #: Told of the last block that stays when what was not proven in time is given up; in the thread that ingests.
+        self.on_pruned: Callable[[int], None] = lambda last_kept: None
 
     # ---- life ----------------------------------------------------------------------------------
 

@@ -219,9 +219,12 @@ class L1Source:
             if common < final:
                 raise UpstreamFault(f"L1 has another checkpoint {final} than the final one that is stored")
             self._events.settled = None
-            why = "not proven in time" if state.can_prune and common == limit else "no longer on L1"
+            is_pruned = state.can_prune and common == limit
+            why = "not proven in time" if is_pruned else "no longer on L1"
             facts_shown = log_facts(checkpoint=mine, back_to=common, l1_block=state.head.number, reason=why)
             logger.warning("checkpoints are given up", extra=facts_shown)
+            if is_pruned:
+                self._reader.on_pruned(_last_block(view, common))
             yield UndoRecord(_last_block(view, common))
         yield from self._without_expired(stored(), facts, state)
         yield from self._tips(stored(), state)

@@ -241,11 +241,14 @@ def test_what_the_contract_gave_up_is_given_up(node: Deriving, chain: MadeChain,
 def test_what_can_be_pruned_is_given_up_before_the_contract_does_it(
     node: Deriving, chain: MadeChain, l1: PublishingL1
 ) -> None:
+    kept: list[int] = []
+    node.reader.on_pruned = kept.append
     l1.mine(proven=1)
     node.pass_()
     l1.mine(can_prune=True)
     node.pass_()
     assert node.checkpoint == 1
+    assert kept == [chain.units[0].blocks[-1].number], "who judges pruned epochs is told what stays"
     l1.mine(can_prune=True)
     assert all(isinstance(record, TipsRecord) for record in node.pass_())
     chain.undo_to(chain.units[0].blocks[-1].number)
