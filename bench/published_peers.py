@@ -92,7 +92,7 @@ class Fastnode:
 
     def wait(self) -> float:
         """Until it is in all meshes; how long that took."""
-        begun = time.monotonic()
+        begun, found = time.monotonic(), dict[str, float]()
         while time.monotonic() < begun + 120:
             assert self.process.poll() is None, "fastnode has ended"
             try:
@@ -103,7 +103,8 @@ class Fastnode:
             except (OSError, RuntimeError):
                 pass
             time.sleep(0.1)
-        raise AssertionError("it is not in the meshes after two minutes")
+        shown = {key: value for key, value in found.items() if "mesh" in key or "events" in key}
+        raise AssertionError(f"it is not in the meshes after two minutes, or not ready: {shown}")
 
     def restart(self) -> float:
         self.stop()
