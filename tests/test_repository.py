@@ -96,14 +96,10 @@ def test_files_that_people_edit_are_short() -> None:
     assert long == {}
 
 
-#: Modules above the limit of the package.  None may be added.
-LONG_MODULES = {
-    "http/connection.py",
-}
 MODULE_LINES_MAX = 500
 
 
-def test_modules_of_the_package_are_shorter_but_for_those_that_are_known() -> None:
+def test_modules_of_the_package_are_shorter() -> None:
     """Without those that scripts/make-docs writes."""
     lengths = {
         name.removeprefix("src/fastnode/"): text.count("\n")
@@ -111,7 +107,7 @@ def test_modules_of_the_package_are_shorter_but_for_those_that_are_known() -> No
         if name.startswith("src/fastnode/") and name.endswith((".py", ".pyx", ".pxd", ".pyi", ".c", ".h"))
     }
     made = {"client/methods.py", "client/records.py", "_ext/hash/c/poseidon2_tables.h"}
-    assert {name for name, lines in lengths.items() if lines > MODULE_LINES_MAX} <= LONG_MODULES | made
+    assert {name for name, lines in lengths.items() if lines > MODULE_LINES_MAX} <= made
 
 
 def test_every_text_ends_with_one_line_break_and_has_no_trailing_blanks() -> None:

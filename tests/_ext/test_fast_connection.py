@@ -67,14 +67,11 @@ class Connection:
         self.receiver.open(self, self.wire)
         self.receiver.is_resting = True
 
-    def receive_unusual(self, data: bytes) -> None:
+    def receive(self, data: bytes) -> None:
         self.handed_on.append(data)
 
     def receive_rest(self, data: bytes, answers: Any, view: Any, started_ns: int) -> None:
         self.handed_on.append((data, answers, view))
-
-    def wait_for_turn(self, data: bytes) -> None:
-        self.handed_on.append(("wait", data))
 
     def settle(self) -> None:
         self.handed_on.append("settle")
@@ -86,7 +83,7 @@ def test_a_burst_of_usual_requests_is_answered_with_one_write(modules: Any) -> N
     receiver, burst = connection.receiver, post(ASKED) * 3
     receiver.receive(burst)
     assert connection.wire.written == [ANSWER * 3]
-    assert (receiver.begun, receiver.unsent_bytes, receiver.active_at) == (3, 3 * len(ANSWER), 100.0)
+    assert (receiver.begun, receiver.written_bytes, receiver.active_at) == (3, 3 * len(ANSWER), 100.0)
     assert (connection.traffic.received_bytes, connection.traffic.sent_bytes) == (len(burst), 3 * len(ANSWER))
     receiver.receive(post(ASKED))
     assert (receiver.begun, receiver.active_at, receiver.is_resting) == (4, 101.0, True)
@@ -198,7 +195,7 @@ def test_what_is_read_goes_into_little_while_others_wait_unless_it_is_the_connec
     assert connection.wire.written == [ANSWER]
     connection.loop_time.is_crowded = True
     assert read(request) == 100
-    assert connection.handed_on == [("wait", request[:100])]
+    assert connection.handed_on == [request[:100]]
     receiver.has_turn = True
     assert [read(request), read(request)] == [1000, 100]
     with pytest.raises(ValueError, match="101 bytes in a buffer of 100"):

@@ -175,8 +175,8 @@ def clients(view: View, loop_runner: asyncio.Runner) -> dict[str, Client]:
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., RunningServer]]:
     monkeypatch.setattr(server_module, "SWEEP_INTERVAL_S", 0.05)
-    monkeypatch.setattr("fastnode.http.connection.LINGER_S", 0.5)
-    monkeypatch.setattr("fastnode.http.connection.IDLE_SLACK_S", 0.3)
+    monkeypatch.setattr("fastnode.http.patience.LINGER_S", 0.5)
+    monkeypatch.setattr("fastnode.http.patience.IDLE_SLACK_S", 0.3)
     with ExitStack() as stack:
 
         def start(limits: Limits = SMALL, **options: Any) -> RunningServer:

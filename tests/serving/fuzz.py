@@ -68,7 +68,7 @@ async def put_to_both(view: View, seed: int) -> int:
             streams = [random_pieces(dice) for _ in range(dice.choice(OTHERS))]
             pieces = [spoiled(dice, piece) for stream in streams for piece in stream]
         await paths.compare([piece for piece in pieces if piece], is_slow=dice.random() < 0.2)
-        begun += paths.strict.connection._reader.begun_count
+        begun += paths.strict.connection.stream.reader.begun_count
     return begun
 
 

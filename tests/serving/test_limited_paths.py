@@ -13,13 +13,12 @@ from tests.serving.sockets import post
 from tests.serving.two_paths import METHODS, Side, random_pieces
 
 from fastnode.http.connection import HttpConnection
-from fastnode.http.listener import Arrival
 from fastnode.http.messages import ResponseWriter
 from fastnode.jsonrpc import rate_limits
 from fastnode.jsonrpc.methods import MethodTable
 from fastnode.jsonrpc.rate_limit_rules import RateLimitRules, read_rate_limit_rules
 from fastnode.jsonrpc.rate_limits import Client, RateLimits
-from fastnode.serving.rate_limit_gate import LimitedConnection, RateLimitGate
+from fastnode.serving.rate_limit_gate import ClientsRequests, RateLimitGate
 from fastnode.view import View
 
 RANDOM_INPUTS = 6_000
@@ -79,7 +78,8 @@ class LimitedSide(Side):
         assert self._fast is not None
         loop: Any = self.clock
         super().connect()  # makes the wire
-        self.connection = LimitedConnection(self, loop, Arrival(self.wire, ("10.0.0.1", 1)), self._fast, self.gate)
+        requests, payer = ClientsRequests(self.gate, "10.0.0.1"), self.gate.payer_at("10.0.0.1")
+        self.connection = HttpConnection(self, loop, None, application=requests, scanner=self._fast, payer=payer)
         self.wire.protocol = self.connection
         self.connection.connection_made(self.wire)  # type: ignore[arg-type]
         return self.connection

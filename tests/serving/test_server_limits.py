@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from tests.conftest import PATIENCE_S
@@ -142,7 +143,7 @@ def test_a_request_that_stalls_is_408_after_any_answers_before_it(
 def test_an_idle_connection_is_closed_after_its_time_and_not_before(
     start: Callable[..., RunningServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fastnode.http.connection.IDLE_SLACK_S", 1.0)
+    monkeypatch.setattr("fastnode.http.patience.IDLE_SLACK_S", 1.0)
     running = start(replace(QUICK, idle_time_s=0.5))
     with running.connect() as connection:
         for _ in range(3):
@@ -169,15 +170,14 @@ def test_a_request_that_arrived_while_the_server_was_held_up_is_answered(start: 
 class LateConnection:
     """Only its deadline, and when it was told."""
 
-    deadline = 0.0
-
     def __init__(self, turns: list[int]) -> None:
+        self.patience = SimpleNamespace(deadline=0.0)
         self._turns = turns
         self.told_at: int | None = None
 
     def on_deadline(self) -> None:
         self.told_at = self._turns[0]
-        self.deadline = float("inf")
+        self.patience.deadline = float("inf")
 
 
 def test_many_connections_whose_time_is_over_do_not_keep_requests_waiting(running: RunningServer) -> None:

@@ -11,17 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from fastnode.api import chain as chain_methods
-from fastnode.http.connection import WRITTEN_BYTES, HttpConnection
+from fastnode.http.connection import HttpConnection
 from fastnode.http.limits import Limits
 from fastnode.http.memory_budget import MemoryBudget
 from fastnode.http.messages import ResponseWriter
 from fastnode.http.meters import CallMeters
+from fastnode.http.stream import WRITTEN_BYTES
 from fastnode.http.turns import Turns
 from fastnode.jsonrpc.engine import Engine
 from fastnode.jsonrpc.methods import Context, Method, MethodTable, Parameter, common
 from fastnode.kernels import simple_request
 from fastnode.serving.application import RpcApplication
-from fastnode.serving.fast_path import FastConnection, FastPath
+from fastnode.serving.fast_path import FastPath
 from fastnode.values.numbers import Integer
 from fastnode.view import View
 
@@ -197,10 +198,7 @@ class Side:
     def connect(self) -> HttpConnection:
         loop: Any = self.clock
         self.wire = _Wire()
-        if self._fast is not None:
-            self.connection: HttpConnection = FastConnection(self, loop, None, self._fast)
-        else:
-            self.connection = HttpConnection(self, loop, None)
+        self.connection = HttpConnection(self, loop, None, scanner=self._fast)
         self.wire.protocol = self.connection
         self.connection.connection_made(self.wire)  # type: ignore[arg-type]
         return self.connection
@@ -217,21 +215,20 @@ class Side:
             await self.settle()
 
     def seen(self) -> dict[str, Any]:
-        connection, wire, reader = self.connection, self.wire, self.connection._reader
-        if isinstance(connection, FastConnection):
-            connection.catch_up()
-        timed = connection._timed
+        connection, wire, stream = self.connection, self.wire, self.connection.stream
+        connection._wake()
+        reader, patience = stream.reader, connection.patience
         # How much of what waits has been read already depends on where the pieces that are read began.
-        waits = bool(reader.arrived or connection._incoming)
-        received = self.traffic.received_bytes + connection._incoming_bytes
+        waits = bool(reader.arrived or stream.incoming_bytes)
+        received = self.traffic.received_bytes + stream.incoming_bytes
         return {
             "sent": bytes(wire.sent),
             "wire": (wire.events, wire.reads, wire.is_full, wire.waiting),
-            "reader": "waits" if waits else (reader.state, reader.begun_count, reader.awaits_continue),
-            "time": (connection.deadline, timed),
-            "state": (connection._is_lingering, connection._is_closing, connection._is_write_paused),
-            "slots": (len(connection._slots), connection._unfinished, connection._corked_bytes),
-            "unsent": connection._unsent_bytes,
+            "reader": "waits" if waits else (reader.state, connection._begun_count(), reader.awaits_continue),
+            "time": (patience.deadline, patience._awaited),
+            "state": (stream.phase, stream.is_paused),
+            "slots": (len(stream._slots), stream._unfinished, stream.corked_bytes),
+            "unsent": connection._written_bytes(),
             "traffic": (received, self.traffic.sent_bytes, dict(self.traffic.rejected)),
             "batches": (self.meters.batch_counts, self.meters.batch_calls),
             "faults": self.engine.internal_fault_count,

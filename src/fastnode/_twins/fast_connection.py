@@ -21,7 +21,7 @@ __all__ = ["Receiver"]
 class Receiver:
     def __init__(
         self,
-        requests: SimpleRequests,
+        requests: SimpleRequests | None,
         traffic: Traffic,
         time: Callable[[], float],
         bytes_max: int,
@@ -44,7 +44,7 @@ class Receiver:
         self._transport: Any = None
         self.payer: Payer | None = None
         self.is_resting = False
-        self.begun = self.unsent_bytes = 0
+        self.begun = self.written_bytes = 0
         self.active_at = 0.0
 
     def get_buffer(self, size_hint: int) -> bytearray:
@@ -66,12 +66,9 @@ class Receiver:
 
     def receive(self, data: bytes) -> None:
         requests = self._requests
-        if not (self.is_resting and requests.is_open):
+        if not self.is_resting or requests is None or not requests.is_open or self._loop_time.is_crowded:
             if self._connection is not None:
-                self._connection.receive_unusual(data)
-            return
-        if self._loop_time.is_crowded:
-            self._connection.wait_for_turn(data)
+                self._connection.receive(data)
             return
         requests.payer = self.payer
         started_ns = monotonic_ns()
@@ -82,7 +79,7 @@ class Receiver:
             self._connection.receive_rest(data, answers, view, started_ns)
             return
         self.begun += requests.count
-        self.unsent_bytes += requests.size
+        self.written_bytes += requests.size
         self._traffic.received_bytes += len(data)
         self._traffic.sent_bytes += requests.size
         self.active_at = self._time()

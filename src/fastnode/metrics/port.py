@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from fastnode.http.allowance import Allowance
 from fastnode.http.limits import Limits
-from fastnode.http.messages import Response, header_fields
+from fastnode.http.messages import Refusal, Request, Response, header_fields
 from fastnode.metrics.collector import NodeCollector, Sources, registry_of, render
 from fastnode.metrics.reference_names import ReferenceCollector
 from fastnode.serving.server import HttpServer
@@ -36,17 +36,15 @@ class MetricsApplication:
         self._registry = registry
         self._executor = executor
 
-    def on_request(
-        self, method: bytes, target: bytes, headers: dict[bytes, bytes], body: bytes, *, allowance: Allowance
-    ) -> Response | Coroutine[Any, Any, Response]:
-        if target.partition(b"?")[0] != PATH:
-            return self.on_refusal(HTTPStatus.NOT_FOUND, "the metrics are at /metrics")
-        if method not in (b"GET", b"HEAD"):
+    def on_request(self, request: Request, allowance: Allowance) -> Response | Coroutine[Any, Any, Response]:
+        if request.target.partition(b"?")[0] != PATH:
+            return self.on_refusal(Refusal(HTTPStatus.NOT_FOUND, "the metrics are at /metrics"))
+        if request.method not in (b"GET", b"HEAD"):
             return Response(HTTPStatus.METHOD_NOT_ALLOWED, _TEXT + header_fields(("Allow", "GET, HEAD")), b"")
         return self._answer()
 
-    def on_refusal(self, status: HTTPStatus, reason: str) -> Response:
-        return Response(status, _TEXT, f"{status.phrase}: {reason}".encode())
+    def on_refusal(self, refusal: Refusal) -> Response:
+        return Response(refusal.status, _TEXT, f"{refusal.status.phrase}: {refusal.reason}".encode())
 
     async def _answer(self) -> Response:
         """Written down in a thread: that takes milliseconds."""

@@ -36,7 +36,7 @@ from fastnode.http.content_coding import BodyTooLarge, Coding, Inflation, choose
 from fastnode.http.fair_threads import run_off_loop
 from fastnode.http.guard import RequestGuard
 from fastnode.http.health import PROBE_PATHS, Health, answer_probe
-from fastnode.http.messages import Response, header_fields, length_of
+from fastnode.http.messages import Refusal, Request, Response, header_fields, length_of
 from fastnode.http.meters import LIMITS_BY_STATUS
 from fastnode.jsonrpc.engine import Engine, Reply
 from fastnode.jsonrpc.methods import Context
@@ -156,16 +156,10 @@ class RpcApplication:
     # ---- the connection's side ---------------------------------------------------------------
 
     def on_request(
-        self,
-        method: bytes,
-        target: bytes,
-        headers: dict[bytes, bytes],
-        body: bytes,
-        client: Client | None = None,
-        *,
-        allowance: Allowance,
+        self, request: Request, allowance: Allowance, client: Client | None = None
     ) -> Response | Coroutine[Any, Any, Response]:
         """``client`` is charged for the calls of the body."""
+        method, target, headers, body = request.method, request.target, request.headers, request.body
         if self._guard is not None and not self._guard.admits(method, target, headers):
             return self._guard.refusal
         # Fast path: a POST to the root can only be a call.
@@ -200,7 +194,8 @@ class RpcApplication:
             return b"/" + path[len(prefix) :].strip(b"/")
         return path
 
-    def on_refusal(self, status: HTTPStatus, reason: str) -> Response:
+    def on_refusal(self, refusal: Refusal) -> Response:
+        status, reason = refusal.status, refusal.reason
         self._count_refusal(status)
         if status in _STATUSES_WITH_RPC_ERROR:
             return self._rpc_error(status, reason)

@@ -16,29 +16,25 @@ batch that a slice is too short for goes on behind the results that it has.
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, Final
 
 import orjson
 
 from fastnode.errors import NodeBusy, ParseError
-from fastnode.http import connection as http
 from fastnode.http.allowance import Allowance
-from fastnode.http.connection import CORKED_BYTES_MAX, ConnectionOwner, HttpConnection, Slot
 from fastnode.http.content_coding import choose_coding
 from fastnode.http.messages import Request, Response, ResponseWriter
-from fastnode.http.reader import ReadState
+from fastnode.http.stream import CORKED_BYTES_MAX, HttpStream
 from fastnode.jsonrpc import json_text
 from fastnode.jsonrpc.engine import READ_ON_LOOP_BYTES_MAX, Engine, Reply, busy_reply, splice
-from fastnode.kernels import cached_responses, call_meter, fast_connection, simple_request
+from fastnode.kernels import cached_responses, call_meter, simple_request
 from fastnode.serving.application import COMPRESSED_BYTES_MIN, RpcApplication
 from fastnode.view import View
 
-__all__ = ["FastConnection", "FastPath"]
+__all__ = ["FastPath"]
 
-_IDLE: Final = ReadState.IDLE
 #: Stands for a simple request where its answer is rendered.
 _SIMPLE: Final = Request(b"POST", b"/", {}, b"", is_http_1_0=False, keep_alive=True)
 #: Longer parameters are measured, and their memory asked for, before they are read.
@@ -116,7 +112,50 @@ class FastPath:
         # A guard asks for every header, and spans for every call.
         self.requests.is_open = self.application.guard is None and self.application.spans is None
 
-    def answer_call(self, view: View | None, allowance: Allowance) -> Response | Coroutine[Any, Any, Response] | None:
+    def answer(
+        self,
+        stream: HttpStream,
+        data: bytes,
+        position: int,
+        answers: bytes | list[bytes] | None,
+        view: View | None,
+        until_ns: int,
+    ) -> int:
+        """Request by request, see http/connection.py: what the kernel has answered, and what it only describes."""
+        requests, reader, begin = self.requests, stream.reader, position
+        while True:
+            if answers is not None:
+                stream.cork([answers] if isinstance(answers, bytes) else answers, requests.size)
+                reader.begun_count += requests.count
+                position = requests.position
+            if requests.is_late or (answers is None and requests.method is None and requests.body is None):
+                break
+            if requests.body is not None or (requests.method is not None and stream.corked_bytes <= CORKED_BYTES_MAX):
+                end = requests.end
+                allowance = Allowance(stream.party)
+                response = self._answer_call(view, allowance)
+                if response is None:
+                    self._refund()
+                    break
+                reader.begun_count += 1
+                position = end
+                stream.enter(_SIMPLE, response, allowance)
+                if not isinstance(response, Response):
+                    break  # the others wait in the order of the strict path
+            elif requests.method is not None:
+                self._refund()
+            if stream.corked_bytes > CORKED_BYTES_MAX or position == len(data) or time.monotonic_ns() > until_ns:
+                break
+            answers = requests.answer(data, position, CORKED_BYTES_MAX - stream.corked_bytes, view, until_ns)
+        self._engine.traffic.received_bytes += position - begin
+        return position
+
+    def _refund(self) -> None:
+        """The call that is described is not answered here either."""
+        if self.requests.payer is not None:
+            self.requests.payer.refund()
+
+    def _answer_call(self, view: View | None, allowance: Allowance) -> Response | Coroutine[Any, Any, Response] | None:
         """The answer to the simple request that the kernel stopped at; None if its params are not JSON."""
         requests = self.requests
         if requests.body is not None:
@@ -179,219 +218,3 @@ def _text_of(params: list[Any]) -> bytes | None:
 
 def _find_block(view: View, block_hash: bytes) -> int | None:
     return view.chain.block_number_by_hash(block_hash)
-
-
-class FastConnection(HttpConnection):
-    """A connection with the fast path in front: its receiver gets the data, and asks here for what is unusual.
-
-    While the receiver answers everything, nothing of the connection changes; :meth:`catch_up` brings it to where the
-    strict path would be.
-    """
-
-    __slots__ = ("_fast", "_idle_s", "_receiver", "buffer_updated", "data_received", "get_buffer")
-
-    data_received: Callable[[bytes], None]  # type: ignore[assignment]
-    buffer_updated: Callable[[int], None]  # type: ignore[assignment]
-    get_buffer: Callable[[int], bytearray]  # type: ignore[assignment]
-
-    def __init__(
-        self, owner: ConnectionOwner, loop: asyncio.AbstractEventLoop, network: bytes | None, fast: FastPath
-    ) -> None:
-        super().__init__(owner, loop, network)
-        self._fast = fast
-        self._idle_s = self._limits.idle_time_s + http.IDLE_SLACK_S
-        self._receiver = fast_connection.Receiver(
-            fast.requests,
-            self._traffic,
-            loop.time,
-            CORKED_BYTES_MAX,
-            owner.turns.time,
-            self.party.share,
-            owner.turns.buffer,
-            owner.turns.small_buffer,
-        )
-        self.data_received = self._receiver.receive
-        self.get_buffer = self._receiver.get_buffer
-        self.buffer_updated = self._receiver.buffer_updated
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._receiver.open(self, transport)
-        super().connection_made(transport)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._receiver.close()
-        super().connection_lost(exc)
-
-    # ---- the receiver's side ---------------------------------------------------------------
-
-    def receive_unusual(self, data: bytes) -> None:
-        """What comes while the connection is not known to be at rest, or while a guard looks at everything."""
-        self.wake()
-        if self._fast.requests.is_open and self._is_at_rest():
-            self._receiver.is_resting = True
-            self._receiver.receive(data)
-        else:
-            super().data_received(data)
-
-    def wait_for_turn(self, data: bytes) -> None:
-        """What comes while the loop is crowded."""
-        self.wake()
-        self._owner.turns.time.add(self.party.share, http.PUTTING_ASIDE_NS)
-        self._add_incoming(data)
-        self._wait_for_turn()
-
-    def receive_rest(
-        self, data: bytes, answers: bytes | list[bytes] | None, view: View | None, started_ns: int
-    ) -> None:
-        """A burst that is not answered to its end; ``answers`` are those that the kernel has given."""
-        self.wake()
-        loop_time = self._owner.turns.time
-        self._slice_end = started_ns + loop_time.slice_ns
-        answered = self._answer_simple(data, answers, view)
-        if answered < len(data):
-            self._add_incoming(data[answered:] if answered else data)
-            if self._is_slice_over():
-                self._wait_for_turn()
-            else:
-                self._go_on()
-        else:
-            self._uncork()
-            self.settle()
-        loop_time.charge(self.party.share, time.monotonic_ns() - started_ns)
-
-    def _on_turn(self) -> None:
-        self._is_waiting = False
-        # Fast path: only new data is there, which may begin with simple requests.
-        if self._incoming and self._fast.requests.is_open and self._is_at_rest():
-            incoming = [*self._incoming]
-            self._drop_incoming()
-            # The receiver reads on without a word: what was too much to wait with must not keep the system from asking.
-            self._resume_reading()
-            self._receiver.is_resting = True
-            self.data_received(bytes(incoming[0]) if len(incoming) == 1 else b"".join(incoming))
-        else:
-            self._receiver.unfinished = None
-            self._take_turn()
-
-    def settle(self) -> None:
-        """After a write that may not have been taken whole."""
-        if self._is_write_paused or self._slots or self._outgoing:
-            self._settle()
-        else:
-            self._set_deadline()
-
-    def _note_turn(self) -> None:
-        super()._note_turn()
-        self._receiver.has_turn = True
-
-    # ---- what ends the rest ----------------------------------------------------------------
-
-    def wake(self) -> None:
-        self._receiver.is_resting = False
-        self.catch_up()
-
-    def catch_up(self) -> None:
-        """Note what the receiver has answered since the last time."""
-        receiver, reader = self._receiver, self._reader
-        if receiver.begun == 0:
-            return
-        reader.begun_count += receiver.begun
-        self._unsent_bytes += receiver.unsent_bytes
-        receiver.begun = receiver.unsent_bytes = 0
-        self._timed = (_IDLE, reader.begun_count)
-        self.deadline = receiver.active_at + self._idle_s
-
-    def eof_received(self) -> bool:
-        self.wake()
-        return super().eof_received()
-
-    def on_deadline(self) -> None:
-        self.wake()
-        if self.deadline <= self._loop.time():  # nothing came since it was set
-            super().on_deadline()
-
-    def drain(self) -> None:
-        self.wake()
-        super().drain()
-
-    def abort(self) -> None:
-        self.wake()
-        super().abort()
-
-    def pause_writing(self) -> None:
-        self.wake()
-        super().pause_writing()
-
-    # ---- request by request ----------------------------------------------------------------
-
-    def _is_at_rest(self) -> bool:
-        """Whether nothing is under way and nothing requires the connection to be closed."""
-        return not (
-            self._slots
-            or self._is_write_paused
-            or self._outgoing
-            or self._is_waiting
-            or self._reader.state is not ReadState.IDLE
-            or self._reader.arrived
-            or self._is_lingering
-            or self._is_closing
-            or self._is_draining
-            or self._has_ended
-            or self._transport is None
-        )
-
-    def _answer_simple(self, data: bytes, answers: bytes | list[bytes] | None, view: View | None) -> int:
-        """Answer simple requests from the start of ``data`` on; how many bytes they are.
-
-        ``answers`` are those that the kernel has given already.
-        """
-        fast, reader = self._fast, self._reader
-        requests = fast.requests
-        position = 0
-        while True:
-            if answers is not None:
-                self._corked += [answers] if isinstance(answers, bytes) else answers
-                self._corked_bytes += requests.size
-                reader.begun_count += requests.count
-                position = requests.position
-            if requests.is_late:
-                self._note_unfinished(data, view)
-                break
-            if answers is None and requests.method is None and requests.body is None:
-                break
-            is_described = requests.method is not None
-            if requests.body is not None or (is_described and self._corked_bytes <= CORKED_BYTES_MAX):
-                end = requests.end
-                allowance = Allowance(self.party)
-                response = fast.answer_call(view, allowance)
-                if response is None:
-                    self._refund()
-                    break
-                reader.begun_count += 1
-                position = end
-                if not isinstance(response, Response):
-                    self._enter(_SIMPLE, response, allowance)
-                    break  # the others wait in the order of the strict path
-                self._cork(Slot(_SIMPLE, response, allowance))
-            elif is_described:
-                self._refund()
-            if self._corked_bytes > CORKED_BYTES_MAX:
-                self._uncork()
-                if self._is_write_paused or self._outgoing:
-                    break
-            if position == len(data) or self._is_slice_over():
-                break
-            answers = requests.answer(data, position, CORKED_BYTES_MAX - self._corked_bytes, view, self._slice_end)
-        self._traffic.received_bytes += position
-        return position
-
-    def _refund(self) -> None:
-        """The call that is described is not answered here either."""
-        if self._receiver.payer is not None:
-            self._receiver.payer.refund()
-
-    def _note_unfinished(self, data: bytes, view: View | None) -> None:
-        """The results of a batch that the slice was too short for are where it goes on."""
-        requests = self._fast.requests
-        if requests.unfinished is not None:
-            self._receiver.unfinished = (requests.unfinished, view, data[requests.position : requests.end])

@@ -24,16 +24,14 @@ from urllib.parse import unquote_to_bytes
 
 from fastnode.api.discovery import DISCOVER, DOCUMENT_PATH
 from fastnode.http.allowance import Allowance
-from fastnode.http.connection import ConnectionOwner
-from fastnode.http.listener import Arrival
+from fastnode.http.guard import RequestGuard
 from fastnode.http.messages import Refusal, Request, Response, header_fields
 from fastnode.jsonrpc.rate_limits import KEY_HEADERS, Client, RateLimits, refusal_delay
 from fastnode.kernels import payer, simple_request
 from fastnode.serving.application import ANY_ORIGIN, RpcApplication, path_of
 from fastnode.serving.event_streams import EVENTS_PATH
-from fastnode.serving.fast_path import FastConnection, FastPath
 
-__all__ = ["LimitedConnection", "RateLimitGate"]
+__all__ = ["ClientsRequests", "RateLimitGate"]
 
 _UNAUTHORIZED: Final = (
     b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Unauthorized: invalid or missing API key"}}'
@@ -80,9 +78,7 @@ class RateLimitGate:
             client = limits.client_of(address, headers)
             if client is None:
                 return self._refuse(limits.allowed_origin(headers))
-        answer = self.application.on_request(
-            request.method, request.target, headers, request.body, client, allowance=allowance
-        )
+        answer = self.application.on_request(request, allowance, client)
         origin = limits.allowed_origin(headers)
         if isinstance(answer, Response):
             return _finished(answer, client, origin)
@@ -90,7 +86,7 @@ class RateLimitGate:
 
     def on_refusal(self, refusal: Refusal) -> Response:
         """The answer to a request that is not read to its end, for the origin that asks as far as that is known."""
-        response = self.application.on_refusal(refusal.status, refusal.reason)
+        response = self.application.on_refusal(refusal)
         return _for_origin(response, self.limits.allowed_origin({b"origin": refusal.origin}))
 
     def with_key_of_path(self, request: Request) -> Request:
@@ -152,31 +148,21 @@ async def _finished_later(
     return _finished(await pending, client, origin)
 
 
-class LimitedConnection(FastConnection):
-    """A connection whose requests go through a gate."""
+class ClientsRequests:
+    """What stands behind a connection from ``address``: the application behind the gate."""
 
     __slots__ = ("_address", "_gate")
 
-    def __init__(
-        self,
-        owner: ConnectionOwner,
-        loop: asyncio.AbstractEventLoop,
-        arrival: Arrival,
-        fast: FastPath,
-        gate: RateLimitGate,
-    ) -> None:
-        super().__init__(owner, loop, arrival.network, fast)
+    def __init__(self, gate: RateLimitGate, address: str) -> None:
         self._gate = gate
-        self._address = arrival.peer
-        self._receiver.payer = gate.payer_at(self._address)
+        self._address = address
 
-    def _refuse(self, refusal: Refusal) -> Response:
+    @property
+    def guard(self) -> RequestGuard | None:
+        return self._gate.application.guard
+
+    def on_request(self, request: Request, allowance: Allowance) -> Response | Coroutine[Any, Any, Response]:
+        return self._gate.on_request(self._address, self._gate.with_key_of_path(request), allowance)
+
+    def on_refusal(self, refusal: Refusal) -> Response:
         return self._gate.on_refusal(refusal)
-
-    def _take(self, item: Request | Refusal) -> None:
-        if isinstance(item, Refusal):
-            super()._take(item)
-        else:
-            allowance = item.allowance or Allowance(self.party)
-            item = self._gate.with_key_of_path(item)
-            self._enter(item, self._gate.on_request(self._address, item, allowance), allowance)

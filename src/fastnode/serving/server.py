@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from fastnode.http.client_connections import ConnectionCounts
-from fastnode.http.connection import Application, HttpConnection
+from fastnode.http.connection import HttpConnection
 from fastnode.http.guard import RequestGuard
 from fastnode.http.health import Health
 from fastnode.http.limits import Limits
@@ -21,14 +21,15 @@ from fastnode.http.listener import Arrival, Listener, bind, listen
 from fastnode.http.memory_budget import MemoryBudget
 from fastnode.http.messages import Refusal, Response, ResponseWriter
 from fastnode.http.meters import Traffic
+from fastnode.http.protocols import Application
 from fastnode.http.turns import Turns
 from fastnode.jsonrpc.engine import Engine
 from fastnode.jsonrpc.rate_limits import RateLimits
 from fastnode.kernels import cached_responses
 from fastnode.serving.application import Pages, RpcApplication
 from fastnode.serving.event_streams import EventStreams
-from fastnode.serving.fast_path import FastConnection, FastPath
-from fastnode.serving.rate_limit_gate import LimitedConnection, RateLimitGate
+from fastnode.serving.fast_path import FastPath
+from fastnode.serving.rate_limit_gate import ClientsRequests, RateLimitGate
 from fastnode.trace import Spans
 
 __all__ = ["HttpServer", "RpcServer", "describe_bind_error"]
@@ -168,11 +169,11 @@ class HttpServer:
             await asyncio.sleep(SWEEP_INTERVAL_S)
             self.writer.refresh_date()
             now = loop.time()
-            late = [connection for connection in self._connections if connection.deadline <= now]
+            late = [connection for connection in self._connections if connection.patience.deadline <= now]
             for number, connection in enumerate(late):
                 if number % DEADLINES_PER_TURN == DEADLINES_PER_TURN - 1:
                     await asyncio.sleep(0)
-                if connection.deadline <= now:  # still
+                if connection.patience.deadline <= now:  # still
                     connection.on_deadline()
 
     # ---- connections -------------------------------------------------------------------------
@@ -201,7 +202,7 @@ class HttpServer:
 
     def refuse(self, refusal: Refusal) -> Response:
         """The answer to a client that is turned away."""
-        return self.application.on_refusal(refusal.status, refusal.reason)
+        return self.application.on_refusal(refusal)
 
     def release(self, network: bytes | None) -> None:
         self._admitted_count -= 1
@@ -287,12 +288,19 @@ class RpcServer(HttpServer):
         self._path_prefix = path_prefix
 
     def make_connection(self, arrival: Arrival) -> HttpConnection:
-        loop = asyncio.get_running_loop()
-        if self._gate is not None:  # it has to know who asks
-            return LimitedConnection(self, loop, arrival, self._fast_path, self._gate)
+        loop, gate = asyncio.get_running_loop(), self._gate
+        if gate is not None:  # it has to know who asks
+            return HttpConnection(
+                self,
+                loop,
+                arrival.network,
+                application=ClientsRequests(gate, arrival.peer),
+                scanner=self._fast_path,
+                payer=gate.payer_at(arrival.peer),
+            )
         if self._rpc.guard is not None:  # it asks for every header
             return super().make_connection(arrival)
-        return FastConnection(self, loop, arrival.network, self._fast_path)
+        return HttpConnection(self, loop, arrival.network, scanner=self._fast_path)
 
     def refuse(self, refusal: Refusal) -> Response:
         return super().refuse(refusal) if self._gate is None else self._gate.on_refusal(refusal)

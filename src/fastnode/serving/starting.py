@@ -16,7 +16,7 @@ import orjson
 from fastnode.errors import ServerError
 from fastnode.http.allowance import Allowance
 from fastnode.http.health import PROBE_PATHS, Health, answer_probe
-from fastnode.http.messages import Response, header_fields
+from fastnode.http.messages import Refusal, Request, Response, header_fields
 
 __all__ = ["StartingApplication"]
 
@@ -35,19 +35,17 @@ class StartingApplication:
         self._reason = reason
         self._prefix = path_prefix.encode("ascii")
 
-    def on_request(
-        self, method: bytes, target: bytes, headers: dict[bytes, bytes], body: bytes, *, allowance: Allowance
-    ) -> Response:
-        path = b"/" + target.partition(b"?")[0].removeprefix(self._prefix).strip(b"/")
-        if path in PROBE_PATHS and method in (b"GET", b"HEAD"):
-            return self._on_probe(path, headers)
+    def on_request(self, request: Request, allowance: Allowance) -> Response:
+        path = b"/" + request.target.partition(b"?")[0].removeprefix(self._prefix).strip(b"/")
+        if path in PROBE_PATHS and request.method in (b"GET", b"HEAD"):
+            return self._on_probe(path, request.headers)
         message = f"The node is starting: it waits for {self._reason()}"
         error = {"code": ServerError.code, "message": message, "data": {"code": "STARTING"}}
         answer = orjson.dumps({"jsonrpc": "2.0", "id": None, "error": error})
         return Response(HTTPStatus.SERVICE_UNAVAILABLE, _JSON + _RETRY, answer)
 
-    def on_refusal(self, status: HTTPStatus, reason: str) -> Response:
-        return Response(status, _TEXT, f"{status.phrase}: {reason}".encode())
+    def on_refusal(self, refusal: Refusal) -> Response:
+        return Response(refusal.status, _TEXT, f"{refusal.status.phrase}: {refusal.reason}".encode())
 
     def _on_probe(self, path: bytes, headers: dict[bytes, bytes]) -> Response:
         reason = f"the node is starting: it waits for {self._reason()}"

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from fastnode.http.allowance import Allowance
 from fastnode.http.limits import Limits
-from fastnode.http.messages import Response, header_fields
+from fastnode.http.messages import Refusal, Request, Response, header_fields
 from fastnode.serving.server import HttpServer
 from fastnode.status_page.explorer import Explorer
 from fastnode.status_page.pages import StatusPage
@@ -33,16 +33,14 @@ class ExplorerApplication:
     def __init__(self, page: StatusPage) -> None:
         self._page = page
 
-    def on_request(
-        self, method: bytes, target: bytes, headers: dict[bytes, bytes], body: bytes, *, allowance: Allowance
-    ) -> Response | Coroutine[Any, Any, Response]:
-        if method not in (b"GET", b"HEAD"):
+    def on_request(self, request: Request, allowance: Allowance) -> Response | Coroutine[Any, Any, Response]:
+        if request.method not in (b"GET", b"HEAD"):
             return Response(HTTPStatus.METHOD_NOT_ALLOWED, _TEXT + header_fields(("Allow", "GET, HEAD")), b"")
-        answer = self._page.on_get(target.partition(b"?")[0], target, headers)
-        return self.on_refusal(HTTPStatus.NOT_FOUND, "the explorer is at /") if answer is None else answer
+        answer = self._page.on_get(request.target.partition(b"?")[0], request.target, request.headers)
+        return self.on_refusal(Refusal(HTTPStatus.NOT_FOUND, "the explorer is at /")) if answer is None else answer
 
-    def on_refusal(self, status: HTTPStatus, reason: str) -> Response:
-        return Response(status, _TEXT, f"{status.phrase}: {reason}".encode())
+    def on_refusal(self, refusal: Refusal) -> Response:
+        return Response(refusal.status, _TEXT, f"{refusal.status.phrase}: {refusal.reason}".encode())
 
 
 def explorer_server(

@@ -8,7 +8,7 @@ from fastnode._ext.wire.simple_request cimport SimpleRequests
 
 cdef class Receiver:
     cdef:
-        SimpleRequests _requests
+        SimpleRequests _requests    # None: nothing is answered here
         Traffic _traffic
         object _time
         Py_ssize_t _bytes_max
@@ -24,7 +24,7 @@ cdef class Receiver:
         public bint is_resting
         public bint has_turn
         public int64_t begun
-        public int64_t unsent_bytes
+        public int64_t written_bytes
         public double active_at
         public tuple unfinished     # results of a batch, their view, and the bytes of the request; or None
 

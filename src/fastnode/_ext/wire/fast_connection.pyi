@@ -12,11 +12,8 @@ from fastnode._ext.wire.payer import Payer
 from fastnode._ext.wire.simple_request import SimpleRequests
 
 class _Connection(Protocol):
-    def receive_unusual(self, data: bytes) -> None:
-        """Data that comes while the receiver does not rest, or the requests are closed."""
-
-    def wait_for_turn(self, data: bytes) -> None:
-        """Data that comes while the loop is crowded."""
+    def receive(self, data: bytes) -> None:
+        """Data that comes while the receiver does not rest, the requests are closed, or the loop is crowded."""
 
     def receive_rest(self, data: bytes, answers: bytes | list[bytes] | None, view: Any, started_ns: int) -> None:
         """A burst that the requests did not answer to its end; where they stopped they say themselves.  It was begun
@@ -31,6 +28,7 @@ class _Transport(Protocol):
 
 class Receiver:
     """Gets the data of one connection; ``time`` is the loop's, and a burst is answered up to ``bytes_max`` bytes.
+    Without ``requests`` it does not rest: all goes to the connection.
 
     It is answered for a slice of ``loop_time`` at most, which is charged to ``share``.  What is read goes into
     ``buffer``, which all connections of a loop share, or into ``small_buffer`` while others wait: so that the loop gets
@@ -39,7 +37,7 @@ class Receiver:
 
     def __init__(
         self,
-        requests: SimpleRequests,
+        requests: SimpleRequests | None,
         traffic: Traffic,
         time: Callable[[], float],
         bytes_max: int,
@@ -69,9 +67,10 @@ class Receiver:
     is_resting: bool
     #: The next data is read in the connection's turn, however many others wait.
     has_turn: bool
-    #: Requests that were answered here and the bytes of their answers, and when the last one was.
+    #: Requests that were answered here since the connection was opened, the bytes of their answers, and when the last
+    #: one was.
     begun: int
-    unsent_bytes: int
+    written_bytes: int
     active_at: float
     #: Results of the first calls of a batch that a slice was too short for, the view they are of, and the bytes of the
     #: request: it is gone on with if the next burst begins with it.

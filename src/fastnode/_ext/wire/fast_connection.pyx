@@ -15,7 +15,7 @@ from fastnode._ext.wire.simple_request cimport SimpleRequests
 cdef class Receiver:
     def __cinit__(
         self,
-        SimpleRequests requests not None,
+        SimpleRequests requests,
         Traffic traffic not None,
         time,
         Py_ssize_t bytes_max,
@@ -58,12 +58,9 @@ cdef class Receiver:
         cdef object view
         cdef object answers
         cdef int64_t started
-        if not (self.is_resting and requests.is_open):
+        if not self.is_resting or not requests.is_open or self._loop_time.is_crowded:
             if self._connection is not None:
-                self._connection.receive_unusual(data)
-            return
-        if self._loop_time.is_crowded:
-            self._connection.wait_for_turn(data)
+                self._connection.receive(data)
             return
         requests.payer = self.payer
         requests.started = started = clock_ns()
@@ -76,7 +73,7 @@ cdef class Receiver:
             self._connection.receive_rest(data, answers, view, started)
             return
         self.begun += requests.count
-        self.unsent_bytes += requests.size
+        self.written_bytes += requests.size
         self._traffic.received_bytes += PyBytes_GET_SIZE(data)
         self._traffic.sent_bytes += requests.size
         self.active_at = self._time()
