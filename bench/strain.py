@@ -1,7 +1,8 @@
 """A node under attack: what does another client notice, what does it cost in memory, and does the node go on?
 
     .venv/bin/python bench/strain.py [--attack NAME ...] [--attackers 1 4 64] [--seconds 6] [--json FILE]
-    .venv/bin/python bench/strain.py --table [--one-address]     # all of it in some ten minutes, as documented
+    .venv/bin/python bench/strain.py --table --json FILE [--one-address]     # all of it in some twelve minutes
+    .venv/bin/python bench/strain.py --table-of FILE [--into docs/security.md]     # what is documented, of that file
 
 Each round starts from an idle node that serves the sample chain.  Attackers do their worst, each from an address of
 its own; meanwhile the *victim*, a client of its own, asks for the block number a hundred times a second.  Its times
@@ -94,7 +95,7 @@ class Chain:
 
     def _dearest_tag(self) -> tuple[str, int]:
         """The tag of private logs with the largest first page."""
-        tags = set()
+        tags: set[str] = set()
         for first in range(1, self.ask("node_getBlockNumber") + 1, 20):
             for block in self.ask("node_getBlocks", first, 20):
                 for effect in block["body"]["txEffects"]:
@@ -558,23 +559,39 @@ def run_rounds(names: list[str], options: argparse.Namespace) -> Iterator[dict[s
 
 
 def table_of(rounds: list[dict[str, Any]]) -> list[str]:
-    """As docs/security.md has it, a row for each attack; memory is of the most attackers.  What fails is marked."""
+    """As docs/security.md has it, a row for each attack; memory is of the most attackers.  What fails is marked, and
+    of rounds that were repeated the last one counts."""
+    last = {(found["attack"], found["attackers"]): found for found in rounds}
     by_name: dict[str, list[dict[str, Any]]] = {}
-    for found in rounds:
+    for found in sorted(last.values(), key=lambda found: found["attackers"]):
         by_name.setdefault(found["attack"], []).append(found)
+    names = [name for name in attacks(_NO_CHAIN) if name in by_name]
     counts = sorted({found["attackers"] for found in rounds})
     lines = [
         "| attack | " + "".join(f"{count}: p50, p99 | " for count in counts) + "memory |",
         "|---|" + "---|" * len(counts) + "---|",
     ]
-    for of_one in by_name.values():
-        cells = [
-            f"{found['p50_ms']:.1f}, {found['p99_ms']:.1f} ms{'' if found['holds'] else ' (fails)'}" for found in of_one
-        ]
+    for of_one in map(by_name.__getitem__, names):
+        by_count = {found["attackers"]: found for found in of_one}
+        cells = [_cell(by_count[count]) if count in by_count else "" for count in counts]
         most = of_one[-1]
         cells.append(f"{most['rest_mb']}, {most['peak_mb']}, {most['after_mb']} MB")
         lines.append(f"| {most['what']} | {' | '.join(cells)} |")
     return lines
+
+
+def _cell(found: dict[str, Any]) -> str:
+    return f"{found['p50_ms']:.1f}, {found['p99_ms']:.1f} ms{'' if found['holds'] else ' (fails)'}"
+
+
+def put_table(table: list[str], page: Path) -> None:
+    """In place of the one that is there: the table that has memory after rounds of several counts of attackers."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    first = next(
+        number for number, line in enumerate(lines) if line.startswith(("| attack | 1: p50", "| 64 attackers |"))
+    )
+    behind = next(number for number in range(first, len(lines)) if not lines[number].startswith("|"))
+    page.write_text("\n".join([*lines[:first], *table, *lines[behind:], ""]), encoding="utf-8")
 
 
 def holds_of(found: dict[str, Any], options: argparse.Namespace) -> bool:
@@ -613,8 +630,18 @@ def main() -> int:
         "--table", action="store_true", help="let rounds overlap with the rest of those before, and print a table"
     )
     parser.add_argument("--json", type=Path, help="append each round's figures to this file")
+    parser.add_argument("--table-of", type=Path, metavar="FILE", help="measure nothing: print the table of such a file")
+    parser.add_argument(
+        "--into", type=Path, metavar="PAGE", help="with --table-of: replace the table of this page by it"
+    )
     parser.add_argument("--flags", nargs="*", default=None, help="of the node, without their two dashes")
     options = parser.parse_args()
+    if options.table_of is not None:
+        rounds = [json.loads(line) for line in options.table_of.read_text().splitlines()]
+        print(*table_of(rounds), sep="\n")
+        if options.into is not None:
+            put_table(table_of(rounds), options.into)
+        return _say_what_fails(rounds)
     _come_first()
     if options.seconds is None:
         options.seconds = 3.0 if options.table else 6.0
@@ -634,8 +661,14 @@ def main() -> int:
                 file.write(json.dumps(found) + "\n")
     if options.table:
         print(*table_of(rounds), sep="\n")
-    fails = sum(not found["holds"] for found in rounds)
-    print("all hold" if not fails else f"{fails} rounds fail")
+    return _say_what_fails(rounds)
+
+
+def _say_what_fails(rounds: list[dict[str, Any]]) -> int:
+    fails = [f"{found['attack']} ({found['attackers']})" for found in rounds if not found["holds"]]
+    print(
+        f"{len(fails)} of {len(rounds)} rounds fail: {', '.join(fails)}" if fails else f"all {len(rounds)} rounds hold"
+    )
     return 1 if fails else 0
 
 

@@ -71,8 +71,8 @@ def settle_memory() -> None:
 
     The start's own garbage is not looked for: it is a thousand objects at most, and the look would hold up the first
     requests for tens of milliseconds.  Afterwards the collector looks often at the few objects that are new, a
-    millisecond each time, and after twenty such looks at what they left: what large bodies were parsed into must not
-    wait for longer, or one look at all of it takes a tenth of a second.
+    millisecond each time, and after twenty such looks at what they left: what large bodies were parsed into is in no
+    cycle, but is looked at while it is there, and one look at all of it takes a tenth of a second.
     """
     gc.freeze()
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
