@@ -34,7 +34,16 @@ BLOCK: Final = FOLDER + b"block"
 
 _TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _PAGE: Final = "page.html"
-_FILES: Final = ("page.css", "page.js", "explorer.js", "local-network.js", "charts.js", "elements.js", "icon.svg")
+_FILES: Final = (
+    "page.css",
+    "page.js",
+    "explorer.js",
+    "local-network.js",
+    "proposing.js",
+    "charts.js",
+    "elements.js",
+    "icon.svg",
+)
 #: Where the page says whether a key has to be entered.
 _SIGN_IN: Final = b'data-sign-in="no"'
 _SIGN_IN_FIRST: Final = b'data-sign-in="yes"'

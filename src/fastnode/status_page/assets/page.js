@@ -4,6 +4,7 @@ import { CallHistory, draw } from "./charts.js";
 import { ago, bytes, byId, dateAndTime, duration, fillList, findLink, latency, make, rate, short, whole } from "./elements.js";
 import { closeResult, showBlock, showFound } from "./explorer.js";
 import { connectButtons, showLocalNetwork } from "./local-network.js";
+import { showProposing } from "./proposing.js";
 
 const INTERVAL_MS = 2000;
 // Of a local network: its blocks come while the page is open.
@@ -148,6 +149,7 @@ function show(overview) {
   intervalMs = overview.localNetwork ? LOCAL_INTERVAL_MS : INTERVAL_MS;
   showSoftware(overview);
   showLocalNetwork(overview.localNetwork);
+  showProposing(overview.proposing);
   showTips(overview);
   showBlocks(overview);
   showSync(overview);
