@@ -10,13 +10,18 @@ Each ``src/fastnode/_ext/<subject>/<name>.pyx`` becomes ``fastnode._ext.<subject
 Change them together with ``build_ext --force``: nothing is made anew for another switch alone.
 """
 
+import ast
+import io
 import os
 import sys
+import tokenize
+from collections.abc import Iterator
 from pathlib import Path
 
 from Cython.Build import cythonize
 from Cython.Compiler import Options
 from setuptools import Extension, setup
+from setuptools.command.build_py import build_py
 
 EXT = Path("src/fastnode/_ext")
 # A header of one subject may be included by another.
@@ -70,7 +75,9 @@ if DEBUG:
 if not HAS_SYMBOLS:
     # Python's own flags ask for -g: two thirds of a wheel would be debug information.
     compile_args += ["-g0", "-fno-asynchronous-unwind-tables"]
-    link_args.append("-Wl,-x" if sys.platform == "darwin" else "-Wl,--strip-all")
+    # Of an extension of 27 KB a quarter would be the room that the linker leaves between its parts.
+    small = ["-Wl,--strip-all", "-Wl,-z,noseparate-code", "-Wl,--build-id=none"]
+    link_args += ["-Wl,-x"] if sys.platform == "darwin" else small
 if SANITIZE:
     compile_args += [f"-fsanitize={SANITIZE}", "-fno-omit-frame-pointer", "-g"]
     link_args += [f"-fsanitize={SANITIZE}"]
@@ -144,11 +151,65 @@ def in_c(extensions: list[Extension]) -> list[Extension]:
     return made
 
 
+# ---- what a wheel has of the Python modules ----------------------------------------------------------------
+
+#: Their docstrings stay: what programs of others call, and what commands say of themselves.
+DOCUMENTED = ("fastnode/client/", "fastnode/protocol/", "fastnode/cli/")
+DOCUMENTED_MODULES = ("__init__", "errors", "pytest_plugin", "testing", "verify")
+
+
+def without_comments(text: str, *, keep_docstrings: bool) -> str:
+    """The module with the same statements in the same lines: tracebacks name the lines of the repository."""
+    lines = text.split("\n")
+    for first, last, instead in () if keep_docstrings else docstrings(text):
+        lines[first : last + 1] = [instead, *[""] * (last - first)]
+    for token in tokenize.generate_tokens(io.StringIO("\n".join(lines)).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column].rstrip()
+    return "\n".join(lines)
+
+
+def docstrings(text: str) -> Iterator[tuple[int, int, str]]:
+    """First and last line, from 0, and what has to stand there instead; of those that have lines to themselves."""
+    lines = text.split("\n")
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if ast.get_docstring(node, clean=False) is None:
+            continue
+        string = node.body[0]
+        assert string.end_lineno is not None
+        first, last = string.lineno - 1, string.end_lineno - 1
+        if lines[first].lstrip()[:1] in "\"'r" and lines[last].rstrip()[-1:] in "\"'":
+            is_all = len(node.body) == 1 and not isinstance(node, ast.Module)
+            yield first, last, f"{' ' * string.col_offset}pass" if is_all else ""
+
+
+class BuildModules(build_py):
+    """Comments, and docstrings of what only fastnode itself calls, are a quarter of the modules of a wheel."""
+
+    def build_module(self, module: str, module_file: str, package: str | tuple[str, ...]) -> tuple[str, bool]:
+        made, copied = super().build_module(module, module_file, package)
+        if not self.editable_mode:
+            place = "/".join(package.split(".") if isinstance(package, str) else package) + "/"
+            is_public = place.startswith(DOCUMENTED) or (place == "fastnode/" and module in DOCUMENTED_MODULES)
+            text = Path(module_file).read_text(encoding="utf-8")
+            Path(made).write_text(without_comments(text, keep_docstrings=is_public), encoding="utf-8")
+        return made, copied
+
+
 extensions = [extension(source) for source in sources()]
-#: Commands that list files and compile nothing.
-IS_LISTING = next((word for word in sys.argv[1:] if word[0] != "-"), "") in ("sdist", "egg_info", "dist_info")
+#: Commands that compile nothing.
+COMPILES_NOTHING = next((word for word in sys.argv[1:] if word[0] != "-"), "") in (
+    "sdist",
+    "egg_info",
+    "dist_info",
+    "build_py",
+)
 setup(
-    ext_modules=extensions if IS_LISTING else in_c(extensions),
+    ext_modules=extensions if COMPILES_NOTHING else in_c(extensions),
+    cmdclass={"build_py": BuildModules},
     # pip asks for one compiler after the other: with all processors an installation from source takes as long as the
     # largest file.
     options={"build_ext": {"parallel": os.cpu_count() or 1}},

@@ -26,7 +26,7 @@ from fastnode.protocol.fields import field_from_int
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.storage.database import SharedDatabase, open_leveldb
 
-CHAIN_FILE = Path(str(files("fastnode").joinpath("data/sample_chain.jsonl.gz")))
+CHAIN_FILE = Path(str(files("fastnode").joinpath("data/sample_chain.jsonl.xz")))
 BLOCKS = 106
 #: One transaction that registers a class: 200 kB of JSON.
 LARGE_BLOCK = 1

@@ -29,7 +29,7 @@ from fastnode.interpreter import SWITCH_INTERVAL_S
 from fastnode.protocol.kzg import blob_commitment
 from feeding import feed, import_file, measure_feeding
 
-SAMPLE = Path(str(files("fastnode").joinpath("data/sample_chain.jsonl.gz")))
+SAMPLE = Path(str(files("fastnode").joinpath("data/sample_chain.jsonl.xz")))
 BLOCKS = int(os.environ.get("FASTNODE_BENCH_DERIVE_BLOCKS", "600"))
 TXS_PER_BLOCK = 4
 ROUNDS = 3

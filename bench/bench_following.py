@@ -32,7 +32,7 @@ from fastnode.config.settings import Settings
 from fastnode.development.synthetic_chain import ChainShape, write_synthetic_chain
 from feeding import PATIENCE_S, feed, feeding, import_file, measure_feeding
 
-SAMPLE = Path(str(files("fastnode").joinpath("data/sample_chain.jsonl.gz")))
+SAMPLE = Path(str(files("fastnode").joinpath("data/sample_chain.jsonl.xz")))
 BLOCKS = int(os.environ.get("FASTNODE_BENCH_FOLLOW_BLOCKS", "300"))
 TXS_PER_BLOCK = 4
 ROUNDS = 3 if BLOCKS <= 1000 else 1

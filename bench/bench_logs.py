@@ -87,7 +87,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 def fill(store: ArchiverStore) -> dict[str, Any]:
     """Index all blocks, in large batches: a page is rewritten once for all its logs in a batch."""
-    with resources.as_file(resources.files("fastnode") / "data" / "sample_chain.jsonl.gz") as path:
+    with resources.as_file(resources.files("fastnode") / "data" / "sample_chain.jsonl.xz") as path:
         adopt_chain_file(store, path)
     indexes = ChainIndexes()
     with store.open_view() as view:

@@ -35,7 +35,7 @@ from fastnode.serving.server import RpcServer
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.view import View
 
-CHAIN_FILE = Path(str(files("fastnode").joinpath("data/sample_chain.jsonl.gz")))
+CHAIN_FILE = Path(str(files("fastnode").joinpath("data/sample_chain.jsonl.xz")))
 #: One ordinary transaction, 2 kB of JSON.
 BLOCK = 29
 

@@ -43,7 +43,7 @@ from fastnode.protocol.tx_layout import PRIVATE_HASH_FIELDS, PUBLIC_HASH_FIELDS
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.view import View
 
-CHAIN_FILE = Path(str(files("fastnode").joinpath("data/sample_chain.jsonl.gz")))
+CHAIN_FILE = Path(str(files("fastnode").joinpath("data/sample_chain.jsonl.xz")))
 TIP = 106
 SENT_PER_ROUND = 200
 AT_ONCE = 16

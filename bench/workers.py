@@ -334,7 +334,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="fastnode-bench-") as name:
         folder = Path(name)
         chain = folder / "chain"
-        sample = Path(__file__).parents[1] / "src" / "fastnode" / "data" / "sample_chain.jsonl.gz"
+        sample = Path(__file__).parents[1] / "src" / "fastnode" / "data" / "sample_chain.jsonl.xz"
         subprocess.run(
             [sys.executable, "-m", "fastnode", "import", str(sample), f"--data-directory={chain}", "--no-verify"],
             check=True,

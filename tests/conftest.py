@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import itertools
 import json
+import lzma
 import os
 import signal
 import subprocess
@@ -28,7 +28,7 @@ from fastnode.protocol.kzg_cell_points import keep_cell_points_in
 pytest_plugins = ["tests.serving.fixtures"]
 
 DATA = Path(__file__).parent / "data"
-SAMPLE_CHAIN = Path(__file__).parents[1] / "src" / "fastnode" / "data" / "sample_chain.jsonl.gz"
+SAMPLE_CHAIN = Path(__file__).parents[1] / "src" / "fastnode" / "data" / "sample_chain.jsonl.xz"
 
 #: Checkpoints of the short chain, after the lines of the chain and of its genesis.
 SHORT_CHECKPOINTS = 8
@@ -103,7 +103,7 @@ def sample_chain() -> Path:
 def short_chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A chain file with the first checkpoints of the sample chain: blocks 1 to 16."""
     file = tmp_path_factory.mktemp("chain") / "short.jsonl"
-    with gzip.open(SAMPLE_CHAIN) as lines:
+    with lzma.open(SAMPLE_CHAIN) as lines:
         file.write_bytes(b"".join(itertools.islice(lines, 2 + SHORT_CHECKPOINTS)))
     return file
 

@@ -28,7 +28,7 @@ os._exit(9)
 @pytest.fixture
 def crashed(tmp_path: Path) -> Path:
     """A data directory with the bundled chain that nothing closed."""
-    sample = str(files("fastnode").joinpath("data/sample_chain.jsonl.gz"))
+    sample = str(files("fastnode").joinpath("data/sample_chain.jsonl.xz"))
     done = subprocess.run([sys.executable, "-c", CRASH, tmp_path, sample], check=False)
     assert done.returncode == 9
     assert log_bytes(tmp_path / "world_state") > LOG_LEFT_BYTES_MAX

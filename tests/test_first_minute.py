@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import json
+import lzma
 import os
 import resource
 import shutil
@@ -54,7 +54,7 @@ def taken_port() -> Iterator[int]:
 
 @pytest.fixture
 def chain_lines(sample_chain: Path) -> list[bytes]:
-    return gzip.decompress(sample_chain.read_bytes()).splitlines(keepends=True)
+    return lzma.decompress(sample_chain.read_bytes()).splitlines(keepends=True)
 
 
 def imported(directory: Path, file: Path) -> Path:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import copy
-import gzip
 import json
+import lzma
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ BLOCK = 30
 def effects(sample_chain: Path) -> list[dict[str, Any]]:
     """Of all transactions up to the block that is asked about."""
     found: list[dict[str, Any]] = []
-    with gzip.open(sample_chain, "rt") as lines:
+    with lzma.open(sample_chain, "rt") as lines:
         for record in map(json.loads, lines):
             for block in record.get("published", {}).get("checkpoint", {}).get("blocks", ()):
                 if int(block["header"]["globalVariables"]["blockNumber"]) <= BLOCK:

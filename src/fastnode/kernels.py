@@ -1,8 +1,8 @@
 """The one place that chooses between the compiled extensions and their pure-Python twins.
 
-``FASTNODE_NO_EXTENSIONS=1`` selects the twins.  Without it a missing or broken extension
-raises :class:`~fastnode.errors.ExtensionMissingError`: a node that is silently a hundred
-times slower is worse than one that does not start.
+``FASTNODE_NO_EXTENSIONS=1`` selects the twins, which are in the repository and in no wheel.  Without it a missing or
+broken extension raises :class:`~fastnode.errors.ExtensionMissingError`: a node that is silently a hundred times slower
+is worse than one that does not start.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ USING_TWINS = os.environ.get("FASTNODE_NO_EXTENSIONS") == "1"
 
 
 def _load(subject: str, name: str) -> ModuleType:
-    if USING_TWINS:
-        return importlib.import_module(f"fastnode._twins.{name}")
     try:
+        if USING_TWINS:
+            return importlib.import_module(f"fastnode._twins.{name}")
         return importlib.import_module(f"fastnode._ext.{subject}.{name}")
     except ImportError as error:
         raise ExtensionMissingError(name, str(error)) from error

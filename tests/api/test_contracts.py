@@ -31,7 +31,7 @@ RECORDED_ALLOW_LIST = f"C:{TOKEN_CLASS}:0xe7f045ff:os+cl=3,C:{TOKEN_CLASS}:0x8c9
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ArchiverStore]:
     indexes = ChainIndexes()
-    sample = resources.files("fastnode") / "data" / "sample_chain.jsonl.gz"
+    sample = resources.files("fastnode") / "data" / "sample_chain.jsonl.xz"
     with resources.as_file(sample) as path, ArchiverStore.open(tmp_path_factory.mktemp("chain")) as opened:
         adopt_chain_file(opened, path)
         ingestor = Ingestor(opened, verification=Verification.NONE, index_writers=indexes.writers)

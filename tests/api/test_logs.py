@@ -57,7 +57,7 @@ class Client:
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ArchiverStore, ChainIndexes]]:
     """The sample chain with its log indexes."""
     indexes = ChainIndexes(filter_bytes=1 << 16)
-    sample = resources.files("fastnode") / "data" / "sample_chain.jsonl.gz"
+    sample = resources.files("fastnode") / "data" / "sample_chain.jsonl.xz"
     with resources.as_file(sample) as path, ArchiverStore.open(tmp_path_factory.mktemp("chain")) as opened:
         adopt_chain_file(opened, path)
         ingestor = Ingestor(opened, verification=Verification.NONE, index_writers=indexes.writers)

@@ -17,7 +17,6 @@ from tests.mempool.recorded import expand, hashes, recordings, rows
 from fastnode.api import simulation as simulation_methods
 from fastnode.api import txs as tx_methods
 from fastnode.api.chain import methods as chain_methods
-from fastnode.app.sample import sample_chain
 from fastnode.archiver.commit import ChainCommit
 from fastnode.chain_data import ChainData
 from fastnode.config.allow_list import AllowedElement
@@ -32,6 +31,7 @@ from fastnode.mempool.service import Mempool, MempoolOptions
 from fastnode.protocol.header import GasFees
 from fastnode.protocol.tx import Tx
 from fastnode.public_execution.service import Simulation
+from fastnode.sources.chain_file import bundled_chain
 from fastnode.sources.chain_import import import_chain_file
 from fastnode.view import Committed, View
 
@@ -335,7 +335,7 @@ def test_blocks_take_their_txs_out_of_the_pool(make_node: Callable[..., Node]) -
     node = make_node(undo_above=64)
     sent = send_what_was_pending(node)
     before = node.views_followed
-    import_chain_file(node.ingestor, Path(str(sample_chain())))
+    import_chain_file(node.ingestor, Path(str(bundled_chain())))
     assert node.views_followed > before + 42
     assert node.call("node_getPendingTxCount") == {"result": 0}
     statuses = {tx_hash: node.call("node_getTxReceipt", tx_hash)["result"]["status"] for tx_hash in sent}
@@ -354,7 +354,7 @@ def test_mined_txs_are_pending_again_after_a_reorg(make_node: Callable[..., Node
     states = []
     follow = node.mempool.pool.on_finalized
     node.mempool.pool.on_finalized = lambda number: None  # keep what is final, so that it can come back
-    import_chain_file(node.ingestor, Path(str(sample_chain())))
+    import_chain_file(node.ingestor, Path(str(bundled_chain())))
     states.append({node.mempool.pool.state_of(bytes.fromhex(tx_hash[2:])) for tx_hash in sent})
     node.undo_above(64)
     states.append({node.mempool.pool.state_of(bytes.fromhex(tx_hash[2:])) for tx_hash in sent})

@@ -16,12 +16,12 @@ import pytest
 import uvloop
 
 from fastnode.api.chain import METHODS
-from fastnode.app.sample import sample_chain
 from fastnode.archiver.commit import ChainCommit
 from fastnode.archiver.ingest import Ingestor
 from fastnode.chain_data import ChainData
 from fastnode.jsonrpc.engine import Engine, Reply
 from fastnode.jsonrpc.methods import MethodTable
+from fastnode.sources.chain_file import bundled_chain
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.view import View
 
@@ -35,7 +35,7 @@ class MovingChain:
         self.view: View | None = None
         data = stack.enter_context(ChainData.open(directory))
         stack.callback(self.forget)  # before the database closes
-        self.source = Path(str(sample_chain()))
+        self.source = Path(str(bundled_chain()))
         adopt_chain_file(data.store, self.source)
         self.ingestor: Ingestor = data.open_ingestor(verify=False, on_commit=self.publish)
         self.publish(ChainCommit(self.ingestor.view))

@@ -7,7 +7,7 @@ With the checkpoints in hand: 4 and 5 have two blocks each, 6 four; 8 and 9 brin
 from __future__ import annotations
 
 import copy
-import gzip
+import lzma
 import shutil
 from collections.abc import Callable, Iterator
 from importlib.resources import files
@@ -31,7 +31,7 @@ class SampleChain:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.lines = gzip.decompress(path.read_bytes()).splitlines()
+        self.lines = lzma.decompress(path.read_bytes()).splitlines()
         self._checkpoints: list[Json] = [orjson.loads(line) for line in self.lines[2:-1]]
 
     @property
@@ -71,7 +71,7 @@ class SampleChain:
 
 @pytest.fixture(scope="session")
 def sample_path() -> Path:
-    return Path(str(files("fastnode").joinpath("data/sample_chain.jsonl.gz")))
+    return Path(str(files("fastnode").joinpath("data/sample_chain.jsonl.xz")))
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from fastnode.sources.chain_file import ChainFileSource
 @pytest.fixture(scope="module")
 def block() -> L2Block:
     """The first recorded block: one transaction, 572,700 L2 gas."""
-    sample = resources.files("fastnode") / "data" / "sample_chain.jsonl.gz"
+    sample = resources.files("fastnode") / "data" / "sample_chain.jsonl.xz"
     with resources.as_file(sample) as path, ChainFileSource(path) as source:
         record = next(item for item in source.records() if isinstance(item, CheckpointRecord))
         return record.published.checkpoint.blocks[0]

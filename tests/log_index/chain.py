@@ -57,7 +57,7 @@ class Chain:
     def open(self, *, indexed: bool = True, filter_file: Path | None = None) -> None:
         """As a node starts."""
         self.store = self._resources.enter_context(ArchiverStore.open(self.directory))
-        sample = resources.files("fastnode") / "data" / "sample_chain.jsonl.gz"
+        sample = resources.files("fastnode") / "data" / "sample_chain.jsonl.xz"
         with resources.as_file(sample) as path:
             adopt_chain_file(self.store, path)
         self.indexes = ChainIndexes(filter_bytes=1 << 12)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import gzip
+import lzma
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,7 @@ from fastnode.protocol.block import L2Block
 from fastnode.protocol.contracts import contract_events
 from fastnode.protocol.header import BlockHeader
 
-SAMPLE_CHAIN = Path(__file__).parents[2] / "src" / "fastnode" / "data" / "sample_chain.jsonl.gz"
+SAMPLE_CHAIN = Path(__file__).parents[2] / "src" / "fastnode" / "data" / "sample_chain.jsonl.xz"
 
 #: A moment at which the recorded answers hold: shortly after block 106.
 RECORDED_NOW = 1795313233
@@ -106,7 +106,7 @@ class BookLedger:
 
 @functools.cache
 def chain_records() -> list[dict[str, Any]]:
-    return [orjson.loads(line) for line in gzip.decompress(SAMPLE_CHAIN.read_bytes()).splitlines()]
+    return [orjson.loads(line) for line in lzma.decompress(SAMPLE_CHAIN.read_bytes()).splitlines()]
 
 
 @functools.cache

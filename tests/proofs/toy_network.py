@@ -8,8 +8,8 @@ transactions has fee juice; the blocks that they are anchored at are entered as 
 
 from __future__ import annotations
 
-import gzip
 import json
+import lzma
 from pathlib import Path
 from unittest.mock import patch
 
@@ -36,7 +36,7 @@ ROOT = str(Path(__file__).parents[2])
 
 def write_chain_file(path: Path) -> Path:
     """The chain and its genesis, as the recorded transactions name them."""
-    with gzip.open(SAMPLE_CHAIN) as lines:
+    with lzma.open(SAMPLE_CHAIN) as lines:
         chain, genesis = json.loads(next(lines)), json.loads(next(lines))
     data = vector("private").data
     balance = PrefilledPublicData(balance_slot(data.fee_payer), field_from_int(_BALANCE))

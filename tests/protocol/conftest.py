@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import gzip
+import lzma
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,8 @@ def out_hash_vectors(data_directory: Path) -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def sample_records() -> list[dict[str, Any]]:
     """The records of the bundled chain, as parsed JSON."""
-    packed = files("fastnode").joinpath("data/sample_chain.jsonl.gz").read_bytes()
-    return [orjson.loads(line) for line in gzip.decompress(packed).splitlines()]
+    packed = files("fastnode").joinpath("data/sample_chain.jsonl.xz").read_bytes()
+    return [orjson.loads(line) for line in lzma.decompress(packed).splitlines()]
 
 
 @pytest.fixture(scope="session")

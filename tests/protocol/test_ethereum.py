@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
 import itertools
 import json
+import lzma
 from pathlib import Path
 
 import pytest
@@ -46,7 +46,7 @@ def test_a_well_known_key_has_its_address() -> None:
     ],
 )
 def test_the_digest_of_a_checkpoint_is_that_of_its_event_on_l1(sample_chain: Path, number: int, digest: str) -> None:
-    with gzip.open(sample_chain) as lines:
+    with lzma.open(sample_chain) as lines:
         record = json.loads(next(itertools.islice(lines, 1 + number, None)))
     checkpoint = PublishedCheckpoint.from_json(record["published"]).checkpoint
     computed = payload_digest(checkpoint.header, checkpoint.archive.root, checkpoint.fee_asset_price_modifier)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import lzma
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ def recorded() -> list[dict[str, object]]:
 @pytest.fixture(scope="module")
 def fields(sample_chain: Path) -> list[bytes]:
     """Blob fields of the first checkpoints of the recorded chain."""
-    with gzip.open(sample_chain, "rt") as lines:
+    with lzma.open(sample_chain, "rt") as lines:
         records = [json.loads(line) for _, line in zip(range(16), lines, strict=False)]
     published = [record["published"] for record in records if record["kind"] == "checkpoint"]
     return [checkpoint_blob_fields(PublishedCheckpoint.from_json(item).checkpoint.blocks) for item in published]

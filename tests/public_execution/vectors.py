@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import functools
-import gzip
 import lzma
 import zlib
 from collections.abc import Iterator
@@ -34,7 +33,7 @@ from fastnode.public_execution.state import PublishedContract
 from fastnode.public_execution.transaction import ExecutableTx, MessageToL1, PrivateEffects
 
 DATA = Path(__file__).parents[1] / "data" / "avm"
-SAMPLE_CHAIN = Path(__file__).parents[2] / "src" / "fastnode" / "data" / "sample_chain.jsonl.gz"
+SAMPLE_CHAIN = Path(__file__).parents[2] / "src" / "fastnode" / "data" / "sample_chain.jsonl.xz"
 
 Json = dict[str, Any]
 
@@ -79,7 +78,7 @@ def texts(fields: list[bytes] | tuple[bytes, ...] | bytes) -> list[str]:
 
 @functools.cache
 def _genesis() -> Json:
-    with gzip.open(SAMPLE_CHAIN) as lines:
+    with lzma.open(SAMPLE_CHAIN) as lines:
         next(lines)
         record: Json = orjson.loads(next(lines))
         return record

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import gzip
 import json
+import lzma
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ def absent(checkpoint: int, member: int) -> bool:
 @pytest.fixture(scope="module")
 def view(sample_chain: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChainView]:
     folder = tmp_path_factory.mktemp("attested")
-    with gzip.open(sample_chain) as lines:
+    with lzma.open(sample_chain) as lines:
         records = [json.loads(line) for _, line in zip(range(2 + CHECKPOINTS), lines, strict=False)]
     file = folder / "chain.jsonl"
     file.write_text("".join(json.dumps(item) + "\n" for item in records[:2] + [signed(r, absent) for r in records[2:]]))

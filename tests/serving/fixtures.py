@@ -18,7 +18,6 @@ from tests.serving.sockets import SMALL, Connection, RunningServer
 
 from fastnode.api.chain import METHODS
 from fastnode.app.node import Node
-from fastnode.app.sample import sample_chain
 from fastnode.chain_data import ChainData
 from fastnode.config.allow_list import parse_allow_list
 from fastnode.config.settings import Settings
@@ -26,6 +25,7 @@ from fastnode.http.limits import Limits
 from fastnode.jsonrpc.engine import Engine, Reply
 from fastnode.jsonrpc.methods import METHOD_SETS, Method, MethodSet, MethodTable
 from fastnode.serving import server as server_module
+from fastnode.sources.chain_file import bundled_chain
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.view import View
 
@@ -40,7 +40,7 @@ RECORDED_ALLOW_LIST = f"C:{TOKEN_CLASS}:0xe7f045ff:os+cl=3,C:{TOKEN_CLASS}:0x8c9
 def chain_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data directory with the sample chain; copy it to write to it."""
     path = tmp_path_factory.mktemp("chain")
-    source = Path(str(sample_chain()))
+    source = Path(str(bundled_chain()))
     with ChainData.open(path) as data:
         adopt_chain_file(data.store, source)
         import_chain_file(data.open_ingestor(verify=False), source)

@@ -25,7 +25,7 @@ from fastnode.chain_data import ChainData
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.view import View
 
-SAMPLE: Final = Path(str(files("fastnode").joinpath("data/sample_chain.jsonl.gz")))
+SAMPLE: Final = Path(str(files("fastnode").joinpath("data/sample_chain.jsonl.xz")))
 #: Streams with one seed.
 STREAMS: Final = 500
 USUAL_CALLS_SHARE: Final = 0.3

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import itertools
+import lzma
 import shutil
 from contextlib import nullcontext
 from pathlib import Path
@@ -20,7 +20,7 @@ def import_checkpoints(sample_chain: Path, count: int, directory: Path) -> Path:
     """A data directory with that many checkpoints."""
     directory.mkdir(parents=True)
     file = directory.parent / f"{directory.name}.jsonl"
-    with gzip.open(sample_chain) as lines:
+    with lzma.open(sample_chain) as lines:
         file.write_bytes(b"".join(itertools.islice(lines, 2 + count)))
     with ChainData.open(directory) as data:
         adopt_chain_file(data.store, file)

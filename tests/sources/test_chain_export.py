@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import lzma
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,7 +39,7 @@ def test_the_export_of_an_import_is_the_file_byte_for_byte(
     view: ChainView, sample: SampleChain, tmp_path: Path
 ) -> None:
     assert export_chain_file(view, tmp_path / "chain.jsonl") == ExportSummary(1, 106, checkpoints=41)
-    assert (tmp_path / "chain.jsonl").read_bytes() == gzip.decompress(sample.path.read_bytes())
+    assert (tmp_path / "chain.jsonl").read_bytes() == lzma.decompress(sample.path.read_bytes())
 
 
 def test_what_l1_and_the_committee_said_comes_out_again(
@@ -64,7 +65,7 @@ def test_what_l1_and_the_committee_said_comes_out_again(
 
 def test_a_name_that_ends_in_gz_is_compressed(view: ChainView, sample: SampleChain, tmp_path: Path) -> None:
     export_chain_file(view, tmp_path / "chain.jsonl.gz")
-    assert gzip.decompress((tmp_path / "chain.jsonl.gz").read_bytes()) == gzip.decompress(sample.path.read_bytes())
+    assert gzip.decompress((tmp_path / "chain.jsonl.gz").read_bytes()) == lzma.decompress(sample.path.read_bytes())
 
 
 def test_progress_counts_blocks(view: ChainView, tmp_path: Path) -> None:

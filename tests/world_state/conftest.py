@@ -20,7 +20,7 @@ from fastnode.world_state.state import WorldState
 
 @pytest.fixture(scope="session")
 def sample_path() -> Path:
-    return Path(str(files("fastnode").joinpath("data/sample_chain.jsonl.gz")))
+    return Path(str(files("fastnode").joinpath("data/sample_chain.jsonl.xz")))
 
 
 class SampleBlocks:

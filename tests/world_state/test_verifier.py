@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
+import lzma
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ def test_its_trees_start_as_those_of_the_network(verifier: Verifier) -> None:
 
 
 def test_its_trees_follow_the_recorded_chain_root_by_root(verifier: Verifier, sample_chain: Path) -> None:
-    lines = [orjson.loads(line) for line in gzip.decompress(sample_chain.read_bytes()).splitlines()]
+    lines = [orjson.loads(line) for line in lzma.decompress(sample_chain.read_bytes()).splitlines()]
     genesis = lines[1]
     state = PlainState(
         verifier, [(_bytes(leaf["slot"]), _bytes(leaf["value"])) for leaf in genesis["prefilledPublicData"]]

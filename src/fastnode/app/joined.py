@@ -19,7 +19,7 @@ from fastnode.app.condition import Condition
 from fastnode.app.effects import configuration_of, connect_building, connect_mempool, connect_polling
 from fastnode.app.node_settings import check_network, log_block_budget
 from fastnode.app.opened import Opened
-from fastnode.app.sample import NO_BLOCKS, SampleMarks, sample_chain
+from fastnode.app.sample import NO_BLOCKS, SampleMarks
 from fastnode.app.views import Views
 from fastnode.app.watching import Watching
 from fastnode.archiver.ingest import Ingestor
@@ -39,6 +39,7 @@ from fastnode.recent_blocks import RecentBlocks
 from fastnode.records import dataclass
 from fastnode.serving.version_headers import version_headers
 from fastnode.snapshots.service import SnapshotUploads
+from fastnode.sources.chain_file import bundled_chain
 from fastnode.sources.chain_import import adopt_chain_file
 from fastnode.sources.publication import Publication
 from fastnode.sources.rollback import SyncOperator
@@ -200,7 +201,7 @@ def _choose_source(opened: Opened, stack: AsyncExitStack) -> Path | None:
         return None
     elif not data.store.has_chain or marks.is_unfinished:
         data.require_new()
-        source = stack.enter_context(resources.as_file(sample_chain()))
+        source = stack.enter_context(resources.as_file(bundled_chain()))
         marks.begin()
     else:
         return None

@@ -5,19 +5,13 @@ It is a recording.  No block follows its last one, so a transaction would never 
 
 from __future__ import annotations
 
-from importlib import resources
 from pathlib import Path
 from typing import Final
 
-__all__ = ["NO_BLOCKS", "SampleMarks", "sample_chain"]
+__all__ = ["NO_BLOCKS", "SampleMarks"]
 
 #: The answer to a transaction.
 NO_BLOCKS: Final = "this node serves a sample chain and makes no blocks"
-
-
-def sample_chain() -> resources.abc.Traversable:
-    """The chain file that comes with the package."""
-    return resources.files("fastnode") / "data" / "sample_chain.jsonl.gz"
 
 
 class SampleMarks:

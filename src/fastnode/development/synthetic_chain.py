@@ -44,7 +44,7 @@ from fastnode.protocol.messages import in_hash
 from fastnode.protocol.out_hash import checkpoint_out_hash, epoch_out_hash, messages_of_block
 from fastnode.protocol.tips import BlockId, CheckpointId, L2Tips, TipId
 from fastnode.records import dataclass
-from fastnode.sources.chain_file import CHAIN_FILE_VERSION, ChainFileSource, ChainFileWriter
+from fastnode.sources.chain_file import CHAIN_FILE_VERSION, ChainFileSource, ChainFileWriter, bundled_chain
 from fastnode.world_state.apply import BlockDraft
 from fastnode.world_state.genesis import genesis_of
 from fastnode.world_state.state import WorldState
@@ -312,8 +312,7 @@ def _blobs_hash(blocks: list[L2Block]) -> bytes:
 
 def _sample_records() -> tuple[dict[str, Any], dict[str, Any]]:
     """The chain record and the genesis record of the chain that comes with the package."""
-    sample = resources.files("fastnode") / "data" / "sample_chain.jsonl.gz"
-    with resources.as_file(sample) as path, ChainFileSource(path) as source:
+    with resources.as_file(bundled_chain()) as path, ChainFileSource(path) as source:
         return source.chain.to_json(), source.genesis.to_json()
 
 

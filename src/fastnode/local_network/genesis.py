@@ -22,7 +22,7 @@ from fastnode.protocol.genesis import PrefilledPublicData
 from fastnode.protocol.header import GasFees
 from fastnode.protocol.kzg import KnownSum
 from fastnode.records import dataclass
-from fastnode.sources.chain_file import ChainFileSource
+from fastnode.sources.chain_file import ChainFileSource, bundled_chain
 from fastnode.world_state.genesis import genesis_of
 
 __all__ = ["L1_CHAIN_ID", "L1Side", "NewNetwork", "Setup", "SetupBlock", "read_setup"]
@@ -72,8 +72,7 @@ class Setup(NamedTuple):
 def read_setup() -> Setup:
     """Reads no more of the package's chain file than the set-up."""
     blocks: list[SetupBlock] = []
-    sample = resources.files("fastnode") / "data" / "sample_chain.jsonl.gz"
-    with resources.as_file(sample) as path, ChainFileSource(path) as source:
+    with resources.as_file(bundled_chain()) as path, ChainFileSource(path) as source:
         for record in source.records():
             assert isinstance(record, CheckpointRecord)
             for block in record.published.checkpoint.blocks:

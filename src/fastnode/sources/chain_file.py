@@ -1,7 +1,7 @@
 """Chain files: what ``fastnode import`` reads and ``fastnode export`` writes.
 
-JSON lines, UTF-8, gzip-compressed or plain (told apart by the first bytes when reading, by the name's
-``.gz`` when writing), in this order:
+JSON lines, UTF-8, plain or compressed with gzip or, when reading, xz (told apart by the first bytes when reading, by
+the name's ``.gz`` when writing), in this order:
 
     {"kind":"chain","version":1,"nodeInfo":{..},"l1Constants":{..},"minFees":{..}|null}
     {"kind":"genesis","header":BlockHeader,"blockHash":Fr,"archiveRoot":Fr,"prefilledPublicData":[{"slot","value"}],
@@ -18,9 +18,11 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import lzma
 import os
 import zlib
 from collections.abc import Callable, Iterator
+from importlib import resources
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
@@ -41,7 +43,7 @@ from fastnode.protocol.tips import L2Tips
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
 
-__all__ = ["CHAIN_FILE_VERSION", "ChainFileSource", "ChainFileWriter"]
+__all__ = ["CHAIN_FILE_VERSION", "ChainFileSource", "ChainFileWriter", "bundled_chain"]
 
 CHAIN_FILE_VERSION: Final = 1
 #: A checkpoint of full blobs is a few MB of JSON; a line beyond this is not a chain file.
@@ -49,12 +51,18 @@ LINE_BYTES_MAX: Final = 64 << 20
 
 GZIP_LEVEL: Final = 6
 _GZIP_MAGIC: Final = b"\x1f\x8b"
+_XZ_MAGIC: Final = b"\xfd7zXZ\x00"
 _ERROR_TEXT_MAX: Final = 200
 
 #: Kinds in the order in which they must come.
 _ORDER: Final = {"chain": 0, "genesis": 1, "checkpoint": 2, "block": 3, "tips": 4}
 
 _T = TypeVar("_T")
+
+
+def bundled_chain() -> resources.abc.Traversable:
+    """The chain file that comes with the package: a recording."""
+    return resources.files("fastnode") / "data" / "sample_chain.jsonl.xz"
 
 
 class ChainFileSource:
@@ -127,10 +135,12 @@ class ChainFileSource:
         return ChainFileError(self.name, self._line, reason)
 
     def _decompressed(self) -> IO[bytes]:
-        magic = self._file.read(len(_GZIP_MAGIC))
+        magic = self._file.read(len(_XZ_MAGIC))
         self._file.seek(0)
-        if magic == _GZIP_MAGIC:
+        if magic.startswith(_GZIP_MAGIC):
             return gzip.GzipFile(fileobj=self._file, mode="rb")  # type: ignore[return-value]
+        if magic == _XZ_MAGIC:
+            return lzma.LZMAFile(self._file)
         return self._file
 
     def _expect(self, kind: str) -> dict[str, Any]:
@@ -149,7 +159,7 @@ class ChainFileSource:
             line = self._lines.readline(LINE_BYTES_MAX + 1)
         except EOFError as error:
             raise self._error("the compressed data ends in the middle") from error
-        except (OSError, zlib.error) as error:
+        except (OSError, zlib.error, lzma.LZMAError) as error:
             raise self._error(f"cannot be read: {error}") from error
         if not line:
             self._line -= 1

@@ -19,7 +19,7 @@ from fastnode.protocol.contracts import ContractClassPublic, ContractInstance
 from fastnode.protocol.fields import field_from_int, hex_text
 from fastnode.protocol.genesis import PrefilledPublicData
 from fastnode.protocol.header import BlockHeader
-from fastnode.sources.chain_file import ChainFileSource
+from fastnode.sources.chain_file import ChainFileSource, bundled_chain
 from fastnode.sources.upstreams import Upstream
 from fastnode.world_state.genesis import genesis_of
 
@@ -91,8 +91,7 @@ def _from_presets(upstream: Upstream, l1_constants: dict[str, Any] | None) -> tu
 
 
 def _presets() -> Sequence[tuple[str, list[PrefilledPublicData]]]:
-    sample = resources.files("fastnode") / "data" / "sample_chain.jsonl.gz"
-    with resources.as_file(sample) as path, ChainFileSource(path) as source:
+    with resources.as_file(bundled_chain()) as path, ChainFileSource(path) as source:
         accounts = [PrefilledPublicData(slot, value) for slot, value in source.genesis.prefilled_public_data]
     return (("no prefilled data", []), ("the test accounts of a local network", accounts))
 

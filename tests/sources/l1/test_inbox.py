@@ -56,7 +56,7 @@ def test_the_rolling_hash_is_the_one_of_the_contract() -> None:
 
 def test_the_messages_of_the_sample_chain_roll_to_what_its_inbox_said() -> None:
     """All 16 that were sent on the recorded network, in order of their checkpoints."""
-    sample = resources.files("fastnode") / "data" / "sample_chain.jsonl.gz"
+    sample = resources.files("fastnode") / "data" / "sample_chain.jsonl.xz"
     with resources.as_file(sample) as path, ChainFileSource(path) as source:
         checkpoints = [record for record in source.records() if isinstance(record, CheckpointRecord)]
         messages = [message for checkpoint in checkpoints for message in checkpoint.l1_to_l2_messages]

@@ -16,7 +16,7 @@ from fastnode.archiver.source import ChainRecord, GenesisRecord
 from fastnode.errors import StartError, UpstreamRejection
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.genesis import PrefilledPublicData
-from fastnode.sources.chain_file import ChainFileSource
+from fastnode.sources.chain_file import ChainFileSource, bundled_chain
 from fastnode.sources.genesis import build_genesis, check_contracts
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import ADDRESS_BYTES, Function, hex_data
@@ -74,8 +74,7 @@ def chain_of_l1(
     """Which chain the rollup has.  StartError when its genesis is unknown."""
     if genesis_file is not None:
         return _from_file(genesis_file, facts, l1_constants)
-    sample = resources.files("fastnode") / "data" / "sample_chain.jsonl.gz"
-    with resources.as_file(sample) as path, ChainFileSource(path) as source:
+    with resources.as_file(bundled_chain()) as path, ChainFileSource(path) as source:
         release, sample_genesis = source.chain, source.genesis
     accounts = [PrefilledPublicData(slot, value) for slot, value in sample_genesis.prefilled_public_data]
     node_info = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
+import lzma
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -53,7 +53,7 @@ def node(tmp_path: Path, chain: MadeChain, l1: PublishingL1) -> Iterator[Derivin
 @pytest.fixture(scope="session")
 def sample(sample_chain: Path) -> list[dict[str, Any]]:
     """The recorded chain, line by line."""
-    return [orjson.loads(line) for line in gzip.decompress(sample_chain.read_bytes()).splitlines()]
+    return [orjson.loads(line) for line in lzma.decompress(sample_chain.read_bytes()).splitlines()]
 
 
 @pytest.fixture
