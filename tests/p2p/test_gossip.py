@@ -214,6 +214,19 @@ def test_what_a_peer_offers_is_asked_for_and_a_broken_promise_is_held_against_it
     assert table.scores.score("peer 1") == 0
 
 
+def test_a_promise_is_not_broken_while_this_node_does_not_run() -> None:
+    table = Table(1)
+    table.beat()
+    rpc, identity = sent(b"tx")
+    table.hear("peer 0", wire.control(wire.ihave(TX, [identity])))
+    table.now += 60
+    table.beat()
+    assert table.scores.score("peer 0") == 0, "what it has delivered is not read yet"
+    table.beat(5)
+    assert table.scores.score("peer 0") == -10, "it has not"
+    assert table.hear("peer 0", rpc) == [identity]
+
+
 def test_of_a_flood_of_offers_a_bounded_part_is_looked_at() -> None:
     table = Table(1)
     asked = 0

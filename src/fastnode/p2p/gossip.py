@@ -96,6 +96,7 @@ class Gossip:
         self._promises: dict[bytes, dict[str, float]] = {}
         self._output: dict[str, list[bytes]] = {}
         self._beats = 0
+        self._beat_at: float | None = None
         #: What happened: (topic, "received" | "published" | "forwarded" | "duplicate" | a verdict | ...).
         self.counts: Counter[tuple[str, str]] = Counter()
 
@@ -396,6 +397,14 @@ class Gossip:
     def heartbeat(self, now: float) -> None:
         """To be called every ``heartbeat_s``."""
         self._beats += 1
+        # When this node did not run in time, what peers have delivered meanwhile is not read yet.
+        late_s = 0.0 if self._beat_at is None else now - self._beat_at - self.options.heartbeat_s
+        self._beat_at = now
+        if late_s > self.options.heartbeat_s:
+            self._promises = {
+                identity: {peer: until + late_s for peer, until in promised.items()}
+                for identity, promised in self._promises.items()
+            }
         self._count_broken_promises(now)
         for state in self._peers.values():
             state.ihave_messages = state.asked_ids = state.offers = 0
