@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from coincurve import PrivateKey
 from tests.conftest import NodeProcess
-from tests.publishing.live_l1 import ROLLUP, Anvil, test_key
+from tests.publishing.live_l1 import CHAIN_ID, ROLLUP, Anvil, test_key
 
 from fastnode.protocol.ethereum import keccak_256
+from fastnode.publishing.envelope import BlobBundle, Transaction
 from fastnode.sources.blobs.file_store import FileStore, folder_of
 
 REGISTRY = "0xb7f8bc63bbcad18155201308c8f3540b07f84f5e"
@@ -166,6 +168,26 @@ def wait_until(is_so: Callable[[], object], what: Callable[[], object]) -> None:
 
 def components(node: NodeProcess) -> str:
     return json.dumps(node.call("fastnode_getSyncStatus"))
+
+
+def warm_up(anvil: Anvil) -> None:
+    """Its first blob takes anvil so long on a busy machine that a node would take it for dead."""
+    key = test_key(9)
+    bundle = BlobBundle([bytes(31) + b"\1"])
+    transaction = Transaction(
+        chain_id=CHAIN_ID,
+        nonce=int(anvil.call("eth_getTransactionCount", key.address, "latest"), 16),
+        tip_max=10**9,
+        fee_max=10**12,
+        gas=21_000,
+        to=bytes.fromhex(key.address[2:]),
+        blob_fee_max=10**3,
+        versioned_hashes=bundle.versioned_hashes,
+    )
+    secret = PrivateKey(key.reveal())
+    signed = transaction.sign(lambda digest: secret.sign_recoverable(digest, hasher=None))
+    sent = anvil.call("eth_sendRawTransaction", "0x" + signed.raw(bundle).hex())
+    anvil.call("anvil_dropTransaction", sent)
 
 
 @contextmanager

@@ -8,13 +8,14 @@ import random
 import secrets
 import shutil
 import signal
+import socket
 import tempfile
 import time
 import urllib.error
 import urllib.request
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,22 +25,23 @@ import psycopg
 import pytest
 from tests.conftest import NodeProcess
 from tests.publishing.live_l1 import needs_anvil, test_key
-from tests.sequencing.network import L1_SLOT_S, PATIENCE_S, ProposingNetwork, checkpointed, tips, wait_until
+from tests.sequencing.network import PATIENCE_S, ProposingNetwork, checkpointed, tips, wait_until, warm_up
+from tests.sequencing.played import Played, published
 
 from fastnode.ha.connection import connect
 from fastnode.ha.migrations import migrate_up
-from fastnode.sources.l1.proposals import PROPOSE_SELECTOR
 
 pytestmark = [needs_anvil, pytest.mark.long]
 
 KILLS = int(os.environ.get("FASTNODE_LIVE_KILLS", "20"))
 COMMITTEE_KEYS = range(6)
+ON_NETWORK = (
+    *("--p2p-enabled", "--p2p-listen-addr=127.0.0.1", "--p2p-ip=127.0.0.1"),
+    "--debug-p2p-disable-colocation-penalty",
+)
 PROVER_KEY = 7
 #: Each node pays from an account of its own: two with one would disturb each other's nonces.
 PUBLISHER_KEYS = (6, 8)
-#: Slots that a busy machine may miss before it has a checkpoint.
-TRIES = 4
-WORD = 32
 QUORUM = 3
 
 
@@ -85,17 +87,18 @@ def database() -> Iterator[Database]:
     shutil.rmtree(directory, ignore_errors=True)
 
 
-@dataclass
-class Pair:
+@dataclass(kw_only=True)
+class Pair(Played):
     """Two proposers with the same keys, and a follower that proves and is never killed."""
 
-    network: ProposingNetwork
     database: Database
-    nodes: list[NodeProcess] = field(default_factory=list)
     follower: NodeProcess | None = None
-    outcomes: dict[str, int] = field(default_factory=dict)
+    keys: tuple[range, range] = (COMMITTEE_KEYS, COMMITTEE_KEYS)
+    #: On which they gossip; none: they do not.
+    ports: list[int] = field(default_factory=list)
 
     def start(self) -> None:
+        warm_up(self.network.anvil)
         self.nodes = [self.start_one(index) for index in range(2)]
         key = "0x" + test_key(PROVER_KEY).reveal().hex()
         prover = ("--prover-node", "--prover-partial-epochs")
@@ -108,62 +111,34 @@ class Pair:
             "VALIDATOR_HA_NODE_ID": f"node-{index}",
             "SEQ_PUBLISHER_PRIVATE_KEYS": "0x" + test_key(PUBLISHER_KEYS[index]).reveal().hex(),
         }
-        return self.network.proposer(keys=COMMITTEE_KEYS, data=f"proposer-{index}", **settings)
-
-    def outcome(self, node: NodeProcess, slot: int) -> str | None:
-        for entry in reversed(node.entries()):
-            if entry["message"] == "slot" and entry.get("slot") == slot:
-                return str(entry["outcome"])
-        return None
-
-    def is_proposed(self, slot: int) -> bool:
-        """Whether a proposal for this slot waits to be mined."""
-        return any(item.slot == slot for item in map(proposal_of, self.network.anvil.pool()) if item is not None)
-
-    def play(self, kill: Callable[[int], None] | None = None) -> bool:
-        """One slot; whether it has a checkpoint."""
-        network, before = self.network, self.network.pending
-        slot = network.begin_slot()
-        if kill is not None:
-            kill(slot)
-        alive = [node for node in self.nodes if node.process.poll() is None]
-        self.wait(lambda: self.is_proposed(slot) or all(self.outcome(node, slot) for node in alive))
-        # What is sent in this slot is mined in it; then L1 goes on until all have seen what became of it.
-        network.anvil.mine(max(network.start_of(slot), network.anvil.timestamp + L1_SLOT_S))
-        network.store_blobs()
-
-        def is_over(node: NodeProcess) -> bool:
-            # Who sees the other one's checkpoint before it has looked at the slot has nothing to do there.
-            return bool(self.outcome(node, slot)) or checkpointed(node) == network.pending > before
-
-        while not all(map(is_over, alive)):
-            time.sleep(1.0)
-            network.anvil.mine()
-            assert network.anvil.timestamp < network.start_of(slot + 3), network.log()
-        for node in alive:
-            outcome = self.outcome(node, slot) or "not looked at"
-            self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
-        return network.pending > before
-
-    def wait(self, is_so: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not is_so():
-            assert time.monotonic() < deadline, self.network.log()
-            time.sleep(0.2)
-
-    def play_until_there_is_one(self) -> int:
-        """Slots until one has its checkpoint."""
-        for count in range(1, TRIES + 1):
-            if self.play():
-                return count
-        raise AssertionError(self.network.log())
+        flags = [] if not self.ports else [*ON_NETWORK, f"--p2p-port={self.ports[index]}"]
+        flags += [f"--p2p-peer=127.0.0.1:{self.ports[1 - index]}"] if self.ports else []
+        return self.network.proposer(*flags, keys=self.keys[index], data=f"proposer-{index}", **settings)
 
 
 @pytest.fixture
 def pair(committee: ProposingNetwork, database: Database) -> Pair:
-    pair = Pair(committee, database)
+    pair = Pair(network=committee, database=database)
     pair.start()
     return pair
+
+
+@pytest.fixture
+def halves(committee: ProposingNetwork, database: Database) -> Pair:
+    """Each has the keys of three validators: most committees need both."""
+    pair = Pair(network=committee, database=database, keys=(range(3), range(3, 6)), ports=free_ports(2))
+    pair.start()
+    for node in pair.nodes:
+        node.wait_for_line("peer connected")
+    return pair
+
+
+def free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
 
 
 def trouble_of(node: NodeProcess) -> str:
@@ -182,39 +157,6 @@ def duties(database: Database) -> list[tuple[Any, ...]]:
             b"SELECT slot, validator_address, duty_type, block_index_within_checkpoint, status, signature, node_id "
             b"FROM validator_duties ORDER BY slot, started_at"
         ).fetchall()
-
-
-@dataclass
-class Mined:
-    """The call of a proposal."""
-
-    slot: int
-    archive: bytes
-    signatures: bytes
-
-
-def proposal_of(transaction: dict[str, Any]) -> Mined | None:
-    data = bytes.fromhex(transaction["input"][2:])
-    at = data.find(PROPOSE_SELECTOR)
-    if at < 0:
-        return None
-    words = data[at + len(PROPOSE_SELECTOR) :]
-
-    def number(offset: int) -> int:
-        return int.from_bytes(words[offset : offset + WORD], "big")
-
-    attestations = number(14 * WORD)
-    begin = attestations + number(attestations + WORD)
-    return Mined(number(7 * WORD), words[:WORD], words[begin + WORD : begin + WORD + number(begin)])
-
-
-def published(network: ProposingNetwork) -> list[Mined]:
-    """Every proposal that L1 has mined, whether the rollup took it or not."""
-    found = []
-    for height in range(network.anvil.number + 1):
-        block = network.anvil.call("eth_getBlockByNumber", hex(height), True) or {}
-        found += [item for item in map(proposal_of, block.get("transactions", ())) if item is not None]
-    return found
 
 
 def require_single_signatures(pair: Pair) -> tuple[int, int]:
@@ -236,7 +178,7 @@ def require_single_signatures(pair: Pair) -> tuple[int, int]:
     return len(archives), len(rows)
 
 
-def test_two_nodes_of_which_one_is_killed_at_random_sign_no_duty_twice_and_the_chain_goes_on(pair: Pair) -> None:
+def kill_at_random(pair: Pair) -> None:
     seed = int(os.environ.get("FASTNODE_LIVE_SEED", "0")) or secrets.randbelow(10**6)
     chance = random.Random(seed)
     made = killed_slots = 0
@@ -269,6 +211,14 @@ def test_two_nodes_of_which_one_is_killed_at_random_sign_no_duty_twice_and_the_c
         f"{slots} slots on L1, {rows} duties, outcomes {pair.outcomes}"
     )
     assert sum(node in {row[6] for row in duties(pair.database)} for node in ("node-0", "node-1")) == 2
+
+
+def test_two_nodes_of_which_one_is_killed_at_random_sign_no_duty_twice_and_the_chain_goes_on(pair: Pair) -> None:
+    kill_at_random(pair)
+
+
+def test_so_do_two_that_have_half_of_the_committee_each(halves: Pair) -> None:
+    kill_at_random(halves)
 
 
 def test_without_the_database_nothing_is_signed_reads_go_on_and_it_comes_back(pair: Pair) -> None:

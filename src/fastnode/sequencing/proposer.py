@@ -228,6 +228,7 @@ class Sequencer:
             self._signing_trouble = None
         except DutyError as error:
             outcome, reason = SlotOutcome.YIELDED, str(error)
+            self._signing_trouble = None  # the database answers
         except (HaDatabaseError, SigningError) as error:
             outcome, reason = SlotOutcome.MISSED, str(error)
             self._signing_trouble = f"nothing is signed: {error}"

@@ -1,0 +1,248 @@
+"""A network in real time: fastnode proposes and proves, the published node follows, the published wallet sends; then
+the published node proposes and fastnode follows, and back.  After every checkpoint all nodes have the same chain.
+
+What is not part of this project is named by the environment:
+
+    FASTNODE_ANVIL             the program
+    FASTNODE_TEST_WALLET       a folder with ``node`` and ``node_modules`` of the published wallet (scripts/wallet.sh)
+    FASTNODE_TEST_DEPLOY       a command that deploys the network's contracts; it is given --rpc URL --slot S
+                               --l1-slot S --epoch SLOTS --proof-epochs N --realtime 1, and leaves an L1 on the clock
+                               with a block each --l1-slot
+    FASTNODE_TEST_REFERENCE    a command that boots a published node: ``start L1_PORT PORT ADMIN_PORT 0``, and
+                               ``stop PORT``; its settings come from the environment, ROLE=sequencer and KEYS among
+                               them
+    FASTNODE_TEST_BLOBS        a folder for blobs; behind a colon how the published node sees it, if it does otherwise
+    FASTNODE_LIVE_CHECKPOINTS  how many fastnode publishes (200)
+    FASTNODE_LIVE_SWAPPED      how many the published node publishes (50)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import Request, urlopen
+
+import pytest
+from tests.conftest import NodeProcess
+from tests.publishing.live_l1 import ANVIL, CHAIN_ID, test_key
+
+NEEDED = ("FASTNODE_TEST_WALLET", "FASTNODE_TEST_DEPLOY", "FASTNODE_TEST_REFERENCE", "FASTNODE_TEST_BLOBS")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(ANVIL is None or not all(map(os.environ.get, NEEDED)), reason="needs " + ", ".join(NEEDED)),
+]
+
+SLOT_S, L1_SLOT_S, EPOCH_SLOTS = 12, 4, 8
+CHECKPOINTS = int(os.environ.get("FASTNODE_LIVE_CHECKPOINTS", "200"))
+SWAPPED = int(os.environ.get("FASTNODE_LIVE_SWAPPED", "50"))
+QUESTIONS = 1000
+REGISTRY = "0xb7f8bc63bbcad18155201308c8f3540b07f84f5e"
+#: The deployment takes time of L1 that the clock must have had.
+BEFORE_S = 900
+READY_S = 600.0
+#: Without a checkpoint for so long something is wrong.
+STILL_S = 600.0
+SCENARIO = Path(__file__).with_name("wallets.mjs")
+PROPOSER, PROVER = ("0x" + test_key(index).reveal().hex() for index in (0, 1))
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def ask(port: int, method: str, *params: Any) -> Any:
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    request = Request(f"http://127.0.0.1:{port}", body, {"Content-Type": "application/json"})
+    with urlopen(request, timeout=60) as answer:
+        document = json.load(answer)
+    assert "error" not in document, document
+    return document.get("result")
+
+
+class Wallets:
+    """The scenario of users, against one node."""
+
+    def __init__(self, directory: Path, name: str, port: int, l1_port: int) -> None:
+        self.output, self.stop_file = directory / f"wallets-{name}.jsonl", directory / f"stop-{name}"
+        wallet = Path(os.environ["FASTNODE_TEST_WALLET"])
+        folder = directory / "scenario"
+        folder.mkdir(exist_ok=True)
+        if not (folder / "node_modules").exists():
+            (folder / "node_modules").symlink_to(wallet / "node_modules")
+            (folder / SCENARIO.name).write_text(SCENARIO.read_text())
+        environment = os.environ | {
+            "NODE_URL": f"http://127.0.0.1:{port}",
+            "L1_URL": f"http://127.0.0.1:{l1_port}",
+            "STATE": str(directory / "contracts.json"),
+            "STOP": str(self.stop_file),
+            "LOG_LEVEL": "warn",
+        }
+        with self.output.open("wb") as output:
+            command = [str(wallet / "node"), SCENARIO.name]
+            self._process = subprocess.Popen(command, cwd=folder, env=environment, stdout=output)
+
+    def finish(self) -> dict[str, Any]:
+        """What they have done, once all of it is decided."""
+        self.stop_file.touch()
+        self._process.wait(READY_S)
+        lines = [json.loads(line) for line in self.output.read_text().splitlines() if line.startswith("{")]
+        assert not [line for line in lines if "lost" in line or "failed" in line]
+        return next(line["end"] for line in lines if "end" in line)  # type: ignore[no-any-return]
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+class Network:
+    def __init__(self, directory: Path, start_node: Callable[..., NodeProcess], stack: ExitStack) -> None:
+        self.directory, self.start_node, self.stack = directory, start_node, stack
+        here, _, there = os.environ["FASTNODE_TEST_BLOBS"].partition(":")
+        self.blobs, self.blobs_there = f"file://{here}", f"file://{there or here}"
+        self.l1_port = free_port()
+        #: Node and checkpoint: what it said of it.
+        self.seen: dict[int, dict[int, tuple[str, str]]] = {}
+        self._start_l1()
+
+    def _start_l1(self) -> None:
+        assert ANVIL is not None
+        command = [ANVIL, "--port", str(self.l1_port), "--chain-id", str(CHAIN_ID), "--slots-in-an-epoch", "2"]
+        command += ["--timestamp", str(int(time.time()) - BEFORE_S), "--quiet"]
+        anvil = subprocess.Popen(command)
+        self.stack.callback(anvil.wait)
+        self.stack.callback(anvil.kill)
+        wait_for(lambda: ask(self.l1_port, "eth_chainId"))
+        given = ("--slot", SLOT_S, "--l1-slot", L1_SLOT_S, "--epoch", EPOCH_SLOTS, "--proof-epochs", 2, "--realtime", 1)
+        deploy = [*shlex.split(os.environ["FASTNODE_TEST_DEPLOY"]), "--rpc", f"http://127.0.0.1:{self.l1_port}"]
+        subprocess.run([*deploy, *map(str, given)], check=True, stdout=subprocess.DEVNULL, timeout=READY_S)
+
+    def node(self, *flags: object, data: str, **environment: str) -> NodeProcess:
+        node = self.start_node(
+            *("--data-directory", self.directory / data, "--l1-rpc-urls", f"http://127.0.0.1:{self.l1_port}"),
+            *("--blob-file-store-urls", self.blobs, "--blob-allow-empty-sources", "--registry-address", REGISTRY),
+            *("--ethereum-slot-duration", L1_SLOT_S, "--ethereum-allow-no-debug-hosts", "--disable-admin-api-key"),
+            *("--max-allowed-eth-client-drift-seconds", 0),
+            *flags,
+            **environment,
+        )
+        return node.wait_until_serving()
+
+    def proposer(self, data: str = "proposer") -> NodeProcess:
+        flags = ("--sequencer", "--prover-node", "--blob-file-store-upload-url", self.blobs)
+        keys = {"VALIDATOR_PRIVATE_KEYS": PROPOSER, "PROVER_PUBLISHER_PRIVATE_KEYS": PROVER}
+        return self.node(*flags, data=data, SEQ_BLOCK_DURATION_MS="2500", **keys)
+
+    def prover(self, data: str = "proposer") -> NodeProcess:
+        """The same node, which follows L1 and proves what others publish."""
+        return self.node("--prover-node", data=data, PROVER_PUBLISHER_PRIVATE_KEYS=PROVER)
+
+    @contextmanager
+    def reference(self, **environment: str) -> Iterator[int]:
+        command = shlex.split(os.environ["FASTNODE_TEST_REFERENCE"])
+        port, admin = free_port(), free_port()
+        settings = {
+            "L1_SLOT": str(L1_SLOT_S),
+            "BLOB_ALLOW_EMPTY_SOURCES": "true",
+            "BLOB_FILE_STORE_URLS": self.blobs_there,
+            **environment,
+        }
+        start = [*command, "start", str(self.l1_port), str(port), str(admin), "0"]
+        subprocess.run(start, env=os.environ | settings, check=False, stdout=subprocess.DEVNULL)
+        try:
+            wait_for(lambda: ask(port, "node_getL2Tips"))
+            yield port
+        finally:
+            subprocess.run([*command, "stop", str(port)], check=True, stdout=subprocess.DEVNULL)
+
+    # ---- looking at it -------------------------------------------------------------------------
+
+    def look(self, *ports: int) -> list[int]:
+        """Newest checkpoints of nodes; each tip must be the same as every other node's of that checkpoint."""
+        newest = []
+        for port in ports:
+            tips = ask(port, "node_getL2Tips")
+            newest.append(int(tips["checkpointed"]["checkpoint"]["number"]))
+            for name in ("checkpointed", "proven", "finalized"):
+                number = int(tips[name]["checkpoint"]["number"])
+                said = (tips[name]["checkpoint"]["hash"], tips[name]["block"]["hash"])
+                if number:
+                    known = self.seen.setdefault(number, {})
+                    known[port] = said
+                    assert len(set(known.values())) == 1, (number, known)
+        return newest
+
+    def watch(self, count: int, *ports: int) -> int:
+        """Until every node has so many checkpoints more; the newest one."""
+        first = max(self.look(*ports))
+        newest, moved_at = first, time.monotonic()
+        while newest < first + count:
+            time.sleep(L1_SLOT_S / 2)
+            least = min(self.look(*ports))
+            if least > newest:
+                newest, moved_at = least, time.monotonic()
+            assert time.monotonic() - moved_at < STILL_S, f"no checkpoint after {newest}"
+        return newest
+
+
+def wait_for(is_so: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + READY_S
+    while time.monotonic() < deadline:
+        try:
+            if is_so():
+                return
+        except (URLError, OSError, AssertionError):
+            pass
+        time.sleep(0.5)
+    raise AssertionError("nothing answers")
+
+
+def require_same_answers(fastnode: int, reference: int) -> None:
+    urls = [f"http://127.0.0.1:{port}" for port in (fastnode, reference)]
+    command = [sys.executable, "-m", "fastnode.development.compare_nodes", *urls, "--queries", str(QUESTIONS)]
+    compared = subprocess.run([*command, "--blocks", "300"], capture_output=True, text=True, check=False)
+    print(compared.stdout)
+    assert compared.returncode == 0, compared.stdout + compared.stderr
+
+
+def test_the_published_node_has_the_same_chain_whoever_proposes(
+    tmp_path: Path, start_node: Callable[..., NodeProcess]
+) -> None:
+    with ExitStack() as stack:
+        network = Network(tmp_path, start_node, stack)
+        proposer = network.proposer()
+        follower = network.node(data="follower")
+        reference = stack.enter_context(network.reference())
+        ports = (follower.port, reference)
+
+        def play(name: str, port: int, count: int) -> None:
+            wallets = Wallets(tmp_path, name, port, network.l1_port)
+            stack.callback(wallets.kill)
+            network.watch(count, port, *ports)
+            done = wallets.finish()
+            print(f"\n{name}: {json.dumps(done)}")
+            assert done["transactions"] == done["checkpointed"] > 0
+            assert done["unconsumed"] == 0
+
+        play("fastnode", proposer.port, CHECKPOINTS)
+        require_same_answers(follower.port, reference)
+        assert proposer.stop() == 0
+        prover = network.prover()
+        upload = {"ROLE": "sequencer", "KEYS": PROPOSER, "BLOB_FILE_STORE_UPLOAD_URL": network.blobs_there}
+        with network.reference(SEQ_BLOCK_DURATION_MS="2500", **upload) as sequencer:
+            play("reference", sequencer, SWAPPED)
+        assert prover.stop() == 0
+        proposer = network.proposer()
+        play("fastnode again", proposer.port, max(1, SWAPPED // 5))
+        require_same_answers(follower.port, reference)
