@@ -28,6 +28,13 @@ def _sequencer(told: Mapping[str, Any]) -> Iterator[Metric]:
     yield CounterMetricFamily("fastnode_proposed_blocks", "Blocks of published checkpoints.", value=told["blocks"])
     text = "Transactions of published checkpoints."
     yield CounterMetricFamily("fastnode_proposed_txs", text, value=told["txs"])
+    attestations = told.get("attestations")
+    if attestations is not None:
+        text = "Checkpoints of other validators by whether this node attested to them."
+        judged = CounterMetricFamily("fastnode_judged_checkpoints", text, labels=["outcome"])
+        for outcome in ("attested", "refused"):
+            judged.add_metric([outcome], attestations[outcome])
+        yield judged
     newest = next((item for item in told["newest"] if item["outcome"] == "proposed"), None)
     if newest is not None:
         text = "From the first look at the newest slot of this node until L1 had its checkpoint."

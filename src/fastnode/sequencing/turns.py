@@ -58,11 +58,10 @@ def is_hatch_open(endpoint: L1Endpoint, facts: RollupFacts, slot: int) -> bool:
     """While the escape hatch is open only its own proposer may propose."""
     if facts.target_committee_size == 0:
         return False
+    epoch = slot // facts.epoch_duration
     try:
-        hatch = endpoint.read(facts.rollup, contracts.ESCAPE_HATCH)[0]
-        return hatch != _NO_ADDRESS and bool(
-            endpoint.read(hatch, contracts.IS_HATCH_OPEN, slot // facts.epoch_duration)[0]
-        )
+        hatch = endpoint.read(facts.rollup, contracts.ESCAPE_HATCH_OF_EPOCH, epoch)[0]
+        return hatch != _NO_ADDRESS and bool(endpoint.read(hatch, contracts.IS_HATCH_OPEN, epoch)[0])
     except (UpstreamRejection, DecodeError):
         return False  # a rollup without one
 

@@ -31,6 +31,7 @@ WORD = 32
         (contracts.STATUS, "42d21ef7"),
         (contracts.COMMITTEE_AT, "1cfe2878"),
         (contracts.ESCAPE_HATCH, "a2294748"),
+        (contracts.ESCAPE_HATCH_OF_EPOCH, "15d3bc7b"),
         (contracts.IS_HATCH_OPEN, "3a30aefe"),
         (contracts.PROVEN_CHECKPOINT, "1f8352e9"),
         (contracts.ARCHIVE_AT, "3777e863"),

@@ -68,6 +68,8 @@ COMMITTEE_OF_EPOCH: Final = Function("getEpochCommittee(uint256)", Kind.ADDRESSE
 COMMITTEE_AT: Final = Function("getCommitteeAt(uint256)", Kind.ADDRESSES)
 #: While the escape hatch is open, checkpoints need no attestations.
 ESCAPE_HATCH: Final = Function("getEscapeHatch()", _A)
+#: The one that counts for the proposals of an epoch: a new one does from the next epoch on.
+ESCAPE_HATCH_OF_EPOCH: Final = Function("getEscapeHatchForEpoch(uint256)", _A)
 IS_HATCH_OPEN: Final = Function("isHatchOpen(uint256)", _FLAG)
 PROPOSER_AT: Final = Function("getProposerAt(uint256)", _A)
 

@@ -1,0 +1,30 @@
+"""Metrics of a node that proposes and proves."""
+
+from __future__ import annotations
+
+from fastnode.metrics.proposing import proposing_metrics
+from fastnode.sequencing.record import SlotOutcome, SlotRecord
+
+
+def test_slots_and_judged_checkpoints_are_counted_by_what_became_of_them() -> None:
+    record = SlotRecord()
+    record.note(1, SlotOutcome.PROPOSED, checkpoint=1, blocks=2, txs=3, seconds=4.0)
+    record.note(2, SlotOutcome.MISSED, "too few attestations")
+    sequencer = {"state": "", **record.describe(), "attestations": {"attested": 5, "refused": 1, "refusal": None}}
+    samples = {
+        (sample.name, sample.labels.get("outcome")): sample.value
+        for metric in proposing_metrics({"sequencer": sequencer, "prover": None})
+        for sample in metric.samples
+    }
+    assert samples[("fastnode_slots_total", "missed")] == 1
+    assert samples[("fastnode_proposed_txs_total", None)] == 3
+    assert samples[("fastnode_slot_seconds", None)] == 4.0
+    assert samples[("fastnode_judged_checkpoints_total", "attested")] == 5
+    assert samples[("fastnode_judged_checkpoints_total", "refused")] == 1
+
+
+def test_a_node_that_writes_nothing_to_l1_has_none_of_them() -> None:
+    assert list(proposing_metrics(None)) == []
+    alone = {"state": "", **SlotRecord().describe()}
+    names = {metric.name for metric in proposing_metrics({"sequencer": alone, "prover": None})}
+    assert "fastnode_judged_checkpoints" not in names
