@@ -1,7 +1,7 @@
 """What workers bring: the same requests to one process and to nodes with 1, 2, 4, 8 workers, on the sample chain.
 
     python bench/workers.py [--workers 0,1,2,4,8] [--seconds 3] [--only traffic|simulate|send] [--json FILE]
-    python bench/workers.py --one [--workers 0,1,2,4,8] [--seconds 3]
+    python bench/workers.py --one [--workers 0,1,2,4,8] [--rounds 9]
     python bench/workers.py --blocks FILE [--workers 2] [--rate 500]
     python bench/workers.py --growth FILE [--workers 2]
 
@@ -12,7 +12,8 @@ the node can use.  Rows of one run are made one after another on one machine; co
 
 ``--one`` asks one worker only, with all processes of the node on one processor and the client on another: what the
 other workers, which have nothing to do, and the primary add to a request, and nothing of what processes do to each
-other when there are more of them than processors.
+other when there are more of them than processors.  All nodes run at once and are asked by turns, a few thousand
+requests each time; what counts is the round that cost least, so that what else the machine does meets all alike.
 
 ``--growth`` loads FILE and tells how much the copies of the workers have for themselves meanwhile, at most.
 
@@ -35,7 +36,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,7 @@ from workload import SAMPLE, ask_over_http, fitted, learn_chain
 CONNECTIONS = 32
 CONNECTIONS_OF_TXS = 16
 TXS = 400
+REQUESTS_OF_A_ROUND = 12_000
 PATIENCE_S = 60.0
 CLIENT_NICENESS = -10
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -195,51 +197,104 @@ def send_row(node: Node, workers: int, seconds: float) -> Row:
     return row
 
 
-def _taker_of(node: Node, client_port: int) -> int:
-    """The process that has the connection from this port of the client, once it has accepted it."""
-    deadline = time.monotonic() + PATIENCE_S
-    while (pid := _holder_of(node, client_port)) is None:
-        if time.monotonic() > deadline:
-            raise RuntimeError("nobody has taken the connection")
-        time.sleep(0.05)
-    return pid
-
-
-def _holder_of(node: Node, client_port: int) -> int | None:
-    inode = None
+def _by_taker(node: Node, client: Client) -> dict[int, list[int]]:
+    """What the client calls its connections, by the process that has accepted them."""
+    places = client.places()
+    place_of: dict[str, int] = {}
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         fields = line.split()
         own, other = (int(address.partition(":")[2], 16) for address in fields[1:3])
-        if (own, other) == (node.port, client_port):
-            inode = fields[9]
+        if own == node.port and other in places:
+            place_of[f"socket:[{fields[9]}]"] = places[other]
+    found: dict[int, list[int]] = {}
     for pid in node.processes():
         for entry in Path(f"/proc/{pid}/fd").iterdir():
             try:
-                if str(entry.readlink()) == f"socket:[{inode}]":
-                    return pid
+                target = str(entry.readlink())
             except OSError:  # closed meanwhile
                 continue
-    return None
+            if target in place_of:
+                found.setdefault(pid, []).append(place_of[target])
+    return found
 
 
-def one_row(node: Node, workers: int, seconds: float) -> Row:
+class Asked:
+    """A node of which one worker is asked."""
+
+    def __init__(self, node: Node, workers: int) -> None:
+        self.workers = workers
+        self._node = node
+        self._requests = wallet_requests(
+            list(fitted(SAMPLE, learn_chain(ask_over_http(f"http://127.0.0.1:{node.port}/"))))
+        )
+        self._client = Client(node.port, 2 * CONNECTIONS * max(1, workers))
+        self._client.ask(self._requests, 4 * CONNECTIONS * max(1, workers))  # all of them are accepted
+        self._pid, places = max(_by_taker(node, self._client).items(), key=lambda item: len(item[1]))
+        self._client.keep(places[:CONNECTIONS])
+        self._client.ask(self._requests, 3 * len(self._requests))
+        node.pin(1)
+        self.rates: list[float] = []
+        #: In seconds for each request: of the process that is asked, and of all of the node.
+        self.own: list[float] = []
+        self.all: list[float] = []
+        #: How often each request had it wait or give way.
+        self.switches: list[float] = []
+        self.p99s: list[float] = []
+
+    def ask(self, count: int) -> None:
+        before, all_before, switches = _processor_s(self._pid), self._node_s(), _switches(self._pid)
+        measured = self._client.ask(self._requests, count)
+        self.own.append((_processor_s(self._pid) - before) / measured.requests)
+        self.all.append((self._node_s() - all_before) / measured.requests)
+        self.switches.append((_switches(self._pid) - switches) / measured.requests)
+        self.rates.append(measured.rate)
+        self.p99s.append(measured.percentile(99))
+
+    def _node_s(self) -> float:
+        return sum(_processor_s(pid) for pid in self._node.processes())
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def _tasks(pid: int) -> Iterator[Path]:
+    return Path(f"/proc/{pid}/task").iterdir()
+
+
+def _processor_s(pid: int) -> float:
+    """Of all threads that there are, to the nanosecond."""
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in _tasks(pid)) / 1e9
+
+
+def _switches(pid: int) -> int:
+    return sum(
+        int(count)
+        for task in _tasks(pid)
+        for count in re.findall(r"ctxt_switches:\s+(\d+)", (task / "status").read_text())
+    )
+
+
+def one_rows(chain: Path, folder: Path, counts: Sequence[int], rounds: int) -> list[Row]:
     """All connections are to the same worker."""
-    traffic = list(fitted(SAMPLE, learn_chain(ask_over_http(f"http://127.0.0.1:{node.port}/"))))
-    requests = wallet_requests(traffic)
-    time.sleep(1.0)  # what a worker does beside requests when it has begun
-    client = Client(node.port, CONNECTIONS * 4 * max(1, workers))
-    by_process: dict[int, list[int]] = {}
-    for port, place in client.places().items():
-        by_process.setdefault(_taker_of(node, port), []).append(place)
-    client.keep(max(by_process.values(), key=len)[:CONNECTIONS])
-    try:
-        rate = client.ask(requests, 2 * len(requests)).rate
-        before = node.processor_s()
-        measured = client.ask(requests, max(len(requests), int(rate * seconds)))
-        cpu = (node.processor_s() - before) / measured.requests
-    finally:
-        client.close()
-    return Row("one", workers, measured.rate, 1e6 * cpu, 1e3 * measured.percentile(99), 1 / cpu)
+    rows: list[Row] = []
+    with ExitStack() as stack:
+        asked: list[Asked] = []
+        for workers in counts:
+            asked.append(Asked(stack.enter_context(running(chain, folder, workers)), workers))
+            stack.callback(asked[-1].close)
+        os.sched_setaffinity(0, {0})
+        for _ in range(rounds):
+            for each in asked:
+                each.ask(REQUESTS_OF_A_ROUND)
+        print("one of N asked: cpu us of its process (least, middle), of the node (least), switches, p99 ms, rate/s")
+        for each in asked:
+            own, middle = min(each.own), sorted(each.own)[len(each.own) // 2]
+            print(
+                f"{each.workers:9} {1e6 * own:9.2f} {1e6 * middle:9.2f} {1e6 * min(each.all):9.2f} "
+                f"{min(each.switches):9.4f} {1e3 * min(each.p99s):7.2f} {max(each.rates):9.0f}"
+            )
+            rows.append(Row("one", each.workers, max(each.rates), 1e6 * own, 1e3 * min(each.p99s), 1 / own))
+    return rows
 
 
 def measure_growth(file: Path, workers: int, folder: Path) -> None:
@@ -302,18 +357,19 @@ def client_first() -> None:
         print("the client has no priority here: its own waiting is measured too")
 
 
-ROWS = {"traffic": traffic_row, "simulate": simulate_row, "send": send_row, "one": one_row}
+ROWS = {"traffic": traffic_row, "simulate": simulate_row, "send": send_row}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", default="0,1,2,4,8")
     parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--only", choices=[name for name in ROWS if name != "one"])
+    parser.add_argument("--only", choices=list(ROWS))
     parser.add_argument("--json", type=Path)
     parser.add_argument("--blocks", type=Path, metavar="FILE")
     parser.add_argument("--growth", type=Path, metavar="FILE")
     parser.add_argument("--one", action="store_true")
+    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--rate", type=float, default=500.0)
     options = parser.parse_args()
     client_first()
@@ -327,9 +383,7 @@ def main() -> None:
             for workers in map(int, options.workers.split(",")):
                 measure_blocks(options.blocks, workers, options.rate, Path(name))
         return
-    if options.one:
-        os.sched_setaffinity(0, {0})
-    names = ["one"] if options.one else [options.only] if options.only else [name for name in ROWS if name != "one"]
+    counts = list(map(int, options.workers.split(",")))
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="fastnode-bench-") as name:
         folder = Path(name)
@@ -340,12 +394,13 @@ def main() -> None:
             check=True,
             capture_output=True,
         )
-        print("what      workers     rate/s   cpu us   p99 ms  capacity/s  private MB")
-        for what in names:
-            for workers in map(int, options.workers.split(",")):
+        if options.one:
+            rows += one_rows(chain, folder, counts, options.rounds)
+        else:
+            print("what      workers     rate/s   cpu us   p99 ms  capacity/s  private MB")
+        for what in [] if options.one else [options.only] if options.only else ROWS:
+            for workers in counts:
                 with running(chain, folder, workers) as node:
-                    if options.one:
-                        node.pin(1)
                     row = ROWS[what](node, workers, options.seconds)
                     private = [size / 1e6 for size in node.private_bytes()] if workers else []
                 rows.append(row)

@@ -12,7 +12,7 @@ import threading
 
 import pytest
 
-from fastnode.app.priorities import PRIMARY_NICENESS, TURN_NS, answer_soon
+from fastnode.app.priorities import APPLYING_NICENESS, PRIMARY_NICENESS, TURN_NS, answer_soon, come_last
 
 _SCHED_GETATTR = {"x86_64": 315, "aarch64": 275}
 #: Size, policy, flags, nice, priority, runtime, deadline, period: sched_setattr(2).
@@ -58,6 +58,30 @@ def test_a_thread_that_answers_soon_has_short_turns_and_those_that_it_begins_hav
     usual_ns, own_ns = turns
     assert own_ns == TURN_NS
     assert usual_ns > own_ns
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere priority is of the whole process")
+def test_the_thread_that_applies_blocks_and_those_that_it_begins_come_last_and_no_other_does() -> None:
+    found: list[tuple[int, int]] = []
+
+    def look() -> None:
+        found.append((os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)))
+
+    def run() -> None:
+        come_last()
+        look()
+        inner = threading.Thread(target=look)
+        inner.start()
+        inner.join()
+
+    look()
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    look()
+    (policy, nice), own, inner, after = found
+    assert own == inner == (os.SCHED_BATCH, min(19, nice + APPLYING_NICENESS))
+    assert after == (policy, nice)
 
 
 def test_the_process_that_writes_comes_after_others() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from tests.mempool.recorded import hashes, recorded_tx
 from fastnode.errors import DatabaseError, DataDirectoryError, Refused
 from fastnode.mempool.entries import PoolEntry, TxState
 from fastnode.mempool.pool import Added, Origin, TxPool
-from fastnode.mempool.rules import TxRejected, minimum_bump
+from fastnode.mempool.rules import Coverage, TxRejected, cover, minimum_bump
 from fastnode.mempool.store import PoolStore, entry_key
 from fastnode.protocol.tx_data import Gas
 
@@ -156,6 +156,29 @@ def test_a_claim_pays_for_its_own_tx(pool: Harness) -> None:
     assert pool.add(entry(1, claim=150)) is Added.ACCEPTED
     with pytest.raises(TxRejected):
         pool.add(entry(3, fee=5))
+
+
+def test_a_payer_that_can_pay_for_all_is_not_gone_through_for_each_newcomer(
+    pool: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that many share, such as a sponsor, has thousands."""
+    pool.ledger.set_balance(PAYER, 300)
+    asked: list[int] = []
+
+    def noting(entries: Iterable[PoolEntry], balance: int) -> Coverage:
+        found = list(entries)
+        asked.append(len(found))
+        return cover(found, balance)
+
+    monkeypatch.setattr("fastnode.mempool.admission.cover", noting)
+    for number in (1, 2, 3):
+        pool.add(entry(number, fee=number))
+    assert asked == []
+    with pytest.raises(TxRejected):
+        pool.add(entry(4, fee=0))
+    pool.mine(entry(1))
+    pool.add(entry(5, fee=5))
+    assert asked == [4]
 
 
 def test_payers_do_not_pay_for_each_other(pool: Harness) -> None:

@@ -192,6 +192,32 @@ def test_a_follower_that_falls_behind_is_dropped_and_its_memory_with_it() -> Non
     theirs.close()
 
 
+def test_what_the_system_takes_is_sent_by_whoever_has_it_and_the_rest_follows_in_order() -> None:
+    ours, theirs = socket.socketpair()
+    reader = Connection(theirs)
+    follower = Follower(Connection(ours))
+    follower.put(batch_frame(0, [(b"0", b"")]))  # nobody sends what waits
+    received = reader.receive()
+    assert received is not None
+    assert batch_of(received[1]) == (0, [(b"0", b"")])
+    count = 20
+    for number in range(count):  # more than the system takes
+        follower.put(batch_frame(0, [(b"%d" % number, bytes(200_000))]))
+    assert follower.behind_bytes > 0
+    sending = threading.Thread(target=follower.send_all)
+    sending.start()
+    for number in range(count):
+        received = reader.receive()
+        assert received is not None
+        assert batch_of(received[1]) == (0, [(b"%d" % number, bytes(200_000))])
+    follower.put(b"")
+    until(lambda: not follower.behind_bytes, "something waits still")
+    follower.close()
+    sending.join(PATIENCE_S)
+    reader.close()
+    ours.close()
+
+
 def test_frames_are_whole_or_nothing() -> None:
     ours, theirs = socket.socketpair()
     reader = Connection(theirs)

@@ -42,8 +42,8 @@ class IngestionThread:
 
     ``start`` it once, ``stop`` it at any time; in between ``control`` pauses and resumes it.
 
-    All callbacks are called in the thread: ``on_caught_up`` when state and chain are at the same block,
-    ``on_done`` after a complete import, ``on_failure`` with the error that ended the thread.
+    All callbacks are called in the thread: ``on_begun`` first of all, ``on_caught_up`` when state and chain are at the
+    same block, ``on_done`` after a complete import, ``on_failure`` with the error that ended the thread.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class IngestionThread:
         control: SyncControl,
         follower: Runs | None = None,
         *,
+        on_begun: Callable[[], None] = lambda: None,
         on_caught_up: Callable[[], None],
         on_done: Callable[[], None],
         on_failure: Callable[[BaseException], None],
@@ -63,6 +64,7 @@ class IngestionThread:
         self._chain_file = chain_file
         self._control = control
         self._follower = follower
+        self._on_begun = on_begun
         self._on_caught_up = on_caught_up
         self._on_done = on_done
         self._on_failure = on_failure
@@ -81,6 +83,7 @@ class IngestionThread:
 
     def _run(self) -> None:
         try:
+            self._on_begun()
             self._data.state.load_nodes(self._control.pass_point)
             self._data.state.remember_newest_blocks(self._control.pass_point)
             while not self._is_done_before_the_disk_is_full():

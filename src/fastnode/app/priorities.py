@@ -1,7 +1,12 @@
 """Which process of a node with workers has a processor first, where there are fewer processors than work.
 
-A request takes some microseconds and a block milliseconds, on several threads.  So the primary comes after the workers;
-and the thread of a worker's event loop asks for turns that are short, which the system then gives soon.
+A request takes some microseconds and a block milliseconds, on several threads.  So the primary comes after the workers,
+and its thread that applies blocks, with those that it begins, after everything else; and the thread of a worker's event
+loop asks for turns that are short, which the system then gives soon.
+
+What a worker repeats stays at usual priority.  Its thread holds the interpreter, or the lock of a database, that the
+worker's event loop waits for: if other work could push it aside, so would that work push aside all of the worker's
+clients, until the system's next tick.
 """
 
 from __future__ import annotations
@@ -13,11 +18,15 @@ import struct
 import sys
 from typing import Final
 
-__all__ = ["answer_soon", "leave_to_requests"]
+__all__ = ["answer_soon", "come_last", "leave_to_requests"]
 
 #: As by nice(1).  While all processors are busy with requests the primary has a quarter of one, and more by its threads
 #: for hashes.
 PRIMARY_NICENESS: Final = 5
+
+#: What the thread that applies blocks adds to that.  With 10 in all it has a tenth of a processor that others keep
+#: busy, which follows a block a second; and a thread that wakes up takes its place nearly always.
+APPLYING_NICENESS: Final = 5
 
 #: The shortest that Linux gives (kernel/sched/syscalls.c); in nanoseconds.
 TURN_NS: Final = 100_000
@@ -32,6 +41,15 @@ _RESET_ON_FORK: Final = 1
 def leave_to_requests() -> None:
     """Let this process come after those of usual priority: before it has threads, which are born with that."""
     os.nice(PRIMARY_NICENESS)
+
+
+def come_last() -> None:
+    """Let the calling thread, and those that it begins, take no processor from others when they wake up, and give
+    theirs soon; not where that would be the whole process.
+    """
+    if sys.platform.startswith("linux"):
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+        os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0) + APPLYING_NICENESS)
 
 
 def answer_soon() -> bool:

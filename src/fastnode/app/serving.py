@@ -15,6 +15,7 @@ from fastnode.app.method_tables import Services, admin_methods, public_methods
 from fastnode.app.monitoring import open_monitoring
 from fastnode.app.node_settings import admin_key_of
 from fastnode.app.opened import listen
+from fastnode.app.priorities import come_last
 from fastnode.app.sample import SampleMarks
 from fastnode.app.servers import ServerParts, rpc_server, tell_events
 from fastnode.archiver.commit import ChainCommit
@@ -160,6 +161,7 @@ def _open_ingestion(joined: Joined, failure: asyncio.Future[None]) -> IngestionT
         joined.chain_file,
         opened.control,
         joined.local_network or joined.follower,
+        on_begun=(lambda: None) if opened.seat is None else come_last,
         on_caught_up=lambda: views.publish(ChainCommit(ingestor.view)),
         on_done=on_loaded,
         on_failure=fail,

@@ -75,6 +75,8 @@ def _minimum_over(existing: PoolEntry, options: PoolOptions) -> int:
 
 def _uncovered_by(entry: PoolEntry, pending: PendingIndex, balance: int) -> list[PoolEntry]:
     """What the newcomer leaves uncovered of its payer's others; raises if it is not covered itself."""
+    if balance >= entry.fee_limit + pending.fee_limits_of(entry.fee_payer):
+        return []  # in whatever order: a payer that many share is not gone through for each newcomer
     coverage = cover([entry, *pending.of_payer(entry.fee_payer)], balance)
     if any(uncovered.hash == entry.hash for uncovered in coverage.uncovered):
         raise insufficient_balance(entry, balance, coverage.available[entry.hash])

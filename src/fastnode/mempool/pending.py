@@ -25,6 +25,7 @@ class PendingIndex:
         self._order: list[tuple[int, bytes]] = []  # ranks, ascending
         self._owner_of_nullifier: dict[bytes, bytes] = {}
         self._txs_of_payer: dict[bytes, set[bytes]] = {}
+        self._limits_of_payer: dict[bytes, int] = {}
         self._unforwarded: dict[bytes, float] = {}  # oldest first
 
     # ---- reading -----------------------------------------------------------------------------
@@ -70,6 +71,10 @@ class PendingIndex:
     def of_payer(self, payer: bytes) -> list[PoolEntry]:
         return [self._entries[tx_hash] for tx_hash in self._txs_of_payer.get(payer, ())]
 
+    def fee_limits_of(self, payer: bytes) -> int:
+        """The most that all transactions of the payer can cost it together, whatever they claim."""
+        return self._limits_of_payer.get(payer, 0)
+
     def payers(self) -> Collection[bytes]:
         return self._txs_of_payer.keys()
 
@@ -92,6 +97,7 @@ class PendingIndex:
         if not entry.forwarded:
             self._unforwarded[entry.hash] = time.monotonic()
         self._txs_of_payer.setdefault(entry.fee_payer, set()).add(entry.hash)
+        self._limits_of_payer[entry.fee_payer] = self.fee_limits_of(entry.fee_payer) + entry.fee_limit
         for nullifier in entry.nullifiers:
             self._owner_of_nullifier[nullifier] = entry.hash
         self.on_added(entry.hash)
@@ -102,8 +108,10 @@ class PendingIndex:
         self._unforwarded.pop(entry.hash, None)
         others = self._txs_of_payer[entry.fee_payer]
         others.discard(entry.hash)
+        self._limits_of_payer[entry.fee_payer] -= entry.fee_limit
         if not others:
             del self._txs_of_payer[entry.fee_payer]
+            del self._limits_of_payer[entry.fee_payer]
         for nullifier in entry.nullifiers:
             del self._owner_of_nullifier[nullifier]
 

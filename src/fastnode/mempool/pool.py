@@ -390,7 +390,10 @@ class TxPool:
         while self._touched_payers:
             payers, self._touched_payers = self._touched_payers, set()
             for payer in payers:
-                coverage = cover(self._pending.of_payer(payer), self._ledger.fee_juice_balance(payer))
+                balance = self._ledger.fee_juice_balance(payer)
+                if balance >= self._pending.fee_limits_of(payer):
+                    continue
+                coverage = cover(self._pending.of_payer(payer), balance)
                 for entry in coverage.uncovered:
                     self._delete(entry, "insufficient fee payer balance")
             while self.options.pending_max and self.pending_count > self.options.pending_max:

@@ -35,7 +35,11 @@ _POOL: Final = 2
 
 
 class Follower:
-    """A worker's connection, and what waits to be sent to it.  :meth:`send_all` runs in a thread of its own."""
+    """A worker's connection, and what waits to be sent to it.
+
+    What the system takes at once is sent by the thread that has it: another one would first have to get a processor
+    and the interpreter.  :meth:`send_all` sends the rest, in a thread of its own.
+    """
 
     def __init__(self, connection: Connection, *, bytes_max: int = BEHIND_BYTES_MAX) -> None:
         self._connection = connection
@@ -53,6 +57,15 @@ class Follower:
         with self._changed:
             if self._is_closed:
                 return
+            if not self.behind_bytes:
+                try:
+                    sent = self._connection.send_now(data)
+                except OSError:
+                    self._close()
+                    return
+                if sent == len(data):
+                    return
+                data = data[sent:]
             if self._waiting and self.behind_bytes + len(data) > self._bytes_max:
                 self.was_too_slow = True
                 self._close()

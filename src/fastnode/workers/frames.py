@@ -19,6 +19,7 @@ one interpreter; the socket is in a folder that no other user can enter.
 
 from __future__ import annotations
 
+import contextlib
 import marshal
 import pickle
 import socket
@@ -32,6 +33,8 @@ from fastnode.records import dataclass
 __all__ = ["Connection", "Kind", "Shown", "batch_frame", "batch_of", "frame"]
 
 _HEAD: Final = struct.Struct(">IB")
+#: What the system is asked to take without a reader: a block of ten transactions.  It may grant less.
+BUFFER_BYTES: Final = 1 << 20
 #: A frame is read in one piece up to here.
 _READ_BYTES: Final = 1 << 18
 
@@ -83,11 +86,20 @@ class Connection:
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
         self._reader = sock.makefile("rb", buffering=_READ_BYTES)
 
     def send(self, data: bytes) -> None:
         """OSError when the other end has gone."""
         self._socket.sendall(data)
+
+    def send_now(self, data: bytes) -> int:
+        """How many bytes the system has room for, and has taken.  OSError when the other end has gone."""
+        try:
+            return self._socket.send(data, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return 0
 
     def receive(self) -> tuple[Kind, bytes] | None:
         """The next frame; None when the other end has gone, in the middle of a frame too."""
