@@ -2,7 +2,7 @@
 
     python bench/workers.py [--workers 0,1,2,4,8] [--seconds 3] [--only traffic|simulate|send] [--json FILE]
     python bench/workers.py --one [--workers 0,1,2,4,8] [--rounds 9]
-    python bench/workers.py --blocks FILE [--workers 2] [--rate 500]
+    python bench/workers.py --blocks FILE [--workers 2] [--rate 500] [--pace 10 --seconds 20]
     python bench/workers.py --growth FILE [--workers 2]
 
 The client of load_client.py asks on this machine too, so ``rate`` shows what is left of the processors; ``cpu`` is the
@@ -18,13 +18,16 @@ requests each time; what counts is the round that cost least, so that what else 
 ``--growth`` loads FILE and tells how much the copies of the workers have for themselves meanwhile, at most.
 
 ``--blocks`` asks for headers at a rate, first while the node loads the chain file FILE (scripts/make-chain), as fast as
-it can, then at rest; and tells how late views were visible in workers, and how far their copies have grown apart.
+it can, then at rest; and tells how late views were visible in workers, and how far their copies have grown apart.  With
+``--pace`` the node follows another one that has so many blocks a second of FILE: that one, in a process of a niceness
+of 19, takes a processor for some 5 ms a block.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import re
 import shutil
@@ -45,6 +48,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.mempool.made import made_txs
 from tests.mempool.recorded import hashes, recordings
+from tests.sources.recorded_chain import RecordedChain
+from tests.sources.scripted_upstream import scripted_upstream
 
 from load_client import Client, post, wallet_requests
 from workload import SAMPLE, ask_over_http, fitted, learn_chain
@@ -53,6 +58,7 @@ CONNECTIONS = 32
 CONNECTIONS_OF_TXS = 16
 TXS = 400
 REQUESTS_OF_A_ROUND = 12_000
+HEADERS = wallet_requests([[("node_getBlockHeader", ["latest"])], [("node_getL2Tips", [])]])
 PATIENCE_S = 60.0
 CLIENT_NICENESS = -10
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -322,31 +328,83 @@ def measure_growth(file: Path, workers: int, folder: Path) -> None:
     )
 
 
+def _grow(file: Path, pace: float, folder: Path, end: Any) -> None:
+    """In a process of its own: another node, whose chain grows once somebody has said so."""
+    os.nice(19)
+    chain = RecordedChain(folder, file)
+    chain.reveal()
+    with scripted_upstream(chain) as upstream:
+        end.send(upstream.url)
+        end.recv()
+        begun, tip = time.monotonic(), chain.tip
+        while not chain.is_complete:
+            time.sleep(max(0.0, begun + (chain.tip - tip) / pace - time.monotonic()))
+            with upstream.lock:
+                chain.reveal()
+
+
+@contextmanager
+def growing(file: Path, pace: float, folder: Path) -> Iterator[tuple[str, Any]]:
+    """Where that node answers, and what to call to let its chain grow."""
+    here, there = multiprocessing.Pipe()
+    process = multiprocessing.get_context("fork").Process(target=_grow, args=(file, pace, folder, there), daemon=True)
+    process.start()
+    try:
+        yield here.recv(), here.send
+    finally:
+        process.kill()
+        process.join()
+
+
+def measure_paced(file: Path, workers: int, rate: float, pace: float, seconds: float, folder: Path) -> None:
+    with growing(file, pace, folder / f"upstream-{workers}") as (url, begin):
+        directory = folder / f"paced-{workers}"
+        node = Node(directory, workers, f"--upstream-url={url}", "--archiver-polling-interval-ms=20")
+        try:
+            ask = ask_over_http(f"http://127.0.0.1:{node.port}/")
+            client = Client(node.port, CONNECTIONS)
+            client.ask(HEADERS, 10 * CONNECTIONS)
+            rest = client.ask_at_rate(HEADERS, rate, min(10.0, seconds)).times
+            begin(None)
+            first = ask("node_getBlockNumber", [])
+            during = client.ask_at_rate(HEADERS, rate, seconds).times
+            blocks = ask("node_getBlockNumber", []) - first
+            client.close()
+            delays = node.figure("fastnode_worker_view_delay_ms")
+        finally:
+            node.stop()
+    print(f"{workers} workers, {rate:g} requests a second, {blocks} blocks in {seconds:g} s")
+    tell_blocks(during, rest, delays)
+
+
 def measure_blocks(file: Path, workers: int, rate: float, folder: Path) -> None:
     node = Node(folder / f"blocks-{workers}", workers, f"--chain-file={file}")
     try:
-        requests = wallet_requests([[("node_getBlockHeader", ["latest"])], [("node_getL2Tips", [])]])
         client = Client(node.port, CONNECTIONS)
         during: list[float] = []
         begun = time.monotonic()
         while not node.has_said("chain file loaded"):
-            during += client.ask_at_rate(requests, rate, 1.0).times
+            during += client.ask_at_rate(HEADERS, rate, 0.5).times
         seconds = time.monotonic() - begun
         time.sleep(2.0)
-        rest = client.ask_at_rate(requests, rate, min(10.0, seconds)).times
+        rest = client.ask_at_rate(HEADERS, rate, min(10.0, seconds)).times
         client.close()
-        delays, own = (node.figure(f"fastnode_worker_{name}") for name in ("view_delay_ms", "copy_own_bytes"))
+        delays = node.figure("fastnode_worker_view_delay_ms")
     finally:
         node.stop()
-
-    def p99_ms(times: list[float]) -> float:
-        return 1e3 * sorted(times)[len(times) * 99 // 100]
-
     print(f"{workers} workers, {rate:g} requests a second, blocks for {seconds:.0f} s")
-    ratio = p99_ms(during) / p99_ms(rest)
-    print(f"p99 of reads: {p99_ms(during):.2f} ms while blocks come, {p99_ms(rest):.2f} ms at rest, ratio {ratio:.2f}")
-    if workers:
-        print(f"blocks visible after (p99): {max(delays):.1f} ms; own files of a copy: {max(own) / 1e6:.1f} MB")
+    tell_blocks(during, rest, delays)
+
+
+def tell_blocks(during: list[float], rest: list[float], delays_ms: list[float]) -> None:
+    def ms(times: list[float], percent: int) -> float:
+        return 1e3 * sorted(times)[len(times) * percent // 100]
+
+    for percent in (50, 90, 99):
+        now, then = ms(during, percent), ms(rest, percent)
+        print(f"p{percent} of reads: {now:.2f} ms while blocks come, {then:.2f} ms at rest, ratio {now / then:.2f}")
+    if delays_ms:
+        print(f"blocks visible after (p99, each worker): {', '.join(f'{delay:.1f}' for delay in delays_ms)} ms")
 
 
 def client_first() -> None:
@@ -370,6 +428,7 @@ def main() -> None:
     parser.add_argument("--growth", type=Path, metavar="FILE")
     parser.add_argument("--one", action="store_true")
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--pace", type=float, metavar="BLOCKS")
     parser.add_argument("--rate", type=float, default=500.0)
     options = parser.parse_args()
     client_first()
@@ -381,7 +440,10 @@ def main() -> None:
     if options.blocks is not None:
         with tempfile.TemporaryDirectory(prefix="fastnode-bench-") as name:
             for workers in map(int, options.workers.split(",")):
-                measure_blocks(options.blocks, workers, options.rate, Path(name))
+                if options.pace:
+                    measure_paced(options.blocks, workers, options.rate, options.pace, options.seconds, Path(name))
+                else:
+                    measure_blocks(options.blocks, workers, options.rate, Path(name))
         return
     counts = list(map(int, options.workers.split(",")))
     rows: list[Row] = []

@@ -1,8 +1,10 @@
 """Which process of a node with workers has a processor first, where there are fewer processors than work.
 
-A request takes some microseconds and a block milliseconds, on several threads.  So the primary comes after the workers,
-and its thread that applies blocks, with those that it begins, after everything else; and the thread of a worker's event
-loop asks for turns that are short, which the system then gives soon.
+A request takes some microseconds and a block milliseconds, on several threads.  So the primary comes after the workers;
+its thread that applies blocks, and those that it begins, take no processor from others when they wake up; and the
+thread of a worker's event loop asks for turns that are short, which the system then gives soon.
+
+Nothing is at a higher niceness than that: on a machine with many other busy processes a block would take minutes.
 
 What a worker repeats stays at usual priority.  Its thread holds the interpreter, or the lock of a database, that the
 worker's event loop waits for: if other work could push it aside, so would that work push aside all of the worker's
@@ -24,10 +26,6 @@ __all__ = ["answer_soon", "come_last", "leave_to_requests"]
 #: for hashes.
 PRIMARY_NICENESS: Final = 5
 
-#: What the thread that applies blocks adds to that.  With 10 in all it has a tenth of a processor that others keep
-#: busy, which follows a block a second; and a thread that wakes up takes its place nearly always.
-APPLYING_NICENESS: Final = 5
-
 #: The shortest that Linux gives (kernel/sched/syscalls.c); in nanoseconds.
 TURN_NS: Final = 100_000
 
@@ -44,12 +42,11 @@ def leave_to_requests() -> None:
 
 
 def come_last() -> None:
-    """Let the calling thread, and those that it begins, take no processor from others when they wake up, and give
-    theirs soon; not where that would be the whole process.
+    """Let the calling thread, and those that it begins, take no processor from others when they wake up; their share
+    stays what it is.  Only where threads have that of their own.
     """
     if sys.platform.startswith("linux"):
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-        os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0) + APPLYING_NICENESS)
 
 
 def answer_soon() -> bool:
