@@ -56,7 +56,7 @@ class Walk:
         with self._upstream.lock:
             self._chain.propose(source.randint(1, 2))
             self._note()
-            if source.random() < 0.4 or len(self._chain.units[-1].blocks) > CHECKPOINT_BLOCKS_MAX:
+            if source.random() < 0.4:
                 self._chain.publish()
 
     def fork(self, source: random.Random) -> None:
@@ -64,6 +64,9 @@ class Walk:
             before = [f"0x{block.hash().hex()}" for block in self._chain.blocks]
             self._chain.undo_to(max(1, self._chain.tip - source.randint(1, DEPTH_MAX)))
             self.undone.update(before[self._chain.tip :])
+            newest = self._chain.units[-1]
+            if newest.published is None and len(newest.blocks) > CHECKPOINT_BLOCKS_MAX:
+                self._chain.publish()
             self._chain.propose(source.randint(1, 4))
             self._note()
 
