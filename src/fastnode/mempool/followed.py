@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from fastnode.errors import DatabaseUnreadable
 from fastnode.mempool.clock import SlotClock
@@ -21,6 +21,10 @@ from fastnode.protocol.tx import Tx
 from fastnode.storage.database import SMALL_MEMORY, SharedDatabase
 
 __all__ = ["Contents", "CopiedPoolStore", "DecidingPool", "FollowedPool", "OtherHandover"]
+
+
+#: A reference to contents, and what is as short; longer ones go into the database.
+REMEMBERED_BYTES_MAX: Final = 2 << 10
 
 
 class DecidingPool(Protocol):
@@ -54,11 +58,27 @@ class CopiedPoolStore(PoolStore):
         self._contents = contents
 
     def repeat(self, changes: Sequence[Change]) -> None:
-        """OSError when what the changes refer to cannot be opened."""
+        """As long as nobody reads it: into the database.  OSError when what the changes refer to cannot be opened."""
         for key, value in changes:
             if is_json_key(key):
                 self._contents.note(value)
         self.database.repeat(changes)
+
+    def remember(self, changes: Sequence[Change]) -> None:
+        """For :meth:`tx_json` only: the pool that reads it has the records, and a new copy begins with all of it.
+        OSError as in :meth:`repeat`.
+        """
+        for key, value in changes:
+            if not is_json_key(key):
+                continue
+            self._contents.note(value)
+            if value is not None and len(value) > REMEMBERED_BYTES_MAX:
+                self.database.repeat([(key, value)])
+                self._overlay.pop(key, None)
+            elif value is None and self.database.get(key) is None:
+                self._overlay.pop(key, None)  # it came after the copy was made
+            else:
+                self._overlay[key] = value
 
     def tx_json(self, tx_hash: bytes) -> bytes | None:
         return self._contents.read(super().tx_json(tx_hash))
@@ -99,7 +119,7 @@ class FollowedPool(TxPool):
     def repeat(self, changes: Iterable[Change]) -> None:
         """What the deciding process has written, in its order."""
         changes = list(changes)
-        self._store.repeat(changes)
+        self._store.remember(changes)
         for key, record in changes:
             tx_hash = hash_of_entry_key(key)
             if tx_hash is not None:
