@@ -193,7 +193,7 @@ def test_a_copy_that_was_replaced_stays_until_its_last_reader_has_gone(
     assert not first.exists()
 
 
-def test_a_copy_grows_apart_and_says_so(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_grows_apart_and_says_so_once(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(pair.replica, Replica)
     assert not pair.replica.has_grown_apart()
     monkeypatch.setattr("fastnode.workers.replica.GROWTH_BYTES_MIN", 0)
@@ -201,4 +201,12 @@ def test_a_copy_grows_apart_and_says_so(pair: Pair, monkeypatch: pytest.MonkeyPa
     pair.deliver()
     own, total = pair.replica.sizes()
     assert 0 < own <= total
+    assert pair.replica.has_grown_apart()
+    # The next one is under way, which may take longer than until it is asked again: that must not begin it anew.
+    assert not pair.replica.has_grown_apart()
+    wire = Wire()
+    pair.primary.feed.add(wire, pair.primary.path / "workers" / "1-2")  # type: ignore[arg-type]
+    wire.deliver(pair.replica)
+    pair.primary.apply(20)
+    wire.deliver(pair.replica)
     assert pair.replica.has_grown_apart()

@@ -120,6 +120,8 @@ class Replica:
         self._copy: _Copy | None = None
         self._next: _Copy | None = None
         self._retired: list[_Copy] = []
+        #: What is to be replaced.
+        self._given_up: Path | None = None
         self._tidying = threading.Lock()
         self.published: simple_request.Published[View | None] = simple_request.Published(None)
         self.known_tags = KnownTags(options.tag_filter_mb * _MIB)
@@ -260,9 +262,17 @@ class Replica:
         return (0, 0) if copy is None else copy.sizes()
 
     def has_grown_apart(self) -> bool:
-        """Whether the copy is to be replaced by a new one."""
-        own, total = self.sizes()
-        return own > max(GROWTH_BYTES_MIN, total * self._options.growth_percent // 100)
+        """Whether the copy is to be replaced by a new one.  Said once of each: the next one may take a while to come,
+        and to ask for it again would have it begin anew.
+        """
+        copy = self._copy
+        if copy is None or copy.path == self._given_up:
+            return False
+        own, total = copy.sizes()
+        if own <= max(GROWTH_BYTES_MIN, total * self._options.growth_percent // 100):
+            return False
+        self._given_up = copy.path
+        return True
 
     def tidy(self) -> None:
         """Close replaced copies, and remove those that no reader is in any more.  Not on an event loop."""
