@@ -24,6 +24,11 @@ class FastnodeError(Exception):
     """Root of the tree."""
 
 
+class LeftToStrictPath(FastnodeError):
+    """What is asked for is not for the fast path: it takes too long, or its parameters have to be looked at by their
+    types.  Raised before a result is made."""
+
+
 # ---- answered to the client ---------------------------------------------------------------
 
 

@@ -6,16 +6,21 @@ import asyncio
 import logging
 import os
 import random
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.serving import two_paths
 from tests.serving.fixtures import ServedSets
 from tests.serving.sockets import post
 from tests.serving.two_paths import HTTP_ODDITIES, JSON_ODDITIES, JSON_TEXTS, HotCalls, TwoPaths, random_pieces
 
+from fastnode.errors import LeftToStrictPath, ServerError
 from fastnode.http.connection import INCOMING_BYTES_MAX
 from fastnode.http.reader import RequestReader
+from fastnode.jsonrpc.methods import Context, Method, MethodTable, Parameter, common
+from fastnode.values.numbers import Integer
 from fastnode.view import View
 
 IS_LONG = os.environ.get("FASTNODE_LONG") == "1"
@@ -232,6 +237,58 @@ def test_a_cached_response_is_made_once_for_each_view(view: View, loop_runner: a
     assert loop_runner.run(ask()).count(b'"result":0}') == 3
     paths.fast.views.publish(None)
     assert loop_runner.run(ask()).count(b'"result":') == 3
+
+
+class Counting:
+    """A method that says how often it was asked for each number, on the fast path or the strict one."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[int] = Counter()
+
+    def read(self, view: View, number: int, *, context: Context | None = None) -> bytes | None:
+        if number == LONG and context is None:
+            raise LeftToStrictPath("not on the loop")
+        self.asked[number] += 1
+        if number == REFUSED:
+            raise ServerError("not this one")
+        if number == FAULTY:
+            raise RuntimeError("as it does in the test")
+        if number == LARGE:
+            return b"x" * (two_paths.LIMITS.response_bytes_max + 1)
+        return None if number == MISSING else b"%d" % number
+
+    def table(self) -> MethodTable:
+        number = Parameter("number", Integer(minimum=0))
+        method = Method(
+            name="test_count",
+            summary="",
+            read=self.read,
+            shape=b"n",
+            in_thread=lambda values: values[0] == LONG,
+            **common("number", number),
+        )
+        return MethodTable([*two_paths.METHODS, method])
+
+
+PLAIN, REFUSED, FAULTY, LARGE, MISSING, LONG, OTHER = range(7)
+COUNT = b'{"jsonrpc":"2.0","id":1,"method":"test_count","params":[%d]}'
+
+
+@pytest.mark.parametrize("number", [PLAIN, REFUSED, FAULTY, LARGE, MISSING, LONG])
+@pytest.mark.parametrize("neighbour", [b"", COUNT % OTHER, b'{"id":7,"method":"no_such"}', USUAL[4], USUAL[5]])
+def test_a_handler_runs_once_for_a_request_whatever_it_says(
+    view: View, loop_runner: asyncio.Runner, number: int, neighbour: bytes
+) -> None:
+    sides = [Counting(), Counting()]
+    tables = iter(sides)
+    paths = TwoPaths(view, lambda: next(tables).table())
+    call = COUNT % number
+    body = b"[%b,%b,%b]" % (call, neighbour, COUNT % OTHER) if neighbour else call
+    loop_runner.run(paths.compare([post(body)], is_slow=False))
+    loop_runner.run(paths.compare([post(body) + post(body)], is_slow=False))
+    fast, strict = (side.asked for side in sides)
+    assert fast == strict
+    assert fast[number] == 3
 
 
 # ---- turns -------------------------------------------------------------------------------------------

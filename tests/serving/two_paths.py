@@ -417,7 +417,7 @@ class HotCalls:
     """Random calls of the methods of a table that have a usual form, with values that the chain has."""
 
     def __init__(self, view: View, table: MethodTable) -> None:
-        self._methods = [(method.name.encode(), method.usual.shape) for method in table if method.usual is not None]
+        self._methods = [(method.name.encode(), method.shape) for method in table if method.shape is not None]
         self._hashes = [b'"0x%b"' % view.chain.block_id(number).hash.hex().encode() for number in range(1, 107)]
         bodies = [view.chain.body_json(number) or b"" for number in range(1, 107)]
         self._fields = [field for body in bodies for field in _FIELD.findall(body)]

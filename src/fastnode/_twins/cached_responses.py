@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from fastnode._twins import usual_params
 from fastnode._twins.packed import Packed
+from fastnode.errors import LeftToStrictPath
 
 __all__ = ["CachedResponses"]
 
@@ -69,6 +70,7 @@ class CachedResponses:
         self._tip = 0
         self.kept_bytes = 0
         self.is_cached = False
+        self.outcome: bytes | Exception | None = None
         self.hit_count = self.miss_count = 0
 
     def add_method(
@@ -150,6 +152,7 @@ class CachedResponses:
 
     def result(self, name: str, params: bytes | None, view: Any) -> bytes | None:
         self.is_cached = True
+        self.outcome = None
         method = self._methods.get(name)
         if method is None:
             return None
@@ -197,7 +200,7 @@ class CachedResponses:
             self.is_cached = False
             try:
                 number = self._find_block(arguments[0], arguments[1])
-            except Exception:  # noqa: BLE001 - as below
+            except Exception:  # noqa: BLE001 - no block has been found: the strict path says so
                 return None
             if number is None:
                 return None
@@ -209,9 +212,15 @@ class CachedResponses:
         self.is_cached = False
         try:
             result = handler(*arguments) or b""
-        except Exception:  # noqa: BLE001 - the strict path meets it again, and answers with the error
+        except LeftToStrictPath:
             return None
-        return result if len(result) <= self._result_bytes_max else None
+        except Exception as error:  # noqa: BLE001 - the caller answers with the error
+            self.outcome = error
+            return None
+        if len(result) <= self._result_bytes_max:
+            return result
+        self.outcome = result
+        return None
 
     def _is_asked_again(self, params_hash: int) -> bool:
         """Whether params were asked for not long ago, as far as is remembered."""

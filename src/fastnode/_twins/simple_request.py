@@ -30,6 +30,7 @@ _MEANINGFUL: Final = {
     b"connection": re.compile(rb"keep-alive", re.IGNORECASE),
 }
 _PLAIN_TEXT: Final = rb'"[ !#-\[\]-~]*"'
+_BLANK_BYTES: Final = b" \t\n\r"
 _BLANKS: Final = rb"[ \t\n\r]*"
 _KEY: Final = re.compile(_BLANKS + rb'"(jsonrpc|method|params|id)"' + _BLANKS + b":" + _BLANKS)
 _VALUES: Final = {
@@ -122,6 +123,8 @@ class SimpleRequests:
         self.body: list[bytes] | None = None
         self.is_late = False
         self.unfinished: list[tuple[bytes, int]] | None = None
+        self.batch: bytes | None = None
+        self.outcomes: list[tuple[bytes | Exception, int]] | None = None
         self._until_ns = 0
 
     def set_head(self, before_length: bytes, before_packed_length: bytes, behind_length: bytes) -> None:
@@ -161,6 +164,7 @@ class SimpleRequests:
             raise ValueError(f"position {start} in {len(data)} bytes")
         self.position, self.count, self.method, self.body = start, 0, None, None
         self.is_late, self.unfinished, self._until_ns = False, unfinished, until_ns
+        self.batch, self.outcomes = None, None
         chunks: list[bytes] = []
         while sum(map(len, chunks)) <= bytes_max:
             head = self._read_head(data, self.position) if self.payer is None else self._head_of_client(data)
@@ -168,10 +172,10 @@ class SimpleRequests:
                 break
             end = head.body_start + head.length
             body = data[head.body_start : end]
-            if body.lstrip(b" \t\n\r").startswith(b"["):
+            if body.lstrip(_BLANK_BYTES).startswith(b"["):
                 answer = self._answer_batch(body, head.accepted, view)
                 if answer is None:
-                    if self.body is None and self.payer is not None:
+                    if self.body is None and self.batch is None and self.payer is not None:
                         self.payer.refund()
                     self.accepted, self.end = head.accepted, end
                     break
@@ -186,6 +190,8 @@ class SimpleRequests:
                 method, result = self._result_of(members, view)
                 if result is not None and self._calls is not None:
                     self._calls.finish(method, started_ns, None)
+                elif result is None and self._results.outcome is not None:
+                    self.outcomes = [(self._results.outcome, time.monotonic_ns() - started_ns)]
                 answer = None
                 if result is not None:
                     answers = [(members[b"id"], result, self._results.is_cached)]
@@ -247,27 +253,30 @@ class SimpleRequests:
     def _answer_batch(self, body: bytes, accepted: bytes | None, view: Any) -> list[bytes] | None:
         calls = self._read_batch(body)
         finished, self.unfinished = self.unfinished or [], None
+        if not calls or (self.payer is not None and not all(map(self._pay, calls))):
+            return None
         answers: list[tuple[bytes, bytes, bool]] = []
         before = len(finished)
         for index, members in enumerate(calls):
             is_kept = False
-            if self.payer is not None and not self._pay(members):
-                return None
             if index >= before:
                 if index > before and self._is_time_over():
                     self.unfinished, self.is_late = finished, True
                     return None
                 started_ns = time.monotonic_ns()
                 result = self._result_of(members, view)[1]
+                elapsed_ns = time.monotonic_ns() - started_ns
                 if result is None:
+                    outcome = self._results.outcome
+                    self.outcomes = [*finished] if outcome is None else [*finished, (outcome, elapsed_ns)]
+                    self.batch = body.lstrip(_BLANK_BYTES)
                     return None
                 is_kept = self._results.is_cached
-                finished.append((result, time.monotonic_ns() - started_ns))
+                finished.append((result, elapsed_ns))
             answers.append((members[b"id"], finished[index][0], is_kept))
             if sum(len(result) for result, _ in finished[: index + 1]) > self._results_bytes_max:
+                self.batch, self.outcomes = body.lstrip(_BLANK_BYTES), [*finished[: index + 1]]
                 return None
-        if not calls:
-            return None
         if self._add_batch is not None:
             self._add_batch(len(calls))
         if self._calls is not None:

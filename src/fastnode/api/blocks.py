@@ -19,7 +19,7 @@ from fastnode.api.chain_parameters import (
 )
 from fastnode.api.lookups import block_of_tip, find_block
 from fastnode.api.ranges import FIRST, LIMIT, array, is_long_range, range_signatures
-from fastnode.jsonrpc.methods import Context, Method, Parameter, Read, Signature, Usual
+from fastnode.jsonrpc.methods import Context, Method, MethodSet, Parameter, Read, Signature
 from fastnode.kernels import block_text
 from fastnode.values.field_elements import BLOCK_HASH, FIELD
 
@@ -34,47 +34,45 @@ _NO_OPTIONS: Final[frozenset[str]] = frozenset()
 
 
 def wants_development_record(
-    context: Context, include: frozenset[str] | None, reference: BlockReference | None = None
+    method_set: MethodSet, include: frozenset[str] | None, reference: BlockReference | int | None = None
 ) -> bool:
     """In the set ``both``: options, and ways to name a block that only the development set has, ask for its record."""
-    if context.method_set == "both":
-        return include is not None or (reference is not None and reference.is_development_form)
-    return context.method_set == "development"
+    if method_set == "both":
+        return include is not None or (isinstance(reference, BlockReference) and reference.is_development_form)
+    return method_set == "development"
 
 
-def _get_block(context: Context, reference: BlockReference, include: frozenset[str] | None = None) -> bytes | None:
-    chain = context.view.chain
-    block = _find_stored_block(chain, reference)
-    if block is None:
-        return None
-    return _render_block(context, chain, block, include, reference)
+def _block_in(method_set: MethodSet, form: int) -> Read:
+    """``form`` is what the set has of a block that is asked for without options."""
+
+    def read(view: View, reference: BlockReference | int, include: frozenset[str] | None = None) -> bytes | None:
+        chain = view.chain
+        number = find_block(chain, reference)
+        if number is None:
+            return None
+        if isinstance(reference, int) and include is None:
+            return chain.block_json(number, form)
+        block = chain.block(number)
+        return None if block is None else _render_block(method_set, chain, block, include, reference)
+
+    return read
 
 
 def _render_block(
-    context: Context,
+    method_set: MethodSet,
     chain: ChainView,
     block: StoredBlock,
     include: frozenset[str] | None,
-    reference: BlockReference | None = None,
+    reference: BlockReference | int | None = None,
 ) -> bytes:
-    if context.method_set == "release":
+    if method_set == "release":
         return records.release_block(chain, block)
-    if not wants_development_record(context, include, reference):
+    if not wants_development_record(method_set, include, reference):
         return records.joint_block(chain, block)
     include = include or _NO_OPTIONS
     wants_checkpoint = "includeL1PublishInfo" in include or "includeAttestations" in include
     checkpoint = chain.checkpoint(block.info.checkpoint_number) if wants_checkpoint else None
     return records.development_block(chain, block, include, checkpoint)
-
-
-def _block_at(form: int) -> Read:
-    """A block that is named by its number and asked for without options."""
-    return lambda view, number: view.chain.block_json(number, form)
-
-
-def _find_stored_block(chain: ChainView, reference: BlockReference) -> StoredBlock | None:
-    number = find_block(chain, reference)
-    return None if number is None else chain.block(number)
 
 
 def _get_block_by_hash(context: Context, block_hash: bytes) -> bytes | None:
@@ -116,7 +114,7 @@ def _get_blocks(context: Context, first: int, limit: int, include: frozenset[str
     only_checkpointed = include is not None and "onlyCheckpointed" in include
     last = block_of_tip(chain, "checkpointed") if only_checkpointed else chain.tip_number
     blocks = _stored_blocks(chain, first, limit, last)
-    return array(context, (_render_block(context, chain, block, include) for block in blocks))
+    return array(context, (_render_block(context.method_set, chain, block, include) for block in blocks))
 
 
 def _get_checkpointed_blocks(context: Context, first: int, limit: int) -> bytes:
@@ -144,16 +142,13 @@ BLOCK_METHODS: Final = [
     Method(
         name="node_getBlock",
         summary="One block.",
-        handler=_get_block,
+        read={
+            "both": _block_in("both", block_text.JOINT),
+            "release": _block_in("release", block_text.RELEASE),
+            "development": _block_in("development", block_text.DEVELOPMENT),
+        },
+        shape=b"b",
         is_cached=True,
-        usual=Usual(
-            b"b",
-            {
-                "both": _block_at(block_text.JOINT),
-                "release": _block_at(block_text.RELEASE),
-                "development": _block_at(block_text.DEVELOPMENT),
-            },
-        ),
         release=Signature("L2Block", (Parameter("blockParameter", RELEASE_BLOCK),), may_be_absent=True),
         development=Signature(
             "BlockResponse",

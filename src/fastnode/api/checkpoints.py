@@ -52,7 +52,7 @@ def _render_checkpoint(
 ) -> bytes:
     if context.method_set == "release":
         return records.release_checkpoint(chain, checkpoint)
-    if not wants_development_record(context, include):
+    if not wants_development_record(context.method_set, include):
         return records.joint_checkpoint(chain, checkpoint)
     return records.development_checkpoint(chain, checkpoint, include or _NO_OPTIONS)
 

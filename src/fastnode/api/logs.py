@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
 from fastnode.api.chain_parameters import LOG_FILTER, LogFilter, LogId
-from fastnode.errors import InvalidParams, ServerError
-from fastnode.jsonrpc.methods import Context, Method, Parameter, Usual, common
+from fastnode.errors import InvalidParams, LeftToStrictPath, ServerError
+from fastnode.jsonrpc.methods import Context, Method, Parameter, common
 from fastnode.kernels import encode, tag_log
 from fastnode.log_index.known_tags import KnownTags
 from fastnode.log_index.range_queries import (
@@ -20,7 +20,7 @@ from fastnode.log_index.range_queries import (
     span_of_blocks,
     span_of_tx,
 )
-from fastnode.log_index.tag_queries import known_tags_among, private_logs_by_tags, public_logs_by_tags
+from fastnode.log_index.tag_queries import ANY_NUMBER, known_tags_among, private_logs_by_tags, public_logs_by_tags
 from fastnode.records import dataclass
 from fastnode.values.field_elements import ADDRESS, BLOCK_HASH, FIELD
 from fastnode.values.numbers import Integer
@@ -77,6 +77,11 @@ def _read_unusual_tag(value: Any, index: int) -> bytes:
         raise Reject(error.reason, f"[{index}]{error.path}") from None
 
 
+def _limits_in(context: Context | None) -> tuple[int, Callable[[int], None] | None]:
+    """How many tags may have logs, and who is asked for room: on the event loop few, without room for more."""
+    return (FOUND_ON_LOOP_MAX, None) if context is None else (ANY_NUMBER, context.require_bytes)
+
+
 class LogMethods:
     """Handlers.  ``known_tags`` is the filter that ingestion keeps up to date."""
 
@@ -87,35 +92,50 @@ class LogMethods:
     # ---- by tag ----------------------------------------------------------------------------
 
     def private_logs_by_tags(
-        self, context: Context, tags: bytes, page: int | None, reference_block: bytes | None
+        self,
+        view: View,
+        tags: bytes,
+        page: int | None,
+        reference_block: bytes | None,
+        *,
+        context: Context | None = None,
     ) -> bytes:
-        chain = context.view.chain
-        _require_block(chain, reference_block)
-        return private_logs_by_tags(chain, self._known_tags, tags, page or 0, require_bytes=context.require_bytes)
-
-    def few_private_logs_of(self, view: View, tags: bytes, page: int | None, reference_block: bytes | None) -> bytes:
-        """OverflowError for what is too long for the event loop."""
         _require_block(view.chain, reference_block)
-        return private_logs_by_tags(view.chain, self._known_tags, tags, page or 0, found_max=FOUND_ON_LOOP_MAX)
+        found_max, require_bytes = _limits_in(context)
+        try:
+            return private_logs_by_tags(
+                view.chain, self._known_tags, tags, page or 0, found_max=found_max, require_bytes=require_bytes
+            )
+        except OverflowError:
+            raise LeftToStrictPath("logs of many tags") from None
 
     def are_many_private(self, arguments: Sequence[Any]) -> bool:
         return known_tags_among(self._known_tags, b"", arguments[0]) > FOUND_ON_LOOP_MAX
 
     def public_logs_by_tags(
-        self, context: Context, contract: bytes, tags: bytes, page: int | None, reference_block: bytes | None
+        self,
+        view: View,
+        contract: bytes,
+        tags: bytes,
+        page: int | None,
+        reference_block: bytes | None,
+        *,
+        context: Context | None = None,
     ) -> bytes:
-        chain = context.view.chain
-        _require_block(chain, reference_block)
-        return public_logs_by_tags(
-            chain, self._known_tags, contract, tags, page or 0, require_bytes=context.require_bytes
-        )
-
-    def few_public_logs_of(
-        self, view: View, contract: bytes, tags: bytes, page: int | None, reference_block: bytes | None
-    ) -> bytes:
-        """OverflowError for what is too long for the event loop."""
         _require_block(view.chain, reference_block)
-        return public_logs_by_tags(view.chain, self._known_tags, contract, tags, page or 0, found_max=FOUND_ON_LOOP_MAX)
+        found_max, require_bytes = _limits_in(context)
+        try:
+            return public_logs_by_tags(
+                view.chain,
+                self._known_tags,
+                contract,
+                tags,
+                page or 0,
+                found_max=found_max,
+                require_bytes=require_bytes,
+            )
+        except OverflowError:
+            raise LeftToStrictPath("logs of many tags") from None
 
     def are_many_public(self, arguments: Sequence[Any]) -> bool:
         return known_tags_among(self._known_tags, arguments[0], arguments[1]) > FOUND_ON_LOOP_MAX
@@ -213,19 +233,19 @@ def methods(known_tags: KnownTags, *, tags_max: int = TAGS_MAX, logs_max: int = 
         Method(
             name="node_getPrivateLogsByTags",
             summary="Private logs whose siloed tag is one of those given, ten per tag and page.",
-            handler=handlers.private_logs_by_tags,
+            read=handlers.private_logs_by_tags,
+            shape=b"t|nh",
             is_cached=True,
             in_thread=handlers.are_many_private,
-            usual=Usual(b"t|nh", handlers.few_private_logs_of, items_max=tags_max),
             **common("TxScopedL2Log[][]", private_tags, _PAGE, _REFERENCE_BLOCK),
         ),
         Method(
             name="node_getPublicLogsByTagsFromContract",
             summary="Public logs of a contract whose first field is one of the tags given, ten per tag and page.",
-            handler=handlers.public_logs_by_tags,
+            read=handlers.public_logs_by_tags,
+            shape=b"ht|nh",
             is_cached=True,
             in_thread=handlers.are_many_public,
-            usual=Usual(b"ht|nh", handlers.few_public_logs_of, items_max=tags_max),
             **common("TxScopedL2Log[][]", Parameter("contractAddress", ADDRESS), public_tags, _PAGE, _REFERENCE_BLOCK),
         ),
         Method(

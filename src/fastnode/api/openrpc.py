@@ -129,7 +129,7 @@ def _method(method: Method, method_set: MethodSet) -> dict[str, Any]:
 
 
 def _tag(method: Method) -> str:
-    module = (method.read or method.handler).__module__.rpartition(".")[2]
+    module = (method.read_in("both") or method.handler).__module__.rpartition(".")[2]
     return _TAGS.get(module) or method.name.partition("_")[0]
 
 

@@ -15,8 +15,8 @@ from typing import Any, Final, TypedDict
 
 from fastnode.api.chain_parameters import MERKLE_TREE_ID, RELEASE_BLOCK, BlockReference, BlockReferenceKind
 from fastnode.api.lookups import find_block
-from fastnode.errors import ServerError, UnknownBlock
-from fastnode.jsonrpc.methods import Context, Method, Parameter, Read, Usual, common
+from fastnode.errors import LeftToStrictPath, ServerError, UnknownBlock
+from fastnode.jsonrpc.methods import Context, Method, MethodSet, Parameter, Read, common
 from fastnode.kernels import encode, witness_text
 from fastnode.protocol.fields import hex_text
 from fastnode.values.arrays import ArrayOf
@@ -92,17 +92,24 @@ def _reads(read: Callable[..., bytes | None], shape: bytes) -> Reads:
 # ---- leaves and storage ---------------------------------------------------------------------
 
 
-def find_leaves_indexes(context: Context, reference: BlockReference, tree_id: int, leaves: Sequence[bytes]) -> bytes:
-    """``[{l2BlockNumber, l2BlockHash, data} | null]`` in the order asked; ``data`` is the leaf index."""
-    return _find_leaves(_state(context.view), reference_block(context.view, reference), tree_id, leaves)
+def find_leaves_indexes(
+    view: View,
+    reference: BlockReference | int,
+    tree_id: int,
+    leaves: Sequence[bytes] | bytes,
+    *,
+    context: Context | None = None,
+) -> bytes:
+    """``[{l2BlockNumber, l2BlockHash, data} | null]`` in the order asked; ``data`` is the leaf index.
 
-
-def _find_joined_leaves(view: View, block: int, tree_id: int, leaves: bytes) -> bytes:
-    """ValueError for what the strict path refuses, or does in a thread."""
-    if tree_id not in MERKLE_TREE_ID.choices or len(leaves) > LEAVES_ON_LOOP_MAX * FIELD_BYTES:
-        raise ValueError(f"{len(leaves) // FIELD_BYTES} leaves of tree {tree_id}")
-    fields = [leaves[place : place + FIELD_BYTES] for place in range(0, len(leaves), FIELD_BYTES)]
-    return _find_leaves(_state(view), block, tree_id, fields)
+    ``leaves`` may be joined; those are few, and of a tree that there is.
+    """
+    if isinstance(leaves, bytes):
+        leaves = [leaves[place : place + FIELD_BYTES] for place in range(0, len(leaves), FIELD_BYTES)]
+    if context is None and (tree_id not in MERKLE_TREE_ID.choices or len(leaves) > LEAVES_ON_LOOP_MAX):
+        raise LeftToStrictPath(f"{len(leaves)} leaves of tree {tree_id}")
+    block = reference if isinstance(reference, int) else reference_block(view, reference)
+    return _find_leaves(_state(view), block, tree_id, leaves)
 
 
 def _find_leaves(state: WorldStateView, block: int, tree_id: int, leaves: Sequence[bytes]) -> bytes:
@@ -131,24 +138,25 @@ def nullifier_witness(state: WorldStateView, block: int, nullifier: bytes) -> by
     return state.nullifier_witness_json(nullifier, block)
 
 
-def get_low_nullifier_witness(context: Context, reference: BlockReference, nullifier: bytes) -> bytes | None:
+def _low_nullifier_witness_in(method_set: MethodSet) -> Read:
     """The leaf below a nullifier that is not in the tree.
 
     For one that is in it, the release set answers with its own leaf; in the development set there is none.
     """
-    witness = _state(context.view).low_nullifier_witness(nullifier, reference_block(context.view, reference))
-    if context.method_set == "development" or reference.is_development_form:
-        return _absent_if_present(witness, nullifier)
-    return nullifier_json(witness)
 
+    def read(view: View, reference: BlockReference | int, nullifier: bytes) -> bytes | None:
+        proves_absence = method_set == "development"
+        if isinstance(reference, int):
+            block = reference
+        else:
+            block = reference_block(view, reference)
+            proves_absence = proves_absence or reference.is_development_form
+        state = _state(view)
+        if proves_absence:
+            return _absent_if_present(state.low_nullifier_witness(nullifier, block), nullifier)
+        return state.low_nullifier_witness_json(nullifier, block)
 
-def _low_nullifier_witness(view: View, block: int, nullifier: bytes) -> bytes:
-    """For a block in a form that the release set knows too."""
-    return _state(view).low_nullifier_witness_json(nullifier, block)
-
-
-def _low_nullifier_witness_or_absent(view: View, block: int, nullifier: bytes) -> bytes | None:
-    return _absent_if_present(_state(view).low_nullifier_witness(nullifier, block), nullifier)
+    return read
 
 
 def _absent_if_present(witness: IndexedWitness, nullifier: bytes) -> bytes | None:
@@ -205,10 +213,10 @@ METHODS: Final[list[Method]] = [
     Method(
         name="node_findLeavesIndexes",
         summary="Index of each leaf in a tree, and the block that inserted it; null for one that is not there.",
-        handler=find_leaves_indexes,
+        read=find_leaves_indexes,
+        shape=b"bnt",
         is_cached=True,
         in_thread=lambda arguments: len(arguments[2]) > LEAVES_ON_LOOP_MAX,
-        usual=Usual(b"bnt", _find_joined_leaves, items_max=LEAVES_MAX),
         **common(
             "(DataInBlock|null)[]",
             _REFERENCE,
@@ -225,16 +233,13 @@ METHODS: Final[list[Method]] = [
     Method(
         name="node_getLowNullifierMembershipWitness",
         summary="Proof that a nullifier is not in the nullifier tree: the leaf below it points past it.",
-        handler=get_low_nullifier_witness,
+        read={
+            "both": _low_nullifier_witness_in("both"),
+            "release": _low_nullifier_witness_in("release"),
+            "development": _low_nullifier_witness_in("development"),
+        },
+        shape=b"bf",
         is_cached=True,
-        usual=Usual(
-            b"bf",
-            {
-                "both": _low_nullifier_witness,
-                "release": _low_nullifier_witness,
-                "development": _low_nullifier_witness_or_absent,
-            },
-        ),
         **common("NullifierMembershipWitness", _REFERENCE, Parameter("nullifier", FIELD), may_be_absent=True),
     ),
     Method(

@@ -20,7 +20,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Executor
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import orjson
 
@@ -28,6 +28,7 @@ from fastnode.errors import (
     InternalError,
     InvalidParams,
     InvalidRequest,
+    LeftToStrictPath,
     MethodNotFound,
     NodeBusy,
     ParseError,
@@ -46,15 +47,26 @@ from fastnode.jsonrpc.json_text import IdTexts
 from fastnode.jsonrpc.methods import BoundMethod, Context, MethodTable
 from fastnode.jsonrpc.rate_limits import Client
 from fastnode.jsonrpc.refusals import answer_to
+from fastnode.jsonrpc.replies import (
+    NULL_ID,
+    SILENCE,
+    Begun,
+    Reply,
+    busy_reply,
+    error_reply,
+    join,
+    silence,
+    silenced,
+    splice,
+)
 from fastnode.kernels import call_meter
 from fastnode.values.refusal import describe
 from fastnode.view import View
 
-__all__ = ["READ_ON_LOOP_BYTES_MAX", "Engine", "Reply", "busy_reply", "splice"]
+__all__ = ["READ_ON_LOOP_BYTES_MAX", "Engine", "Reply"]
 
 logger = logging.getLogger("fastnode.rpc")
 
-NULL_ID: Final = b"null"
 _NO_PARAMETERS: Final[list[Any]] = []
 #: A longer body is read in a thread, unless it is plain.
 READ_ON_LOOP_BYTES_MAX: Final = 32 * 1024
@@ -67,28 +79,6 @@ COLLECTED_ON_LOOP_BYTES_MAX: Final = 1 << 20
 
 #: ``keep(name, params, result, view_key)``: a result that follows from a view alone, of a call by a name of its method.
 Keep: TypeAlias = Callable[[str, list[Any], bytes, object], None]
-
-
-class Reply(NamedTuple):
-    """``body`` is in pieces, each result by itself, so that it is compressed once and not copied to be answered; None:
-    there is nothing to say.  ``error_code`` is set if the whole body is one error object.
-
-    ``retry_after_s`` is set if nothing of the request was answered because its client has no budget left, ``busy`` if
-    it was not answered because there is no memory for it.
-    """
-
-    body: list[bytes] | None
-    error_code: int | None = None
-    retry_after_s: float | None = None
-    busy: NodeBusy | None = None
-
-    @property
-    def text(self) -> bytes:
-        """The body in one piece; empty if there is none."""
-        return b"".join(self.body or ())
-
-
-_SILENCE: Final = Reply(None)
 
 
 def _do_nothing() -> None:
@@ -141,23 +131,26 @@ class Engine:
         self.on_change()
 
     def answer_call(
-        self, name: str, params: list[Any], id_text: bytes, view: View | None, allowance: Allowance
+        self, name: str, params: list[Any], id_text: bytes, begun: Begun, allowance: Allowance
     ) -> Reply | Coroutine[Any, Any, Reply]:
         """The answer to one call that is no notification and has been read already: what :meth:`handle` says to it."""
-        context = self._context(view, None, allowance)
-        request = {"method": name, "params": params}
-        return self._measure(request, id_text, context) if self._meters else self._dispatch(request, id_text, context)
+        context = self._context(begun.view, None, allowance)
+        return self._answer_read({"method": name, "params": params}, id_text, context, begun.outcome(0))
 
     def reader_of(self, method: BoundMethod) -> Callable[[View, bytes | None], bytes | None] | None:
-        """``read(view, params)``: a result that follows from the view alone, from the text of its parameters; raises
-        for everything that :meth:`handle` has to answer.  None if the method has none, or takes long."""
+        """``read(view, params)``: a result that follows from the view alone, from the text of its parameters.
+        LeftToStrictPath for everything that :meth:`handle` has to answer.  None if the method has none, or takes long.
+        """
         if not method.is_cached or method.in_thread is True:
             return None
 
         def read(view: View, params: bytes | None) -> bytes | None:
-            arguments = method.decode([] if params is None else orjson.loads(params))
+            try:
+                arguments = method.decode([] if params is None else orjson.loads(params))
+            except (orjson.JSONDecodeError, RpcError):
+                raise LeftToStrictPath(f"parameters of {method.name}") from None
             if method.wants_thread(arguments):
-                raise OverflowError(f"{method.name} may take long")
+                raise LeftToStrictPath(f"{method.name} may take long")
             limit = min(self.limits.response_bytes_max, COLLECTED_ON_LOOP_BYTES_MAX)
             return method.handler(Context(view, self.table.method_set, limit), *arguments)
 
@@ -167,29 +160,35 @@ class Engine:
         return Context(view, self.table.method_set, self.limits.response_bytes_max, client, allowance)
 
     def handle(
-        self, body: bytes, client: Client | None = None, allowance: Allowance | None = None
+        self,
+        body: bytes,
+        client: Client | None = None,
+        allowance: Allowance | None = None,
+        begun: Begun | None = None,
     ) -> Reply | Coroutine[Any, Any, Reply]:
         """The answer to one request body, for which ``client`` is charged.  Raises for nothing that a body can hold.
 
-        Without an ``allowance`` nothing is limited, and no other request waits.
+        Without an ``allowance`` nothing is limited, and no other request waits.  What is ``begun`` is gone on with.
         """
         if client is not None and (refusal := client.refusal_of_body(len(body))) is not None:
             self.traffic.rejected["rate"] += 1
-            return _error_reply(refusal, NULL_ID)
+            return error_reply(refusal, NULL_ID)
         if allowance is None:
             allowance = Allowance(Party())
         # Fast path: reading a small or plain body takes less time than handing it to a thread.
         if len(body) > READ_ON_LOOP_BYTES_MAX and not _is_plain(body):
-            return self._handle_long(body, client, allowance)
+            return self._handle_long(body, client, allowance, begun)
         try:
             request = json_text.parse(body, self.limits, allowance.take)
         except ParseError as error:
-            return _error_reply(self._charge(client, None) or error, NULL_ID)
+            return error_reply(self._charge(client, None) or error, NULL_ID)
         except NodeBusy as error:
             return busy_reply(error)
-        return self._answer_request(request, IdTexts(body), client, allowance)
+        return self._answer_request(request, IdTexts(body), client, allowance, begun)
 
-    async def _handle_long(self, body: bytes, client: Client | None, allowance: Allowance) -> Reply:
+    async def _handle_long(
+        self, body: bytes, client: Client | None, allowance: Allowance, begun: Begun | None
+    ) -> Reply:
         def read() -> tuple[Any, IdTexts]:
             request = json_text.parse(body, self.limits, allowance.take)
             ids = IdTexts(body)
@@ -200,19 +199,19 @@ class Engine:
             allowance.take_for_waiting()
             request, ids = await run_off_loop(self.busy_executor, allowance, read)
         except ParseError as error:
-            return _error_reply(self._charge(client, None) or error, NULL_ID)
+            return error_reply(self._charge(client, None) or error, NULL_ID)
         except NodeBusy as error:
             return busy_reply(error)
         allowance.begin_slice()
-        reply = self._answer_request(request, ids, client, allowance)
+        reply = self._answer_request(request, ids, client, allowance, begun)
         return reply if isinstance(reply, Reply) else await reply
 
     def _answer_request(
-        self, request: Any, ids: IdTexts, client: Client | None, allowance: Allowance
+        self, request: Any, ids: IdTexts, client: Client | None, allowance: Allowance, begun: Begun | None
     ) -> Reply | Coroutine[Any, Any, Reply]:
-        context = self._context(self.view_source(), client, allowance)
+        context = self._context(self.view_source() if begun is None else begun.view, client, allowance)
         if type(request) is list:
-            return self._answer_batch(request, ids, context)
+            return self._answer_batch(request, ids, context, begun)
         return self._answer(request, ids, 0, context)
 
     def _charge(self, client: Client | None, method: str | None) -> RpcError | None:
@@ -226,26 +225,28 @@ class Engine:
 
     # ---- batches ---------------------------------------------------------------------------
 
-    def _answer_batch(self, requests: list[Any], ids: IdTexts, context: Context) -> Reply | Coroutine[Any, Any, Reply]:
+    def _answer_batch(
+        self, requests: list[Any], ids: IdTexts, context: Context, begun: Begun | None
+    ) -> Reply | Coroutine[Any, Any, Reply]:
         if self._meters is not None:
             self._meters.add_batch(len(requests))
         if not requests:
             flaw = InvalidRequest("Invalid request: the batch is empty")
-            return _error_reply(self._charge(context.client, None) or flaw, NULL_ID)
+            return error_reply(self._charge(context.client, None) or flaw, NULL_ID)
         limit = self.limits.batch_calls_max
         if len(requests) > limit:
             self.traffic.rejected["batch_size"] += 1
             message = f"Invalid request: a batch of {len(requests)} calls exceeds the limit of {limit}"
-            return _error_reply(self._charge(context.client, None) or InvalidRequest(message), NULL_ID)
+            return error_reply(self._charge(context.client, None) or InvalidRequest(message), NULL_ID)
         replies: list[Reply] = []
         for index, request in enumerate(requests):
-            reply = self._answer(request, ids, index, context)
+            reply = self._answer(request, ids, index, context, begun)
             if not isinstance(reply, Reply) or context.allowance.is_slice_over():
-                return self._finish_batch(reply, replies, requests, ids, context)
+                return self._finish_batch(reply, replies, requests, ids, context, begun)
             if reply.busy is not None:
                 return reply
             replies.append(reply)
-        return _join(replies)
+        return join(replies)
 
     async def _finish_batch(
         self,
@@ -254,6 +255,7 @@ class Engine:
         requests: list[Any],
         ids: IdTexts,
         context: Context,
+        begun: Begun | None,
     ) -> Reply:
         """A batch from its first call on that is not answered at once, or for which others have to wait too long;
         ``replies`` are those before it.
@@ -269,35 +271,41 @@ class Engine:
                 return pending
             replies.append(pending)
             if len(replies) == len(requests):
-                return _join(replies)
+                return join(replies)
             if allowance.is_slice_over():
                 await allowance.next_turn()
             if allowance.is_abandoned:
-                return _SILENCE
+                return SILENCE
             index = len(replies)
-            pending = self._answer(requests[index], ids, index, context)
+            pending = self._answer(requests[index], ids, index, context, begun)
 
     # ---- one call --------------------------------------------------------------------------
 
-    def _answer(self, request: Any, ids: IdTexts, index: int, context: Context) -> Reply | Coroutine[Any, Any, Reply]:
+    def _answer(
+        self, request: Any, ids: IdTexts, index: int, context: Context, begun: Begun | None = None
+    ) -> Reply | Coroutine[Any, Any, Reply]:
         if type(request) is not dict:
             message = f"Invalid request: a call must be an object, got {describe(request)}"
-            return _error_reply(self._charge(context.client, None) or InvalidRequest(message), NULL_ID)
+            return error_reply(self._charge(context.client, None) or InvalidRequest(message), NULL_ID)
         is_notification = "id" not in request
         id_text = NULL_ID if is_notification else ids.text(request["id"], index)
         if (flaw := _flaw_of(request)) is not None:
             error = self._charge(context.client, None) or InvalidRequest(f"Invalid request: {flaw}")
-            return _error_reply(error, id_text)
-        reply = self._measure(request, id_text, context) if self._meters else self._dispatch(request, id_text, context)
+            return error_reply(error, id_text)
+        reply = self._answer_read(request, id_text, context, None if begun is None else begun.outcome(index))
         if not is_notification:
             return reply
-        return _silence(reply) if isinstance(reply, Reply) else _silenced(reply)
+        return silence(reply) if isinstance(reply, Reply) else silenced(reply)
 
-    def _measure(self, request: dict[str, Any], id_text: bytes, context: Context) -> Reply | Coroutine[Any, Any, Reply]:
+    def _answer_read(
+        self, request: dict[str, Any], id_text: bytes, context: Context, begun: tuple[bytes | Exception, int] | None
+    ) -> Reply | Coroutine[Any, Any, Reply]:
+        """The answer to a call that is one, measured; ``begun``: what its handler has said already."""
         meters = self._meters
-        assert meters is not None
-        started_ns = call_meter.now_ns()
-        reply = self._dispatch(request, id_text, context)
+        if meters is None:
+            return self._dispatch(request, id_text, context, begun)
+        started_ns = call_meter.now_ns() - (0 if begun is None else begun[1])
+        reply = self._dispatch(request, id_text, context, begun)
         if isinstance(reply, Reply):
             meters.calls.finish(request["method"], started_ns, reply.error_code)
             return reply
@@ -313,7 +321,7 @@ class Engine:
         return reply
 
     def _dispatch(
-        self, request: dict[str, Any], id_text: bytes, context: Context
+        self, request: dict[str, Any], id_text: bytes, context: Context, begun: tuple[bytes | Exception, int] | None
     ) -> Reply | Coroutine[Any, Any, Reply]:
         name = request["method"]
         try:
@@ -325,11 +333,11 @@ class Engine:
             if method is None:
                 raise MethodNotFound(f"Method not found: {_shorten(name)}")
             arguments = method.decode(_positional(request))
-            if method.wants_thread(arguments):
+            if begun is None and method.wants_thread(arguments):
                 return self._answer_from_thread(method, request, arguments, id_text, context)
         except Exception as error:  # noqa: BLE001 - a fault is logged and counted there
-            return _error_reply(self._answer_to(error, name), id_text)
-        outcome = self._run(method, arguments, context)
+            return error_reply(self._answer_to(error, name), id_text)
+        outcome = self._run(method, arguments, context) if begun is None else self._outcome_of(begun[0], method)
         if isinstance(outcome, UnknownBlock) and self._block_wait is not None:
             return self._answer_when_known(self._block_wait, method, arguments, id_text, context, outcome)
         return self._conclude(method, request, outcome, id_text, context)
@@ -346,7 +354,7 @@ class Engine:
         except NodeBusy as error:
             return busy_reply(error)
         except Exception as error:  # noqa: BLE001 - of what is prepared, or of threads that take no more; logged there
-            return _error_reply(self._answer_to(error, method.name), id_text)
+            return error_reply(self._answer_to(error, method.name), id_text)
         return self._conclude(method, request, outcome, id_text, context)
 
     async def _answer_when_known(
@@ -368,7 +376,7 @@ class Engine:
         if context.wait_until is None:
             context.wait_until = now + block_wait.time_s
         if not await block_wait.wait(unknown.block_hash, context.wait_until - now):
-            return _error_reply(unknown, id_text)
+            return error_reply(unknown, id_text)
         context.renew(self.view_source())
         return self._reply(self._run(method, arguments, context), id_text, context)
 
@@ -378,6 +386,12 @@ class Engine:
             return method.handler(context, *arguments)
         except Exception as error:  # noqa: BLE001 - a fault is logged and counted there
             return self._answer_to(error, method.name)
+
+    def _outcome_of(self, said: bytes | Exception, method: BoundMethod) -> bytes | RpcError | None:
+        """The same of a handler that has run."""
+        if isinstance(said, bytes):
+            return said or None
+        return self._answer_to(said, method.name)
 
     def _conclude(
         self,
@@ -404,10 +418,10 @@ class Engine:
             return busy_reply(outcome)
         if isinstance(outcome, ResponseTooLarge):
             self.traffic.rejected["response_size"] += 1
-        return _error_reply(outcome, id_text)
+        return error_reply(outcome, id_text)
 
     def _answer_to(self, error: Exception, name: str) -> RpcError:
-        """To be called while ``error`` is handled.  Of a fault the log gets the traceback, the client nothing.
+        """Of a fault the log gets the traceback, the client nothing.
 
         An answer does not know where it was raised: the frames would hold on to the whole request, and to the answer.
         """
@@ -416,7 +430,7 @@ class Engine:
             answer.__context__ = answer.__cause__ = None
             return answer.with_traceback(None)
         self.internal_fault_count += 1
-        logger.exception("%s failed", _shorten(name))
+        logger.error("%s failed", _shorten(name), exc_info=error)
         return InternalError("Internal error")
 
 
@@ -448,52 +462,3 @@ def _positional(request: dict[str, Any]) -> list[Any]:
 
 def _shorten(name: str) -> str:
     return describe(name)[1:-1]
-
-
-# ---- parts of an answer -----------------------------------------------------------------------
-
-
-def splice(id_text: bytes, result: bytes | None) -> Reply:
-    """The answer to a call that went well; None: nothing was found."""
-    if result is None:
-        return Reply([b'{"jsonrpc":"2.0","id":%b}' % id_text])
-    return Reply([b'{"jsonrpc":"2.0","id":%b,"result":' % id_text, result, b"}"])
-
-
-def _error_reply(error: RpcError, id_text: bytes) -> Reply:
-    # A message may quote what a client sent; a lone surrogate in it has no UTF-8 form.
-    message = orjson.dumps(error.message.encode("utf-8", "backslashreplace").decode("utf-8"))
-    data = b"" if error.data is None else b',"data":' + orjson.dumps(error.data)
-    body = b'{"jsonrpc":"2.0","id":%b,"error":{"code":%d,"message":%b%b}}' % (id_text, error.code, message, data)
-    return Reply([body], error.code, error.wait_s if isinstance(error, RateLimited) else None)
-
-
-def busy_reply(error: NodeBusy) -> Reply:
-    """What is said when there is no memory for a request."""
-    return Reply(None, error.code, busy=error.with_traceback(None))
-
-
-def _silence(reply: Reply) -> Reply:
-    """What is said to a notification: nothing, but for a refusal, which concerns the whole request."""
-    if reply.busy is not None:
-        return reply
-    return _SILENCE if reply.retry_after_s is None else Reply(None, None, reply.retry_after_s)
-
-
-async def _silenced(pending: Awaitable[Reply]) -> Reply:
-    return _silence(await pending)
-
-
-def _join(replies: list[Reply]) -> Reply:
-    """The answer to a batch."""
-    pieces: list[bytes] = []
-    for reply in replies:
-        if reply.body is not None:
-            pieces.append(b"," if pieces else b"[")
-            pieces += reply.body
-    pieces.append(b"]")
-    body = pieces if len(pieces) > 1 else None
-    waits = [reply.retry_after_s for reply in replies if reply.retry_after_s is not None]
-    if waits and len(waits) == len(replies):
-        return Reply(body, RateLimited.code, max(waits))
-    return Reply(body) if body is not None else _SILENCE

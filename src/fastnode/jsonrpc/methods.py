@@ -37,7 +37,6 @@ __all__ = [
     "Parameter",
     "Read",
     "Signature",
-    "Usual",
     "common",
 ]
 
@@ -132,52 +131,44 @@ class Signature:
     may_be_absent: bool = False
 
 
-#: ``read(view, *values)``: a result that follows from the view and from what the node keeps beside it.
+#: ``read(view, *values)``: a result that follows from the view and from what the node keeps beside it.  See
+#: :class:`Method`.
 Read: TypeAlias = Callable[..., bytes | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Usual:
-    """Parameters in the form that clients write them, and who answers them.
-
-    ``shape`` has a letter for each parameter (_ext/wire/usual_params.pyi): no others may be given; an empty shape is
-    for calls without parameters.  A block arrives as its number.  Handlers are given by method set where they differ.
-    """
-
-    shape: bytes
-    handler: Read | Mapping[MethodSet, Read]
-    #: Of an array among the parameters.
-    items_max: int = 0
-
-    def handler_for(self, method_set: MethodSet) -> Read:
-        return self.handler[method_set] if isinstance(self.handler, Mapping) else self.handler
 
 
 def _no_handler(context: Context, *values: Any) -> bytes | None:
     raise NotImplementedError
 
 
-def _handler_of(read: Read) -> Handler:
+def _handler_of(read: Read, *, with_context: bool) -> Handler:
     def handle(context: Context, *values: Any) -> bytes | None:
         return read(context.view, *values)
 
-    handle.__module__ = read.__module__  # the documentation sorts methods by it
-    return handle
+    def handle_long(context: Context, *values: Any) -> bytes | None:
+        return read(context.view, *values, context=context)
+
+    return handle_long if with_context else handle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
     """One JSON-RPC method.  ``name`` carries its namespace, such as ``node_getBlock``.
 
-    A method that only reads gives ``read`` alone, with the ``shape`` that its parameters usually have (see
-    :class:`Usual`): the strict call reads them from JSON, the fast call from the bytes received, where a block is its
-    number.  Others give a ``handler``, and ``usual`` if the fast call takes another one.
+    A method that only reads gives ``read``, and the ``shape`` that its parameters usually have: a letter for each
+    (_ext/wire/usual_params.pyi), none for calls without parameters.  From it come both calls: the strict one reads the
+    values from JSON, the fast one from the bytes received, where a block is its number and an array of field elements
+    its bytes.  Reads are given by method set where they differ.
+
+    A read that may take long (``in_thread``) is given ``context`` on the strict path, from which it asks for room.
+    Without one it is called on the event loop, and leaves what takes long to the strict path: LeftToStrictPath.
+
+    Others give a ``handler``.
     """
 
     name: str
     summary: str
     handler: Handler = _no_handler
-    read: Read | None = None
+    read: Read | Mapping[MethodSet, Read] | None = None
     shape: bytes | None = None
     release: Signature | None = None
     development: Signature | None = None
@@ -192,8 +183,10 @@ class Method:
     threads: Executor | None = None
     #: True if the answers follow from the view alone: they are kept until the next one.
     is_cached: bool = False
-    #: How the fast path calls the method when its parameters have the usual form.
-    usual: Usual | None = None
+
+    def read_in(self, method_set: MethodSet) -> Read | None:
+        """What reads in a set."""
+        return self.read[method_set] if isinstance(self.read, Mapping) else self.read
 
     def signature(self, method_set: MethodSet) -> Signature | None:
         """The signature that holds in a set, or None if the method is not in it."""
@@ -229,14 +222,17 @@ class BoundMethod:
     """A method as one server serves it."""
 
     __slots__ = (
-        "_required_count", "handler", "in_thread", "is_cached", "name", "parameters", "prepare", "signature",
-        "summary", "threads", "usual", "waits",
+        "_required_count", "handler", "in_thread", "is_cached", "name", "parameters", "prepare", "read", "shape",
+        "signature", "summary", "threads", "waits",
     )  # fmt: skip
 
-    def __init__(self, method: Method, signature: Signature) -> None:
+    def __init__(self, method: Method, signature: Signature, method_set: MethodSet) -> None:
         self.name = method.name
         self.summary = method.summary
-        self.handler = method.handler if method.read is None else _handler_of(method.read)
+        self.read = read = method.read_in(method_set)
+        self.shape = method.shape
+        has_context = method.in_thread is not False
+        self.handler = method.handler if read is None else _handler_of(read, with_context=has_context)
         self.signature = signature
         self.parameters = signature.parameters
         self.in_thread = method.in_thread
@@ -244,11 +240,13 @@ class BoundMethod:
         self.waits = method.waits
         self.prepare = method.prepare
         self.is_cached = method.is_cached
-        self.usual = method.usual
-        if method.read is not None and method.shape is not None:
-            self.usual = Usual(method.shape, method.read)
         required = [index for index, parameter in enumerate(self.parameters, 1) if not parameter.optional]
         self._required_count = max(required, default=0)
+
+    @property
+    def items_max(self) -> int:
+        """The most items of an array among the parameters; 0 without one."""
+        return max((getattr(parameter.type, "length_max", None) or 0 for parameter in self.parameters), default=0)
 
     def wants_thread(self, arguments: Sequence[Any]) -> bool:
         decide = self.in_thread
@@ -314,7 +312,7 @@ class MethodTable:
                 continue
             if method.name in self._methods:
                 raise ValueError(f"{method.name} is declared twice")
-            bound = self._methods[method.name] = BoundMethod(method, signature)
+            bound = self._methods[method.name] = BoundMethod(method, signature, method_set)
             for name in wire_names(method.name, namespaces):
                 self._by_wire_name[name] = bound
 

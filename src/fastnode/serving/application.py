@@ -38,9 +38,10 @@ from fastnode.http.guard import RequestGuard
 from fastnode.http.health import PROBE_PATHS, Health, answer_probe
 from fastnode.http.messages import Refusal, Request, Response, header_fields, length_of
 from fastnode.http.meters import LIMITS_BY_STATUS
-from fastnode.jsonrpc.engine import Engine, Reply
+from fastnode.jsonrpc.engine import Engine
 from fastnode.jsonrpc.methods import Context
 from fastnode.jsonrpc.rate_limits import Client, refusal_delay
+from fastnode.jsonrpc.replies import Reply
 from fastnode.kernels import packed
 from fastnode.serving.event_streams import EVENTS_PATH, EventStreams
 

@@ -28,7 +28,8 @@ from fastnode.http.content_coding import choose_coding
 from fastnode.http.messages import Request, Response, ResponseWriter
 from fastnode.http.stream import CORKED_BYTES_MAX, HttpStream
 from fastnode.jsonrpc import json_text
-from fastnode.jsonrpc.engine import READ_ON_LOOP_BYTES_MAX, Engine, Reply, busy_reply, splice
+from fastnode.jsonrpc.engine import READ_ON_LOOP_BYTES_MAX, Engine
+from fastnode.jsonrpc.replies import Begun, Reply, busy_reply, splice
 from fastnode.kernels import cached_responses, call_meter, simple_request
 from fastnode.serving.application import COMPRESSED_BYTES_MIN, RpcApplication
 from fastnode.view import View
@@ -75,13 +76,13 @@ class FastPath:
         #: Stands for the view that the cached responses are of: a reference to the view would keep its database open.
         self._view_key: object = self  # of no view
         for name, method in engine.table.by_wire_name().items():
-            usual = method.usual
+            is_fast = method.read is not None and method.shape is not None
             self.results.add_method(
                 name,
                 keeps=method.is_cached,
-                shape=None if usual is None else usual.shape,
-                handler=None if usual is None else usual.handler_for(engine.table.method_set),
-                items_max=0 if usual is None else usual.items_max,
+                shape=method.shape if is_fast else None,
+                handler=method.read if is_fast else None,
+                items_max=method.items_max,
                 read=engine.reader_of(method),
             )
         engine.keep = self._keep
@@ -128,9 +129,10 @@ class FastPath:
                 stream.cork([answers] if isinstance(answers, bytes) else answers, requests.size)
                 reader.begun_count += requests.count
                 position = requests.position
-            if requests.is_late or (answers is None and requests.method is None and requests.body is None):
+            is_made = requests.body is not None or requests.outcomes is not None  # no handler may run again
+            if requests.is_late or (answers is None and requests.method is None and not is_made):
                 break
-            if requests.body is not None or (requests.method is not None and stream.corked_bytes <= CORKED_BYTES_MAX):
+            if is_made or (requests.method is not None and stream.corked_bytes <= CORKED_BYTES_MAX):
                 end = requests.end
                 allowance = Allowance(stream.party)
                 response = self._answer_call(view, allowance)
@@ -156,30 +158,43 @@ class FastPath:
             self.requests.payer.refund()
 
     def _answer_call(self, view: View | None, allowance: Allowance) -> Response | Coroutine[Any, Any, Response] | None:
-        """The answer to the simple request that the kernel stopped at; None if its params are not JSON."""
+        """The answer to the simple request that the kernel stopped at; None if its params are not JSON.  What
+        handlers have said already is gone on with."""
         requests = self.requests
+        begun = Begun(view, requests.outcomes or [])
         if requests.body is not None:
             return self.application.respond(Reply(requests.body), requests.accepted, allowance)
+        if requests.batch is not None:
+            return self._answer_batch(requests.batch, begun, requests.accepted, allowance)
         method, text, id_text, accepted = requests.method, requests.params, requests.id_text, requests.accepted
         assert method is not None
         try:
-            params = self._read(text, allowance)
+            params = self._read(text, allowance, is_usual=bool(begun.outcomes))
         except (orjson.JSONDecodeError, ParseError):
             return None
         except NodeBusy as error:
             return self.application.respond(busy_reply(error), accepted, allowance)
-        kept = self._kept(method, text, params, view)
+        kept = None if begun.outcomes else self._kept(method, text, params, view)
         if kept is not None:
             if self._engine.meters is not None:
                 self._engine.meters.calls.finish(method, call_meter.now_ns(), None)
             return self.application.respond(splice(id_text, kept or None), accepted, allowance)
-        reply = self._engine.answer_call(method, params, id_text, view, allowance)
+        reply = self._engine.answer_call(method, params, id_text, begun, allowance)
         return self.application.respond(reply, accepted, allowance)
 
-    def _read(self, text: bytes | None, allowance: Allowance) -> list[Any]:
+    def _answer_batch(
+        self, body: bytes, begun: Begun, accepted: bytes | None, allowance: Allowance
+    ) -> Response | Coroutine[Any, Any, Response] | None:
+        """The answer to a batch from the first call on that the kernel has no result of; None if it is not JSON."""
+        reply = self._engine.handle(body, None, allowance, begun)
+        if isinstance(reply, Reply) and reply.error_code == ParseError.code:
+            return None
+        return self.application.respond(reply, accepted, allowance)
+
+    def _read(self, text: bytes | None, allowance: Allowance, *, is_usual: bool) -> list[Any]:
         """Parameters.  JSONDecodeError or ParseError for what is left to the strict path; NodeBusy."""
-        # Fast path: short bodies cannot inflate to much.
-        if text is None or len(text) <= UNASKED_BYTES_MAX:
+        # Fast path: short bodies cannot inflate to much, nor do such as the kernel has read.
+        if text is None or is_usual or len(text) <= UNASKED_BYTES_MAX:
             return [] if text is None else orjson.loads(text)
         if len(text) > READ_ON_LOOP_BYTES_MAX:
             raise ParseError("")

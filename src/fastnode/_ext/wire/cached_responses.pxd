@@ -38,7 +38,8 @@ cdef class CachedResponses:
         dict _packed_before
         Py_ssize_t _kept_bytes      # of the young results
         Py_hash_t[ASKED_COUNT] _asked   # of params, each at the place of its last bits
-        readonly bint is_cached       # the result that was had last
+        readonly bint is_cached     # the result that was had last
+        readonly object outcome     # of a handler that has run without a result for here; None: none has
         readonly int64_t hit_count
         readonly int64_t miss_count
 
@@ -55,6 +56,6 @@ cdef class CachedResponses:
     cdef bytes result_of(self, Method method, const char *text, Py_ssize_t length, object view)
     cdef bytes _made(self, Method method, tuple arguments)
     cdef bytes _read(self, Method method, object view, bytes params)
-    cdef bytes _sendable(self, object found)
+    cdef bytes _run(self, object handler, tuple arguments)
     cdef bint _is_asked_again(self, Py_hash_t params_hash) noexcept
     cdef tuple _with_number(self, tuple arguments)

@@ -52,7 +52,8 @@ class CachedResponses:
     def result(self, name: str, params: bytes | None, view: Any) -> bytes | None:
         """The result of a call, empty if nothing was found; None if it has to be made elsewhere.
 
-        Without a view only cached responses are given.  What a handler raises is for elsewhere to meet again.
+        Without a view only cached responses are given.  A handler that has run and whose result cannot be given here
+        has left its ``outcome``; one that raises LeftToStrictPath counts as not asked.
         """
 
     def find_packed(self, result: bytes) -> Packed | None:
@@ -60,6 +61,11 @@ class CachedResponses:
 
     def keep_packed(self, result: bytes, packed: Packed) -> None:
         """A result that was compressed elsewhere.  It counts with its text, as it may be kept for this alone."""
+
+    #: What the handler has said that ran for :meth:`result` in vain: an exception, or a result that is too long;
+    #: None: no handler has run.
+    @property
+    def outcome(self) -> bytes | Exception | None: ...
 
     #: The result that was had last is kept.
     @property

@@ -7,6 +7,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
 
 from fastnode._ext.wire.usual_params cimport read_params, skip_blanks
+from fastnode.errors import LeftToStrictPath
 
 cdef enum:
     KEY_BYTES_MAX = 8192        # results of longer params are not kept; a hundred tags are shorter
@@ -194,6 +195,7 @@ cdef class CachedResponses:
         """The result of a call without params."""
         cdef bytes made
         self.is_cached = True
+        self.outcome = None
         self._count_look_up(method, method.bare is not None)
         if method.bare is not None or view is None:
             return method.bare
@@ -213,6 +215,7 @@ cdef class CachedResponses:
         cdef object found
         cdef tuple arguments = None
         self.is_cached = True
+        self.outcome = None
         if method.keeps and length <= KEY_BYTES_MAX:
             params = PyBytes_FromStringAndSize(text, length)
             found = method.young.get(params)
@@ -240,32 +243,36 @@ cdef class CachedResponses:
 
     cdef bytes _made(self, Method method, tuple arguments):
         """What the handler says."""
-        cdef object found
         self.is_cached = False
         try:
             if PyBytes_AS_STRING(method.shape)[0] == c"b" and type(arguments[1]) is bytes:
                 arguments = self._with_number(arguments)
                 if arguments is None:
                     return None
-            found = method.handler(*arguments)
-        except Exception:  # the strict path meets it again, and answers with the error
+        except Exception:  # no block has been found: the strict path says so
             return None
-        return self._sendable(found)
+        return self._run(method.handler, arguments)
 
     cdef bytes _read(self, Method method, object view, bytes params):
         """What the handler says to params of any form."""
-        cdef object found
         self.is_cached = False
-        try:
-            found = method.read(view, params)
-        except Exception:  # as above
-            return None
-        return self._sendable(found)
+        return self._run(method.read, (view, params))
 
-    cdef inline bytes _sendable(self, object found):
-        if found is None:
-            return b""
-        return <bytes?>found if len(found) <= self._result_bytes_max else None
+    cdef bytes _run(self, object handler, tuple arguments):
+        """The result; or none, and the outcome is for the caller."""
+        cdef object found
+        try:
+            found = handler(*arguments)
+            if found is None:
+                return b""
+            if PyBytes_GET_SIZE(<bytes?>found) <= self._result_bytes_max:
+                return <bytes>found
+            self.outcome = found
+        except LeftToStrictPath:
+            pass
+        except Exception as error:
+            self.outcome = error
+        return None
 
     cdef bint _is_asked_again(self, Py_hash_t params_hash) noexcept:
         """Whether params were asked for not long ago, as far as is remembered.

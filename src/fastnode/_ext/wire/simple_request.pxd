@@ -76,6 +76,8 @@ cdef class SimpleRequests:
         readonly list body
         readonly bint is_late
         readonly list unfinished
+        readonly bytes batch
+        readonly list outcomes
 
     cdef object begin_c(self)
     cdef object answer_c(
@@ -83,6 +85,10 @@ cdef class SimpleRequests:
     )
     cdef const char *_read_head(self, const char *at, const char *end) except? NULL
     cdef const char *_read_paid_head(self, const char *at, const char *end) except? NULL
+    cdef list _with_times(self, list results)
+    cdef bint _leave_batch(
+        self, const char *at, const char *end, list results, object outcome, int64_t *started
+    ) except -1
     cdef Py_ssize_t _read_batch(self, const char *at, const char *end) noexcept
     cdef bint _answer_single(self, const char *at, const char *end, object view, int64_t *started) except -1
     cdef bint _answer_batch(self, const char *at, const char *end, object view, int64_t *started) except -1

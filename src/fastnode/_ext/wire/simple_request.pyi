@@ -123,6 +123,17 @@ class SimpleRequests:
     @property
     def body(self) -> list[bytes] | None: ...
 
+    #: The text of a simple batch at ``position`` whose results cannot all be had here; None: there is none.  Then
+    #: ``end`` and ``accepted`` are set, and it is paid.
+    @property
+    def batch(self) -> bytes | None: ...
+
+    #: What handlers have said to the call or the first calls of the batch at ``position``, each a result (empty:
+    #: nothing was found) or an exception, and the nanoseconds that it took; None: none has run.  Whoever answers it
+    #: goes on there.
+    @property
+    def outcomes(self) -> list[tuple[bytes | Exception, int]] | None: ...
+
     #: Whether it stopped because it is late; then ``unfinished`` has the results so far, each with the nanoseconds that
     #: it took, of the batch at ``position``, or is None between two requests.
     @property

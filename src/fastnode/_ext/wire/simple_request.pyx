@@ -16,12 +16,12 @@ from fastnode._ext.wire.encode cimport TEXT_NUMBER_DIGITS_MAX, text_put_number
 from fastnode._ext.wire.cached_responses cimport CachedResponses, Method
 from fastnode._ext.wire.packed cimport APART_BYTES_MIN, Member, Packed
 from fastnode._ext.wire.payer cimport Payer
-from fastnode._ext.wire.request_text cimport Call, Head, read_call, read_head
+from fastnode._ext.wire.request_text cimport (
+    BEFORE_ID_BYTES, BEFORE_RESULT_BYTES, Call, Head, answer_length, read_call, read_head
+)
 from fastnode._ext.wire.usual_params cimport skip_blanks
 
 cdef enum:
-    BEFORE_ID_BYTES = 22
-    BEFORE_RESULT_BYTES = 10
     KNOWN_HEAD_BYTES_MAX = 2048
     KEPT_CAPACITY_MAX = 1048576 # written out, because a debug build cannot compute in an enum
     BATCH_CALLS_MAX = 1000      # a larger one is not simple
@@ -151,6 +151,8 @@ cdef class SimpleRequests:
         self.method = None
         self.body = None
         self.is_late = False
+        self.batch = None
+        self.outcomes = None
         self.unfinished = unfinished
         self._until = until_ns
         self._used = self._flushed = 0
@@ -170,7 +172,7 @@ cdef class SimpleRequests:
             else:
                 is_answered = self._answer_single(body, end_of_body, view, &started)
             if not is_answered:
-                if self.payer is not None and self.method is None and self.body is None:
+                if self.payer is not None and self.method is None and self.body is None and self.batch is None:
                     self.payer.refund()
                 self.accepted = self._accepted
                 break
@@ -205,6 +207,8 @@ cdef class SimpleRequests:
                 self._meter.add(call.row, self._lap(started))
             if self._answer([result], False):
                 return True
+        elif method is not None and self._results.outcome is not None:
+            self.outcomes = [(self._results.outcome, self._lap(started))]
         self.method = PyUnicode_DecodeASCII(call.text.name, call.text.name_length, NULL)
         self.id_text = call.text.id[:call.text.id_length]
         self.params = None if call.text.params == NULL else call.text.params[:call.text.params_length]
@@ -220,41 +224,56 @@ cdef class SimpleRequests:
         cdef list results = []
         cdef Method method
         cdef bytes result
+        if count == 0:
+            return False
         if self.unfinished is not None:
             results = self.unfinished
             self.unfinished = None
             finished = len(results)
+        if self.payer is not None:  # before anything is done
+            for index in range(count):
+                call = &self._calls[index]
+                method = self._results.find(call.text.name, call.text.name_length)
+                if method is None or not self.payer.pay(method.name):
+                    return False
         for index in range(count):
             call = &self._calls[index]
             method = self._results.find(call.text.name, call.text.name_length)
-            if self.payer is not None and (method is None or not self.payer.pay(method.name)):
-                return False
             if index < finished:
                 result, call.elapsed = results[index]
                 results[index] = result
                 call.row = method.row
                 call.is_kept = False
             elif index > finished and self._until and clock_ns() > self._until:
-                self.unfinished = [(results[index], self._calls[index].elapsed) for index in range(len(results))]
+                self.unfinished = self._with_times(results)
                 self.is_late = True
                 return False
             else:
                 result = None if method is None else self._result_of(call, method, view)
                 if result is None:
-                    return False
+                    return self._leave_batch(at, end, results, None if method is None else self._results.outcome, started)
                 results.append(result)
                 call.elapsed = 0 if self._meter is None else self._lap(started)
             results_length += PyBytes_GET_SIZE(result)
             if results_length > self._results_bytes_max:
-                return False
-        if count == 0:
-            return False
+                return self._leave_batch(at, end, results[:index + 1], None, started)
         if self._add_batch is not None:
             self._add_batch(count)
         if self._meter is not None:
             for index in range(count):
                 self._meter.add(self._calls[index].row, self._calls[index].elapsed)
         return self._answer(results, True)
+
+    cdef list _with_times(self, list results):
+        return [(results[index], self._calls[index].elapsed) for index in range(len(results))]
+
+    cdef bint _leave_batch(self, const char *at, const char *end, list results, object outcome, int64_t *started) except -1:
+        """What its calls have come to so far is for the caller to go on with: no handler runs twice."""
+        self.batch = at[:end - at]
+        self.outcomes = self._with_times(results)
+        if outcome is not None:
+            self.outcomes.append((outcome, self._lap(started)))
+        return False
 
     cdef Py_ssize_t _read_batch(self, const char *at, const char *end) noexcept:
         """How many calls a batch has; 0 if it is not simple."""
@@ -299,7 +318,7 @@ cdef class SimpleRequests:
         cdef Py_ssize_t index
         cdef int coding = PLAIN
         for index in range(count):
-            length += _answer_length(&self._calls[index].text, <bytes>results[index])
+            length += answer_length(&self._calls[index].text, PyBytes_GET_SIZE(<bytes>results[index]))
         if self._accepted is not None and length > self._coded_bytes_min:
             coding = self._coding()
         if coding == PLAIN:
@@ -479,10 +498,3 @@ cdef class SimpleRequests:
             self._known_length = self._length
             self._known_accepted = self._accepted
         return body
-
-
-cdef inline Py_ssize_t _answer_length(Call *call, bytes result) noexcept:
-    cdef Py_ssize_t length = BEFORE_ID_BYTES + call.id_length + 1
-    if PyBytes_GET_SIZE(result) > 0:
-        length += BEFORE_RESULT_BYTES + PyBytes_GET_SIZE(result)
-    return length
