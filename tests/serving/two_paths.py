@@ -267,8 +267,8 @@ class TwoPaths:
                 has_long_answer = True
                 for side in sides:
                     await side.take_all()
-            # What a thread has made is kept by the fast path, which then answers before the strict one.
-            if not any(name in piece for name in _IN_THREADS):
+            # What a thread has made or compressed is kept by the fast path, which then answers before the strict one.
+            if not self.strict.tasks and not any(name in piece for name in _IN_THREADS):
                 self._require_same(pieces, has_long_answer)
             for side in sides:
                 await side.settle()
