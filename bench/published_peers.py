@@ -14,7 +14,7 @@ of the others: what passes between these two is what published nodes do without 
     before L1        from when a proposed block is served here until the timestamp of the L1 block that has it
     restart          at the end: the same identity, and how long until it is in the meshes again
 
-Exit status 0 if nobody was lost, no goodbye was said or heard, all transactions spread within a second and were mined,
+Exit status 0 if no peer was lost, no goodbye was said or heard, all transactions spread within a second and were mined,
 and every proposed block was served before it was on L1.
 """
 

@@ -91,7 +91,7 @@ class LoopFirst:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
 
     def hold(self) -> None:
-        """The loop works for those that wait: whoever wants the interpreter has time."""
+        """The loop works for those that wait: other threads that want the interpreter have time."""
         if self._is_on:
             sys.setswitchinterval(ROUND_INTERVAL_S)
 

@@ -20,7 +20,7 @@ class Payer:
         self._paid: list[float] = []
 
     def identified(self, head: bytes) -> bytes | None:
-        """A head without what names the client in its target; None if nobody is known to have sent it."""
+        """A head without what names the client in its target; None if its sender is not known."""
         found = self._identify(head)
         if found is None:
             return None

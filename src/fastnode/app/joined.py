@@ -358,10 +358,10 @@ def _builder_of(
 def _closed_because(opened: Opened, peers: PeerToPeer | None, writing: L1Writing | None) -> str | None:
     """Why no client may send a transaction; None if they may."""
     builds = writing is not None and writing.on_accepted is not None
-    return NO_UPSTREAM if peers is None and not builds and _has_nobody(opened) else None
+    return NO_UPSTREAM if peers is None and not builds and _reads_l1_alone(opened) else None
 
 
-def _has_nobody(opened: Opened) -> bool:
+def _reads_l1_alone(opened: Opened) -> bool:
     """Whether the chain comes from L1 alone: no other node takes transactions, and this one makes no blocks."""
     return opened.following is not None and not opened.following.upstreams.all
 

@@ -128,7 +128,7 @@ async def _serve(node: Node, stopping: asyncio.Future[Any]) -> None:
 
 
 async def _until_workers_serve(hub: Hub, stopping: asyncio.Future[Any]) -> None:
-    """Nobody else answers on the public port."""
+    """No other process answers on the public port."""
     os.kill(os.getppid(), signal.SIGUSR1)  # from here on the supervisor starts this process again when it goes
     while not hub.all_serve and not stopping.done():
         await asyncio.sleep(_WORKERS_LOOK_S)

@@ -109,7 +109,7 @@ class Publishing:
 
     @property
     def prover_id(self) -> bytes | None:
-        """Who gets the reward of a proof, as the keystore says; None: nobody is named and nobody pays."""
+        """Who gets the reward of a proof, as the keystore says; None: there is neither a name nor an account."""
         keystore = self.keystore()
         if keystore is not None and keystore.prover is not None:
             return encode.from_hex(keystore.prover.id)
@@ -135,7 +135,7 @@ class Publishing:
         )
 
     def for_proofs(self) -> L1Publication:
-        """StartError when nobody can pay."""
+        """StartError when no account can pay."""
         if not self.prover_accounts:
             raise StartError(
                 "--prover-node: there is no account that pays for proofs; give PROVER_PUBLISHER_PRIVATE_KEYS, or a "
@@ -168,7 +168,7 @@ class Publishing:
         self.door.clean_up(self._slot_s)
 
     def stop(self) -> None:
-        """Nobody waits for L1 any longer; what is in flight stays on disk."""
+        """No thread waits for L1 any longer; what is in flight stays on disk."""
         self.publishers.close()
 
     def close(self) -> None:

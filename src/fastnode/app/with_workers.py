@@ -42,7 +42,7 @@ def run_with_workers(settings: Settings) -> None:
         sockets = listening_sockets(settings.host, settings.port, count, takes_over=settings.take_over_port)
     except OSError as error:
         raise StartError(describe_bind_error(error, settings.host, settings.port)) from error
-    # What is there now stays, and its pages are shared as long as nobody writes to them.
+    # What is there now stays, and its pages are shared as long as no process writes to them.
     gc.collect()
     gc.freeze()
     supervisor = Supervisor(sockets, takes_over=settings.take_over_port)

@@ -1,7 +1,7 @@
 """Tells the fleet what this node's chain is.
 
 In a thread of its own, woken by each commit: contents go out first, then what refers to them, and where the chain is
-(``at``) when all of that is durable; so nobody is told of what cannot be had.  When blocks are taken back, ``at`` goes
+(``at``) when all of that is durable; so none is told of what cannot be had.  When blocks are taken back, ``at`` goes
 back to the block that stays before anything in their place is written.
 
 What was published is known from the acknowledgements.  After a start, and when the stream was purged or made anew, it

@@ -57,7 +57,7 @@ LATER_S: Final = 60.0
 CLAIMED: Final = "claimed"
 TAKEN: Final = "taken"
 REFUSED: Final = "refused"
-#: Nobody has it in hand (any more).
+#: No node has it in hand (any more).
 FREE: Final = "free"
 
 

@@ -35,7 +35,7 @@ class PeerSettings:
         None,
         texts("HOST:PORT", "HOST:PORT of one or more peers, separated by commas"),
         PEERS,
-        "Peer to dial, again and again, whoever it is; may be given several times.",
+        "Peer to dial, again and again, of any identity; may be given several times.",
     )
     p2p_port: int = setting(
         40_400,

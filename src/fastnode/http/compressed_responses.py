@@ -31,7 +31,7 @@ class CompressedResponses:
     """Encodes answers, which come in pieces with each result by itself.  May be used by several threads."""
 
     def __init__(self) -> None:
-        #: Finds a large result that has been compressed before, and keeps one: set by whoever keeps results.
+        #: Finds a large result that has been compressed before, and keeps one: set by the owner of the results.
         self.find: Callable[[bytes], packed.Packed | None] = lambda result: None
         self.keep: Callable[[bytes, packed.Packed], None] = lambda result, compressed: None
 

@@ -216,7 +216,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def _resume_reading(self) -> None:
-        """To be called in the connection's turn: what is read next belongs to it, as much as when nobody waits, and is
+        """To be called in the connection's turn: what is read next belongs to it, as if no other waited, and is
         charged now."""
         if self._transport is not None and not self._transport.is_reading():
             self._receiver.has_turn = True

@@ -7,7 +7,7 @@ Each party and each address has a clock of what it has used.  What it asks for i
 the order of the stamp and what a turn of the party needs, as far as its turns until now tell (virtual finishing times:
 Demers, Keshav, Shenker 1989).  The queue's own clock is the stamp of what was served last (start-time fair queueing:
 Goyal, Vin, Cheng 1996).  Who comes after a rest is set to it less one short turn, so that rest is no other credit; and
-who has used more while nobody had to wait is not put behind it by more than a bound.  One whose turns are short passes
+who has used more while none had to wait is not put behind it by more than a bound.  One whose turns are short passes
 all whose turns are long, however many they are, as long as it uses no more than they do.  Now and then the one that has
 waited longest comes next, so that none waits for ever for those that have just come.
 """
@@ -24,7 +24,7 @@ __all__ = ["DEBT_NS_MAX", "GROUPS_MAX", "FairQueue", "Groups"]
 
 #: Addresses whose use is remembered, connected or not.
 GROUPS_MAX: Final = 8192
-#: How long one who has used more, while nobody had to wait, waits for that at most: the clock goes on by as much as
+#: How long one who has used more, while none had to wait, waits for that at most: the clock goes on by as much as
 #: each of those that wait gets.  More, if that is little: what one turn of it takes.
 DEBT_NS_MAX: Final = 2_000_000
 #: How much earlier than others one is stamped that comes after a rest: a turn, if it is as short as this.

@@ -68,7 +68,7 @@ class Arrival:
     __slots__ = ("host", "network", "peer", "share", "socket")
 
     def __init__(self, connection: socket.socket, peer_name: Any) -> None:
-        #: Who counts it; None: nobody yet.
+        #: Who counts it; None: not counted yet.
         self.host: ConnectionHost | None = None
         self.socket = connection
         self.peer = str(peer_name[0]) if isinstance(peer_name, tuple) and peer_name else ""

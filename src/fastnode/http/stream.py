@@ -9,7 +9,7 @@
 * After a refusal, and after a request that closes the connection, nothing more is read; the rest of what the client
   sends is dropped for a moment, because closing at once would destroy the answer on its way.
 
-Whoever has the transport calls :meth:`HttpStream.advance`, writes what :meth:`HttpStream.take_output` gives, and does
+The owner of the transport calls :meth:`HttpStream.advance`, writes what :meth:`HttpStream.take_output` gives, and does
 what :meth:`HttpStream.settle` says.  Data, answers that are ready, and whether the client takes them come from outside.
 """
 

@@ -58,7 +58,7 @@ class CopiedPoolStore(PoolStore):
         self._contents = contents
 
     def repeat(self, changes: Sequence[Change]) -> None:
-        """As long as nobody reads it: into the database.  OSError when what the changes refer to cannot be opened."""
+        """Into the database, before it is read.  OSError when what the changes refer to cannot be opened."""
         for key, value in changes:
             if is_json_key(key):
                 self._contents.note(value)

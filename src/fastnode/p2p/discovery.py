@@ -3,8 +3,8 @@
     bootstrap nodes, peers of earlier runs ─► pinged ─► table ─► lookups ─► records ─► pinged ─► table ─► dialled
     handshakes from outside                ───────────► table
 
-Whoever answers is entered in the table if its record is of this network, is told to others that ask, and is offered to
-the dialler.  Where this node is, others say in their pongs.  One loop, one socket; everything is bounded.
+A node that answers is entered in the table if its record is of this network, is told to others, and is offered to the
+dialler.  Where this node is, others say in their pongs.  One loop, one socket; everything is bounded.
 """
 
 from __future__ import annotations

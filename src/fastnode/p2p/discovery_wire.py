@@ -104,7 +104,7 @@ def message_packet(
 
 
 def random_packet(receiver: bytes, own_id: bytes) -> tuple[bytes, bytes]:
-    """A packet that nobody can open, so that its receiver asks who sends it; and its nonce."""
+    """A packet that cannot be opened, so that its receiver asks who sends it; and its nonce."""
     nonce, mask = os.urandom(_NONCE_BYTES), os.urandom(_MASK_BYTES)
     return mask + _masked(receiver, mask, _head(MESSAGE, nonce, own_id)) + os.urandom(44), nonce
 

@@ -52,7 +52,7 @@ class GossipOptions:
 
 
 class Incoming(NamedTuple):
-    """A message that nobody has judged.  ``data`` is uncompressed."""
+    """A message that is not judged yet.  ``data`` is uncompressed."""
 
     topic: Topic
     message_id: bytes

@@ -15,7 +15,7 @@ __all__ = ["DiscoveryOptions", "PeerOptions", "StaticPeer"]
 
 
 class StaticPeer(NamedTuple):
-    """A peer that is dialled again and again.  ``peer_id`` None: whoever is there."""
+    """A peer that is dialled again and again.  ``peer_id`` None: any."""
 
     host: str
     port: int
@@ -31,7 +31,7 @@ class DiscoveryOptions:
     bootnodes: tuple[NodeRecord, ...] = ()
     #: Others that are asked as well: trusted and preferred peers.
     seeds: tuple[NodeRecord, ...] = ()
-    #: Nobody is told of them.
+    #: Other peers are not told of them.
     private: tuple[NodeRecord, ...] = ()
     #: A bootstrap node must be of this network, too.
     checks_bootnode_version: bool = False
@@ -47,7 +47,7 @@ class PeerOptions:
 
     listen_host: str = "0.0.0.0"
     listen_port: int = 40400
-    #: What the node record says; None: nobody is told where this node is.
+    #: What the node record says; None: it does not say where this node is.
     announced_ip: str | None = None
     announced_port: int | None = None
     #: Version of the client, as the record says it.

@@ -8,7 +8,7 @@
     attestation of two others by one attester            accept: it is evidence; more than three: ignore
     seen already under another signature                 ignore
     committee not known here                             ignore
-    transactions that nobody gives                       ignore: who forwards a proposal must hold them
+    transactions that no peer gives                      ignore: who forwards a proposal must hold them
 
 Release 4.1.2; facts of the network, section 3.
 """

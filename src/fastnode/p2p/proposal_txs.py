@@ -78,7 +78,7 @@ class ProposalTxs:
                 self._keep(tx_hash, buffer)
 
     def of(self, tx_hashes: Iterable[bytes]) -> Sequence[Tx] | None:
-        """All of a block in its order; None if one is missing, or has a proof that nobody here has checked."""
+        """All of a block in its order; None if one is missing, or has a proof that was not checked here."""
         found = []
         for tx_hash in tx_hashes:
             tx = self._checked(tx_hash)

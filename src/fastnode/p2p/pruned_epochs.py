@@ -3,7 +3,7 @@
 checkpoints are given up ──► the blocks of the first one's epoch, and the view that still has them
     a transaction of them is nowhere, at no peer either      data withheld, by the whole committee
     each block is what its transactions do                   a valid epoch was pruned, by the whole committee
-    else                                                     nobody is accused
+    else                                                     no accusation
 
 ``pruned`` comes from the thread that ingests; the work is done in a thread of its own, since peers are asked.
 """

@@ -110,7 +110,7 @@ def trim_to_quorum(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposeCall:
     """``signers``: addresses of those who signed, in the committee's order.  ``proposer_signature`` is over
-    ``digests.attestations_and_signers``; without a committee it is the publisher's, and nobody looks at it."""
+    ``digests.attestations_and_signers``; without a committee it is the publisher's, and is not looked at."""
 
     header: CheckpointHeader
     archive_root: bytes

@@ -31,7 +31,7 @@ _CHECK_BLOBS_SLOT: Final = 4
 _TIPS_SLOT: Final = int.from_bytes(keccak_256(b"aztec.stf.storage"), "big")
 _TIP_BITS: Final = 128
 _BLOCK_GAS: Final = 33_554_432
-_NOBODY: Final = bytes(20)
+_NO_VALIDATOR: Final = bytes(20)
 #: What the check of one blob takes, the transaction around it included.
 _BLOB_GAS_MAX: Final = 60_000
 
@@ -54,10 +54,10 @@ class Simulator:
         self._l1 = l1
         self._rollup = rollup
 
-    def can_propose(self, timestamp: int, archive_root: bytes, proposer: bytes = _NOBODY) -> tuple[int, int]:
+    def can_propose(self, timestamp: int, archive_root: bytes, proposer: bytes = _NO_VALIDATOR) -> tuple[int, int]:
         """Slot and checkpoint number that a proposal on ``archive_root`` would have in an L1 block of a time.
 
-        ``proposer``: the attester; nobody where there is no committee.  CallReverted says why not.
+        ``proposer``: the attester; the zero address where there is no committee.  CallReverted says why not.
         """
 
         def ask(endpoint: L1Endpoint) -> tuple[int, int] | CallReverted:

@@ -10,7 +10,7 @@
     duplicate proposal         likewise of two that were gossiped, blocks or checkpoints     ) on the peer-to-peer
     duplicate attestation      the signer of two that were gossiped                          ) network only, see
     invalid block broadcast    the proposer of a block that is not what its transactions do  ) OffenseWatch.accuse
-    data withheld              the committee of a pruned epoch whose transactions nobody has )
+    data withheld              the committee of a pruned epoch whose transactions no peer has)
     valid epoch pruned         that of one whose blocks are what their transactions do       )
 
 Who proposes is drawn on L1: without L1, offenses

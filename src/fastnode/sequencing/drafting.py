@@ -66,7 +66,7 @@ class Drafting:
     """Used by the proposer's thread, for one slot.
 
     ``elapsed`` gives the seconds since the build start; ``news`` is set when a transaction has come or the node stops;
-    ``proposer`` signs each block, None: there is no committee, and nobody does.
+    ``proposer`` signs each block, None: there is no committee, and they are not signed.
     """
 
     chain: ProposedChain
@@ -81,7 +81,7 @@ class Drafting:
     door: KeyDoor
     proposer: bytes | None
     may_be_empty: bool = False
-    #: None: nobody is told of blocks before L1 has them.
+    #: None: peers are not told of blocks before L1 has them.
     gossip: ValidatorGossip | None = None
 
     def draft(self, parent: View, variables: GlobalVariables, number: int, messages: Sequence[bytes]) -> Drafted | None:

@@ -1,4 +1,4 @@
-"""Taking back a checkpoint that its committee does not stand behind: with the next proposal, or alone if nobody does.
+"""Taking back a checkpoint that its committee does not stand behind: with the next proposal, or alone if there is none.
 
 Such a checkpoint stays pending on L1, and no follower builds on it.  The next proposer takes it back in the
 transaction of its own; when that does not happen, members of the committee do so after a while, then everybody.

@@ -153,7 +153,7 @@ class L1Publication:
         self._choose(attester)
 
     def unsigned(self) -> bytes:
-        """Without a committee nobody looks at the signature; the reference makes one all the same."""
+        """Without a committee the signature is not looked at; the reference makes one all the same."""
         try:
             message = digests.attestations_and_signers(NO_ATTESTATIONS, ())
             return self._sign(self._choose(None).address, message)
@@ -195,7 +195,7 @@ class L1Publication:
         others = 0 if invalidation is None else _INVALIDATION_GAS
         before = () if invalidation is None else (Call(facts.rollup, invalidation.call_data(), _INVALIDATION_GAS),)
         topics = (CHECKPOINT_PROPOSED, f"0x{checkpoint:064x}", hex_data(call.archive_root))
-        # Before L1 has it: a node that is killed now, or whose blocks go, would leave what nobody can derive.
+        # Before L1 has it: a node that is killed now, or whose blocks go, would leave what no node can derive.
         self._hand_on(dict(zip(bundle.versioned_hashes, blobs, strict=True)))
         try:
             self._keep(blobs, call.commitments)

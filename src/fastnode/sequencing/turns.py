@@ -36,7 +36,7 @@ class Turn:
 
 
 def read_turn(endpoint: L1Endpoint, facts: RollupFacts, slot: int) -> Turn:
-    """UpstreamError; SlotLost when nobody can propose."""
+    """UpstreamError; SlotLost when no validator can propose."""
     time = facts.start_of_slot(slot)
     if facts.target_committee_size == 0:
         return Turn(slot=slot, timestamp=time, committee=(), proposer=None)

@@ -109,7 +109,7 @@ class RpcApplication:
         self._guard: RequestGuard | None = None
         #: What GET finds beside the probes.
         self.pages: Pages | None = None
-        #: Who is told what happens; None: nobody can be.
+        #: Who is told what happens; None: no client can be.
         self.events: EventStreams | None = None
         #: Where calls are told that are measured one by one; None: nowhere.
         self._spans: trace.Spans | None = None
@@ -244,7 +244,7 @@ class RpcApplication:
     async def _on_document(self, headers: dict[bytes, bytes], client: Client | None, allowance: Allowance) -> Response:
         """The document as ``client`` may see it, without the frame of a call; it costs what the call costs.
 
-        It may be kept by whoever asked, who is told with 304 that it is still the same.
+        It may be kept by the client, which is told with 304 that it is still the same.
         """
         refusal = None if client is None else client.refusal_of(DISCOVER)
         if isinstance(refusal, RateLimited):

@@ -39,7 +39,7 @@ UNSENT_BYTES_MAX: Final = 64 * 1024
 SEND_BUFFER_BYTES: Final = 64 * 1024
 #: About what a connection takes that is told of events, without what it has not taken.
 CLIENT_BYTES: Final = 16 * 1024
-#: Said between events, so that whoever is between knows that the connection is used.
+#: Said between events, so that proxies know that the connection is used.
 HEARTBEAT_S: Final = 15.0
 #: How long pending transactions are collected, and how many at most: more of them at once are not told.
 COLLECT_S: Final = 0.1
@@ -250,7 +250,7 @@ class EventClient(asyncio.BufferedProtocol):
         self._streams.traffic.sent_bytes += len(text)
 
     def beat(self, text: bytes) -> None:
-        """A heartbeat: whoever has taken nothing since the last one, and had something to take, is dropped."""
+        """A heartbeat: clients that have taken nothing since the last one, and had something to take, are dropped."""
         if self._is_gone or self._transport.is_closing():
             return
         unsent = unsent_bytes(self._transport)
@@ -274,7 +274,7 @@ class EventClient(asyncio.BufferedProtocol):
         self._streams.traffic.received_bytes += nbytes
 
     def eof_received(self) -> bool:
-        """Whoever sends no more does not listen either."""
+        """A client that sends no more does not listen either."""
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -339,7 +339,7 @@ class RpcServer(HttpServer):
 
     @property
     def events(self) -> EventStreams | None:
-        """Who is told what happens; None: nobody can be."""
+        """Who is told what happens; None: no client can be."""
         return self._rpc.events
 
     def set_pages(self, pages: Pages) -> None:

@@ -361,7 +361,7 @@ class _Search:
         return self._found_logs("Public logs whose first field this is", tag=tag)
 
     def _account(self, address: bytes) -> Finding | None:
-        """Fee juice of whoever has some."""
+        """Fee juice of the accounts that have some."""
         balance = 0 if self._view.state is None else ViewLedger(self._view).fee_juice_balance(address)
         return (
             Finding("balance", "Fee juice of this address", [Fact("Balance", fee_juice(balance))]) if balance else None

@@ -32,7 +32,7 @@ FILE_BYTES_MAX: Final = 16 << 20
 #: Below this nothing is written anew; above, when less than half is of transactions in the pool.
 TOTAL_BYTES_MAX: Final = 64 << 20
 
-#: A file that nobody needs stays for so long, for workers that have not come so far.
+#: A file that is not needed stays for so long, for workers that have not come so far.
 KEPT_S: Final = 10.0
 
 #: 0, which no JSON begins with | file u32 | offset u64 | bytes u32 | CRC-32 u32.
@@ -79,7 +79,7 @@ class ContentsWriter:
         self._files: OrderedDict[int, _File] = OrderedDict()
         self._places: dict[bytes, _Place] = {}
         self._count = 0
-        #: Files that nobody needs, with the time from which on.
+        #: Files that are not needed, with the time from which on.
         self._unneeded: deque[tuple[float, _File]] = deque()
 
     @property
@@ -100,7 +100,7 @@ class ContentsWriter:
         return found
 
     def forget(self, changes: Sequence[Change]) -> None:
-        """Nobody follows: what is gone or replaced is noted only."""
+        """There are no followers: what is gone or replaced is noted only."""
         for key, _ in changes:
             if self._is_content(key):
                 self._forget(key)

@@ -1,6 +1,6 @@
 """The primary's writes, in their order, for the workers that follow them.
 
-Each write goes to the followers while the database's lock is held, so nobody sees another order; a view is announced
+Each write goes to the followers while the database's lock is held, so all see one order; a view is announced
 between the batches that made it and those that come after it.  A follower begins with a copy of the databases that is
 made while all three are held, so its first batch is the first that the copy does not have.
 

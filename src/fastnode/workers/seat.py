@@ -30,7 +30,7 @@ class WorkerSeat:
     of: int
     listening: socket.socket
     address: Path
-    #: Whether it is the first of its number: nobody has served before.
+    #: Whether it is the first of its number: none has served before.
     is_first: bool
     #: Whether another node answers until this one is ready.
     takes_over: bool

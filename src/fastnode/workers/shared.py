@@ -48,7 +48,7 @@ class SharedBuckets:
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, _BUDGET_SETS * _SET_ROWS * _BUDGET.size)
-        # Open as long as the processes live, and found by nobody else.
+        # Open as long as the processes live, and found by no other process.
         self._lock, path = tempfile.mkstemp(prefix="fastnode-budgets-")
         Path(path).unlink()
 

@@ -6,8 +6,8 @@
 
 It imports what they need and stays a process of one thread, so each is there within milliseconds and shares its
 pages.  It keeps the listening sockets of the public port, one for each worker (SO_REUSEPORT): connections that come for
-a worker that has just gone wait for the next one of its number.  Whoever goes unasked is started again; a primary that
-cannot even start ends everything.
+a worker that has just gone wait for the next one of its number.  What ends unasked is started again; a primary
+that cannot even start ends everything.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Supervisor:
         self._takes_over = takes_over
         #: Where the workers answer.
         self.port: Final[int] = sockets[0].getsockname()[1]
-        self._folder = Path(tempfile.mkdtemp(prefix="fastnode-workers-"))  # nobody else can enter it
+        self._folder = Path(tempfile.mkdtemp(prefix="fastnode-workers-"))  # no other user can enter it
         self._address = self._folder / "primary"
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._buckets = SharedBuckets()
@@ -260,7 +260,7 @@ class Supervisor:
 
 
 def _die_with_parent() -> None:
-    """Without its supervisor nobody would start it again, or stop it."""
+    """Without its supervisor it would not be started again, or stopped."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 

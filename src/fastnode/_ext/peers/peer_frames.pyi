@@ -1,6 +1,6 @@
 """What peers put on the wire, cut into pieces: frames, delimited messages, protobuf.
 
-Each function gets bytes that nobody vouches for, and the most that it may make of them.  ValueError says that what
+Each function gets untrusted bytes, and the most that it may make of them.  ValueError says that what
 was sent makes no sense, or is larger than allowed; what is not complete yet is left for the next call.
 The readable form of everything here is ``fastnode/_twins/peer_frames.py``.
 """

@@ -34,7 +34,7 @@ cdef class Receiver:
         self._small_buffer = small_buffer
 
     def get_buffer(self, size_hint):
-        # Fast path. If: nobody waits.  Then: what comes is answered before anything else is read.
+        # Fast path. If: no other waits.  Then: what comes is answered before anything else is read.
         self._lent = self._small_buffer if self._loop_time.is_crowded and not self.has_turn else self._buffer
         return self._lent
 

@@ -54,7 +54,7 @@ cdef class Payer:
     cdef tuple _identified(
         self, bytes head, Py_ssize_t head_bytes_max, Py_ssize_t headers_max, Py_ssize_t body_bytes_max
     ):
-        """Client, length of the body and Accept-Encoding of a simple head; None if it is none, or nobody's."""
+        """Client, length of the body and Accept-Encoding of a simple head; None if it is none, or names no client."""
         cdef tuple found = self._identify(head)
         cdef const char *at
         cdef const char *end

@@ -129,7 +129,7 @@ class SimpleRequests:
     def batch(self) -> bytes | None: ...
 
     #: What handlers have said to the call or the first calls of the batch at ``position``, each a result (empty:
-    #: nothing was found) or an exception, and the nanoseconds that it took; None: none has run.  Whoever answers it
+    #: nothing was found) or an exception, and the nanoseconds that it took; None: none has run.  The one who answers it
     #: goes on there.
     @property
     def outcomes(self) -> list[tuple[bytes | Exception, int]] | None: ...

@@ -23,7 +23,7 @@ __all__ = ["Committees"]
 EPOCHS_PER_LOOK: Final = 4
 #: Slots in one call.
 PROPOSERS_PER_CALL: Final = 8
-_NOBODY: Final = bytes(ADDRESS_BYTES)
+_NO_VALIDATOR: Final = bytes(ADDRESS_BYTES)
 _REVERTED_CODE: Final = 3
 
 
@@ -104,7 +104,7 @@ def _proposers_together(
     if answers is None:
         return None
     found = [answer[0] for answer in answers if answer is not None]
-    return [None if address == _NOBODY else address for address in found] if len(found) == len(times) else None
+    return [None if address == _NO_VALIDATOR else address for address in found] if len(found) == len(times) else None
 
 
 def _proposers_one_by_one(
@@ -119,7 +119,7 @@ def _proposers_one_by_one(
             proposers.append(None)
             continue
         address: bytes = contracts.PROPOSER_AT.decode(answer)[0]
-        proposers.append(None if address == _NOBODY else address)
+        proposers.append(None if address == _NO_VALIDATOR else address)
     return proposers
 
 
