@@ -66,8 +66,7 @@ class Publishing:
         self.guard = SlotGuard(directory / "slot")
         self.attested_guard = SlotGuard(directory / "attested slot")
         self._own_blobs = OwnBlobs(directory / "blobs")
-        if opened.following is not None:
-            opened.following.read_own_blobs(self._own_blobs)
+        opened.following.read_own_blobs(self._own_blobs)
         self.publishers = Publishers(
             self._accounts(),
             reader.client,
