@@ -12,8 +12,10 @@ from tests.sequencing.network import ProposingNetwork, proposing_network
 
 @pytest.fixture
 def alone(tmp_path: Path, start_node: Callable[..., Any]) -> Iterator[ProposingNetwork]:
-    """Without a committee: anybody may propose."""
+    """Without a committee: anybody may propose.  At the begin of an epoch, as L1 gives up what is not proven when the
+    next one ends."""
     with proposing_network("without_committee", tmp_path, start_node) as network:
+        network.begin_slot(network.slot // 4 * 4 + 4)
         yield network
 
 
