@@ -90,7 +90,7 @@ def test_a_file_that_cannot_be_read_is_left_alone(tmp_path: Path, content: bytes
 def test_what_was_not_written_whole_is_not_there(tmp_path: Path) -> None:
     kept = KeptTransactions(tmp_path)
     kept.put(in_flight())
-    (tmp_path / f"0x{SENDER.hex()}-8.json.part").write_bytes(b"{")
+    (tmp_path / f"0x{SENDER.hex()}-8.json.new").write_bytes(b"{")
     assert len(kept.load(SENDER)) == 1
 
 

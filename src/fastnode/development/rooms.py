@@ -33,11 +33,12 @@ def _only(names: str) -> frozenset[str]:
 
 
 #: What knows nothing of the node.
-_GROUND: Final = _only("errors trace log kernels records")
+_GROUND: Final = _only("errors files trace log kernels records")
 
 ROOMS: Final = (
     Room("errors", "the one tree of errors", _only(""), is_module=True),
     Room("records", "dataclasses that cost a start next to nothing", _only(""), is_module=True),
+    Room("files", "small files that are replaced whole, durable when that returns", _only(""), is_module=True),
     Room("extras", "packages that are installed on request only", _only(""), is_module=True),
     Room("trace", "which request a line of the log and a request to another node belong to", _only(""), is_module=True),
     Room("log", "the log: text for people, JSON for machines", _only("trace"), is_module=True),

@@ -6,7 +6,6 @@ that after a crash the chain may lack a block, but never the other way round.
 
 from __future__ import annotations
 
-import os
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +13,7 @@ from typing import Any, Final
 import orjson
 
 from fastnode.errors import DataDirectoryError
+from fastnode.files import replace_file
 from fastnode.kernels import encode
 from fastnode.local_network.clock import ChainTime
 from fastnode.protocol.fees import L1Fees
@@ -163,13 +163,8 @@ class StateFile:
         text = orjson.dumps(state.to_json())
         if text == self._written:
             return
-        new = self._path.with_suffix(".new")
         try:
-            with new.open("wb") as file:
-                file.write(text)
-                file.flush()
-                os.fdatasync(file.fileno())
-            new.replace(self._path)
+            replace_file(self._path, text)
         except OSError as error:
             raise DataDirectoryError(f"{self._path} cannot be written: {error.strerror}") from error
         self._written = text

@@ -16,12 +16,12 @@ its tip; else the tags are read from the database again, about a second per mill
 from __future__ import annotations
 
 import logging
-import os
 import struct
 import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from fastnode.files import replace_file
 from fastnode.kernels import tag_log
 from fastnode.log_index import layout
 from fastnode.protocol.block import L2Block
@@ -157,13 +157,7 @@ class KnownTags:
         bits = self._filter.dump()
         head = _CHECKED_HEAD.pack(MAGIC, tip.number, tip.hash, self._tag_count, len(bits))
         checksum = zlib.crc32(bits, zlib.crc32(head))
-        temporary = path.with_name(path.name + ".new")
-        with temporary.open("wb") as file:
-            file.write(head + checksum.to_bytes(4, "big"))
-            file.write(bits)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        replace_file(path, head, checksum.to_bytes(4, "big"), bits)
         return True
 
 

@@ -10,7 +10,6 @@ the data directory, where it is made when there is none.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +17,7 @@ from coincurve import PrivateKey, PublicKey
 from coincurve.ecdsa import cdata_to_der, deserialize_compact
 
 from fastnode.errors import PeerFault, SettingError, StartError
+from fastnode.files import replace_file
 from fastnode.kernels import peer_frames
 from fastnode.p2p.encoding import base58, protobuf
 
@@ -117,14 +117,8 @@ def _from_text(text: str, where: str) -> Identity:
 
 def _make(file: Path) -> Identity:
     identity = Identity()
-    unfinished = file.with_name(f"{file.name}.new")
     try:
-        unfinished.unlink(missing_ok=True)
-        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as out:
-            out.write(identity.to_text())
-            out.flush()
-            os.fsync(out.fileno())
-        unfinished.replace(file)
+        replace_file(file, identity.to_text().encode("ascii"), mode=0o600)
     except OSError as error:
         raise StartError(f"{file}: the key of the peer-to-peer network cannot be written: {error.strerror}") from None
     return identity

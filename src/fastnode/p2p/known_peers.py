@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from fastnode.files import replace_file
 from fastnode.p2p.enr import NodeRecord
 from fastnode.p2p.options import StaticPeer
-from fastnode.p2p.own_record import write_beside
 
 __all__ = ["PEERS_FILE", "KnownPeers"]
 
@@ -69,7 +69,7 @@ class KnownPeers:
         if text == self._written:
             return
         try:
-            write_beside(self._file, text)
+            replace_file(self._file, text.encode("ascii"))
             self._written = text
         except OSError as error:
             logger.warning("%s cannot be written: %s", self._file, error)

@@ -12,23 +12,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from fastnode.files import replace_file
 from fastnode.log import log_facts
 from fastnode.p2p.enr import NodeRecord, make_record
 from fastnode.p2p.identity import Identity
 
-__all__ = ["RECORD_FILE", "OwnRecord", "write_beside"]
+__all__ = ["RECORD_FILE", "OwnRecord"]
 
 logger = logging.getLogger(__name__)
 
 #: In the data directory.
 RECORD_FILE: Final = "p2p-record"
-
-
-def write_beside(file: Path, text: str) -> None:
-    """Replace the file's content by ``text``: all of it or nothing.  OSError if that cannot be done."""
-    unfinished = file.with_name(f"{file.name}.new")
-    unfinished.write_text(text, encoding="ascii")
-    unfinished.replace(file)
 
 
 class OwnRecord:
@@ -89,6 +83,6 @@ class OwnRecord:
         if self._file is None:
             return
         try:
-            write_beside(self._file, self.record.to_text())
+            replace_file(self._file, self.record.to_text().encode("ascii"))
         except OSError as error:
             logger.warning("%s cannot be written: %s", self._file, error)

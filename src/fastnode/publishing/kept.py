@@ -9,13 +9,13 @@ A file appears as a whole or not at all, and is there before L1 sees the transac
 from __future__ import annotations
 
 import logging
-import os
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
+from fastnode.files import replace_file
 from fastnode.log import log_facts
 from fastnode.protocol.kzg import BLOB_BYTES
 from fastnode.publishing.envelope import BlobBundle, SignedTransaction, Transaction
@@ -83,8 +83,8 @@ class KeptTransactions:
         file = self._file(item)
         blobs = file.with_suffix(".blobs")
         if item.bundle is not None and not blobs.exists():
-            _write(blobs, b"".join(item.bundle.blobs).rstrip(b"\0"))
-        _write(file, orjson.dumps(_to_json(item)))
+            replace_file(blobs, b"".join(item.bundle.blobs).rstrip(b"\0"))
+        replace_file(file, orjson.dumps(_to_json(item)))
 
     def remove(self, item: InFlight) -> None:
         if self._directory is None:
@@ -109,20 +109,6 @@ class KeptTransactions:
     def _file(self, item: InFlight) -> Path:
         assert self._directory is not None
         return self._directory / f"{hex_data(item.sender)}-{item.nonce}.json"
-
-
-def _write(file: Path, content: bytes) -> None:
-    part = file.with_name(file.name + ".part")
-    with part.open("wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    part.replace(file)
-    directory = os.open(file.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
 
 
 def _to_json(item: InFlight) -> dict[str, Any]:

@@ -6,10 +6,10 @@ of the slot would build another block when it is back: it leaves the slot alone 
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from fastnode.errors import SlotLost
+from fastnode.files import replace_file
 
 __all__ = ["SlotGuard"]
 
@@ -26,13 +26,8 @@ class SlotGuard:
         if slot <= self.newest:
             raise SlotLost("this node has begun it before a restart: what was signed then is not signed again")
         if self._path is not None:
-            half = self._path.with_suffix(".new")
             try:
-                with half.open("w") as file:
-                    file.write(f"{slot}\n")
-                    file.flush()
-                    os.fsync(file.fileno())
-                half.replace(self._path)
+                replace_file(self._path, b"%d\n" % slot)
             except OSError as error:
                 raise SlotLost(f"the slot cannot be written down in {self._path}: {error.strerror}") from None
         self.newest = slot

@@ -12,11 +12,9 @@ The hash is that of the key's text, not of the bytes that its digits encode, so 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import hmac
 import logging
-import os
 import re
 import secrets
 from collections.abc import Iterable, Mapping
@@ -26,6 +24,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from fastnode.errors import DataDirectoryError, SettingError
+from fastnode.files import replace_file
 from fastnode.http.health import PROBE_PATHS
 from fastnode.http.messages import Response, header_fields
 from fastnode.log import log_facts
@@ -108,16 +107,7 @@ def _make_key(file: Path | None) -> AdminKey:
 def _write_digest(file: Path, digest: bytes) -> None:
     """Whole or not at all: a start that is killed in between leaves the old hash or the new one."""
     file.parent.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
-    unfinished = file.with_suffix(".new")
-    with contextlib.suppress(FileNotFoundError):
-        unfinished.unlink()  # its mode may be another one
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FILE_MODE)
-    try:
-        os.write(descriptor, digest.hex().encode("ascii"))
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    unfinished.replace(file)
+    replace_file(file, digest.hex().encode("ascii"), mode=_FILE_MODE)
 
 
 def introduce(key: AdminKey) -> None:

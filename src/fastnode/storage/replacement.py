@@ -12,12 +12,12 @@ directory next finishes it before anything else.
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from fastnode.files import sync_path
 from fastnode.log import log_facts
 
 __all__ = ["COPY_PREFIX", "PART_FOLDER", "finish_replacement", "replace_databases", "sync_tree"]
@@ -45,7 +45,7 @@ def replace_databases(directory: Path, names: tuple[str, ...]) -> None:
             _remove(entry)
     sync_tree(part)
     part.rename(directory / _READY_FOLDER)
-    _sync(directory)
+    sync_path(directory)
     _move_in(directory)
 
 
@@ -66,9 +66,9 @@ def _move_in(directory: Path) -> None:
     for new in sorted(ready.iterdir()):
         _remove(directory / new.name)
         new.rename(directory / new.name)
-        _sync(directory)
+        sync_path(directory)
     ready.rmdir()
-    _sync(directory)
+    sync_path(directory)
 
 
 def _remove(path: Path) -> None:
@@ -84,8 +84,8 @@ def _remove(path: Path) -> None:
 def sync_tree(path: Path) -> None:
     """Wait until every file and folder below ``path`` is on disk."""
     for file in _walk(path):
-        _sync(file)
-    _sync(path)
+        sync_path(file)
+    sync_path(path)
 
 
 def _walk(path: Path) -> Iterator[Path]:
@@ -93,11 +93,3 @@ def _walk(path: Path) -> Iterator[Path]:
         if entry.is_dir():
             yield from _walk(entry)
         yield entry
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -11,13 +11,13 @@ Tables have no checksum here: they carry their own, and may be large.  The last 
 from __future__ import annotations
 
 import contextlib
-import os
 import zlib
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
+from fastnode.files import sync_path
 from fastnode.storage.database_files import DATABASE_FILE, TABLE_SUFFIXES
 
 __all__ = ["SEAL_FILE", "break_seal", "broken_by", "write_seal"]
@@ -63,11 +63,7 @@ def break_seal(path: Path) -> None:
     if not seal.exists():
         return
     seal.unlink()
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_path(path)
 
 
 def _read_seal(path: Path) -> dict[str, Any] | None:

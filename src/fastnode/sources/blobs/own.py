@@ -7,11 +7,11 @@ Other nodes do not see them.  Only the newest are kept: older ones are where tho
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from fastnode.files import replace_file
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.kzg import BLOB_BYTES, versioned_hash
 from fastnode.sources.blobs.base import BlobRequest, BlobSourceError
@@ -38,13 +38,7 @@ class OwnBlobs:
         """Durable when it returns; the oldest ones go.  OSError."""
         self._directory.mkdir(parents=True, exist_ok=True)
         for blob, commitment in zip(blobs, commitments, strict=True):
-            file = self._file(versioned_hash(commitment))
-            part = file.with_suffix(".part")
-            with part.open("wb") as stream:
-                stream.write(blob.rstrip(b"\0"))
-                stream.flush()
-                os.fsync(stream.fileno())
-            part.replace(file)
+            replace_file(self._file(versioned_hash(commitment)), blob.rstrip(b"\0"))
         kept = sorted(self._directory.glob("*" + _SUFFIX), key=lambda file: file.stat().st_mtime_ns)
         for file in kept[:-KEPT_MAX]:
             file.unlink(missing_ok=True)

@@ -1,0 +1,37 @@
+"""Small files that are replaced whole: after a crash, of the process or of the machine, there is the old content or
+the new one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+__all__ = ["UNFINISHED_SUFFIX", "replace_file", "sync_path"]
+
+#: Behind a file's name while it is written; what a crash leaves of it is overwritten the next time.
+UNFINISHED_SUFFIX: Final = ".new"
+
+
+def replace_file(path: Path, *parts: bytes, mode: int = 0o666) -> None:
+    """Give ``path`` the content ``parts``, joined; on disk, under its name, when this returns.
+
+    ``mode``: who may read and write it, less what the process's mask takes away.  OSError: the old content stands.
+    """
+    unfinished = path.with_name(path.name + UNFINISHED_SUFFIX)
+    unfinished.unlink(missing_ok=True)  # its mode may be another one
+    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
+        file.writelines(parts)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)
+    sync_path(path.parent)
+
+
+def sync_path(path: Path) -> None:
+    """Wait until a file's content, or the names in a folder, are on disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
