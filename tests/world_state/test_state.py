@@ -380,6 +380,46 @@ def test_blocks_are_undone_and_made_before_all_nodes_are_loaded(
         assert state.check() == []
 
 
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_an_undo_in_the_middle_of_loading_is_nothing_that_loading_takes_back(
+    steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``steps`` of either kind of loading done before the undo."""
+    monkeypatch.setattr(levels_module, "NODES_AT_OPEN", 1)
+    rng = random.Random(14)
+    model, maker = Model(Verifier()), Maker(rng)
+    with open_state(tmp_path) as state:
+        for _ in range(14):
+            grow(state, model, maker.content(txs=6, most=40))
+    with open_state(tmp_path) as state:
+
+        def undo_above(block: int) -> None:
+            state.undo_above(block)
+            model.undo_above(block)
+
+        state.load_nodes(once_after(steps, lambda: undo_above(11)))
+        for block in range(12):
+            assert_roots(state.view, model, block)
+        assert state.check() == []
+        state.remember_newest_blocks(once_after(steps, lambda: undo_above(8)))
+        for _ in range(3):
+            grow(state, model, maker.content(txs=6, most=40))
+        for block in range(12):
+            assert_roots(state.view, model, block)
+        assert state.check() == []
+
+
+def once_after(steps: int, action: Callable[[], None]) -> Callable[[], None]:
+    left = [steps]
+
+    def on_step() -> None:
+        if left[0] == 0:
+            action()
+        left[0] -= 1
+
+    return on_step
+
+
 def interrupted_after(levels: int) -> Callable[[], None]:
     left = [levels]
 

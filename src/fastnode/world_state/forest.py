@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from fastnode.records import dataclass
 from fastnode.world_state.append_only import AppendOnlyTree
 from fastnode.world_state.indexed import IndexedTree
@@ -61,15 +59,13 @@ class Forest:
         return self.nullifiers, self.public_data
 
     def open(self, snapshot: Snapshot, sizes: tuple[int, ...]) -> None:
-        """Load the uppermost nodes of all trees; :meth:`load` takes the rest."""
+        """Load the uppermost nodes of all trees; :meth:`load_next_level` takes the rest."""
         for tree in self.in_order:
             tree.open(snapshot, sizes[tree.tree.id])
 
-    def load(self, snapshot: Snapshot, sizes: tuple[int, ...], on_level: Callable[[], None]) -> None:
-        """Load all other nodes that the memory has room for, the upper ones of each tree first."""
-        for tree in self.in_order:
-            while tree.load_next_level(snapshot, sizes[tree.tree.id]):
-                on_level()
+    def load_next_level(self, snapshot: Snapshot, sizes: tuple[int, ...]) -> bool:
+        """Load one more level that the memory has room for, the upper ones of each tree first; False: there is none."""
+        return any(tree.load_next_level(snapshot, sizes[tree.tree.id]) for tree in self.in_order)
 
     def memory_bytes(self) -> int:
         """Bytes of nodes held in memory."""

@@ -13,7 +13,7 @@ What is none of these, such as trees that are built anew, is for a new copy: :cl
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -71,9 +71,10 @@ class WorldStateReplica:
     def database(self) -> SharedDatabase:
         return self._database
 
-    def load_nodes(self, on_level: Callable[[], None] = lambda: None) -> None:
+    def load_nodes(self) -> None:
         """Take the nodes that the memory has room for: without it witnesses are only slower."""
-        self._forest.load(self.view.snapshot, self.view.tip.sizes, on_level)
+        while self._forest.load_next_level(self.view.snapshot, self.view.tip.sizes):
+            pass
 
     def close(self) -> None:
         """Give the database up; it closes with its last view.  Once."""

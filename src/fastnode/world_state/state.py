@@ -146,30 +146,36 @@ class WorldState:
         """Load the nodes that the memory has room for; without it witnesses are only slower.
 
         It takes up to a second, so a start does it when requests are answered already.  To be called by the thread
-        that commits; the first commit does it otherwise.  ``on_level`` after each level, and what it raises ends the
-        work until the next call.
+        that commits; the first commit does it otherwise.  ``on_level`` after each level: what it raises ends the
+        work until the next call, and it may return to an earlier block.
         """
-        if not self._loaded:
-            self._forest.load(self.view.snapshot, self.view.tip.sizes, on_level)
-            self._loaded = True
+        while not self._loaded:
+            if self._forest.load_next_level(self.view.snapshot, self.view.tip.sizes):
+                on_level()
+            else:
+                self._loaded = True
 
     def remember_newest_blocks(self, on_block: Callable[[], None] = lambda: None) -> None:
         """Load the history of the newest blocks into memory; without it historic reads are only slower.
 
         It takes up to a second, so a start does it when requests are answered already.  To be called by the thread
-        that commits, before it does; ``on_block`` after each block, and what it raises ends the work.
+        that commits, before it does; ``on_block`` after each block, and what it raises ends the work.  So does a return
+        to an earlier block meanwhile.
         """
-        first = last = self.view.tip.number
+        newest = self.view
+        first = last = newest.tip.number
         leaves = 0
-        while first > self.view.oldest and last - first < REMEMBERED_BLOCKS and leaves < REMEMBERED_LEAVES:
+        while first > newest.oldest and last - first < REMEMBERED_BLOCKS and leaves < REMEMBERED_LEAVES:
             leaves += sum(map(len, self._changed_leaves(first)))
             first -= 1
         for number in range(first + 1, last + 1):
-            before, after = self.view.record(number - 1), self.view.record(number)
+            before, after = newest.record(number - 1), newest.record(number)
             for tree, changed in zip(self._forest.indexed, self._changed_leaves(number), strict=True):
                 sizes = before.sizes[tree.tree.id], after.sizes[tree.tree.id]
-                tree.remember_block(self.view.snapshot, number, *sizes, changed)
+                tree.remember_block(newest.snapshot, number, *sizes, changed)
             on_block()
+            if self.view is not newest:
+                return
 
     def close(self) -> None:
         """Stop using the database.  The files close now, or when the last view that a reader holds goes."""
