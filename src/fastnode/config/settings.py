@@ -109,7 +109,7 @@ class Settings(
         Integer(1, 1000),
         NETWORK,
         "How much of a worker's copy of the databases may be files of its own, which others do not share, before it "
-        "gets a new one; at least 64 MiB.",
+        "gets a new one; at least 256 MiB.",
     )
     take_over_port: bool = setting(
         False,

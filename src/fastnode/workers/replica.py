@@ -40,8 +40,9 @@ _MIB: Final = 1 << 20
 MEMORY: Final = DatabaseMemory(block_cache_bytes=16 * _MIB, write_buffer_bytes=4 * _MIB)
 #: Readers of a copy that was replaced have at least so long.
 _RETIRED_S: Final = 5.0
-#: Below this a copy is not worth replacing.
-GROWTH_BYTES_MIN: Final = 64 * _MIB
+#: Below this a copy is not worth replacing.  A small database is merged as a whole now and then, and all of the copy
+#: is its own then; replacing it each time would hold up the primary's writes for little.
+GROWTH_BYTES_MIN: Final = 256 * _MIB
 #: How long it took views to become visible: so many are remembered.
 _DELAYS_KEPT: Final = 4096
 
