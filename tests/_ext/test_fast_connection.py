@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
+import socket
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -140,6 +142,98 @@ def test_a_large_result_is_written_as_it_is(modules: Any) -> None:
     assert b"".join(answers) == ANSWER + b'HEAD %d END {"jsonrpc":"2.0","id":2,"result":%b}' % (len(large) + 34, large)
     connection.receiver.receive(post(b'{"id":2,"method":"node_getNodeInfo"}'))
     assert connection.wire.written[0][1] is large
+
+
+class SocketWire(Wire):
+    """A transport with a socket; ``held`` bytes of it wait."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        super().__init__()
+        self.socket = connected
+        self.held = 0
+        self.is_closed = False
+        self.asked = 0
+
+    def get_write_buffer_size(self) -> int:
+        self.asked += 1
+        return self.held
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    here, there = socket.socketpair()
+    here.setblocking(False)
+    there.setblocking(False)
+    with here, there:
+        yield here, there
+
+
+@pytest.mark.parametrize("modules", KERNELS)
+def test_answers_go_straight_to_the_system_while_the_transport_holds_nothing(modules: Any, pair: Any) -> None:
+    here, there = pair
+    connection, wire = Connection(modules), SocketWire(here)
+    receiver = connection.receiver
+    receiver.open(connection, wire, here.fileno())
+    for _ in range(3):
+        receiver.receive(post(ASKED))
+    assert there.recv(1000) == ANSWER * 3
+    assert (wire.written, wire.asked, receiver.written_bytes) == ([], 1, 3 * len(ANSWER))
+    # After anything else may have written, the transport is asked again.
+    receiver.wake()
+    assert not receiver.is_resting
+    receiver.is_resting, wire.held = True, 1
+    receiver.receive(post(ASKED))
+    assert (wire.written, wire.asked) == ([ANSWER], 2)
+    wire.held = 0
+    receiver.receive(post(ASKED))
+    assert there.recv(1000) == ANSWER
+
+
+@pytest.mark.parametrize("modules", KERNELS)
+def test_what_the_system_does_not_take_is_the_transports(modules: Any, pair: Any) -> None:
+    here, there = pair
+    connection, wire = Connection(modules), SocketWire(here)
+    connection.receiver.open(connection, wire, here.fileno())
+    burst = post(ASKED) * (BYTES_MAX // len(ANSWER))
+    count = 0
+    while not wire.written:
+        connection.receiver.receive(burst)
+        count += 1
+    received = bytearray()
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            received += there.recv(1 << 20)
+    # What was taken and what was not are one text, without a gap.
+    assert received + wire.written[0] == ANSWER * (BYTES_MAX // len(ANSWER)) * count
+    # From now on nothing overtakes what the transport holds.
+    wire.held = 1
+    connection.receiver.receive(post(ASKED))
+    assert wire.written[1] == ANSWER
+
+
+@pytest.mark.parametrize("modules", KERNELS)
+def test_a_socket_that_is_closing_is_not_written_to(modules: Any, pair: Any) -> None:
+    here, there = pair
+    connection, wire = Connection(modules), SocketWire(here)
+    connection.receiver.open(connection, wire, here.fileno())
+    wire.is_closed = True
+    connection.receiver.receive(post(ASKED))
+    assert wire.written == [ANSWER]
+    with pytest.raises(BlockingIOError):
+        there.recv(1)
+
+
+@pytest.mark.parametrize("modules", KERNELS)
+def test_a_client_that_has_gone_is_the_transports(modules: Any, pair: Any) -> None:
+    here, there = pair
+    connection, wire = Connection(modules), SocketWire(here)
+    connection.receiver.open(connection, wire, here.fileno())
+    there.close()
+    connection.receiver.receive(post(ASKED))
+    assert wire.written == [ANSWER]
 
 
 @pytest.mark.parametrize("modules", KERNELS)

@@ -5,6 +5,8 @@ The stub ``fastnode/_ext/wire/fast_connection.pyi`` says what everything does.
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Callable
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
@@ -42,6 +44,8 @@ class Receiver:
         self.unfinished: tuple[list[tuple[bytes, int]], Any, bytes] | None = None
         self._connection: Any = None
         self._transport: Any = None
+        self._descriptor = -1
+        self._is_direct = False  # the transport holds nothing
         self.payer: Payer | None = None
         self.is_resting = False
         self.begun = self.written_bytes = 0
@@ -57,12 +61,15 @@ class Receiver:
         self.has_turn = False
         self.receive(bytes(memoryview(self._lent)[:count]))
 
-    def open(self, connection: Any, transport: Any) -> None:
-        self._connection, self._transport = connection, transport
+    def open(self, connection: Any, transport: Any, descriptor: int = -1) -> None:
+        self._connection, self._transport, self._descriptor = connection, transport, descriptor
 
     def close(self) -> None:
-        self.is_resting = False
+        self.wake()
         self._connection = self._transport = None
+
+    def wake(self) -> None:
+        self.is_resting = self._is_direct = False
 
     def receive(self, data: bytes) -> None:
         requests = self._requests
@@ -83,12 +90,27 @@ class Receiver:
         self._traffic.received_bytes += len(data)
         self._traffic.sent_bytes += requests.size
         self.active_at = self._time()
-        if isinstance(answers, bytes):
-            self._transport.write(answers)
-        else:
-            self._transport.writelines(answers)
+        self._send(answers)
         self._settle_if_woken()
         self._loop_time.charge(self._share, monotonic_ns() - started_ns)
+
+    def _send(self, answers: bytes | list[bytes]) -> None:
+        """Straight to the system where the transport holds nothing."""
+        transport = self._transport
+        if not self._is_direct and self._descriptor >= 0:
+            self._is_direct = not transport.is_closing() and transport.get_write_buffer_size() == 0
+        is_direct, self._is_direct = self._is_direct, False
+        if isinstance(answers, list):
+            transport.writelines(answers)
+            return
+        sent = 0
+        if is_direct:
+            with contextlib.suppress(OSError):  # the transport meets errors too
+                sent = os.write(self._descriptor, answers)
+        if sent == len(answers):
+            self._is_direct = True
+        else:
+            transport.write(answers[sent:])
 
     def _resumed(self, data: bytes, view: Any) -> list[tuple[bytes, int]] | None:
         """What there is already of the batch at the beginning of the data."""

@@ -113,11 +113,11 @@ class HttpConnection(asyncio.BufferedProtocol):
         # uvloop's transports have the methods of asyncio.Transport and do not inherit from it.
         transport = cast(asyncio.Transport, transport)
         self._transport = transport
-        self._receiver.open(self, transport)
+        connection_socket = transport.get_extra_info("socket")
+        self._receiver.open(self, transport, -1 if connection_socket is None else connection_socket.fileno())
         transport.set_write_buffer_limits(high=self._owner.limits.write_buffer_bytes_max)
         self._owner.turns.groups.join(self.stream.party.share, self.network)
         self._owner.register(self)
-        connection_socket = transport.get_extra_info("socket")
         if connection_socket is not None and connection_socket.family in (socket.AF_INET, socket.AF_INET6):
             connection_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._set_deadline()
@@ -183,7 +183,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _wake(self) -> None:
         """The receiver answers nothing until it is known again that the connection is at rest."""
         receiver = self._receiver
-        receiver.is_resting = False
+        receiver.wake()
         if receiver.begun != self._seen_begun:
             self._seen_begun = receiver.begun
             self.patience.note_answered(self._begun_count(), receiver.active_at)

@@ -18,8 +18,10 @@ cdef class Receiver:
         bytearray _small_buffer
         bytearray _lent             # which of them gets what is read next
         object _connection          # None before it is open and when it is closed
+        object _transport
         object _write
-        object _writelines
+        int _descriptor             # of the transport's socket; -1: there is none
+        bint _is_direct             # the transport holds nothing
         public Payer payer          # None: calls are free
         public bint is_resting
         public bint has_turn
@@ -29,4 +31,6 @@ cdef class Receiver:
         public tuple unfinished     # results of a batch, their view, and the bytes of the request; or None
 
     cpdef receive(self, bytes data)
+    cpdef wake(self)
+    cdef int _send(self, SimpleRequests requests) except -1
     cdef list _resumed(self, bytes data, object view)

@@ -25,6 +25,8 @@ class _Connection(Protocol):
 class _Transport(Protocol):
     def write(self, data: bytes) -> None: ...
     def writelines(self, chunks: Sequence[bytes]) -> None: ...
+    def get_write_buffer_size(self) -> int: ...
+    def is_closing(self) -> bool: ...
 
 class Receiver:
     """Gets the data of one connection; ``time`` is the loop's, and a burst is answered up to ``bytes_max`` bytes.
@@ -52,11 +54,18 @@ class Receiver:
     def buffer_updated(self, count: int) -> None:
         """``count`` bytes of data are in the buffer, which is free again afterwards.  ValueError if they are more than
         it holds."""
-    def open(self, connection: _Connection, transport: Any) -> None:
-        """To be called before the first data."""
+    def open(self, connection: _Connection, transport: _Transport, descriptor: int = -1) -> None:
+        """To be called before the first data.
+
+        With the ``descriptor`` of the transport's socket, answers go straight to the system while the transport holds
+        nothing; what the system does not take then is the transport's.
+        """
 
     def close(self) -> None:
         """Let go of the connection."""
+
+    def wake(self) -> None:
+        """The connection is not at rest: something else may write to the transport, or end it."""
 
     def receive(self, data: bytes) -> None:
         """A burst."""

@@ -10,6 +10,9 @@ from fastnode._ext.wire.call_meter cimport Traffic
 from fastnode._ext.wire.loop_time cimport LoopTime, Share
 from fastnode._ext.wire.simple_request cimport SimpleRequests
 
+cdef extern from "<unistd.h>" nogil:
+    ssize_t write(int descriptor, const void *data, size_t length)
+
 
 @cython.final
 cdef class Receiver:
@@ -44,19 +47,22 @@ cdef class Receiver:
         self.has_turn = False
         self.receive(PyBytes_FromStringAndSize(PyByteArray_AS_STRING(self._lent), count))
 
-    def open(self, connection, transport):
+    def open(self, connection, transport, int descriptor=-1):
         self._connection = connection
+        self._transport = transport
         self._write = transport.write
-        self._writelines = transport.writelines
+        self._descriptor = descriptor
 
     def close(self):
-        self.is_resting = False
-        self._connection = self._write = self._writelines = None
+        self.wake()
+        self._connection = self._transport = self._write = None
+
+    cpdef wake(self):
+        self.is_resting = self._is_direct = False
 
     cpdef receive(self, bytes data):
         cdef SimpleRequests requests = self._requests
         cdef object view
-        cdef object answers
         cdef int64_t started
         if not self.is_resting or not requests.is_open or self._loop_time.is_crowded:
             if self._connection is not None:
@@ -65,25 +71,41 @@ cdef class Receiver:
         requests.payer = self.payer
         requests.started = started = clock_ns()
         view = requests.begin_c()
-        answers = requests.answer_c(
+        requests.scan(
             data, 0, self._bytes_max, view, started + self._loop_time.slice_ns, self._resumed(data, view)
         )
         # Fast path: everything received is answered, so write and wait for more.
-        if answers is None or requests.position != PyBytes_GET_SIZE(data):
-            self._connection.receive_rest(data, answers, view, started)
+        if requests.size == 0 or requests.position != PyBytes_GET_SIZE(data):
+            self._connection.receive_rest(data, requests.take(), view, started)
             return
         self.begun += requests.count
         self.written_bytes += requests.size
         self._traffic.received_bytes += PyBytes_GET_SIZE(data)
         self._traffic.sent_bytes += requests.size
         self.active_at = self._time()
-        if type(answers) is bytes:
-            self._write(answers)
-        else:
-            self._writelines(answers)
+        self._send(requests)
         if not self.is_resting and self._connection is not None:
             self._connection.settle()
         self._loop_time.charge_c(self._share, clock_ns() - started)
+
+    cdef int _send(self, SimpleRequests requests) except -1:
+        """Straight to the system while the transport holds nothing: that saves its queue and a copy."""
+        cdef Py_ssize_t sent = 0
+        cdef object answers
+        if not self._is_direct and self._descriptor >= 0:
+            self._is_direct = not self._transport.is_closing() and self._transport.get_write_buffer_size() == 0
+        if self._is_direct and requests._chunks is None:
+            sent = max(0, write(self._descriptor, requests._buffer, requests.size))
+            if sent == requests.size:
+                requests.drop()
+                return 0
+        self._is_direct = False
+        answers = requests.take()  # the transport meets errors too
+        if type(answers) is bytes:
+            self._write(answers[sent:] if sent else answers)
+        else:
+            self._transport.writelines(answers)
+        return 0
 
     cdef inline list _resumed(self, bytes data, object view):
         """What there is already of the batch at the beginning of the data."""

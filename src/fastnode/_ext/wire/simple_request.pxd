@@ -58,7 +58,7 @@ cdef class SimpleRequests:
         Member _member
         int64_t started             # of a burst whose beginning is known: now; 0: it is not
         int64_t _until              # when the slice is over; 0: never
-        char *_buffer               # owned
+        char *_buffer               # owned; what is collected, but for chunks
         Py_ssize_t _capacity
         Py_ssize_t _used
         list _chunks                # behind which the buffer goes on
@@ -80,9 +80,11 @@ cdef class SimpleRequests:
         readonly list outcomes
 
     cdef object begin_c(self)
-    cdef object answer_c(
+    cdef int scan(
         self, bytes data, Py_ssize_t start, Py_ssize_t bytes_max, object view, int64_t until_ns, list unfinished
-    )
+    ) except -1
+    cdef object take(self)
+    cdef int drop(self) noexcept
     cdef const char *_read_head(self, const char *at, const char *end) except? NULL
     cdef const char *_read_paid_head(self, const char *at, const char *end) except? NULL
     cdef list _with_times(self, list results)
@@ -102,4 +104,3 @@ cdef class SimpleRequests:
     cdef int _add_call(self, Call *call, bytes result) except -1
     cdef int _append(self, const char *data, Py_ssize_t length) except -1
     cdef int _flush(self) except -1
-    cdef object _take(self)

@@ -132,33 +132,31 @@ cdef class SimpleRequests:
         self, bytes data not None, Py_ssize_t start, Py_ssize_t bytes_max, view=None, int64_t until_ns=0,
         list unfinished=None,
     ):
-        return self.answer_c(data, start, bytes_max, view, until_ns, unfinished)
+        self.scan(data, start, bytes_max, view, until_ns, unfinished)
+        return self.take()
 
-    cdef object answer_c(
+    cdef int scan(
         self, bytes data, Py_ssize_t start, Py_ssize_t bytes_max, object view, int64_t until_ns, list unfinished
-    ):
+    ) except -1:
+        """As :meth:`answer`; what is collected is to be taken or dropped."""
         cdef const char *first = PyBytes_AS_STRING(data)
         cdef const char *end = first + PyBytes_GET_SIZE(data)
         cdef const char *at
         cdef const char *body
         cdef const char *end_of_body
-        cdef int64_t started = 0
+        cdef int64_t started
         cdef bint is_answered
         if start < 0 or start > PyBytes_GET_SIZE(data):
             raise ValueError(f"position {start} in {len(data)} bytes")
         at = first + start
         self.count = 0
-        self.method = None
-        self.body = None
+        self.method = self.body = self.batch = self.outcomes = None
         self.is_late = False
-        self.batch = None
-        self.outcomes = None
         self.unfinished = unfinished
         self._until = until_ns
         self._used = self._flushed = 0
         self._chunks = None
-        if self._meter is not None:
-            started = self.started or clock_ns()
+        started = self.started or clock_ns()
         self.started = 0
         while at < end:
             body = self._read_head(at, end) if self.payer is None else self._read_paid_head(at, end)
@@ -185,7 +183,8 @@ cdef class SimpleRequests:
                 self.is_late = True
                 break
         self.position = at - first
-        return self._take()
+        self.size = self._flushed + self._used
+        return 0
 
     # ---- requests --------------------------------------------------------------------------
 
@@ -217,9 +216,7 @@ cdef class SimpleRequests:
     cdef bint _answer_batch(self, const char *at, const char *end, object view, int64_t *started) except -1:
         """Whether it is a batch whose results can all be had here."""
         cdef Py_ssize_t count = self._read_batch(at, end)
-        cdef Py_ssize_t index
-        cdef Py_ssize_t results_length = 0
-        cdef Py_ssize_t finished = 0
+        cdef Py_ssize_t index, results_length = 0, finished = 0
         cdef AnsweredCall *call
         cdef list results = []
         cdef Method method
@@ -244,7 +241,7 @@ cdef class SimpleRequests:
                 results[index] = result
                 call.row = method.row
                 call.is_kept = False
-            elif index > finished and self._until and clock_ns() > self._until:
+            elif index > finished and self._until and started[0] > self._until:
                 self.unfinished = self._with_times(results)
                 self.is_late = True
                 return False
@@ -253,15 +250,14 @@ cdef class SimpleRequests:
                 if result is None:
                     return self._leave_batch(at, end, results, None if method is None else self._results.outcome, started)
                 results.append(result)
-                call.elapsed = 0 if self._meter is None else self._lap(started)
+                call.elapsed = self._lap(started)
             results_length += PyBytes_GET_SIZE(result)
             if results_length > self._results_bytes_max:
                 return self._leave_batch(at, end, results[:index + 1], None, started)
         if self._add_batch is not None:
             self._add_batch(count)
-        if self._meter is not None:
-            for index in range(count):
-                self._meter.add(self._calls[index].row, self._calls[index].elapsed)
+        for index in range(0 if self._meter is None else count):
+            self._meter.add(self._calls[index].row, self._calls[index].elapsed)
         return self._answer(results, True)
 
     cdef list _with_times(self, list results):
@@ -452,9 +448,8 @@ cdef class SimpleRequests:
         self._used = 0
         return 0
 
-    cdef object _take(self):
+    cdef object take(self):
         cdef object answers
-        self.size = self._flushed + self._used
         if self.size == 0:
             return None
         if self._chunks is None:
@@ -463,12 +458,16 @@ cdef class SimpleRequests:
             if self._used:
                 self._flush()
             answers = self._chunks
-            self._chunks = None
+        self.drop()
+        return answers
+
+    cdef int drop(self) noexcept:
+        self._chunks = None
         if self._capacity > KEPT_CAPACITY_MAX:
             free(self._buffer)
             self._buffer = NULL
             self._capacity = 0
-        return answers
+        return 0
 
     cdef const char *_read_paid_head(self, const char *at, const char *end) except? NULL:
         """As :meth:`_read_head`; and who sent it."""
