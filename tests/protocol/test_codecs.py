@@ -150,6 +150,22 @@ def test_a_published_checkpoint_survives_json(published: PublishedCheckpoint) ->
     assert PublishedCheckpoint.from_json(through_text(published.to_json())) == published
 
 
+@pytest.mark.parametrize(
+    ("signature", "text"),
+    [
+        (b"\xab" * 64 + b"\x1b", "0x" + "ab" * 64 + "1b"),
+        (bytes(65), "0x" + "0" * 129),  # as the reference writes members who have not signed
+    ],
+)
+def test_a_signature_is_written_as_the_reference_writes_it_and_read_in_both_ways(signature: bytes, text: str) -> None:
+    attestation = CommitteeAttestation(bytes(20), signature)
+    written = through_text(attestation.to_json())
+    assert written["signature"] == text
+    assert CommitteeAttestation.from_json(written) == attestation
+    whole = {**written, "signature": "0x" + signature.hex()}
+    assert CommitteeAttestation.from_json(whole) == attestation
+
+
 @given(tips)
 def test_tips_survive_json(value: L2Tips) -> None:
     assert L2Tips.from_json(through_text(value.to_json())) == value

@@ -14,6 +14,7 @@ from typing import Any
 from coincurve import PrivateKey
 from tests.conftest import NodeProcess
 from tests.publishing.live_l1 import CHAIN_ID, ROLLUP, Anvil, test_key
+from tests.sequencing.published_node import BLOBS_HERE
 
 from fastnode.protocol.ethereum import keccak_256
 from fastnode.publishing.envelope import BlobBundle, Transaction
@@ -45,6 +46,8 @@ class ProposingNetwork:
     count: int = 0
     #: L1 blocks whose blobs were put into the store.
     stored: int = 0
+    #: Where that is; None: in the directory.
+    blobs: Path | None = None
 
     # ---- L1 ------------------------------------------------------------------------------------
 
@@ -131,7 +134,7 @@ class ProposingNetwork:
 
     @property
     def store_url(self) -> str:
-        folder = self.directory / "blobs"
+        folder = self.blobs or self.directory / "blobs"
         folder.mkdir(exist_ok=True)
         return f"file://{folder}"
 
@@ -207,6 +210,8 @@ def proposing_network(state: str, directory: Path, start: Callable[..., NodeProc
         for _ in range(FINAL_BLOCKS):
             anvil.mine()
         network = ProposingNetwork(anvil, directory, start)
+        if BLOBS_HERE:
+            network.blobs = Path(BLOBS_HERE) / directory.name
         network.store_blobs()
         yield network
     finally:

@@ -1,4 +1,7 @@
-"""Two nodes with the keys of one committee and one database: no duty is signed twice, whichever is killed when."""
+"""Two nodes with the keys of one committee and one database: no duty is signed twice, whichever is killed when.
+
+Where the environment names a published node (``published_node.py``) it follows L1 beside them, and has the same chain.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ import urllib.error
 import urllib.request
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +28,8 @@ import psycopg
 import pytest
 from tests.conftest import NodeProcess
 from tests.publishing.live_l1 import needs_anvil, test_key
-from tests.sequencing.network import PATIENCE_S, ProposingNetwork, checkpointed, tips, wait_until, warm_up
+from tests.sequencing import published_node
+from tests.sequencing.network import L1_SLOT_S, PATIENCE_S, ProposingNetwork, checkpointed, tips, wait_until, warm_up
 from tests.sequencing.played import Played, published
 
 from fastnode.ha.connection import connect
@@ -96,6 +100,8 @@ class Pair(Played):
     keys: tuple[range, range] = (COMMITTEE_KEYS, COMMITTEE_KEYS)
     #: On which they gossip; none: they do not.
     ports: list[int] = field(default_factory=list)
+    #: The published node, where there is one, which follows L1.
+    reference: int | None = None
 
     def start(self) -> None:
         warm_up(self.network.anvil)
@@ -115,22 +121,47 @@ class Pair(Played):
         flags += [f"--p2p-peer=127.0.0.1:{self.ports[1 - index]}"] if self.ports else []
         return self.network.proposer(*flags, keys=self.keys[index], data=f"proposer-{index}", **settings)
 
+    def require_published_tip(self) -> None:
+        """The published node's newest checkpoint, with its block, is that of the node that is never killed."""
+        if self.reference is None:
+            return
+        assert self.follower is not None
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            said = published_node.ask(self.reference, "node_getL2Tips")
+            ours = tips(self.follower)
+            if said["checkpointed"] == ours["checkpointed"] and checkpointed(self.follower) == self.network.pending:
+                return
+            assert time.monotonic() < deadline, (said, ours)
+            time.sleep(0.5)
+
+
+@contextmanager
+def beside(pair: Pair) -> Iterator[Pair]:
+    """With the published node, where there is one."""
+    with ExitStack() as stack:
+        if published_node.IS_THERE:
+            blobs = pair.network.directory.name
+            node = published_node.published_node(pair.network.anvil.port, L1_SLOT_S, blobs)
+            pair.reference = stack.enter_context(node)
+        pair.start()
+        yield pair
+
 
 @pytest.fixture
-def pair(committee: ProposingNetwork, database: Database) -> Pair:
-    pair = Pair(network=committee, database=database)
-    pair.start()
-    return pair
+def pair(committee: ProposingNetwork, database: Database) -> Iterator[Pair]:
+    with beside(Pair(network=committee, database=database)) as pair:
+        yield pair
 
 
 @pytest.fixture
-def halves(committee: ProposingNetwork, database: Database) -> Pair:
+def halves(committee: ProposingNetwork, database: Database) -> Iterator[Pair]:
     """Each has the keys of three validators: most committees need both."""
-    pair = Pair(network=committee, database=database, keys=(range(3), range(3, 6)), ports=free_ports(2))
-    pair.start()
-    for node in pair.nodes:
-        node.wait_for_line("peer connected")
-    return pair
+    halves = Pair(network=committee, database=database, keys=(range(3), range(3, 6)), ports=free_ports(2))
+    with beside(halves) as pair:
+        for node in pair.nodes:
+            node.wait_for_line("peer connected")
+        yield pair
 
 
 def free_ports(count: int) -> list[int]:
@@ -196,6 +227,7 @@ def kill_at_random(pair: Pair) -> None:
             if node.process.poll() is not None:
                 pair.nodes[index] = pair.start_one(index)
         pair.wait(lambda: all(checkpointed(node) == pair.network.pending for node in pair.nodes))
+        pair.require_published_tip()
         made += pair.play_until_there_is_one() == 1
         print(f"kill {kill + 1}: {pair.network.pending} checkpoints, outcomes {pair.outcomes}", flush=True)
     slots, rows = require_single_signatures(pair)
@@ -205,6 +237,9 @@ def kill_at_random(pair: Pair) -> None:
     wait_until(lambda: checkpointed(follower) == newest, pair.network.log)
     wanted = tips(follower)["checkpointed"]
     wait_until(lambda: all(tips(node)["checkpointed"] == wanted for node in pair.nodes), pair.network.log)
+    pair.require_published_tip()
+    if pair.reference is not None:
+        published_node.require_same_answers(follower.port, pair.reference)
     print(
         f"\nseed {seed}: {KILLS} kills, {killed_slots} of those slots and {made} of the next ones have a "
         f"checkpoint; "

@@ -8,10 +8,7 @@ What is not part of this project is named by the environment:
     FASTNODE_TEST_DEPLOY       a command that deploys the network's contracts; it is given --rpc URL --slot S
                                --l1-slot S --epoch SLOTS --proof-epochs N --realtime 1, and leaves an L1 on the clock
                                with a block each --l1-slot
-    FASTNODE_TEST_REFERENCE    a command that boots a published node: ``start L1_PORT PORT ADMIN_PORT 0``, and
-                               ``stop PORT``; its settings come from the environment, ROLE=sequencer and KEYS among
-                               them
-    FASTNODE_TEST_BLOBS        a folder for blobs; behind a colon how the published node sees it, if it does otherwise
+    FASTNODE_TEST_REFERENCE    and FASTNODE_TEST_BLOBS: as ``published_node.py`` says
     FASTNODE_LIVE_CHECKPOINTS  how many fastnode publishes (200)
     FASTNODE_LIVE_SWAPPED      how many the published node publishes (50)
 """
@@ -21,20 +18,26 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import socket
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
-from urllib.request import Request, urlopen
 
 import pytest
 from tests.conftest import NodeProcess
 from tests.publishing.live_l1 import ANVIL, CHAIN_ID, test_key
+from tests.sequencing.published_node import (
+    BLOBS_HERE,
+    BLOBS_THERE,
+    READY_S,
+    ask,
+    free_port,
+    published_node,
+    require_same_answers,
+    wait_for,
+)
 
 NEEDED = ("FASTNODE_TEST_WALLET", "FASTNODE_TEST_DEPLOY", "FASTNODE_TEST_REFERENCE", "FASTNODE_TEST_BLOBS")
 pytestmark = [
@@ -45,30 +48,16 @@ pytestmark = [
 SLOT_S, L1_SLOT_S, EPOCH_SLOTS = 12, 4, 8
 CHECKPOINTS = int(os.environ.get("FASTNODE_LIVE_CHECKPOINTS", "200"))
 SWAPPED = int(os.environ.get("FASTNODE_LIVE_SWAPPED", "50"))
-QUESTIONS = 1000
 REGISTRY = "0xb7f8bc63bbcad18155201308c8f3540b07f84f5e"
 #: The deployment takes time of L1 that the clock must have had.
 BEFORE_S = 900
-READY_S = 600.0
+#: In blocks of L1, of which two epochs are final after 128 s.  The published node's block stream stands still for ever
+#: ("Block hash not found") when it finds a block final before it has seen it proven: if it is held up for longer.
+FINALITY_EPOCH = "16"
 #: Without a checkpoint for so long something is wrong.
 STILL_S = 600.0
 SCENARIO = Path(__file__).with_name("wallets.mjs")
 PROPOSER, PROVER = ("0x" + test_key(index).reveal().hex() for index in (0, 1))
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
-def ask(port: int, method: str, *params: Any) -> Any:
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-    request = Request(f"http://127.0.0.1:{port}", body, {"Content-Type": "application/json"})
-    with urlopen(request, timeout=60) as answer:
-        document = json.load(answer)
-    assert "error" not in document, document
-    return document.get("result")
 
 
 class Wallets:
@@ -109,8 +98,7 @@ class Wallets:
 class Network:
     def __init__(self, directory: Path, start_node: Callable[..., NodeProcess], stack: ExitStack) -> None:
         self.directory, self.start_node, self.stack = directory, start_node, stack
-        here, _, there = os.environ["FASTNODE_TEST_BLOBS"].partition(":")
-        self.blobs, self.blobs_there = f"file://{here}", f"file://{there or here}"
+        self.blobs, self.blobs_there = f"file://{BLOBS_HERE}", f"file://{BLOBS_THERE}"
         self.l1_port = free_port()
         #: Node and checkpoint: what it said of it.
         self.seen: dict[int, dict[int, tuple[str, str]]] = {}
@@ -118,8 +106,8 @@ class Network:
 
     def _start_l1(self) -> None:
         assert ANVIL is not None
-        command = [ANVIL, "--port", str(self.l1_port), "--chain-id", str(CHAIN_ID), "--slots-in-an-epoch", "2"]
-        command += ["--timestamp", str(int(time.time()) - BEFORE_S), "--quiet"]
+        command = [ANVIL, "--port", str(self.l1_port), "--chain-id", str(CHAIN_ID), "--quiet"]
+        command += ["--slots-in-an-epoch", FINALITY_EPOCH, "--timestamp", str(int(time.time()) - BEFORE_S)]
         anvil = subprocess.Popen(command)
         self.stack.callback(anvil.wait)
         self.stack.callback(anvil.kill)
@@ -135,6 +123,7 @@ class Network:
             *("--ethereum-slot-duration", L1_SLOT_S, "--ethereum-allow-no-debug-hosts", "--disable-admin-api-key"),
             *("--max-allowed-eth-client-drift-seconds", 0),
             *flags,
+            PROVER_REAL_PROOFS="false",  # the wallet makes none
             **environment,
         )
         return node.wait_until_serving()
@@ -148,23 +137,8 @@ class Network:
         """The same node, which follows L1 and proves what others publish."""
         return self.node("--prover-node", data=data, PROVER_PUBLISHER_PRIVATE_KEYS=PROVER)
 
-    @contextmanager
-    def reference(self, **environment: str) -> Iterator[int]:
-        command = shlex.split(os.environ["FASTNODE_TEST_REFERENCE"])
-        port, admin = free_port(), free_port()
-        settings = {
-            "L1_SLOT": str(L1_SLOT_S),
-            "BLOB_ALLOW_EMPTY_SOURCES": "true",
-            "BLOB_FILE_STORE_URLS": self.blobs_there,
-            **environment,
-        }
-        start = [*command, "start", str(self.l1_port), str(port), str(admin), "0"]
-        subprocess.run(start, env=os.environ | settings, check=False, stdout=subprocess.DEVNULL)
-        try:
-            wait_for(lambda: ask(port, "node_getL2Tips"))
-            yield port
-        finally:
-            subprocess.run([*command, "stop", str(port)], check=True, stdout=subprocess.DEVNULL)
+    def reference(self, **environment: str) -> AbstractContextManager[int]:
+        return published_node(self.l1_port, L1_SLOT_S, **environment)
 
     # ---- looking at it -------------------------------------------------------------------------
 
@@ -194,26 +168,6 @@ class Network:
                 newest, moved_at = least, time.monotonic()
             assert time.monotonic() - moved_at < STILL_S, f"no checkpoint after {newest}"
         return newest
-
-
-def wait_for(is_so: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + READY_S
-    while time.monotonic() < deadline:
-        try:
-            if is_so():
-                return
-        except (URLError, OSError, AssertionError):
-            pass
-        time.sleep(0.5)
-    raise AssertionError("nothing answers")
-
-
-def require_same_answers(fastnode: int, reference: int) -> None:
-    urls = [f"http://127.0.0.1:{port}" for port in (fastnode, reference)]
-    command = [sys.executable, "-m", "fastnode.development.compare_nodes", *urls, "--queries", str(QUESTIONS)]
-    compared = subprocess.run([*command, "--blocks", "300"], capture_output=True, text=True, check=False)
-    print(compared.stdout)
-    assert compared.returncode == 0, compared.stdout + compared.stderr
 
 
 def test_the_published_node_has_the_same_chain_whoever_proposes(

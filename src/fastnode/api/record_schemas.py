@@ -23,7 +23,11 @@ SCALARS: Final[dict[str, Schema]] = {
     "Fr": {**_hex(64), "description": "A field element: 32 bytes, big-endian."},
     "EthAddress": _hex(40),
     "FunctionSelector": _hex(8),
-    "Signature": {**_hex(130), "description": "r, s and v of a signature."},
+    "Signature": {
+        "type": "string",
+        "pattern": "^0x[0-9a-f]{129,130}$",
+        "description": "r, s and v of a signature; v has one digit, 0, where there is none.",
+    },
     "PublicKey": {**_hex(128), "description": "x and y of a point."},
     "number": _NATURAL,
     "bigint": {"type": "string", "pattern": "^-?[0-9]+$", "description": "An integer of any size as decimal text."},

@@ -52,6 +52,9 @@ from fastnode.records import dataclass
 
 CHECKPOINT_HEADER_BYTES: Final = 316
 SIGNATURE_BYTES: Final = 65
+#: In JSON v is a number without a zero before it: of those who have not signed it has one digit.
+_SHORT_SIGNATURE_CHARACTERS: Final = len("0x") + 2 * SIGNATURE_BYTES - 1
+_TWO_DIGITS: Final = 0x10
 #: feeAssetPriceModifier is an int256 on L1.
 PRICE_MODIFIER_BITS: Final = 255
 
@@ -232,11 +235,17 @@ class CommitteeAttestation:
 
     @classmethod
     def from_json(cls, value: object, path: str = "") -> Self:
-        record = as_record(value, path)
+        record = dict(as_record(value, path))
+        text = record.get("signature")
+        if isinstance(text, str) and len(text) == _SHORT_SIGNATURE_CHARACTERS:
+            record["signature"] = f"{text[:-1]}0{text[-1]}"
         return cls(read_eth_address(record, "address", path), read_bytes(record, "signature", path, SIGNATURE_BYTES))
 
     def to_json(self) -> dict[str, Any]:
-        return {"address": hex_text(self.address), "signature": hex_text(self.signature)}
+        text = hex_text(self.signature)
+        if self.signature[-1] < _TWO_DIGITS:
+            text = text[:-2] + text[-1]
+        return {"address": hex_text(self.address), "signature": text}
 
 
 @dataclass(frozen=True, slots=True)
