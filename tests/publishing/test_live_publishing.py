@@ -17,11 +17,15 @@ from tests.publishing.live_l1 import (
     open_publishers,
     wait_for,
 )
+from tests.publishing.slow_l1 import slow_l1
+from tests.sequencing.network import warm_up
 
 from fastnode.errors import NoPublisher
+from fastnode.outgoing.client import ClientLimits
 from fastnode.publishing.account import AccountState
 from fastnode.publishing.requests import OutcomeKind
 from fastnode.sources.l1.abi import hex_data
+from fastnode.sources.l1.endpoints import L1Client
 from fastnode.sources.l1.proposals import CHECKPOINT_PROPOSED
 
 pytestmark = needs_anvil
@@ -210,6 +214,32 @@ def test_a_gap_before_the_nonce_is_filled(l1: LiveL1, tmp_path: Path) -> None:
     l1.anvil.mine(l1.start_of(slot))
     assert future.result(PATIENCE_S).is_published
     assert proposed_slots(l1) == 1
+
+
+def test_a_node_that_takes_it_and_does_not_say_so_costs_no_nonce(l1: LiveL1, tmp_path: Path) -> None:
+    """The next node says that the nonce is used: by this very transaction."""
+    warm_up(l1.anvil)
+    slot = l1.next_slot
+    with slow_l1(l1.anvil.url) as slow:
+        slow.on_answer["eth_sendRawTransaction"] = lambda: l1.anvil.mine(l1.start_of(slot))
+        slow.behind["eth_sendRawTransaction"] = PATIENCE_S
+        urls = [slow.url, l1.anvil.url]
+        client = L1Client(urls, l1.network, limits=ClientLimits(request_time_s=5.0))
+        publishers = open_publishers(client, l1.door, [l1.publisher], tmp_path / "both")
+        before = _nonce(l1)
+        try:
+            outcome = publishers.all[0].publish(l1.request(slot))
+        finally:
+            slow.stop.set()
+            publishers.close()
+    assert outcome.is_published, outcome
+    assert l1.tip() == 1
+    assert _nonce(l1) == before + 1
+    assert not l1.anvil.pool()
+
+
+def _nonce(l1: LiveL1) -> int:
+    return int(l1.anvil.call("eth_getTransactionCount", hex_data(l1.publisher), "pending"), 16)
 
 
 def _checksummed(l1: LiveL1) -> str:

@@ -48,6 +48,8 @@ class ProposingNetwork:
     stored: int = 0
     #: Where that is; None: in the directory.
     blobs: Path | None = None
+    #: How nodes find L1; empty: as the test does.
+    l1_url: str = ""
 
     # ---- L1 ------------------------------------------------------------------------------------
 
@@ -112,7 +114,7 @@ class ProposingNetwork:
         self.count += 1
         node = self.start(
             *("--data-directory", self.directory / (data or f"data-{self.count}")),
-            *("--l1-rpc-urls", self.anvil.url, "--blob-file-store-urls", self.store_url),
+            *("--l1-rpc-urls", self.l1_url or self.anvil.url, "--blob-file-store-urls", self.store_url),
             *("--registry-address", REGISTRY, "--ethereum-slot-duration", L1_SLOT_S),
             *("--max-allowed-eth-client-drift-seconds", 0, "--ethereum-allow-no-debug-hosts"),
             *("--l1-polling-interval-ms", 20, "--archiver-polling-interval-ms", 20, "--seq-polling-interval-ms", 20),
@@ -180,10 +182,9 @@ def components(node: NodeProcess) -> str:
         return error.read().decode()
 
 
-def warm_up(anvil: Anvil) -> None:
-    """Its first blob takes anvil so long on a busy machine that a node would take it for dead."""
-    key = test_key(9)
-    bundle = BlobBundle([bytes(31) + b"\1"])
+def send_nothing(anvil: Anvil, account: int, bundle: BlobBundle | None = None) -> str:
+    """A transfer of nothing from an account to itself, which waits; its hash."""
+    key = test_key(account)
     transaction = Transaction(
         chain_id=CHAIN_ID,
         nonce=int(anvil.call("eth_getTransactionCount", key.address, "latest"), 16),
@@ -191,13 +192,18 @@ def warm_up(anvil: Anvil) -> None:
         fee_max=10**12,
         gas=21_000,
         to=bytes.fromhex(key.address[2:]),
-        blob_fee_max=10**3,
-        versioned_hashes=bundle.versioned_hashes,
+        blob_fee_max=None if bundle is None else 10**3,
+        versioned_hashes=() if bundle is None else bundle.versioned_hashes,
     )
     secret = PrivateKey(key.reveal())
     signed = transaction.sign(lambda digest: secret.sign_recoverable(digest, hasher=None))
-    sent = anvil.call("eth_sendRawTransaction", "0x" + signed.raw(bundle).hex())
-    anvil.call("anvil_dropTransaction", sent)
+    sent: str = anvil.call("eth_sendRawTransaction", "0x" + signed.raw(bundle).hex())
+    return sent
+
+
+def warm_up(anvil: Anvil) -> None:
+    """Its first blob takes anvil so long on a busy machine that a node would take it for dead."""
+    anvil.call("anvil_dropTransaction", send_nothing(anvil, 9, BlobBundle([bytes(31) + b"\1"])))
 
 
 @contextmanager

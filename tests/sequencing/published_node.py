@@ -20,6 +20,8 @@ from typing import Any
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
+from fastnode.development.accepted_differences import documented_row
+
 READY_S = 600.0
 QUESTIONS = 1000
 #: Until two nodes that follow a chain that stands still have seen the same of it.
@@ -40,7 +42,7 @@ def free_port() -> int:
 def ask(port: int, method: str, *params: Any) -> Any:
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
     request = Request(f"http://127.0.0.1:{port}", body, {"Content-Type": "application/json"})
-    with urlopen(request, timeout=60) as answer:
+    with urlopen(request, timeout=READY_S) as answer:
         document = json.load(answer)
     assert "error" not in document, document
     return document.get("result")
@@ -83,7 +85,8 @@ def require_same_answers(fastnode: int, published: int) -> None:
     deadline = time.monotonic() + SAME_S
     while True:
         ours, theirs = (ask(port, "node_getL2Tips") for port in (fastnode, published))
-        if ours == theirs:
+        question = ("node_getL2Tips", [])
+        if ours == theirs or documented_row(question, ours, theirs):
             break
         assert time.monotonic() < deadline, (ours, theirs)
         time.sleep(0.5)

@@ -6,12 +6,22 @@ import gzip
 import json
 import lzma
 import time
+from collections.abc import Iterator
 
 import pytest
 from tests.conftest import NodeProcess
 from tests.publishing.live_l1 import needs_anvil, test_key
 from tests.publishing.recorded import DATA
-from tests.sequencing.network import FINAL_BLOCKS, ProposingNetwork, checkpointed, tips, wait_until, warm_up
+from tests.publishing.slow_l1 import SlowL1, slow_l1
+from tests.sequencing.network import (
+    FINAL_BLOCKS,
+    ProposingNetwork,
+    checkpointed,
+    send_nothing,
+    tips,
+    wait_until,
+    warm_up,
+)
 from tests.sequencing.played import Played, published
 
 from fastnode.sources.l1.proposals import CHECKPOINT_PROPOSED
@@ -27,12 +37,12 @@ PUBLISHER = test_key(0).address
 class Faulty:
     """One proposer, and a transaction of a wallet that is sent in a slot of its own."""
 
-    def __init__(self, network: ProposingNetwork) -> None:
+    def __init__(self, network: ProposingNetwork, *flags: object) -> None:
         self.network, self.anvil = network, network.anvil
         warm_up(self.anvil)
         # It builds nothing before there is a transaction: this one can only be sent while there is no block.
         self.proposer: NodeProcess = network.node(
-            "--sequencer", VALIDATOR_PRIVATE_KEYS="0x" + test_key(0).reveal().hex()
+            "--sequencer", *flags, VALIDATOR_PRIVATE_KEYS="0x" + test_key(0).reveal().hex()
         )
         self.played = Played(network=network, nodes=[self.proposer])
         self.tx_hash = ""
@@ -191,4 +201,56 @@ def test_a_transaction_that_nothing_moves_costs_its_slot(faulty: Faulty) -> None
     for _ in range(FINAL_BLOCKS):
         faulty.anvil.mine()
     faulty.play_until_it_is_checkpointed()
+    faulty.require_once()
+
+
+#: Longer than a node waits for L1, which is told it by a flag.
+HELD_S, TIMEOUT_S = 6.0, 3
+
+
+@pytest.fixture
+def held(alone: ProposingNetwork) -> Iterator[tuple[SlowL1, Faulty]]:
+    with slow_l1(alone.anvil.url) as slow:
+        alone.l1_url = slow.url
+        yield slow, Faulty(alone, "--l1-timeout-s", TIMEOUT_S)
+
+
+def test_what_another_process_had_sent_before_is_gone(held: tuple[SlowL1, Faulty]) -> None:
+    """The gap of nonces that it leaves is filled, and the checkpoint is in its slot."""
+    slow, faulty = held
+    foreign: list[str] = []
+
+    def send_foreign() -> None:
+        # The last question before the nonce.
+        if not foreign:
+            foreign.append(send_nothing(faulty.anvil, 0))
+
+    slow.on_answer["eth_estimateGas"] = send_foreign
+    faulty.send()
+    slot = faulty.begin_slot_with_it()
+    first, second = sorted(faulty.anvil.pool(), key=lambda waiting: int(waiting["nonce"], 16))
+    assert first["hash"] == foreign[0]
+    assert int(second["nonce"], 16) == int(first["nonce"], 16) + 1
+    faulty.anvil.call("anvil_dropTransaction", foreign[0])
+    wait_until(lambda: len(faulty.anvil.pool()) == 2, faulty.network.log)
+    faulty.anvil.mine(faulty.network.start_of(slot))
+    assert faulty.network.pending == 1, faulty.network.log()
+    faulty.played.wait(lambda: bool(faulty.played.outcome(faulty.proposer, slot)))
+    assert faulty.played.outcome(faulty.proposer, slot) == "proposed"
+    faulty.require_once()
+
+
+@pytest.mark.parametrize("which", ["before", "behind"])
+def test_a_transaction_that_l1_answers_too_late_is_published_in_its_slot(
+    held: tuple[SlowL1, Faulty], which: str
+) -> None:
+    slow, faulty = held
+    getattr(slow, which)["eth_sendRawTransaction"] = HELD_S
+    faulty.send()
+    slot = faulty.begin_slot_with_it()
+    faulty.anvil.mine(faulty.network.start_of(slot))
+    assert faulty.network.pending == 1
+    faulty.played.wait(lambda: bool(faulty.played.outcome(faulty.proposer, slot)))
+    assert faulty.played.outcome(faulty.proposer, slot) == "proposed"
+    assert faulty.status == "checkpointed"
     faulty.require_once()

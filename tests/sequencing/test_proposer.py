@@ -41,7 +41,7 @@ class Slots:
             guard=SimpleNamespace(newest=begun),
         )
         options: Any = SimpleNamespace(timetable=Timetable(slot_s=SLOT_S, publishing_s=L1_SLOT_S), poll_s=0.1)
-        self.reader = parts.reader
+        self.reader, self.state = parts.reader, state
         self.sequencer = Sequencer(parts, options)
         self.looked_at: list[int] = []
 
@@ -80,3 +80,38 @@ def test_a_slot_that_was_begun_before_a_restart_is_left_alone() -> None:
     slots = Slots(elapsed_s=2, begun=100)
     slots.look()
     assert slots.looked_at == []
+
+
+def test_the_next_slot_waits_until_the_own_checkpoint_was_read_from_l1(monkeypatch: pytest.MonkeyPatch) -> None:
+    slots = Slots(elapsed_s=2)
+    drafted = SimpleNamespace(draft=SimpleNamespace(number=1, blocks=[None]), tx_count=0)
+    attempt = SimpleNamespace(run=lambda: (SlotOutcome.PROPOSED, drafted), published_in=7, reason=None)
+    monkeypatch.setattr("fastnode.sequencing.proposer._Attempt", lambda *_parts: attempt)
+    del slots.sequencer._slot  # type: ignore[attr-defined]
+    slots.look()
+    assert slots.sequencer.record.counts["proposed"] == 1
+    slots.reader.newest_timestamp += SLOT_S
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() + SLOT_S)
+    slots.sequencer._time = None
+    for head in (1, 6):  # without the block of L1 that has the checkpoint the chain only seems to be as new
+        slots.state.head.number = head
+        slots.look()
+        assert slots.sequencer.state == "waits until the chain is as new as L1"
+    slots.state.head.number = 7
+    slots.look()
+    assert slots.sequencer.record.counts["proposed"] == 2
+
+
+def test_a_reorg_of_l1_behind_the_own_checkpoint_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    slots = Slots(elapsed_s=2)
+    slots.sequencer._published_in = 7
+    slots.state.head.number = 7
+    slots.look()
+    slots.state.head.number = 5
+    slots.reader.newest_timestamp += SLOT_S
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() + SLOT_S)
+    slots.sequencer._time = None
+    slots.look()
+    assert slots.looked_at == [100, 101]

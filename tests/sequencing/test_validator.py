@@ -187,6 +187,16 @@ def test_a_slot_is_attested_to_once_also_after_a_restart(here: Here, network: Ne
     assert again.told.attestations == []
 
 
+def test_two_refusals_in_a_row_are_trouble_until_one_is_attested_to(here: Here) -> None:
+    here.judge(total_mana_used=1)
+    assert here.validator.troubles() == {"validator": None}
+    here.judge(total_mana_used=1)
+    said = here.validator.troubles()["validator"]
+    assert str(said).startswith("the last 2 checkpoints of other validators were not attested to; slot ")
+    here.judge()
+    assert here.validator.troubles() == {"validator": None}
+
+
 def test_blocks_are_waited_for_until_their_slot_is_over(prepared: Proposal, tmp_path: Path, network: Network) -> None:
     here = Here(prepared, tmp_path, network)
     here.validator.start()

@@ -132,6 +132,7 @@ class Proposing:
                 is_paused=lambda: condition.is_paused,
             )
         )
+        condition.mention(self._validator.troubles)
         views.subscribe(self._validator.on_committed)
         peers.on_checkpoint, peers.on_attestation = self._validator.offer, pool.add
         return PeerAttestations(gossip, pool)

@@ -97,6 +97,20 @@ def _names_fewer_addresses(_question: Question, ours: Any, theirs: Any) -> bool:
     return {key: value for key, value in theirs.items() if key not in OPTIONAL_ADDRESSES} == ours
 
 
+def _name_block_0_otherwise(_question: Question, ours: Any, theirs: Any) -> bool:
+    return (
+        isinstance(ours, dict) and isinstance(theirs, dict) and _without_hash_of_0(ours) == _without_hash_of_0(theirs)
+    )
+
+
+def _without_hash_of_0(record: Any) -> Any:
+    """Tips without the hash of block 0, wherever they name it."""
+    if not isinstance(record, dict):
+        return record
+    keys = record.keys() - ({"hash"} if record.get("number") == 0 else set())
+    return {key: record[key] if key == "checkpoint" else _without_hash_of_0(record[key]) for key in keys}
+
+
 def _without_optional_addresses(node_info: dict[str, Any]) -> dict[str, Any]:
     addresses = node_info["l1ContractAddresses"].items()
     return node_info | {"l1ContractAddresses": {key: item for key, item in addresses if key not in OPTIONAL_ADDRESSES}}
@@ -119,6 +133,7 @@ DOCUMENTED: Final[Sequence[tuple[str, frozenset[str], Callable[[Question, Any, A
         frozenset({"node_getNodeInfo", "node_getL1ContractAddresses"}),
         _names_fewer_addresses,
     ),
+    ("Tips before the first block", frozenset({"node_getL2Tips"}), _name_block_0_otherwise),
     ("Archive before the first blocks", frozenset({"node_getBlockHashMembershipWitness"}), _is_at(0, 1)),
     (
         "State of old blocks",

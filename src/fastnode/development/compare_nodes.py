@@ -41,7 +41,7 @@ PAUSE_S: Final = 1.0
 ADDRESSES_OF_PROTOCOL: Final = 6
 SHOWN: Final = 300
 #: Both nodes may be busy.
-ANSWER_TIME_S: Final = 60.0
+ANSWER_TIME_S: Final = 300.0
 #: Private members of records that some answers of the reference node carry.
 IGNORED_KEYS: Final = frozenset({"_cachedHash"})
 

@@ -16,6 +16,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from fastnode.errors import NotTaken, SigningError, UpstreamUnavailable
@@ -133,7 +134,7 @@ class L1Publisher:
         if outcome.kind is OutcomeKind.FAILED and outcome.block_number is not None:
             reason = self._explain(request, self.address, outcome.block_number)
             if reason is not None:
-                outcome = Outcome(**{**_fields(outcome), "reason": reason})
+                outcome = replace(outcome, reason=reason)
         return self._finish(request.what, outcome)
 
     def _finish(self, what: str, outcome: Outcome) -> Outcome:
@@ -228,7 +229,8 @@ class L1Publisher:
     def _send(self, item: InFlight, transaction: Transaction) -> None:
         """Sign, keep, send; NotTaken, with everything as it was, when L1 refuses.
 
-        An answer that does not come leaves it open: it is sent again while it is watched.
+        An answer that does not come leaves it open: it is sent again while it is watched.  One that L1 has although it
+        refuses it (a node that was asked before gave no answer in time) is sent.
         """
         try:
             signed = self._door.sign_transaction(self.address, transaction)
@@ -239,6 +241,8 @@ class L1Publisher:
             self._kept.put(item)
             self._wire.transmit(signed, item.newest_bundle)
         except (NotTaken, OSError) as error:
+            if isinstance(error, NotTaken) and self._wire.knows(signed):
+                return
             item.attempts.pop()
             self._forget_attempt(item)
             if isinstance(error, OSError):
@@ -494,7 +498,3 @@ class L1Publisher:
             if price.blob_fee_max is not None:
                 facts["blobFee"] = price.blob_fee_max
         return log_facts(**facts, **more)
-
-
-def _fields(outcome: Outcome) -> dict[str, Any]:
-    return {name: getattr(outcome, name) for name in outcome.__slots__}

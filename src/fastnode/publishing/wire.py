@@ -73,6 +73,14 @@ class Wire:
 
         return self._l1.run(ask)
 
+    def knows(self, signed: SignedTransaction) -> bool:
+        """Whether L1 has it, in its pool or in a block; False when no L1 node answers."""
+        call = ("eth_getTransactionByHash", [hex_data(signed.hash())])
+        try:
+            return self._l1.run(lambda endpoint: endpoint.results([call])[0]) is not None
+        except UpstreamUnavailable:
+            return False
+
     def nonce(self, tag: str) -> int:
         return self._l1.run(
             lambda endpoint: from_quantity(

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from fastnode.errors import DecodeError, SlotLost, UpstreamRejection
+from fastnode.publishing.reverts import reverted_of
 from fastnode.records import dataclass
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import ADDRESS_BYTES, Function, Kind, hex_data
@@ -87,7 +88,8 @@ def require_turn(
     parameters = [call, block] if override is None else [call, block, override]
     answer = endpoint.answers([(method, parameters)])[0]
     if isinstance(answer, UpstreamRejection):
-        raise SlotLost(f"L1 would not take a checkpoint on ours: {describe(answer)}")
+        what = "a checkpoint on ours"
+        raise SlotLost(str(reverted_of(answer, what) or f"{what} was refused: {answer.message}"))
     slot, number = CAN_PROPOSE.decode(answer)
     if (slot, number) != (turn.slot, checkpoint):
         raise SlotLost(
@@ -104,9 +106,3 @@ def read_minimum_fee(
     answer = endpoint.results([(method, parameters)])[0]
     fee: int = contracts.MANA_MIN_FEE_AT.decode(answer)[0]
     return fee
-
-
-def describe(rejection: UpstreamRejection) -> str:
-    """The revert's data, if there is some, says more than the node's words."""
-    data = rejection.data
-    return f"{rejection.message} {data[:10]}" if isinstance(data, str) and data.startswith("0x") else rejection.message

@@ -25,6 +25,7 @@ from fastnode.publishing import digests
 from fastnode.records import dataclass
 from fastnode.sequencing.attesting import own_attestations
 from fastnode.sequencing.l1_time import L1Time
+from fastnode.sequencing.record import MISSED_MAX
 from fastnode.sequencing.turns import is_hatch_open
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class Validator:
         self.counts: Counter[str] = Counter()
         #: Why the newest one that was not attested to was not.
         self.refusal: str | None = None
+        self._refused_in_a_row = 0
 
     def start(self) -> None:
         self._thread.start()
@@ -100,6 +102,12 @@ class Validator:
     def describe(self) -> dict[str, Any]:
         """For status reports."""
         return {"attested": self.counts["attested"], "refused": self.counts["refused"], "refusal": self.refusal}
+
+    def troubles(self) -> dict[str, str | None]:
+        """What an operator should know, None for nothing."""
+        count = self._refused_in_a_row
+        text = f"the last {count} checkpoints of other validators were not attested to; {self.refusal}"
+        return {"validator": text if count >= MISSED_MAX else None}
 
     # ---- the thread ----------------------------------------------------------------------------
 
@@ -125,12 +133,14 @@ class Validator:
         else:
             if count:
                 self.counts["attested"] += 1
+                self._refused_in_a_row = 0
                 shown = log_facts(slot=proposal.slot, archive=proposal.archive_root, members=count)
                 logger.info("attested to a checkpoint", extra=shown)
 
     def _refuse(self, proposal: CheckpointProposal, reason: str) -> None:
         self.counts["refused"] += 1
         self.refusal = f"slot {proposal.slot}: {reason}"
+        self._refused_in_a_row += 1
         shown = log_facts(slot=proposal.slot, archive=proposal.archive_root, reason=reason)
         logger.warning("a checkpoint is not attested to", extra=shown)
 
