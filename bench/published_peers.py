@@ -1,6 +1,6 @@
 """A node between published ones on the peer-to-peer network, for as long as one likes: what is measured, and a verdict.
 
-    published_peers.py --node URL=P2P_HOST:PORT --node URL=P2P_HOST:PORT --l1 URL --consensus URL --registry ADDRESS
+    published_peers.py --node URL=P2P_HOST:PORT --node URL=P2P_HOST:PORT --l1 URL --registry ADDRESS
                        [--beside URL] [--minutes 30] [--txs 200] [--directory D] [-- flags of fastnode ...]
 
 It starts fastnode itself, with what follows ``--``, lets it dial the nodes, and sends made-up transactions to all in
@@ -12,7 +12,9 @@ of the others: what passes between these two is what published nodes do without 
     spread           from the answer to node_sendTx until the pools of all nodes have it, and of each pair of nodes
     mined            in a block that all nodes have
     before L1        from when a proposed block is served here until the timestamp of the L1 block that has it
-    restart          at the end: the same identity, and how long until it is in the meshes again
+    restart          at the end, some times: the same identity, and how long until it is in the meshes again
+
+Where blobs are is said by flags of fastnode.  published_network.py starts such a network and this.
 
 Exit status 0 if no peer was lost, no goodbye was said or heard, all transactions spread within a second and were mined,
 and every proposed block was served before it was on L1.
@@ -80,8 +82,8 @@ class Fastnode:
             "--p2p-listen-addr=127.0.0.1",
         ]
         self._command += [f"--p2p-peer={node.partition('=')[2]}" for node in arguments.node]
-        self._command += [f"--l1-rpc-urls={arguments.l1}", f"--l1-consensus-host-urls={arguments.consensus}"]
-        self._command += [f"--registry-address={arguments.registry}", "--no-prover-real-proofs"]
+        self._command += [f"--l1-rpc-urls={arguments.l1}", f"--registry-address={arguments.registry}"]
+        self._command += ["--no-prover-real-proofs"]
         self._command += ["--ethereum-allow-no-debug-hosts", *arguments.flags]
         self.peers = len(arguments.node)
         self.process = self._start()
@@ -233,18 +235,19 @@ def quantiles(values: list[float]) -> str:
     return f"least {ordered[0]:.3f}  median {median(ordered):.3f}  p99 {at(0.99):.3f}  most {ordered[-1]:.3f}"
 
 
-def main() -> int:
+def main(given: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--node", action="append", required=True, help="URL=HOST:PORT of a published node")
-    for name in ("l1", "consensus", "registry"):
+    for name in ("l1", "registry"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--beside", action="append", default=[], help="URL of a published node that is not dialled")
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--txs", type=int, default=200)
+    parser.add_argument("--restarts", type=int, default=1)
     parser.add_argument("--port", type=int, default=33090, help="of fastnode; the three after it are used too")
     parser.add_argument("--directory", type=Path, required=True, help="data and log of fastnode")
     parser.add_argument("flags", nargs="*")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(given)
     arguments.directory.mkdir(parents=True, exist_ok=True)
     recordings()  # before anything is measured
     node = Fastnode(arguments)
@@ -311,9 +314,15 @@ def measure(node: Fastnode, others: list[str], arguments: argparse.Namespace) ->
     if ahead:
         line(f"{len(ahead)} blocks before L1, seconds", quantiles(ahead))
     line("blocks that were on L1 first", proposals.late or "none")
-    took = node.restart()
-    same = peer_of(identity) == peer_of(rpc(node.url, "node_getEncodedEnr"))
-    line("restart", "the same identity" if same else "ANOTHER IDENTITY", f"in all meshes again after {took:.1f} s")
+    same = True
+    for _ in range(arguments.restarts):
+        took = node.restart()
+        is_same = peer_of(identity) == peer_of(rpc(node.url, "node_getEncodedEnr"))
+        line(
+            "restart", "the same identity" if is_same else "ANOTHER IDENTITY", f"in all meshes again after {took:.1f} s"
+        )
+        same &= is_same
+        time.sleep(10)
     worst = max(max(values, default=0.0) for values in seconds.values())
     holds = not (left or goodbyes or proposals.late or any(missing.values())) and same and worst <= SPREAD_MAX_S
     line("verdict", "holds" if holds and min(ahead, default=1) > 0 else "DOES NOT HOLD")

@@ -6,7 +6,10 @@ Each round starts a node with the sample chain and one honest peer.  Attackers, 
 its own, do their worst on the ports for peers; meanwhile the *victim* asks the RPC port for the block number a hundred
 times a second (see strain.py, whose rules for figures and verdicts hold here).  A round holds if the victim's p99 is at
 most 20 ms, memory at most the budget and 200 MB, the node answers afterwards, the honest peer is still there, and
-nothing of what attackers sent is in the pool.
+nothing of what attackers sent is in the pool or in the chain.  *dropped*: how many connections the attackers have lost.
+
+Bad proofs go to a node that verifies them (FASTNODE_TEST_BB names the program), duplicate proposals to one that follows
+an anvil with a committee (FASTNODE_ANVIL); see peer_targets.py.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from typing import Any
 
 import orjson
 
+import peer_targets
 import strain
 from fastnode.errors import PeerFault
 from fastnode.kernels import peer_frames
@@ -159,11 +163,12 @@ def _floods(frames: bytes) -> Attack:
     return attack
 
 
-def _gossips(make: Callable[[str, int], bytes]) -> Attack:
+def _gossips(make: Callable[[str, int], bytes], topic: Topic = Topic.TX) -> Attack:
     def attack(record: NodeRecord, host: str) -> None:
         attacker = Attacker(record, host)
         attacker.meet()
-        name, mesh, turn = topic_name(Topic.TX, attacker.version), attacker.stream(MESH), 0
+        # Of several attackers each says something else.
+        name, mesh, turn = topic_name(topic, attacker.version), attacker.stream(MESH), random.randrange(1 << 20)
         beginning = gossip_wire.subscriptions([name])
         attacker.say(mesh, peer_frames.write_varint(len(beginning)) + beginning)
         while True:
@@ -251,13 +256,20 @@ ATTACKS: dict[str, Attack] = {
     "packets": sends_packets(lambda record: discovery_wire.random_packet(record.node_id, random.randbytes(32))[0]),
     "packets of handshakes": sends_packets(_handshake),
     "packets of nothing": sends_packets(lambda record: random.randbytes(500)),
+    "bad proofs": _gossips(lambda name, turn: gossip_wire.message(name, pack(peer_targets.false_proof(turn))[1])),
+    "duplicate proposals": _gossips(
+        lambda name, turn: gossip_wire.message(name, pack(peer_targets.turns[0].proposal(turn))[1]),
+        Topic.BLOCK_PROPOSAL,
+    ),
 }
+#: The node that is attacked, where the sample chain does not do.
+TARGETS = {"bad proofs": peer_targets.with_verifier, "duplicate proposals": peer_targets.with_committee}
 
 
 # ---- rounds --------------------------------------------------------------------------------------
 
 
-def attack_for(name: str, number: int, record: str, seconds: float) -> None:
+def attack_for(name: str, number: int, record: str, seconds: float, dropped: Any) -> None:
     os.nice(10)
     end = time.monotonic() + seconds
     target = NodeRecord.from_text(record)
@@ -267,6 +279,8 @@ def attack_for(name: str, number: int, record: str, seconds: float) -> None:
         try:
             ATTACKS[name](target, f"127.0.1.{number + 1}")
         except (OSError, PeerFault):
+            with dropped.get_lock():
+                dropped.value += 1
             time.sleep(0.02)
 
 
@@ -277,18 +291,25 @@ def ask(port: int, method: str) -> Any:
     return orjson.loads(data.partition(b"\r\n\r\n")[2]).get("result")
 
 
+def state_of(port: int) -> tuple[Any, Any]:
+    """What waits in the pool, and the chain."""
+    return ask(port, "node_getPendingTxCount"), ask(port, "node_getL2Tips")
+
+
 def run_round(name: str, count: int, options: argparse.Namespace) -> dict[str, Any]:
     peers = ["--p2p-enabled", "--p2p-ip=127.0.0.1", "--p2p-port=0", "--p2p-listen-addr=127.0.0.1"]
-    with strain.node_at_rest([f"--rpc-memory-budget={options.budget}", *peers]) as node:
-        record = ask(node.port, "node_getEncodedEnr")
+    with TARGETS.get(name, strain.node_at_rest)([f"--rpc-memory-budget={options.budget}", *peers]) as node:
+        while not (record := ask(node.port, "node_getEncodedEnr")):
+            time.sleep(0.05)  # it serves before it listens to peers
         friend = Attacker(NodeRecord.from_text(record), "127.0.0.2")
         friend.meet()
-        pending = ask(node.port, "node_getPendingTxCount")
+        before = state_of(node.port)
         strain.be_victim(node.port, 0.5)
         rest, _ = node.memory()
         node.forget_peak()
+        dropped = multiprocessing.Value("i", 0)
         attacking = [
-            multiprocessing.Process(target=attack_for, args=(name, number, record, options.seconds))
+            multiprocessing.Process(target=attack_for, args=(name, number, record, options.seconds, dropped))
             for number in range(count)
         ]
         for process in attacking:
@@ -308,7 +329,7 @@ def run_round(name: str, count: int, options: argparse.Namespace) -> dict[str, A
             answers = node.is_alive and strain.be_victim(node.port, 0.1) != []
             friend.socket.setblocking(False)
             is_there = _is_open(friend.socket)
-            unchanged = ask(node.port, "node_getPendingTxCount") == pending
+            unchanged = state_of(node.port) == before
         except (OSError, RuntimeError):
             answers = is_there = unchanged = False
     found = {
@@ -321,6 +342,7 @@ def run_round(name: str, count: int, options: argparse.Namespace) -> dict[str, A
         "rest_mb": rest // MIB,
         "peak_mb": peak // MIB,
         "after_mb": after // MIB,
+        "dropped": dropped.value,
         "answers_after": answers and is_there and unchanged,
     }
     found["holds"] = strain.holds_of(found, options)
@@ -336,6 +358,9 @@ def _is_open(connection: socket.socket) -> bool:
     except OSError:
         return False
     return False
+
+
+COLUMNS = strain.COLUMNS.replace("{attack:18}", "{attack:31}").replace("{verdict}", "dropped {dropped:4}  {verdict}")
 
 
 def main() -> int:
@@ -354,7 +379,10 @@ def main() -> int:
             found = run_round(name, count, options)
             fails += not found["holds"]
             verdict = "holds" if found["holds"] else "FAILS"
-            print(strain.COLUMNS.replace("{attack:18}", "{attack:31}").format(**found, verdict=verdict), flush=True)
+            columns = strain.COLUMNS.replace("{attack:18}", "{attack:31}").replace(
+                "{verdict}", "dropped {dropped:4}  {verdict}"
+            )
+            print(columns.format(**found, verdict=verdict), flush=True)
             if options.json is not None:
                 with options.json.open("a") as file:
                     file.write(json.dumps(found) + "\n")

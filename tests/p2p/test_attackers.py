@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -346,3 +347,35 @@ def test_bad_transactions_never_reach_others_and_their_sender_is_banned(start: S
     middle.network.publish(Topic.TX, b"good")
     other.host.wait_for(b"good")
     assert not set(bad) & set(other.host.received)
+
+
+class SlowHost(FakeHost):
+    """Takes as long for bad proofs as it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go_on = threading.Event()
+        self.judged = 0
+
+    def judge(self, topic: Topic, payload: bytes, peer: str) -> Judgement:
+        if not payload.startswith(b"bad"):
+            return super().judge(topic, payload, peer)
+        self.judged += 1
+        self.go_on.wait(PATIENCE_S)
+        return Judgement(Verdict.REJECT, Penalty.LOW_TOLERANCE, "proof")
+
+
+def test_who_sends_bad_proofs_keeps_nobody_waiting_and_those_after_its_ban_are_not_looked_at(
+    start: Start, attack: Attack
+) -> None:
+    host = SlowHost()
+    node = start(host=host, **TRUSTING)
+    attacker = attack(node)
+    bad = [gossip_wire.message(TX, pack(b"bad %d" % number)[1]) for number in range(50)]
+    attacker.gossip(gossip_wire.subscriptions([TX]), *bad)
+    attacker.pump_until(lambda: node.network.snapshot.gossip.get(("tx", "received"), 0) == 50)
+    is_well(node, start)
+    host.go_on.set()
+    attacker.wait_until_gone()
+    node.wait_until(lambda snapshot: snapshot.gossip.get(("tx", "passed over"), 0) >= 40)
+    assert host.judged < 10

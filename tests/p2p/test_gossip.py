@@ -293,6 +293,75 @@ def test_a_mesh_peer_with_a_score_below_zero_is_pruned() -> None:
     assert "peer 2" not in table.gossip.mesh[TX]
 
 
+def test_who_delivers_too_little_stays_in_a_small_mesh_and_leaves_a_large_one() -> None:
+    """With the score that the reference gives it, below 0; it may still be the only one there is."""
+    proposals = NAMES[Topic.CHECKPOINT_PROPOSAL]
+    for peers, stay in ((3, 3), (8, 4)):
+        table = Table(peers)
+        table.beat()
+        assert len(table.gossip.mesh[proposals]) == peers
+        table.now += 25 * 36.0 + 1  # P3 counts from now on
+        table.scores.decay(table.now)
+        assert all(table.scores.score(f"peer {number}") < 0 for number in range(peers))
+        table.beat()
+        assert len(table.gossip.mesh[proposals]) == stay
+        assert len(table.gossip.mesh[TX]) == stay
+
+
+def test_who_has_delivered_too_little_is_grafted_again_where_hardly_anyone_is() -> None:
+    table = Table(1)
+    table.beat()
+    table.now += 25 * 36.0 + 1
+    table.scores.decay(table.now)
+    table.hear("peer 0", wire.control(*(wire.prune(name) for name in NAMES.values())))
+    assert table.scores.score("peer 0") < 0
+    table.now += 62
+    table.beat()
+    assert table.gossip.mesh[TX] == {"peer 0"}
+
+
+def test_what_a_banned_peer_has_sent_is_passed_over_and_taken_from_others() -> None:
+    table = Table(2)
+    rpc, identity = sent(b"good")
+    assert table.hear("peer 0", rpc) == [identity]
+    assert table.gossip.pass_over(identity)
+    assert table.gossip.held_bytes == 0
+    assert table.hear("peer 1", rpc) == [identity], "as if it had never come"
+
+
+def test_what_another_peer_has_sent_too_is_judged_even_if_the_first_is_banned() -> None:
+    table = Table(2)
+    rpc, identity = sent(b"good")
+    table.hear("peer 0", rpc)
+    table.hear("peer 1", rpc)
+    assert not table.gossip.pass_over(identity)
+    assert table.gossip.judge(identity, Verdict.ACCEPT, table.now) == 0
+
+
+def test_what_waits_for_its_verdict_counts_with_what_it_decompresses_to() -> None:
+    table = Table(10)
+    for number in range(1000):
+        table.hear(f"peer {number % 10}", sent(number.to_bytes(2, "big") + bytes(500_000))[0])
+    assert table.gossip.counts["tx", "no room"] > 0
+    assert 60 << 20 < table.gossip.held_bytes <= 64 << 20
+
+
+def test_back_offs_of_the_last_run_are_kept() -> None:
+    table = Table(1)
+    table.beat()
+    table.hear("peer 0", wire.control(wire.prune(TX)))
+    remaining = table.gossip.back_offs(table.now)
+    assert remaining == {(TX, "peer 0"): 60}
+    again = Table()
+    again.gossip.keep_back_offs(remaining | {("no topic of this network", "peer 0"): 5.0}, again.now)
+    again.add("peer 0")
+    again.beat()
+    assert TX.encode() not in again.told("graft")["peer 0"]
+    again.now += 61
+    again.beat()
+    assert again.told("graft") == {"peer 0": [TX.encode()]}
+
+
 def test_a_peer_that_is_gone_is_in_no_mesh() -> None:
     table = Table(2)
     table.beat()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ from fastnode.errors import PeerFault, PeerUnavailable
 from fastnode.p2p.gossip_cache import Verdict
 from fastnode.p2p.host import Judgement
 from fastnode.p2p.identity import Identity
+from fastnode.p2p.known_back_offs import KnownBackOffs
 from fastnode.p2p.messages import AuthRequest, AuthResponse
 from fastnode.p2p.peer import Peer
 from fastnode.p2p.request_limits import Request
@@ -192,3 +194,23 @@ def test_of_a_peer_so_many_messages_a_second_are_looked_at() -> None:
     assert [peer.rpc_wait_s(0.25, 100) for _ in range(100)] == [0] * 100
     assert peer.rpc_wait_s(0.25, 100) == 0.75
     assert peer.rpc_wait_s(1.0, 100) == 0
+
+
+def test_who_was_pruned_does_not_graft_again_after_a_restart(start: Start, tmp_path: Path) -> None:
+    other, key = start(), Identity().key.secret
+    node = start(other, key=key, folder=tmp_path)
+    node.wait_for_mesh(1)
+    other.wait_for_mesh(1)
+    overlay = other.network._overlay
+    assert overlay is not None
+    overlay._loop.call_soon_threadsafe(overlay._penalize, node.identity.peer_id, Penalty.MID_TOLERANCE, "a test")
+    node.wait_until(lambda snapshot: snapshot.mesh["tx"] == 0)
+    node.wait_until(lambda _: len(KnownBackOffs(tmp_path).load()) == len(Topic))
+    node.network.stop()
+    again = start(other, key=key, folder=tmp_path)
+    again.wait_for_peers(1)
+    restarted = again.network._overlay
+    assert restarted is not None
+    again.wait_until(lambda _: restarted.gossip._beats >= 5)
+    assert again.network.snapshot.mesh["tx"] == 0
+    assert overlay.scores._peers[node.identity.peer_id].behaviour == 0, "it has grafted too early"

@@ -21,7 +21,7 @@ from typing import Final
 from fastnode.errors import PeerFault
 from fastnode.kernels import peer_frames
 from fastnode.p2p import gossip_wire as wire
-from fastnode.p2p.gossip_cache import MessageCache, SeenMessages, Verdict
+from fastnode.p2p.gossip_cache import MessageCache, Pending, PendingMessages, SeenMessages, Verdict
 from fastnode.p2p.gossip_wire import PRUNE_BACKOFF_S, GossipOptions, Incoming
 from fastnode.p2p.limits import Limits
 from fastnode.p2p.scores import PeerScores
@@ -44,10 +44,6 @@ _BEST_KEPT: Final = 4
 _OUTBOUND_MIN: Final = 2
 _OPPORTUNISTIC_BEATS: Final = 60
 _OPPORTUNISTIC_PEERS: Final = 2
-#: Messages that wait for their verdict; what comes beyond is not taken, and may come again.
-_PENDING_MAX: Final = 1000
-_PENDING_BYTES_MAX: Final = 64 << 20
-_PENDING_OF_PEER_MAX: Final = 200
 
 
 @dataclass(slots=True)
@@ -58,14 +54,6 @@ class _Peer:
     ihave_messages: int = 0
     asked_ids: int = 0
     offers: int = 0
-    pending: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Pending:
-    topic: Topic
-    sent: bytes
-    peer: str
 
 
 class Gossip:
@@ -91,8 +79,7 @@ class Gossip:
         self._backoff: dict[tuple[str, str], float] = {}  # topic, peer
         self._seen = SeenMessages(self.options.seen_ttl_s, self.options.seen_count_max * len(self._names))
         self._cache = MessageCache(self.options.cache_windows, self.options.gossiped_windows)
-        self._pending: dict[bytes, _Pending] = {}
-        self._pending_bytes = 0
+        self._pending = PendingMessages()
         self._promises: dict[bytes, dict[str, float]] = {}
         self._output: dict[str, list[bytes]] = {}
         self._beats = 0
@@ -126,7 +113,7 @@ class Gossip:
 
     @property
     def held_bytes(self) -> int:
-        return self._pending_bytes + self._cache.held_bytes
+        return self._pending.held_bytes + self._cache.held_bytes
 
     # ---- output ------------------------------------------------------------------------------
 
@@ -163,7 +150,7 @@ class Gossip:
         if left_out:
             self.counts["", "left out"] += left_out
         self._subscribe(peer, state, subscriptions)
-        taken = [found for message in messages if (found := self._take(peer, state, *message, now)) is not None]
+        taken = [found for message in messages if (found := self._take(peer, *message, now)) is not None]
         self._on_iwant(peer, iwant)
         self._control(
             peer,
@@ -184,9 +171,7 @@ class Gossip:
                 state.topics.discard(name)
                 self._leave(peer, name)
 
-    def _take(
-        self, peer: str, state: _Peer, raw_topic: bytes, sent: bytes, is_bare: bool, now: float
-    ) -> Incoming | None:
+    def _take(self, peer: str, raw_topic: bytes, sent: bytes, is_bare: bool, now: float) -> Incoming | None:
         name = raw_topic.decode("utf-8", "replace")
         topic = self._topics.get(name)
         if topic is None:
@@ -204,22 +189,12 @@ class Gossip:
         if identity in self._seen:
             self._take_again(peer, identity, topic, now)
             return None
-        if not self._has_room(state, len(sent)):
+        if not self._pending.add(identity, Pending(topic, sent, peer, len(sent) + len(data))):
             self.counts[topic.value, "no room"] += 1
             return None
         self.counts[topic.value, "received"] += 1
         self._seen.add(identity, name, now)
-        self._pending[identity] = _Pending(topic, sent, peer)
-        self._pending_bytes += len(sent)
-        state.pending += 1
         return Incoming(topic, identity, data, peer)
-
-    def _has_room(self, state: _Peer, count: int) -> bool:
-        return (
-            len(self._pending) < _PENDING_MAX
-            and state.pending < _PENDING_OF_PEER_MAX
-            and self._pending_bytes + count <= _PENDING_BYTES_MAX
-        )
 
     def _take_again(self, peer: str, identity: bytes, topic: Topic, now: float) -> None:
         self.counts[topic.value, "duplicate"] += 1
@@ -288,7 +263,12 @@ class Gossip:
             self.scores.misbehaved(peer, 2 if is_flood else 1)
             return False
         is_full = len(self.mesh[name]) >= self.options.degree_high and not state.is_outbound
-        return not state.is_direct and not is_full and self.scores.score(peer) >= 0
+        return not state.is_direct and not is_full and self._suits(peer, len(self.mesh[name]), self.scores.score(peer))
+
+    def _suits(self, peer: str, others: int, score: float) -> bool:
+        """Whether it may be in a mesh that has so many others.  One that has delivered too little, and nothing wrong,
+        is better than none, and what is lost with a prune is not had again for a minute."""
+        return score >= 0 or (others < self.options.degree_low and self.scores.score(peer, counts_deficits=False) >= 0)
 
     def _on_prune(self, peer: str, prune: list[tuple[bytes, int]], now: float) -> None:
         for raw, backoff in prune:
@@ -310,15 +290,11 @@ class Gossip:
 
     def judge(self, identity: bytes, verdict: Verdict, now: float) -> int:
         """What a message is worth; to how many peers it was forwarded.  No-op for one that was judged before."""
-        pending = self._pending.pop(identity, None)
+        pending = self._pending.pop(identity)
         if pending is None:
             return 0
-        self._pending_bytes -= len(pending.sent)
         name = self._names[pending.topic]
         self.counts[pending.topic.value, verdict.value] += 1
-        sender = self._peers.get(pending.peer)
-        if sender is not None:
-            sender.pending -= 1
         seen = self._seen.get(identity)
         others = set() if seen is None else seen.peers
         if seen is not None:
@@ -332,6 +308,18 @@ class Gossip:
         self.scores.delivered_again(others - {pending.peer}, name)
         self._cache.put(identity, name, pending.sent)
         return self._spread(name, identity, pending.sent, {pending.peer, *others}, self._forward_to(name), "forwarded")
+
+    def pass_over(self, identity: bytes) -> bool:
+        """Do not judge what a banned peer has sent; it may come again from others.  False if one of them has sent it
+        already: then it is to be judged."""
+        seen = self._seen.get(identity)
+        if seen is not None and seen.peers:
+            return False
+        pending = self._pending.pop(identity)
+        if pending is not None:
+            self.counts[pending.topic.value, "passed over"] += 1
+            self._seen.forget(identity)
+        return True
 
     def publish(self, topic: Topic, payload: bytes, now: float) -> int | None:
         """To how many peers a message of ours went; None if it was seen before.  With none it may be tried again."""
@@ -445,8 +433,9 @@ class Gossip:
                 self._join(peer, name, now)
                 changes.setdefault(peer, []).append(wire.graft(name))
 
-        for peer in [peer for peer in mesh if score[peer] < 0]:
-            prune(peer)
+        for peer in sorted(mesh, key=lambda peer: score[peer]):
+            if not self._suits(peer, len(mesh) - 1, score[peer]):
+                prune(peer)
         if len(mesh) < options.degree_low:
             graft(self._sample(self._graftable(name, score, now), options.degree - len(mesh)))
         if len(mesh) > options.degree_high:
@@ -470,9 +459,19 @@ class Gossip:
             if name in state.topics
             and peer not in mesh
             and not state.is_direct
-            and score[peer] >= 0
+            and self._suits(peer, len(mesh), score[peer])
             and now >= self._backoff.get((name, peer), 0.0) + _BACKOFF_SLACK_S
         ]
+
+    def back_offs(self, now: float) -> dict[tuple[str, str], float]:
+        """Topics and peers that may not be grafted yet, and for how many seconds."""
+        return {key: until - now for key, until in self._backoff.items() if until > now}
+
+    def keep_back_offs(self, remaining_s: Mapping[tuple[str, str], float], now: float) -> None:
+        """Those of the last run: a GRAFT before their end would be held against this node."""
+        for (name, peer), seconds in remaining_s.items():
+            if name in self.mesh and 0 < seconds <= _BACKOFF_MAX_S:
+                self._backoff[name, peer] = now + seconds
 
     def _surplus(self, mesh: set[str], score: dict[str, float]) -> list[str]:
         """Whom to prune of a mesh that is too large: not the best, and not the last ones that this node has dialled."""

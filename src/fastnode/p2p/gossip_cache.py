@@ -1,4 +1,4 @@
-"""What gossip remembers of messages: which were seen, and the newest ones themselves."""
+"""What gossip remembers of messages: which were seen, those that wait for their verdict, and the newest ones."""
 
 from __future__ import annotations
 
@@ -7,9 +7,15 @@ from dataclasses import field
 from enum import Enum
 from typing import Final
 
+from fastnode.p2p.topics import Topic
 from fastnode.records import dataclass
 
-__all__ = ["MessageCache", "Seen", "SeenMessages", "Verdict"]
+__all__ = ["MessageCache", "Pending", "PendingMessages", "Seen", "SeenMessages", "Verdict"]
+
+#: Messages that wait for their verdict; what comes beyond is not taken, and may come again.
+_PENDING_MAX: Final = 1000
+_PENDING_BYTES_MAX: Final = 64 << 20
+_PENDING_OF_PEER_MAX: Final = 200
 
 #: Of messages that are kept for peers that ask for them.
 _CACHE_BYTES_MAX: Final = 64 << 20
@@ -59,11 +65,57 @@ class SeenMessages:
             del self._messages[next(iter(self._messages))]
         return seen
 
+    def forget(self, message_id: bytes) -> None:
+        """It may come again, as if it never had."""
+        self._messages.pop(message_id, None)
+
     def forget_old(self, now: float) -> None:
         for message_id, seen in list(self._messages.items()):
             if now - seen.at <= self._ttl_s:
                 return  # in the order in which they came
             del self._messages[message_id]
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """``size``: bytes that are kept for it, as it came and uncompressed."""
+
+    topic: Topic
+    sent: bytes
+    peer: str
+    size: int
+
+
+class PendingMessages:
+    """By their ids, as many as there is room for: in all, and of one peer."""
+
+    def __init__(self) -> None:
+        self._messages: dict[bytes, Pending] = {}
+        self._of_peer: dict[str, int] = {}
+        self.held_bytes = 0
+
+    def add(self, message_id: bytes, pending: Pending) -> bool:
+        """Whether there was room."""
+        count = self._of_peer.get(pending.peer, 0)
+        if (
+            len(self._messages) >= _PENDING_MAX
+            or count >= _PENDING_OF_PEER_MAX
+            or self.held_bytes + pending.size > _PENDING_BYTES_MAX
+        ):
+            return False
+        self._messages[message_id] = pending
+        self._of_peer[pending.peer] = count + 1
+        self.held_bytes += pending.size
+        return True
+
+    def pop(self, message_id: bytes) -> Pending | None:
+        pending = self._messages.pop(message_id, None)
+        if pending is not None:
+            self.held_bytes -= pending.size
+            self._of_peer[pending.peer] -= 1
+            if not self._of_peer[pending.peer]:
+                del self._of_peer[pending.peer]
+        return pending
 
 
 class MessageCache:

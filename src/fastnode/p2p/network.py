@@ -30,8 +30,10 @@ __all__ = ["PeerNetwork"]
 
 logger = logging.getLogger(__name__)
 
-#: Threads that judge messages: each may wait for a proof.
+#: Threads that judge transactions: each may wait for a proof.
 _JUDGING: Final = 4
+#: Threads that judge proposals and attestations: each may wait for transactions.
+_JUDGING_OTHERS: Final = 4
 #: Threads that make answers.
 _ANSWERING: Final = 2
 _CALL_S: Final = 10.0
@@ -67,9 +69,11 @@ class PeerNetwork:
             slot_s=slot_s,
             committee_size=committee_size,
             threads=self._judging,
+            other_threads=self._judging_others,
             answering=self._answering,
         )
         self._judging = ThreadPoolExecutor(_JUDGING, thread_name_prefix="p2p-judging")
+        self._judging_others = ThreadPoolExecutor(_JUDGING_OTHERS, thread_name_prefix="p2p-proposals")
         self._answering = ThreadPoolExecutor(_ANSWERING, thread_name_prefix="p2p-answering")
         self._thread = threading.Thread(target=self._run, name="p2p", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -92,11 +96,12 @@ class PeerNetwork:
         logger.info("on the peer-to-peer network", extra=log_facts(**facts))
 
     def stop(self) -> None:
-        """Say goodbye to all peers; no-op unless it runs."""
+        """Close all connections, without a goodbye (swarm.py); no-op unless it runs."""
         if self._loop is not None and self._stopping is not None and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join()
         self._judging.shutdown(cancel_futures=True)
+        self._judging_others.shutdown(cancel_futures=True)
         self._answering.shutdown(cancel_futures=True)
 
     def _run(self) -> None:

@@ -6,15 +6,17 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any, Final
 
 from fastnode.errors import DecodeError, PeerFault, PeerUnavailable
+from fastnode.log import log_facts
 from fastnode.p2p.gossip import Gossip
 from fastnode.p2p.gossip_cache import Verdict
 from fastnode.p2p.gossip_wire import Incoming
 from fastnode.p2p.host import Host, Judgement
 from fastnode.p2p.identity import Identity
+from fastnode.p2p.known_back_offs import KnownBackOffs
 from fastnode.p2p.limits import Budget, PeerMemory
 from fastnode.p2p.link import Stream
 from fastnode.p2p.messages import BlockTxsRequest, BlockTxsResponse, read_txs, write_hashes
@@ -40,7 +42,8 @@ _TXS_AT_ONCE: Final = 16
 
 
 class Overlay:
-    """``slot_s`` and ``committee_size``: of the network, for the scores.  ``threads``: where messages are judged."""
+    """``slot_s`` and ``committee_size``: of the network, for the scores.  ``threads``: where transactions are judged,
+    and ``other_threads``: where everything else is."""
 
     def __init__(
         self,
@@ -53,11 +56,12 @@ class Overlay:
         slot_s: float,
         committee_size: int,
         threads: Executor,
+        other_threads: Executor,
         answering: Executor,
     ) -> None:
         self._host = host
         self._options = options
-        self._threads = threads
+        self._threads, self._other_threads = threads, other_threads
         self._loop = asyncio.get_running_loop()
         self.requests = Requests(
             host,
@@ -89,13 +93,14 @@ class Overlay:
         self.scores = PeerScores(parameters, self.swarm.standing.score)
         self.swarm.score = self.scores.score
         self.gossip = Gossip(names, self.scores, options=options.gossip, limits=options.limits)
+        self._back_offs = KnownBackOffs(options.folder)
         self._memory = PeerMemory(budget)
-        self._reasons: dict[str, int] = {}
         self.version = version
         self.port = 0
 
     async def start(self) -> None:
         """OSError if the port cannot be had."""
+        self.gossip.keep_back_offs(self._back_offs.load(), self._loop.time())
         self.port = await self.swarm.start()
         self.swarm.spawn(self._heartbeats())
         self.swarm.spawn(self._decays())
@@ -118,7 +123,9 @@ class Overlay:
     async def _decays(self) -> None:
         while True:
             await asyncio.sleep(_DECAY_S)
-            self.scores.decay(self._loop.time())
+            now = self._loop.time()
+            self.scores.decay(now)
+            self._back_offs.save(self.gossip.back_offs(now))
 
     def _on_peer(self, peer: Peer, stream: Stream) -> None:
         peer.writer = GossipWriter(stream)
@@ -139,27 +146,45 @@ class Overlay:
                     # What it sends beyond that waits too, at its side: the window of the stream is full.
                     await asyncio.sleep(wait_s)
                 for incoming in self.gossip.receive(peer.id, rpc, self._loop.time()):
-                    self.swarm.spawn(self._judge(incoming))
+                    self.swarm.spawn(self._judge(peer, incoming))
                 self._flush()
                 # A peer that sends much at once lets the others have their turns.
                 await asyncio.sleep(0)
             self.swarm.leave_outcast(peer)
 
-    async def _judge(self, incoming: Incoming) -> None:
-        judgement = Judgement(Verdict.IGNORE)
+    async def _judge(self, peer: Peer, incoming: Incoming) -> None:
+        is_tx = incoming.topic is Topic.TX
+        judgement, came_at = Judgement(Verdict.IGNORE), self._loop.time()
         try:
-            payload = unpack(incoming.data)
-            judgement = await self._loop.run_in_executor(
-                self._threads, self._host.judge, incoming.topic, payload, incoming.peer
-            )
+            # Proofs take long: those of one peer do not take all threads, and none keeps a proposal waiting.
+            async with peer.turns if is_tx else nullcontext():
+                if self.swarm.is_banned(peer) and self.gossip.pass_over(incoming.message_id):
+                    return
+                judgement = await self._loop.run_in_executor(
+                    self._threads if is_tx else self._other_threads,
+                    self._host.judge,
+                    incoming.topic,
+                    unpack(incoming.data),
+                    incoming.peer,
+                )
             await asyncio.sleep(judgement.wait_s)
         except DecodeError as error:
             judgement = Judgement(Verdict.REJECT, Penalty.LOW_TOLERANCE, str(error))
         finally:
             if judgement.penalty is not None:
                 self._penalize(incoming.peer, judgement.penalty, f"{incoming.topic.value}: {judgement.reason}")
-            self.gossip.judge(incoming.message_id, judgement.verdict, self._loop.time())
+            now = self._loop.time()
+            count = self.gossip.judge(incoming.message_id, judgement.verdict, now)
             self._flush()
+            if logger.isEnabledFor(logging.DEBUG):
+                facts = log_facts(
+                    topic=incoming.topic.value,
+                    begin=incoming.data[4:36],
+                    verdict=judgement.verdict.value,
+                    ms=round((now - came_at) * 1000, 1),
+                    forwarded=count,
+                )
+                logger.debug("a message of gossip is judged", extra=facts)
 
     def _flush(self) -> None:
         for peer_id, rpc in self.gossip.take_output():

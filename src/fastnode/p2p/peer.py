@@ -13,6 +13,9 @@ from fastnode.p2p.messages import StatusMessage
 
 __all__ = ["GossipWriter", "Peer"]
 
+#: Transactions of one peer that are judged at the same time.
+_JUDGED_AT_ONCE: Final = 2
+
 #: Of one peer: what does not fit is not sent to it, and it can ask others.
 _QUEUE_BYTES_MAX: Final = 12 << 20
 
@@ -67,6 +70,8 @@ class Peer:
         #: The peer takes part in gossip; what it sends before waits.
         self.is_known_to_gossip = asyncio.Event()
         self.is_direct = False
+        #: For its transactions.
+        self.turns = asyncio.Semaphore(_JUDGED_AT_ONCE)
         self._rpcs = 0
         self._rpcs_since = now
         #: It is being said goodbye to.

@@ -173,13 +173,15 @@ class PeerScores:
 
     # ---- the score -------------------------------------------------------------------------------
 
-    def score(self, peer: str) -> float:
-        """0 for a peer that is not known."""
+    def score(self, peer: str, *, counts_deficits: bool = True) -> float:
+        """0 for a peer that is not known.  Without deficits: as if it had delivered all that was expected of it."""
         counts = self._peers.get(peer)
         if counts is None:
             return 0.0
         parameters = self.parameters
-        score = sum(_topic_score(found, parameters.topics[topic]) for topic, found in counts.topics.items())
+        score = sum(
+            _topic_score(found, parameters.topics[topic], counts_deficits) for topic, found in counts.topics.items()
+        )
         score = min(score, parameters.topic_score_cap)
         score += self._application(peer) * parameters.application_weight
         surplus = len(self._of_address.get(counts.address, ())) - parameters.colocation_threshold
@@ -193,12 +195,13 @@ def _decayed(value: float, factor: float, zero: float) -> float:
     return value if value >= zero else 0.0
 
 
-def _topic_score(counts: _TopicCounts, parameters: TopicParameters) -> float:
+def _topic_score(counts: _TopicCounts, parameters: TopicParameters, counts_deficits: bool) -> float:
     score = 0.0
     if counts.is_in_mesh:
         score += min(counts.mesh_s / parameters.time_quantum_s, parameters.time_cap) * parameters.time_weight
     score += min(counts.first, parameters.first_cap) * parameters.first_weight
-    if counts.is_active and counts.deliveries < parameters.deliveries_threshold:
-        score += (parameters.deliveries_threshold - counts.deliveries) ** 2 * parameters.deficit_weight
-    score += counts.failure * parameters.deficit_weight
+    if counts_deficits:
+        if counts.is_active and counts.deliveries < parameters.deliveries_threshold:
+            score += (parameters.deliveries_threshold - counts.deliveries) ** 2 * parameters.deficit_weight
+        score += counts.failure * parameters.deficit_weight
     return score + counts.invalid * counts.invalid * parameters.invalid_weight

@@ -340,11 +340,14 @@ class Swarm:
         self.counts[f"penalty {penalty.name.lower()}"] += 1
         score = self.standing.penalize(peer_id, penalty, self._loop.time())
         logger.info("peer penalised", extra=log_facts(peer=peer_id, reason=reason, score=round(score, 1)))
-        if self.standing.verdict(peer_id) is Goodbye.BANNED and peer_id in self.peers:
+        peer = self.peers.get(peer_id)
+        if peer is not None and self.is_banned(peer):
             # At once: until the next check it could do it again a thousand times.
-            peer = self.peers[peer_id]
-            if not peer.is_protected:
-                self.spawn(self.leave(peer, Goodbye.BANNED, "it is banned"))
+            self.spawn(self.leave(peer, Goodbye.BANNED, "it is banned"))
+
+    def is_banned(self, peer: Peer) -> bool:
+        """Whether it is left for what it did; also once it is gone."""
+        return not peer.is_protected and self.standing.verdict(peer.id) is Goodbye.BANNED
 
     # ---- what is looked at again and again -----------------------------------------------------
 
