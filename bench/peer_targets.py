@@ -18,6 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from coincurve import PrivateKey
 from tests.conftest import NodeProcess, clean_environment
 from tests.p2p.vectors import recorded

@@ -344,6 +344,10 @@ def test_what_waits_for_its_verdict_counts_with_what_it_decompresses_to() -> Non
         table.hear(f"peer {number % 10}", sent(number.to_bytes(2, "big") + bytes(500_000))[0])
     assert table.gossip.counts["tx", "no room"] > 0
     assert 60 << 20 < table.gossip.held_bytes <= 64 << 20
+    alone = Table(1)
+    for number in range(100):
+        alone.hear("peer 0", sent(number.to_bytes(2, "big") + bytes(500_000))[0])
+    assert 7 << 20 < alone.gossip.held_bytes <= 8 << 20
 
 
 def test_back_offs_of_the_last_run_are_kept() -> None:

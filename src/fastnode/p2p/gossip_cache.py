@@ -16,6 +16,8 @@ __all__ = ["MessageCache", "Pending", "PendingMessages", "Seen", "SeenMessages",
 _PENDING_MAX: Final = 1000
 _PENDING_BYTES_MAX: Final = 64 << 20
 _PENDING_OF_PEER_MAX: Final = 200
+#: Of one peer; a single message may be larger.
+_PENDING_BYTES_OF_PEER_MAX: Final = 8 << 20
 
 #: Of messages that are kept for peers that ask for them.
 _CACHE_BYTES_MAX: Final = 64 << 20
@@ -91,20 +93,22 @@ class PendingMessages:
 
     def __init__(self) -> None:
         self._messages: dict[bytes, Pending] = {}
-        self._of_peer: dict[str, int] = {}
+        #: Messages and bytes of each peer.
+        self._of_peer: dict[str, tuple[int, int]] = {}
         self.held_bytes = 0
 
     def add(self, message_id: bytes, pending: Pending) -> bool:
         """Whether there was room."""
-        count = self._of_peer.get(pending.peer, 0)
+        count, held = self._of_peer.get(pending.peer, (0, 0))
         if (
             len(self._messages) >= _PENDING_MAX
             or count >= _PENDING_OF_PEER_MAX
             or self.held_bytes + pending.size > _PENDING_BYTES_MAX
+            or (count and held + pending.size > _PENDING_BYTES_OF_PEER_MAX)
         ):
             return False
         self._messages[message_id] = pending
-        self._of_peer[pending.peer] = count + 1
+        self._of_peer[pending.peer] = (count + 1, held + pending.size)
         self.held_bytes += pending.size
         return True
 
@@ -112,9 +116,9 @@ class PendingMessages:
         pending = self._messages.pop(message_id, None)
         if pending is not None:
             self.held_bytes -= pending.size
-            self._of_peer[pending.peer] -= 1
-            if not self._of_peer[pending.peer]:
-                del self._of_peer[pending.peer]
+            count, held = self._of_peer.pop(pending.peer)
+            if count > 1:
+                self._of_peer[pending.peer] = (count - 1, held - pending.size)
         return pending
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from fastnode.p2p.own_record import write_beside
+from fastnode.files import replace_file
 
 __all__ = ["BACK_OFFS_FILE", "KnownBackOffs"]
 
@@ -60,7 +60,7 @@ class KnownBackOffs:
         # Rounded up, so that none ends too early.
         text = "".join(f"{int(now + seconds) + 1} {peer} {topic}\n" for (topic, peer), seconds in longest)
         try:
-            write_beside(self._file, text)
+            replace_file(self._file, text.encode("ascii"))
             self._written = frozenset(remaining_s)
         except OSError as error:
             logger.warning("%s cannot be written: %s", self._file, error)

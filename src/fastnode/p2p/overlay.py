@@ -36,6 +36,8 @@ __all__ = ["Overlay"]
 logger = logging.getLogger(__name__)
 
 _DECAY_S: Final = 1.0
+#: How often back-offs are written down.
+_KEEP_S: Final = 2.0
 _TX_BYTES_MAX: Final = 512 << 10
 #: Transactions that are asked for in one request.
 _TXS_AT_ONCE: Final = 16
@@ -104,8 +106,10 @@ class Overlay:
         self.port = await self.swarm.start()
         self.swarm.spawn(self._heartbeats())
         self.swarm.spawn(self._decays())
+        self.swarm.spawn(self._keep_back_offs())
 
     async def stop(self) -> None:
+        self._back_offs.save(self.gossip.back_offs(self._loop.time()))
         await self.swarm.stop()
         self._memory.release()
 
@@ -123,9 +127,12 @@ class Overlay:
     async def _decays(self) -> None:
         while True:
             await asyncio.sleep(_DECAY_S)
-            now = self._loop.time()
-            self.scores.decay(now)
-            self._back_offs.save(self.gossip.back_offs(now))
+            self.scores.decay(self._loop.time())
+
+    async def _keep_back_offs(self) -> None:
+        while True:
+            await asyncio.sleep(_KEEP_S)
+            self._back_offs.save(self.gossip.back_offs(self._loop.time()))
 
     def _on_peer(self, peer: Peer, stream: Stream) -> None:
         peer.writer = GossipWriter(stream)
