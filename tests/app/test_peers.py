@@ -15,15 +15,17 @@ from tests.building.test_recorded_chain import opened_builder
 from tests.building.test_reexecution import Proposal
 from tests.mempool.chain import SAMPLE_CHAIN
 
-from fastnode.app.peers import PeerToPeer
+from fastnode.app.peers import PeerToPeer, peer_options
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.source import CheckpointRecord
 from fastnode.config.settings import Settings
+from fastnode.errors import SettingError
 from fastnode.http.memory_budget import MemoryBudget
 from fastnode.keystore.private_keys import EthKey
 from fastnode.local_network.accounts import TOKEN_ALLOW_LIST
 from fastnode.mempool.service import Mempool, MempoolOptions
 from fastnode.p2p.gossip_cache import Verdict
+from fastnode.p2p.options import StaticPeer
 from fastnode.p2p.topics import Topic
 from fastnode.proofs.judge import open_judge
 from fastnode.protocol.block import L2Block
@@ -231,3 +233,20 @@ def test_what_was_pruned_before_this_node_was_up_to_date_is_not_judged(node: Pee
     publish_all(node)
     node.is_ready = False
     assert prune(node) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [({"p2p_ip": "::1"}, "records of the network"), ({"p2p_listen_addr": "::"}, "--p2p-discovery-disabled")],
+)
+def test_ipv6_is_refused_where_the_network_has_none(values: dict[str, Any], reason: str) -> None:
+    with pytest.raises(SettingError, match=reason):
+        peer_options(Settings(p2p_enabled=True, **values))
+
+
+def test_peers_are_dialled_and_listened_to_over_ipv6_without_discovery() -> None:
+    options = peer_options(
+        Settings(p2p_enabled=True, p2p_listen_addr="::", p2p_discovery_disabled=True, p2p_peer=("[::1]:40400",))
+    )
+    assert options.listen_host == "::"
+    assert options.static_peers == (StaticPeer("::1", 40400),)

@@ -17,6 +17,7 @@ from fastnode.p2p.host import Judgement
 from fastnode.p2p.identity import Identity
 from fastnode.p2p.known_back_offs import KnownBackOffs
 from fastnode.p2p.messages import AuthRequest, AuthResponse
+from fastnode.p2p.options import StaticPeer
 from fastnode.p2p.peer import Peer
 from fastnode.p2p.request_limits import Request
 from fastnode.p2p.standing import Penalty
@@ -54,6 +55,19 @@ def test_a_transaction_goes_through_a_node_that_accepts_it(start: Start) -> None
     middle.host.wait_for(b"a transaction")
     other.host.wait_for(b"a transaction")
     assert b"a transaction" not in one.host.received
+
+
+HAS_IPV6 = Path("/proc/net/if_inet6").exists() and bool(Path("/proc/net/if_inet6").read_text())
+
+
+@pytest.mark.skipif(not HAS_IPV6, reason="no IPv6 here")
+def test_two_nodes_meet_over_ipv6(start: Start) -> None:
+    first = start(listen_host="::1")
+    second = start(static_peers=(StaticPeer("::1", first.network.snapshot.port),))
+    second.wait_for_mesh(1)
+    first.wait_for_mesh(1)
+    second.network.publish(Topic.TX, b"a transaction")
+    first.host.wait_for(b"a transaction")
 
 
 @pytest.mark.parametrize("verdict", [Verdict.IGNORE, Verdict.REJECT])

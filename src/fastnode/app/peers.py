@@ -307,7 +307,11 @@ def _version_of(mempool: Mempool, chain: ChainInfo) -> str:
 
 
 def peer_options(settings: Settings) -> PeerOptions:
-    """SettingError for a peer that is none."""
+    """SettingError for a peer that is none, and for an address that records and discovery do not have."""
+    _require_ipv4("p2p-ip", settings.p2p_ip, "records of the network have IPv4 addresses only")
+    if not settings.p2p_discovery_disabled:
+        told = "discovery is over IPv4; for peers that are named alone: --p2p-discovery-disabled"
+        _require_ipv4("p2p-listen-addr", settings.p2p_listen_addr, told)
     trusted = _records("p2p-trusted-peers", settings.p2p_trusted_peers)
     private = _records("p2p-private-peers", settings.p2p_private_peers)
     preferred = _records("p2p-preferred-peers", settings.p2p_preferred_peers)
@@ -375,6 +379,11 @@ def _static(record: NodeRecord, *, is_direct: bool) -> StaticPeer:
     if host is None or port is None:
         raise SettingError(f"the node record of {record.peer_id} does not say where it is: ip and tcp are missing")
     return StaticPeer(host, port, record.peer_id, is_direct)
+
+
+def _require_ipv4(name: str, host: str | None, reason: str) -> None:
+    if host is not None and ":" in host:
+        raise SettingError(f"{name}: {host} is an IPv6 address: {reason}")
 
 
 def _address(text: str) -> StaticPeer:
