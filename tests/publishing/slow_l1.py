@@ -50,7 +50,7 @@ def slow_l1(target: str) -> Iterator[SlowL1]:
         protocol_version = "HTTP/1.1"
 
         def handle(self) -> None:
-            with suppress(ConnectionError):
+            with suppress(OSError):
                 super().handle()
 
         def do_POST(self) -> None:

@@ -1,0 +1,91 @@
+"""What happens to the blobs of a checkpoint on its way to L1."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fastnode.errors import CallReverted, SlotLost
+from fastnode.publishing.requests import Outcome, OutcomeKind
+from fastnode.sequencing.l1_publication import L1Publication
+
+BLOBS, COMMITMENTS = [b"\1" * 131_072], (b"\2" * 48,)
+
+
+class Way:
+    """To an L1 that takes everything; what was done, in its order."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.keeper: threading.Thread | None = None
+        self.failure: OSError | None = None
+        self.may_keep, self.is_refused = threading.Event(), False
+        self.may_keep.set()
+        account = SimpleNamespace(address=bytes(20), publish=self._publish)
+        simulator = SimpleNamespace(simulate=self._simulate, blob_gas=lambda *_: 1)
+        publishers: Any = SimpleNamespace(choose=lambda _allowed: account, simulator=simulator)
+        facts: Any = SimpleNamespace(rollup=bytes(20), start_of_slot=lambda slot: 36 * slot)
+        self.publication = L1Publication(
+            publishers,
+            lambda: facts,
+            allowed=lambda _attester: None,
+            sign=lambda *_: b"",
+            hand_on=lambda blobs: self.done.append(f"handed on {len(blobs)}"),
+            keep=self._keep,
+        )
+
+    def _keep(self, blobs: Any, commitments: Any) -> None:
+        self.keeper = threading.current_thread()
+        assert (blobs, commitments) == (BLOBS, COMMITMENTS)
+        assert self.may_keep.wait(10)
+        if self.failure is not None:
+            raise self.failure
+        self.done.append("kept")
+
+    def _simulate(self, *_parts: Any, **_more: Any) -> Any:
+        self.may_keep.set()  # the disk may be slower than L1's answers
+        if self.is_refused:
+            raise CallReverted("it is refused", "")
+        return SimpleNamespace(gas_used=1)
+
+    def _publish(self, _request: Any) -> Outcome:
+        self.done.append("sent")
+        return Outcome(kind=OutcomeKind.PUBLISHED, block_number=7, tx_hash="0x1")
+
+    def propose(self) -> int:
+        call: Any = SimpleNamespace(
+            commitments=COMMITMENTS,
+            call_data=lambda: b"",
+            archive_root=bytes(32),
+            header=SimpleNamespace(timestamp=36),
+        )
+        published = self.publication.propose(call, BLOBS, slot=1, checkpoint=1, attester=None, at=36, not_after=68)
+        return published.block_number
+
+
+def test_blobs_are_kept_by_a_thread_of_its_own_before_they_are_sent() -> None:
+    way = Way()
+    way.may_keep.clear()  # until L1 has answered: nobody waits for the disk before
+    assert way.propose() == 7
+    assert way.done[-1] == "sent"
+    assert sorted(way.done[:-1]) == ["handed on 1", "kept"]
+    assert way.keeper is not threading.current_thread()
+
+
+def test_what_cannot_be_kept_is_not_sent() -> None:
+    way = Way()
+    way.failure = OSError(28, "No space left on device")
+    with pytest.raises(SlotLost, match="the blobs cannot be kept: No space left on device"):
+        way.propose()
+    assert "sent" not in way.done
+
+
+def test_what_l1_would_refuse_is_not_handed_on() -> None:
+    way = Way()
+    way.is_refused = True
+    with pytest.raises(SlotLost, match="it is refused"):
+        way.propose()
+    assert not {"sent", "handed on 1"} & set(way.done)
