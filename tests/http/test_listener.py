@@ -37,6 +37,9 @@ class Host:
     def release(self, network: bytes | None) -> None:
         self.admitted -= 1
 
+    def refuse_late(self) -> bytes:
+        return REFUSAL
+
     def make_connection(self, arrival: Arrival) -> asyncio.BaseProtocol:
         self.opened.append(arrival.peer)
         return asyncio.Protocol()
@@ -107,6 +110,24 @@ def test_one_that_has_gone_before_its_turn_is_not_opened(run: Callable[..., Any]
             reset(connect(door.port))
         with connect(door.port):
             await until(lambda: len(host.opened) == 1 and host.admitted == 1)
+        assert len(door._unopened) == 0
+        door.close()
+
+    run(main())
+
+
+def test_one_whose_turn_comes_too_late_is_told_so_and_not_opened(
+    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        host = Host()
+        door = Listener(host, await bind("127.0.0.1", 0))
+        host.turns.time.is_crowded = True
+        monkeypatch.setattr(listener_module, "OPENED_WITHIN_S", 0.0)
+        with connect(door.port) as client:
+            client.setblocking(False)
+            answer = await asyncio.get_running_loop().sock_recv(client, 1000)
+            assert (answer, host.admitted, host.opened) == (REFUSAL, 0, [])
         assert len(door._unopened) == 0
         door.close()
 

@@ -187,6 +187,30 @@ def test_one_turn_that_was_held_up_does_not_put_a_modest_party_behind() -> None:
     assert share.turn_ns < 70_000
 
 
+def test_what_a_turn_waits_for_other_threads_is_not_charged() -> None:
+    time_, share = loop_time.LoopTime(10**8, 10**8), loop_time.Share()
+    time_.begin_round()
+    started = time.monotonic_ns()
+    time.sleep(0.02)
+    time_.charge(share, time.monotonic_ns() - started)
+    assert share.used_ns < 5_000_000
+    assert time_.spent_ns >= 20_000_000  # the round's time is everybody's
+
+
+def test_what_a_turn_works_is_charged_in_full_beside_short_ones() -> None:
+    time_, share, other = loop_time.LoopTime(10**8, 10**8), loop_time.Share(), loop_time.Share()
+    time_.begin_round()
+    for _ in range(3):
+        worked = time.thread_time_ns()
+        started = time.monotonic_ns()
+        while time.thread_time_ns() - worked < 5_000_000:
+            pass
+        time_.charge(share, time.monotonic_ns() - started)
+        time_.charge(other, 50_000)
+    assert share.used_ns >= 14_000_000
+    assert other.used_ns == 150_000
+
+
 @pytest.mark.parametrize("count", [64])
 def test_one_that_asks_for_little_waits_a_few_turns_however_unequal_others_are(count: int) -> None:
     queue: FairQueue[str] = FairQueue()

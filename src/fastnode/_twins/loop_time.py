@@ -5,6 +5,7 @@ The stub ``fastnode/_ext/loop_time.pyi`` says what everything does.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -15,6 +16,8 @@ __all__ = ["LoopTime", "Share"]
 UNKNOWN_TURN_NS: Final = 150_000
 #: Of a round, above which its end has to be looked for.
 NOTED_PART: Final = 4
+#: Of a turn, above which it may have waited for the interpreter or a processor.
+DOUBTED_NS: Final = 100_000
 
 
 class Share:
@@ -52,14 +55,26 @@ class LoopTime:
         self.is_crowded = False
         self._is_noted = False
         self._on_use = on_use
+        self._cpu_then_ns = time.thread_time_ns()
+        self._charged_since_ns = 0
 
     def begin_round(self) -> None:
         self.spent_ns = 0
         self._is_noted = False
+        self._cpu_then_ns = time.thread_time_ns()
+        self._charged_since_ns = 0
 
     def charge(self, share: Share, elapsed_ns: int) -> None:
-        share.charge(elapsed_ns)
+        share.charge(elapsed_ns if elapsed_ns <= DOUBTED_NS else self._worked_ns(elapsed_ns))
+        self._charged_since_ns += min(elapsed_ns, DOUBTED_NS)
         self._spend(elapsed_ns)
+
+    def _worked_ns(self, elapsed_ns: int) -> int:
+        now_ns = time.thread_time_ns()
+        most_ns = now_ns - self._cpu_then_ns - self._charged_since_ns
+        self._cpu_then_ns = now_ns
+        self._charged_since_ns = -DOUBTED_NS  # this one is behind the clock that was read
+        return min(elapsed_ns, max(most_ns, DOUBTED_NS))
 
     def add(self, share: Share, elapsed_ns: int) -> None:
         share.add(elapsed_ns)

@@ -3,6 +3,7 @@
     system -> accepted, all that are there -> too many: 503    -> gone already: closed
                                            -> the loop is free: opened
                                            -> crowded: opened when it is its address's turn (http/turns.py)
+                                                       the turn comes too late: 503
 
 The system hands connections out in the order in which they came.  A client behind a thousand others that connect and
 leave would wait for all of them, so they are taken over quickly, which costs some microseconds each, and what is dear,
@@ -39,6 +40,10 @@ ACCEPTED_NS: Final = 15_000
 OPENING_NS: Final = 60_000
 CLOSING_NS: Final = 10_000
 TURNING_AWAY_NS: Final = 40_000
+#: What has waited longer for its turn is not opened: most of its clients have given up by then, and one that has
+#: cannot be told from one that waits while the system still holds what it sent.  So the requests of a burst that
+#: nobody waits for end with it.
+OPENED_WITHIN_S: Final = 5.0
 #: After the system had no more files or memory for a connection.
 PAUSE_S: Final = 0.5
 #: What a client that is turned away has sent already, of which as much is read: else closing would destroy the answer.
@@ -58,6 +63,9 @@ class ConnectionHost(Protocol):
     def release(self, network: bytes | None) -> None:
         """Take back one :meth:`admit`: the connection has gone before it was opened."""
 
+    def refuse_late(self) -> bytes:
+        """The answer to a connection that has waited for too long, which is released then."""
+
     def make_connection(self, arrival: Arrival) -> asyncio.BaseProtocol:
         """The protocol of a connection that is opened."""
 
@@ -65,12 +73,13 @@ class ConnectionHost(Protocol):
 class Arrival:
     """A connection that has been accepted; ``peer`` is its client's address, empty if there is none."""
 
-    __slots__ = ("host", "network", "peer", "share", "socket")
+    __slots__ = ("accepted_at", "host", "network", "peer", "share", "socket")
 
     def __init__(self, connection: socket.socket, peer_name: Any) -> None:
         #: Who counts it; None: not counted yet.
         self.host: ConnectionHost | None = None
         self.socket = connection
+        self.accepted_at = time.monotonic()
         self.peer = str(peer_name[0]) if isinstance(peer_name, tuple) and peer_name else ""
         #: What the address counts as (http/client_connections.py).
         self.network = network_of(peer_name)
@@ -207,6 +216,10 @@ class Listener:
         time_ = host.turns.time
         if arrival.has_gone():
             time_.add(arrival.share, CLOSING_NS)
+            self._drop(arrival)
+        elif time.monotonic() - arrival.accepted_at > OPENED_WITHIN_S:
+            time_.add(arrival.share, TURNING_AWAY_NS)
+            arrival.turn_away(host.refuse_late())
             self._drop(arrival)
         else:
             time_.add(arrival.share, OPENING_NS)

@@ -187,6 +187,12 @@ class HttpServer:
             self._admitted_count += 1
             self.accepted_count += 1
             return None
+        return self._turn_away(reason)
+
+    def refuse_late(self) -> bytes:
+        return self._turn_away("too many connections wait for their turn")
+
+    def _turn_away(self, reason: str) -> bytes:
         self.turned_away_count += 1
         response = self.refuse(Refusal(HTTPStatus.SERVICE_UNAVAILABLE, reason))
         return b"".join(self.writer.render(response, keep_alive=False, omit_body=False))

@@ -21,7 +21,10 @@ cdef class LoopTime:
         public int64_t spent_ns
         public bint is_crowded
         bint _is_noted
+        int64_t _cpu_then_ns
+        int64_t _charged_since_ns
         object _on_use
 
     cdef int charge_c(self, Share share, int64_t elapsed_ns) except -1
+    cdef int64_t _worked_ns(self, int64_t elapsed_ns) noexcept
     cdef int spend(self, int64_t elapsed_ns) except -1

@@ -44,7 +44,11 @@ class LoopTime:
     is_crowded: bool
 
     def charge(self, share: Share, elapsed_ns: int) -> None:
-        """Note what a party has used; the loop is crowded when the round is over."""
+        """Note what a party has used; the loop is crowded when the round is over.
+
+        Of more than a tenth of a millisecond the party is charged what the thread had of a processor meanwhile: what it
+        waited for other threads is not the party's.  To be called by the loop's thread only.
+        """
 
     def add(self, share: Share, elapsed_ns: int) -> None:
         """The same for what is no turn."""

@@ -2,10 +2,13 @@
 
 cimport cython
 
+from fastnode._ext.clock cimport thread_cpu_ns
+
 
 cdef enum:
     UNKNOWN_TURN_NS = 150000    # of a party that has had none: more than modest ones need
     NOTED_PART = 4              # of a round, above which its end has to be looked for
+    DOUBTED_NS = 100000         # of a turn, above which it may have waited for the interpreter or a processor
 
 
 @cython.final
@@ -42,6 +45,7 @@ cdef class LoopTime:
         self.slice_ns = slice_ns
         self.round_ns = round_ns
         self._on_use = on_use
+        self._cpu_then_ns = thread_cpu_ns()
 
     def charge(self, Share share not None, int64_t elapsed_ns):
         self.charge_c(share, elapsed_ns)
@@ -53,10 +57,20 @@ cdef class LoopTime:
     def begin_round(self):
         self.spent_ns = 0
         self._is_noted = False
+        self._cpu_then_ns = thread_cpu_ns()
+        self._charged_since_ns = 0
 
     cdef int charge_c(self, Share share, int64_t elapsed_ns) except -1:
-        share.charge_c(elapsed_ns)
+        share.charge_c(elapsed_ns if elapsed_ns <= DOUBTED_NS else self._worked_ns(elapsed_ns))
+        self._charged_since_ns += min(elapsed_ns, DOUBTED_NS)
         return self.spend(elapsed_ns)
+
+    cdef int64_t _worked_ns(self, int64_t elapsed_ns) noexcept:
+        cdef int64_t now_ns = thread_cpu_ns()
+        cdef int64_t most_ns = now_ns - self._cpu_then_ns - self._charged_since_ns
+        self._cpu_then_ns = now_ns
+        self._charged_since_ns = -DOUBTED_NS    # this one is behind the clock that was read
+        return min(elapsed_ns, max(most_ns, DOUBTED_NS))
 
     cdef int spend(self, int64_t elapsed_ns) except -1:
         self.spent_ns += elapsed_ns
