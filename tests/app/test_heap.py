@@ -66,6 +66,7 @@ class Process:
         self.resident_bytes = 100 * MIB
         self.trims: list[int] = []
         monkeypatch.setattr(heap, "CHECK_INTERVAL_S", 0.001)
+        monkeypatch.setattr(heap, "BURST_CHECK_INTERVAL_S", 0.001)
         monkeypatch.setattr(heap, "_libc", lambda: self)
         monkeypatch.setattr(heap, "_resident_bytes", lambda: self.resident_bytes)
 
@@ -90,7 +91,7 @@ def test_a_burst_is_trimmed_once_when_it_is_over(monkeypatch: pytest.MonkeyPatch
 
     async def story() -> None:
         budget.take(264 * MIB)
-        process.resident_bytes = 400 * MIB
+        process.resident_bytes = 390 * MIB
         await asyncio.sleep(0.02)
         assert process.trims == []  # it is not over
         budget.give_back(264 * MIB)
@@ -101,7 +102,27 @@ def test_a_burst_is_trimmed_once_when_it_is_over(monkeypatch: pytest.MonkeyPatch
         await asyncio.sleep(0.02)
 
     watch(budget, story)
-    assert process.trims == [400 * MIB]
+    assert process.trims == [390 * MIB]
+
+
+def test_a_burst_is_looked_at_more_often_than_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    process, budget = Process(monkeypatch), MemoryBudget()
+    looks: list[float] = []
+    sleep = asyncio.sleep
+
+    async def noted_sleep(seconds: float) -> None:
+        looks.append(seconds)
+        await sleep(0.001)
+
+    async def story() -> None:
+        monkeypatch.setattr(heap, "BURST_CHECK_INTERVAL_S", 0.002)
+        monkeypatch.setattr(heap.asyncio, "sleep", noted_sleep)
+        budget.take(64 * MIB)
+        while looks.count(0.002) < 4:
+            await sleep(0.001)
+
+    watch(budget, story)
+    assert process.trims == []
 
 
 def test_what_is_kept_far_above_what_a_burst_needs_is_trimmed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:

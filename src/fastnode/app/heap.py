@@ -31,10 +31,13 @@ BURST_BYTES_MIN: Final = 16 * MIB
 #: By how much the process has to have grown since it was trimmed.
 GROWTH_BYTES_MIN: Final = 16 * MIB
 CHECK_INTERVAL_S: Final = 0.25
+#: The same while requests need much.  Small results are joined to large answers, and what they lay in is kept: half of
+#: a budget in a few tenths of a second.
+BURST_CHECK_INTERVAL_S: Final = 0.03
 #: So many times little has to have been needed.
 QUIET_CHECKS: Final = 4
 #: What may be kept above what requests need, while they need much.
-EXCESS_BYTES_MAX: Final = 48 * MIB
+EXCESS_BYTES_MAX: Final = 32 * MIB
 #: First looks of the collector, after which it looks a second time at what they left when there is time.
 LOOKS_MAX: Final = 5
 #: Objects made and not freed before the collector looks at them; how many such looks before it looks once more at what
@@ -85,7 +88,8 @@ async def trim_after_bursts(budget: MemoryBudget) -> None:
     settled_bytes = _resident_bytes() if library is not None else 0
     peaks: deque[int] = deque(maxlen=QUIET_CHECKS)
     while True:
-        await asyncio.sleep(CHECK_INTERVAL_S)
+        is_burst = budget.used_bytes >= BURST_BYTES_MIN
+        await asyncio.sleep(BURST_CHECK_INTERVAL_S if is_burst else CHECK_INTERVAL_S)
         peaks.append(budget.peak_bytes)
         budget.peak_bytes = budget.used_bytes
         is_quiet = len(peaks) == QUIET_CHECKS and max(peaks) < BURST_BYTES_MIN
