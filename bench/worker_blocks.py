@@ -1,0 +1,209 @@
+"""Reads while blocks come, and how far the copies of workers grow apart; see workers.py, which is the command."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tests.sources.recorded_chain import RecordedChain
+from tests.sources.scripted_upstream import scripted_upstream
+
+from load_client import Client, wallet_requests
+from worker_node import Node, process_s
+
+CONNECTIONS = 32
+HEADERS = wallet_requests([[("node_getBlockHeader", ["latest"])], [("node_getL2Tips", [])]])
+REST_S = 10.0
+SLICE_S = 0.5
+UPSTREAM_NICENESS = 19
+PRIMARY_NICENESS = 5
+#: Until what follows a block, such as merges, is done.
+SETTLE_S = 2.0
+
+
+# ---- growth -----------------------------------------------------------------------------------------
+
+
+def besides_bytes(directory: Path) -> int:
+    """What all workers' copies take on the disk besides the databases of the primary."""
+    shared = {
+        file.stat().st_ino for name in ("archiver", "world_state", "p2p") for file in directory.joinpath(name).iterdir()
+    }
+    found: dict[int, int] = {}
+    for file in directory.joinpath("workers").rglob("*"):
+        try:
+            status = file.stat()
+        except OSError:  # removed meanwhile
+            continue
+        if stat.S_ISREG(status.st_mode) and status.st_ino not in shared:
+            found[status.st_ino] = 512 * status.st_blocks
+    return sum(found.values())
+
+
+def measure_growth(file: Path, workers: int, folder: Path) -> None:
+    directory = folder / f"growth-{workers}"
+    node = Node(directory, workers, f"--chain-file={file}")
+    own: list[float] = []
+    besides: list[int] = []
+    begun = time.monotonic()
+    try:
+        while not node.has_said("chain file loaded"):
+            time.sleep(1.0)
+            own.append(max(node.figure("fastnode_worker_copy_own_bytes"), default=0.0))
+            besides.append(besides_bytes(directory))
+        seconds = time.monotonic() - begun
+        copies = max(node.figure("fastnode_worker_copies_total"))
+        private = max(node.private_bytes())
+        blocks = node.wait_for("chain file loaded", 1)[0]["blocks"]
+        databases = sum(
+            each.stat().st_size for name in ("archiver", "world_state", "p2p") for each in (directory / name).iterdir()
+        )
+    finally:
+        node.stop()
+    print(
+        f"{workers} workers, {blocks} blocks in {seconds:.0f} s: databases {databases / 1e6:.0f} MB; "
+        f"files of a copy's own {own[-1] / 1e6:.0f} MB at the end, {max(own) / 1e6:.0f} MB at most; "
+        f"all copies besides the databases {besides[-1] / 1e6:.0f} MB at the end, {max(besides) / 1e6:.0f} MB at most; "
+        f"copies made for a worker {copies:.0f}; private memory of a worker {private / 1e6:.0f} MB"
+    )
+
+
+# ---- reads ------------------------------------------------------------------------------------------
+
+
+def _grow(file: Path, pace: float, folder: Path, end: Any) -> None:
+    """In a process of its own: another node, whose chain grows once somebody has said so."""
+    os.nice(UPSTREAM_NICENESS)
+    chain = RecordedChain(folder, file)
+    chain.reveal()
+    with scripted_upstream(chain) as upstream:
+        end.send(upstream.url)
+        end.recv()
+        begun, tip = time.monotonic(), chain.tip
+        while not chain.is_complete:
+            time.sleep(max(0.0, begun + (chain.tip - tip) / pace - time.monotonic()))
+            with upstream.lock:
+                chain.reveal()
+
+
+@contextmanager
+def forked(target: Callable[..., None], *arguments: Any) -> Iterator[tuple[int, Any]]:
+    """Its process id, and this end of a pipe whose other end is the last argument."""
+    here, there = multiprocessing.Pipe()
+    process = multiprocessing.get_context("fork").Process(target=target, args=(*arguments, there), daemon=True)
+    process.start()
+    try:
+        yield process.pid or 0, here
+    finally:
+        process.kill()
+        process.join()
+
+
+@dataclass
+class Busy:
+    """A process that has to do with blocks: one of the node, or the other node that it follows."""
+
+    pid: int
+    niceness: int
+    is_batch: bool
+    #: Processor time for each block, in seconds.
+    block_s: float = 0.0
+
+
+def _waste(each: Busy, pace: float, offset_s: float, _end: Any) -> None:
+    """In a process of its own: the processor time of a block and nothing else, at the pace of the blocks."""
+    os.setpriority(os.PRIO_PROCESS, 0, each.niceness)
+    if each.is_batch:
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    begun, count = time.monotonic() + offset_s, 0
+    while True:
+        time.sleep(max(0.0, begun + count / pace - time.monotonic()))
+        end = time.thread_time() + each.block_s
+        while time.thread_time() < end:
+            pass
+        count += 1
+
+
+def _control(client: Client, rate: float, processes: Sequence[Busy], pace: float, seconds: float) -> list[float]:
+    """Reads of the node at rest, while others take the processors as those did that had to do with blocks."""
+    with ExitStack() as stack:
+        offset_s = 0.0
+        for each in processes:
+            stack.enter_context(forked(_waste, each, pace, offset_s))
+            # A worker begins when the primary has sent it the block, all workers at the same time.
+            offset_s += each.block_s if each.niceness else 0.0
+        return client.ask_at_rate(HEADERS, rate, seconds).times
+
+
+def measure_blocks(file: Path, workers: int, rate: float, pace: float | None, seconds: float, folder: Path) -> None:
+    """``pace``: so many blocks a second from another node, for so many ``seconds``; None: all of the file at once."""
+    with ExitStack() as stack:
+        processes: list[Busy] = []
+        if pace is None:
+            arguments = [f"--chain-file={file}"]
+        else:
+            upstream, pipe = stack.enter_context(forked(_grow, file, pace, folder / f"upstream-{workers}"))
+            arguments = [f"--upstream-url={pipe.recv()}", "--archiver-polling-interval-ms=20"]
+            processes.append(Busy(upstream, UPSTREAM_NICENESS, is_batch=False))
+        node = Node(folder / f"blocks-{workers}", workers, *arguments)
+        stack.callback(node.stop)
+        pids = node.processes()
+        for pid in pids[1:] or pids:
+            is_primary = node.is_primary(pid)
+            processes.append(Busy(pid, PRIMARY_NICENESS if is_primary else 0, is_batch=is_primary))
+        client = Client(node.port, CONNECTIONS)
+        stack.callback(client.close)
+        client.ask_at_rate(HEADERS, rate, SLICE_S)
+        before, first, begun = [process_s(each.pid) for each in processes], node.tip(), time.monotonic()
+        during: list[float] = []
+        if pace is None:
+            while not node.has_said("chain file loaded"):
+                during += client.ask_at_rate(HEADERS, rate, SLICE_S).times
+        else:
+            pipe.send(None)
+            during += client.ask_at_rate(HEADERS, rate, seconds).times
+        seconds, blocks = time.monotonic() - begun, node.tip() - first
+        spent = [process_s(each.pid) - had for each, had in zip(processes, before, strict=True)]
+        delays = node.figure("fastnode_worker_view_delay_ms")
+        if pace is not None:
+            os.kill(processes[0].pid, signal.SIGKILL)
+        time.sleep(SETTLE_S)
+        own = [each for each in processes if each.pid in pids]
+        before, rest_s = [process_s(each.pid) for each in own], min(REST_S, seconds)
+        rest = client.ask_at_rate(HEADERS, rate, rest_s).times
+        idle = [0.0] * (len(processes) - len(own)) + [
+            (process_s(each.pid) - had) / rest_s for each, had in zip(own, before, strict=True)
+        ]
+        for each, during_s, idle_share in zip(processes, spent, idle, strict=True):
+            each.block_s = max(0.0, during_s - idle_share * seconds) / max(1, blocks)
+        control = _control(client, rate, processes, blocks / seconds, rest_s)
+    print(f"{workers} workers, {rate:g} requests a second, {blocks} blocks in {seconds:.1f} s")
+    print("processor time a block:", ", ".join(f"{1e3 * each.block_s:.1f}" for each in processes), "ms")
+    tell(during, rest, control)
+    if delays:
+        print(
+            f"blocks visible after (p99, each worker): {', '.join(f'{delay:.1f}' for delay in delays)} ms", flush=True
+        )
+
+
+def tell(during: list[float], rest: list[float], control: list[float]) -> None:
+    def ms(times: list[float], percent: int) -> float:
+        return 1e3 * sorted(times)[len(times) * percent // 100]
+
+    for percent in (50, 90, 99):
+        now, then, others = (ms(times, percent) for times in (during, rest, control))
+        print(
+            f"p{percent} of reads: {now:.2f} ms while blocks come, {then:.2f} ms at rest, ratio {now / then:.2f}; "
+            f"{others:.2f} ms at rest beside others that take the same processor time, ratio {others / then:.2f}"
+        )
