@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -140,9 +140,13 @@ def _control(client: Client, rate: float, processes: Sequence[Busy], pace: float
     with ExitStack() as stack:
         offset_s = 0.0
         for each in processes:
-            stack.enter_context(forked(_waste, each, pace, offset_s))
+            # What verifies a block hashes on all processors at a time.
+            at_once = (os.cpu_count() or 1) if each.is_batch else 1
+            part = replace(each, block_s=each.block_s / at_once)
+            for _ in range(at_once):
+                stack.enter_context(forked(_waste, part, pace, offset_s))
             # A worker begins when the primary has sent it the block, all workers at the same time.
-            offset_s += each.block_s if each.niceness else 0.0
+            offset_s += part.block_s if each.niceness else 0.0
         return client.ask_at_rate(HEADERS, rate, seconds).times
 
 
