@@ -349,7 +349,7 @@ class Worker:
         assert served is not None
         replica.tidy()
         own, total = replica.sizes()
-        if self._link.is_connected and replica.has_grown_apart():
+        if self._link.is_connected and replica.has_grown_apart((own, total)):
             logger.info("the copy has grown apart", extra=log_facts(own_mb=own >> 20, of_mb=total >> 20))
             self._link.renew()
         view = replica.view

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+import select
 import socket
 import threading
 import time
@@ -86,6 +87,8 @@ class Hub:
         self._lock = threading.Lock()
         self._reports: dict[int, tuple[Follower, WorkerReport]] = {}
         self._stop = threading.Event()
+        #: Something can be read from the first one when it stops.
+        self._stopped = socket.socketpair()
         self._look = threading.Event()
         self._threads = [
             threading.Thread(target=self._accept, name="fastnode-workers", daemon=True),
@@ -100,11 +103,13 @@ class Hub:
         """Workers notice at once."""
         self._stop.set()
         self._look.set()
+        self._stopped[1].close()
         for follower, _ in self._present():
             follower.close()
         for thread in self._threads:
             if thread.ident is not None:
                 thread.join()
+        self._stopped[0].close()
         self._executor.shutdown(wait=True, cancel_futures=True)
 
     def look_again(self) -> None:
@@ -142,11 +147,16 @@ class Hub:
     # ---- threads -----------------------------------------------------------------------------------
 
     def _accept(self) -> None:
-        self._listener.settimeout(_LOOK_INTERVAL_S)
+        # The socket is the supervisor's too, so that to shut it down would be the end of it for the next primary.
+        self._listener.setblocking(False)
+        come = select.poll()
+        for sock in (self._listener, self._stopped[0]):
+            come.register(sock, select.POLLIN)
         while not self._stop.is_set():
+            come.poll()
             try:
                 accepted, _ = self._listener.accept()
-            except TimeoutError:
+            except BlockingIOError:
                 continue
             except OSError as error:
                 logger.error("workers cannot connect any more", extra=log_facts(reason=error.strerror))

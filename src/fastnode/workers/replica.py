@@ -262,14 +262,14 @@ class Replica:
         copy = self._copy
         return (0, 0) if copy is None else copy.sizes()
 
-    def has_grown_apart(self) -> bool:
+    def has_grown_apart(self, sizes: tuple[int, int] | None = None) -> bool:
         """Whether the copy is to be replaced by a new one.  Said once of each: the next one may take a while to come,
-        and to ask for it again would have it begin anew.
+        and to ask for it again would have it begin anew.  ``sizes`` where they are known.
         """
         copy = self._copy
         if copy is None or copy.path == self._given_up:
             return False
-        own, total = copy.sizes()
+        own, total = sizes or copy.sizes()
         if own <= max(GROWTH_BYTES_MIN, total * self._options.growth_percent // 100):
             return False
         self._given_up = copy.path
