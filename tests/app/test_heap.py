@@ -14,6 +14,7 @@ import pytest
 
 from fastnode.app import heap
 from fastnode.app.heap import COLLECTOR_THRESHOLDS
+from fastnode.http.limits import Limits
 from fastnode.http.memory_budget import MemoryBudget
 
 MIB = 1 << 20
@@ -32,6 +33,10 @@ kept = resident() - before
 heap._libc().malloc_trim(0)
 print(resident() - before)
 """
+
+
+def test_no_body_is_so_large_that_each_takes_new_pages_from_the_system() -> None:
+    assert Limits().body_bytes_max + sys.getsizeof(b"") < heap.LARGE_BLOCK_BYTES
 
 
 @pytest.mark.skipif(heap._libc() is None, reason="there is no glibc")

@@ -5,8 +5,17 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from fastnode.jsonrpc.engine import PLAIN_BYTES_MAX, PLAIN_VALUES_MAX, READ_ON_LOOP_BYTES_MAX, Engine, Reply
-from fastnode.jsonrpc.methods import MethodTable
+from fastnode.http.allowance import Allowance, Party
+from fastnode.jsonrpc.engine import (
+    NAME_LENGTH_MAX,
+    PLAIN_BYTES_MAX,
+    PLAIN_VALUES_MAX,
+    READ_ON_LOOP_BYTES_MAX,
+    Engine,
+    Reply,
+)
+from fastnode.jsonrpc.methods import BoundMethod, MethodTable
+from fastnode.jsonrpc.replies import Begun
 
 
 def body(*params: object) -> bytes:
@@ -36,3 +45,21 @@ def test_what_takes_its_time_is_read_in_a_thread(engine: Engine, long: bytes) ->
     pending = engine.handle(long)
     assert not isinstance(pending, Reply)
     pending.close()
+
+
+class NotedTable(MethodTable):
+    """Notes how long the names are that it is asked for."""
+
+    __slots__ = ("asked",)
+
+    def get(self, name: str) -> BoundMethod | None:
+        self.asked = len(name)
+        return super().get(name)
+
+
+def test_of_a_name_of_a_megabyte_no_more_is_looked_up_than_names_have() -> None:
+    table = NotedTable(())
+    reply = Engine(table, lambda: None).answer_call("x" * 1_000_000, [], b"1", Begun(None, []), Allowance(Party()))
+    assert isinstance(reply, Reply)
+    assert b'"Method not found: xxx' in reply.text
+    assert table.asked == NAME_LENGTH_MAX

@@ -21,8 +21,9 @@ __all__ = ["bound_heap", "settle_memory", "trim_after_bursts"]
 
 MIB: Final = 1 << 20
 ARENAS_MAX: Final = 2
-#: Larger blocks come from the system and go back to it one by one.
-LARGE_BLOCK_BYTES: Final = MIB // 4
+#: Larger blocks come from the system and go back to it one by one, with a page fault for each page.  A body of the
+#: largest size would hold up the event loop for ten times as long as its copy takes.
+LARGE_BLOCK_BYTES: Final = 5 * MIB // 4
 #: Freed memory is kept up to this between two trimmings.  With glibc's 128 KiB each upload's pages would go back to
 #: the system and be asked for again with the next one, at a microsecond or more a page.
 KEPT_BYTES_MAX: Final = 32 * MIB

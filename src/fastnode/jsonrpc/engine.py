@@ -70,6 +70,8 @@ logger = logging.getLogger("fastnode.rpc")
 _NO_PARAMETERS: Final[list[Any]] = []
 #: A longer body is read in a thread, unless it is plain.
 READ_ON_LOOP_BYTES_MAX: Final = 32 * 1024
+#: No method has a name as long as this; of a longer one the rest is forgotten.
+NAME_LENGTH_MAX: Final = 1024
 #: A plain body has no more than this, no escapes and few values: it consists of long texts, as a transaction does,
 #: which are copied in a tenth of a millisecond.
 PLAIN_BYTES_MAX: Final = 256 * 1024
@@ -301,6 +303,8 @@ class Engine:
         self, request: dict[str, Any], id_text: bytes, context: Context, begun: tuple[bytes | Exception, int] | None
     ) -> Reply | Coroutine[Any, Any, Reply]:
         """The answer to a call that is one, measured; ``begun``: what its handler has said already."""
+        if len(request["method"]) > NAME_LENGTH_MAX:  # to look it up would take as long as to read it
+            request["method"] = request["method"][:NAME_LENGTH_MAX]
         meters = self._meters
         if meters is None:
             return self._dispatch(request, id_text, context, begun)
