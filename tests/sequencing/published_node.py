@@ -85,8 +85,7 @@ def require_same_answers(fastnode: int, published: int) -> None:
     deadline = time.monotonic() + SAME_S
     while True:
         ours, theirs = (ask(port, "node_getL2Tips") for port in (fastnode, published))
-        question = ("node_getL2Tips", [])
-        if ours == theirs or documented_row(question, ours, theirs):
+        if ours == theirs or documented_row(("node_getL2Tips", []), ours, theirs):
             break
         assert time.monotonic() < deadline, (ours, theirs)
         time.sleep(0.5)

@@ -20,7 +20,7 @@ import os
 import shlex
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ CHECKPOINTS = int(os.environ.get("FASTNODE_LIVE_CHECKPOINTS", "200"))
 SWAPPED = int(os.environ.get("FASTNODE_LIVE_SWAPPED", "50"))
 REGISTRY = "0xb7f8bc63bbcad18155201308c8f3540b07f84f5e"
 #: The deployment takes time of L1 that the clock must have had.
-BEFORE_S = 900
+BEFORE_S = 1500
 #: In blocks of L1, of which two epochs are final after 128 s.  The published node's block stream stands still for ever
 #: ("Block hash not found") when it finds a block final before it has seen it proven: if it is held up for longer.
 FINALITY_EPOCH = "16"
@@ -82,13 +82,16 @@ class Wallets:
             command = [str(wallet / "node"), SCENARIO.name]
             self._process = subprocess.Popen(command, cwd=folder, env=environment, stdout=output)
 
-    def finish(self) -> dict[str, Any]:
-        """What they have done, once all of it is decided."""
+    def finish(self) -> tuple[dict[str, Any], int]:
+        """What they have done, once all of it is decided; of how many transactions the block that they stand on was
+        taken back, with a slot that was missed: nobody can take these any more."""
         self.stop_file.touch()
         self._process.wait(READY_S)
         lines = [json.loads(line) for line in self.output.read_text().splitlines() if line.startswith("{")]
-        assert not [line for line in lines if "lost" in line or "failed" in line]
-        return next(line["end"] for line in lines if "end" in line)  # type: ignore[no-any-return]
+        lost = [line for line in lines if "lost" in line]
+        assert all("Block header not found" in line["lost"].get("refused", "") for line in lost), lost
+        assert not [line for line in lines if "failed" in line]
+        return next(line["end"] for line in lines if "end" in line), len(lost)
 
     def kill(self) -> None:
         self._process.kill()
@@ -96,15 +99,29 @@ class Wallets:
 
 
 class Network:
-    def __init__(self, directory: Path, start_node: Callable[..., NodeProcess], stack: ExitStack) -> None:
+    """``committee``: how many attest; they are the first accounts of the test mnemonic."""
+
+    def __init__(
+        self,
+        directory: Path,
+        start_node: Callable[..., NodeProcess],
+        stack: ExitStack,
+        *,
+        slot_s: int = SLOT_S,
+        epoch_slots: int = EPOCH_SLOTS,
+        committee: int = 0,
+    ) -> None:
         self.directory, self.start_node, self.stack = directory, start_node, stack
         self.blobs, self.blobs_there = f"file://{BLOBS_HERE}", f"file://{BLOBS_THERE}"
         self.l1_port = free_port()
         #: Node and checkpoint: what it said of it.
         self.seen: dict[int, dict[int, tuple[str, str]]] = {}
-        self._start_l1()
+        options: list[object] = ["--slot", slot_s, "--l1-slot", L1_SLOT_S, "--epoch", epoch_slots, "--proof-epochs", 2]
+        if committee:
+            options += ["--committee", committee, "--validators", f"auto:{committee}", "--warp", 1]
+        self._start_l1([*options, "--realtime", 1])
 
-    def _start_l1(self) -> None:
+    def _start_l1(self, options: Sequence[object]) -> None:
         assert ANVIL is not None
         command = [ANVIL, "--port", str(self.l1_port), "--chain-id", str(CHAIN_ID), "--quiet"]
         command += ["--slots-in-an-epoch", FINALITY_EPOCH, "--timestamp", str(int(time.time()) - BEFORE_S)]
@@ -112,9 +129,8 @@ class Network:
         self.stack.callback(anvil.wait)
         self.stack.callback(anvil.kill)
         wait_for(lambda: ask(self.l1_port, "eth_chainId"))
-        given = ("--slot", SLOT_S, "--l1-slot", L1_SLOT_S, "--epoch", EPOCH_SLOTS, "--proof-epochs", 2, "--realtime", 1)
         deploy = [*shlex.split(os.environ["FASTNODE_TEST_DEPLOY"]), "--rpc", f"http://127.0.0.1:{self.l1_port}"]
-        subprocess.run([*deploy, *map(str, given)], check=True, stdout=subprocess.DEVNULL, timeout=READY_S)
+        subprocess.run([*deploy, *map(str, options)], check=True, stdout=subprocess.DEVNULL, timeout=READY_S)
 
     def node(self, *flags: object, data: str, **environment: str) -> NodeProcess:
         node = self.start_node(
@@ -184,9 +200,9 @@ def test_the_published_node_has_the_same_chain_whoever_proposes(
             wallets = Wallets(tmp_path, name, port, network.l1_port)
             stack.callback(wallets.kill)
             network.watch(count, port, *ports)
-            done = wallets.finish()
-            print(f"\n{name}: {json.dumps(done)}")
-            assert done["transactions"] == done["checkpointed"] > 0
+            done, lost = wallets.finish()
+            print(f"\n{name}: {json.dumps(done)}, {lost} stood on blocks that were taken back", flush=True)
+            assert done["transactions"] == done["checkpointed"] + lost > 0
             assert done["unconsumed"] == 0
 
         play("fastnode", proposer.port, CHECKPOINTS)

@@ -73,6 +73,8 @@ class Materials:
     messages: list[str] = field(default_factory=list)
     #: Of logs, by the method that gives them.
     log_ids: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    #: Of block 1, if it is among the blocks.
+    first_hash: str | None = None
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,8 @@ def _epoch(ask: Ask, found: Materials) -> int:
 
 def _collect_block(block: L2Block, found: Materials) -> None:
     found.block_hashes.append(hex_text(block.hash()))
+    if block.number == 1:
+        found.first_hash = hex_text(block.hash())
     found.archive_roots.append(hex_text(block.archive.root))
     for effect in block.body.tx_effects:
         found.tx_hashes.append(hex_text(effect.tx_hash))
@@ -180,8 +184,9 @@ class _Draw:
         return [self.one(items) for _ in range(self._choice.randint(1, 6))]
 
     def block(self) -> Any:
-        """A way to name a block."""
-        return self._choice.choice([self.number(self.of.tip), self.one(self.of.block_hashes), "latest"])
+        """A way to name a block: the first by its number, by which the documented differences know it."""
+        drawn = self._choice.choice([self.number(self.of.tip), self.one(self.of.block_hashes), "latest"])
+        return 1 if drawn == self.of.first_hash else drawn
 
     def leaf(self) -> tuple[int, list[Any]]:
         """A tree and leaves to look for; tree 2 fails on the reference node."""
