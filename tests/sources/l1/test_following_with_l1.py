@@ -171,6 +171,29 @@ def test_committees_and_proposers_are_l1s(
         assert committees.committee_of(1) == members
 
 
+def test_proposers_that_were_read_before_their_epoch_are_read_again(
+    tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream, l1: ScriptedL1, genesis: Path
+) -> None:
+    """The first checkpoint of an epoch draws those of the next one, and may be published in its last slot."""
+    members = tuple(bytes([number]) * 20 for number in range(1, 4))
+    others = tuple(reversed(members))
+    slot = int(chain.chain_record["l1Constants"]["slotDuration"])
+    epoch = int(chain.chain_record["l1Constants"]["epochDuration"])
+    last_slot = int(chain.chain_record["l1Constants"]["l1GenesisTime"]) + slot * (epoch * 3 - 1)
+    with l1.lock:
+        l1.mine(timestamp=last_slot, committees=((3, members),))
+        publish_on_l1(chain, l1)
+    with node_with_l1(tmp_path / "node", genesis, upstream, l1, sentinel_enabled=True) as node:
+        reader = node.following.l1
+        assert reader is not None
+        committees = reader.committees
+        node.wait(lambda: committees.committee_of(3) == members)
+        l1.mine(timestamp=last_slot + 1, committees=((3, others),))
+        node.wait(lambda: committees.proposer_of(3 * epoch) == others[3 * epoch % 3])
+        l1.mine(timestamp=last_slot + slot, committees=((3, members),))
+        node.wait(lambda: committees.proposer_of(3 * epoch) == members[3 * epoch % 3])
+
+
 # ---- L1 reorgs --------------------------------------------------------------------------------
 
 

@@ -41,6 +41,8 @@ class Committees:
     def __init__(self, epochs: int) -> None:
         self._epochs = epochs
         self._drawn: dict[int, _Drawn] = {}
+        #: Those that were read before they began: a checkpoint published since may have drawn others.
+        self._early: set[int] = set()
         self._epoch_duration = 1
 
     def committee_of(self, epoch: int) -> Sequence[bytes] | None:
@@ -55,19 +57,23 @@ class Committees:
     def refresh(self, endpoint: L1Endpoint, facts: RollupFacts, timestamp: int, *, has_multicall: bool) -> None:
         """Fetch some of what is missing at a time of L1.  UpstreamError, DecodeError.
 
-        The committee of an epoch is asked for a slot before it begins: its first proposal is made earlier than that.
+        The committee of an epoch is asked for a slot before it begins, as its first proposal is made earlier than that,
+        and again until it has begun: the first checkpoint of the epoch before may be published in that slot, and
+        draws the proposers.
         """
         self._epoch_duration = facts.epoch_duration
         current = facts.slot_at(timestamp) // facts.epoch_duration
         newest = facts.slot_at(timestamp + facts.slot_duration) // facts.epoch_duration
         wanted = range(newest, max(-1, newest - self._epochs), -1)
-        missing = [epoch for epoch in wanted if epoch not in self._drawn]
+        missing = [epoch for epoch in wanted if epoch not in self._drawn or epoch in self._early]
         for epoch in missing[:EPOCHS_PER_LOOK]:
             drawn = _read(endpoint, facts, epoch, has_multicall=has_multicall)
             if drawn is None:
                 return
             if epoch > current and not drawn.committee:
                 continue  # it may not be drawn yet
+            early = {epoch} if epoch > current else set[int]()
+            self._early = (self._early - {epoch} | early) & set(wanted)
             # Replaced as a whole: readers never see it change.
             kept = {number: item for number, item in self._drawn.items() if number in wanted}
             self._drawn = kept | {epoch: drawn}
