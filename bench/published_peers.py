@@ -30,6 +30,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -50,8 +51,11 @@ POLL_S = 0.02
 def rpc(url: str, method: str, *params: Any, timeout_s: float = 60) -> Any:
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
     request = urllib.request.Request(url, body, {"content-type": "application/json"})
-    with urllib.request.urlopen(request, timeout=timeout_s) as answer:
-        reply = json.load(answer)
+    try:
+        with urllib.request.urlopen(request, timeout=timeout_s) as answer:
+            reply = json.load(answer)
+    except urllib.error.HTTPError as error:  # a published node refuses so
+        raise RuntimeError(f"{method}: {error.code} {error.read()[:500]!r}") from None
     if "error" in reply:
         raise RuntimeError(f"{method}: {reply['error']}")
     return reply.get("result")
@@ -269,10 +273,16 @@ def measure(node: Fastnode, others: list[str], arguments: argparse.Namespace) ->
     urls, txs = [node.url, *others], transactions(node.url, arguments.txs)
     seconds: dict[str, list[float]] = {url: [] for url in urls}
     of_pair: dict[tuple[str, str], list[float]] = {}
+    refused: list[str] = []
     pause = min(2.0, 0.5 * 60 * arguments.minutes / max(1, arguments.txs))
     for number, tx in enumerate(txs):
         sender = node.url if number % 2 == 0 else others[number // 2 % len(others)]
-        found = spread(urls, sender, tx)
+        try:
+            found = spread(urls, sender, tx)
+        except RuntimeError as error:
+            refused.append(hash_of(tx))
+            line("  refused", f"by {sender[-5:]}: {error}")
+            continue
         seconds[sender].append(max(found.values()))
         for url, took in found.items():
             of_pair.setdefault((sender, url), []).append(took)
@@ -287,7 +297,7 @@ def measure(node: Fastnode, others: list[str], arguments: argparse.Namespace) ->
             )
     for (sender, url), values in sorted(of_pair.items()):
         line(f"  {sender[-5:]} to {url[-5:]}", quantiles(values), f"over a second: {sum(v > 1 for v in values)}")
-    hashes = [hash_of(tx) for tx in txs]
+    hashes = [tx_hash for tx_hash in map(hash_of, txs) if tx_hash not in refused]
     deadline = time.monotonic() + 600
     missing = {url: list(hashes) for url in urls}
     while any(missing.values()) and time.monotonic() < deadline:
@@ -324,7 +334,9 @@ def measure(node: Fastnode, others: list[str], arguments: argparse.Namespace) ->
         same &= is_same
         time.sleep(10)
     worst = max(max(values, default=0.0) for values in seconds.values())
-    holds = not (left or goodbyes or proposals.late or any(missing.values())) and same and worst <= SPREAD_MAX_S
+    holds = (
+        not (refused or left or goodbyes or proposals.late or any(missing.values())) and same and worst <= SPREAD_MAX_S
+    )
     line("verdict", "holds" if holds and min(ahead, default=1) > 0 else "DOES NOT HOLD")
     return 0 if holds else 1
 
