@@ -37,6 +37,7 @@ __all__ = [
     "poseidon2",
     "rlp",
     "simple_request",
+    "state_answers",
     "tag_log",
     "tree_nodes",
     "usual_params",
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
         packed,
         payer,
         simple_request,
+        state_answers,
         usual_params,
         witness_text,
     )
@@ -97,6 +99,7 @@ else:
     payer = _load("wire", "payer")
     poseidon2 = _load("hash", "poseidon2")
     simple_request = _load("wire", "simple_request")
+    state_answers = _load("wire", "state_answers")
     tag_log = _load("logs", "tag_log")
     tree_nodes = _load("trees", "tree_nodes")
     usual_params = _load("wire", "usual_params")

@@ -24,6 +24,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any, Final
 
 import orjson
@@ -41,6 +42,7 @@ from tests._ext.test_indexed_tree import random_block
 from tests._ext.test_payer import PAIRS as PAYERS
 from tests._ext.test_payer import Clients, paid_reader
 from tests._ext.test_simple_request import everything_read, make_reader
+from tests._ext.test_state_answers import State
 from tests._ext.test_witness_text import Iterator as Entries
 from tests.serving.two_paths import random_pieces
 
@@ -56,6 +58,7 @@ from fastnode._twins import (
     leveldb_table,
     packed,
     poseidon2,
+    state_answers,
     tag_log,
     tree_nodes,
     usual_params,
@@ -442,6 +445,13 @@ def block_text_calls(dice: Random, calls: Calls) -> None:
     calls.alike("block_text", kernels.block_text, block_text, "header", record)
     form = dice.randrange(-1, 6)
     calls.alike("block_text", kernels.block_text, block_text, "block", form, numbers[0], values.get)
+    number = dice.choice((numbers[0], -1, 1 << 40, 1 << 70, "tip"))
+    outcomes = []
+    for module in (kernels.block_text, block_text):
+        view = SimpleNamespace(chain=SimpleNamespace(blocks=module.Blocks(values.get, 0xFFFFFFFF)))
+        question = calls.alone("block_text", module.BlockQuestion, form, lambda *_: b"")
+        outcomes.append(isinstance(question, type) or calls.alone("block_text", question, view, number))
+    assert outcomes[0] == outcomes[1]
 
 
 def witness_text_calls(dice: Random, calls: Calls) -> None:
@@ -469,6 +479,31 @@ def witness_text_calls(dice: Random, calls: Calls) -> None:
     wanted = field(dice)
     for module in (kernels.witness_text, witness_text):
         calls.alone("witness_text", module.low_entry, deque(), lambda: Entries(entries), b"p", wanted)
+
+
+def state_answers_calls(dice: Random, calls: Calls) -> None:
+    changed, inserted, block = (dice.randrange(12) for _ in range(3))
+    keys = [dice.choice((field(dice), b"", spoiled(dice, field(dice)))) for _ in range(2)]
+    spoils, compares_storage = dice.random() < 0.3, not dice.randrange(TWIN_HASHES)
+    kind, outcomes = dice.randrange(-1, 5), []
+    for module in (kernels.state_answers, state_answers):
+        state = State(module, changed=changed, inserted=inserted, slots=dice.choice((1, 2, 16)))
+        if spoils:
+            state.entries = {key: spoiled(dice, record) for key, record in state.entries.items()}
+        view = SimpleNamespace(state=dice.choice((state, None)))
+        question = calls.alone("state_answers", module.StateQuestion, kind, lambda *_: b"")
+        if not isinstance(question, type) and (module is kernels.state_answers or kind != state_answers.STORAGE):
+            calls.alone("state_answers", question, view, dice.choice((block, "tip", -1, 1 << 70)), *keys)
+        answers = state.answers
+        said = [
+            calls.alone("state_answers", ask, keys[0], block)
+            for ask in (answers.nullifier_witness, answers.low_nullifier_witness, answers.public_data_witness)
+        ]
+        if module is kernels.state_answers or compares_storage:
+            said.append(calls.alone("state_answers", answers.storage, *keys, block))
+        outcomes.append(said)
+    if not spoils:
+        assert all(ours == twin for ours, twin in zip(*outcomes, strict=False))
 
 
 def call_meter_calls(dice: Random, calls: Calls) -> None:
@@ -567,6 +602,7 @@ SUBJECTS: Final = (
     tree_nodes_calls,
     block_text_calls,
     witness_text_calls,
+    state_answers_calls,
     call_meter_calls,
     cached_responses_calls,
     simple_request_calls,

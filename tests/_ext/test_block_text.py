@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -67,3 +68,33 @@ def test_what_does_not_fit_is_refused(module: Any) -> None:
         module.block(module.RELEASE, 7, {block_key(6): record}.get)
     with pytest.raises(LookupError, match="effect 0 of block 7"):
         module.block(module.RELEASE, 7, {block_key(7): record}.get)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_question_reads_the_blocks_of_its_view(module: Any) -> None:
+    chain = Chain(7, [])
+    block = StoredBlock(BlockInfo(7, bytes(32), bytes(32), 1, 2, 3, 4, 0), b"header", b"archive")
+    chain.values[block_key(7)] = block.encode()
+    blocks = module.Blocks(chain.values.get, 8)
+    assert blocks.tip == 8
+    view = SimpleNamespace(chain=SimpleNamespace(blocks=blocks))
+    asked: list[Any] = []
+
+    def otherwise(*arguments: Any) -> bytes:
+        asked.append(arguments)
+        return b"otherwise"
+
+    for form in (module.RELEASE, module.JOINT, module.DEVELOPMENT, module.DATA):
+        assert module.BlockQuestion(form, otherwise)(view, 7) == module.block(form, 7, chain.values.get)
+    header = module.BlockQuestion(module.HEADER, otherwise)
+    assert header(view, 7) == b"header"
+    assert header(view, 9) is header(view, -1) is header(view, 1 << 70) is None
+    assert asked == []
+    assert header(view) == header(view, "tip") == header(view, True) == header(view, 7, frozenset()) == b"otherwise"
+    assert asked == [(view, None), (view, "tip"), (view, True), (view, 7, frozenset())]
+    for form in (module.RELEASE, module.HEADER):
+        with pytest.raises(LookupError, match="no block 8"):
+            module.BlockQuestion(form, otherwise)(view, 8)
+    for form in (-1, 5):
+        with pytest.raises(ValueError, match="form"):
+            module.BlockQuestion(form, otherwise)

@@ -51,7 +51,7 @@ def test_a_block_is_read_where_the_archiver_writes_it() -> None:
 
 
 def test_a_leaf_is_read_where_the_world_state_writes_it() -> None:
-    of_kernel = constants("wire/witness_text.pyx")
+    of_kernel = constants("wire/witness_text.pxd")
     head, tail = offsets(state_layout._STATE_HEAD), offsets(state_layout._RECORD_TAIL)
     assert [of_kernel[name] for name in ("CHANGED", "NEXT_INDEX", "NEXT_KEY", "VALUE")] == head
     assert [of_kernel[name] for name in ("RECORD_INDEX", "RECORD_INSERTED")] == tail[:2]

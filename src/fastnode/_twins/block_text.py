@@ -7,14 +7,26 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
-__all__ = ["DATA", "DEVELOPMENT", "EMPTY_ARCHIVE", "JOINT", "RELEASE", "block", "header"]
+__all__ = [
+    "DATA",
+    "DEVELOPMENT",
+    "EMPTY_ARCHIVE",
+    "HEADER",
+    "JOINT",
+    "RELEASE",
+    "BlockQuestion",
+    "Blocks",
+    "block",
+    "header",
+]
 
 RELEASE: Final = 0
 JOINT: Final = 1
 DEVELOPMENT: Final = 2
 DATA: Final = 3
+HEADER: Final = 4
 
 EMPTY_ARCHIVE: Final = b'{"root":"0x' + b"0" * 64 + b'","nextAvailableLeafIndex":0}'
 
@@ -24,11 +36,40 @@ _BLOCK_KEY: Final = struct.Struct(">cI")
 _EFFECT_KEY: Final = struct.Struct(">cII")
 
 
+class Blocks:
+    def __init__(self, get: Callable[[bytes], bytes | None], tip: int) -> None:
+        self.get, self.tip = get, tip
+
+
+class BlockQuestion:
+    def __init__(self, form: int, otherwise: Callable[..., bytes | None]) -> None:
+        if form not in (RELEASE, JOINT, DEVELOPMENT, DATA, HEADER):
+            raise ValueError(f"form {form} of a block")
+        self._form, self._otherwise = form, otherwise
+
+    def __call__(self, view: Any, block: Any = None, options: Any = None) -> bytes | None:
+        if type(block) is not int or options is not None:
+            return self._otherwise(view, block) if options is None else self._otherwise(view, block, options)
+        blocks = view.chain.blocks
+        if not 0 <= block <= blocks.tip:
+            return None
+        if self._form != HEADER:
+            return _block(self._form, block, blocks.get)
+        record = blocks.get(_BLOCK_KEY.pack(b"b", block))
+        if record is None:
+            raise LookupError(f"no block {block}")
+        return header(record)
+
+
 def header(record: bytes) -> bytes:
     return _parts(record)[0]
 
 
 def block(form: int, number: int, get: Callable[[bytes], bytes | None]) -> bytes:
+    return _block(form, number, get)
+
+
+def _block(form: int, number: int, get: Callable[[bytes], bytes | None]) -> bytes:
     record = get(_BLOCK_KEY.pack(b"b", number))
     if record is None:
         raise LookupError(f"no block {number}")

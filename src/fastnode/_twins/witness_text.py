@@ -16,7 +16,7 @@ from fastnode._twins.tree_nodes import TILE_LEVELS
 if TYPE_CHECKING:
     from fastnode._twins.indexed_tree import IndexedNodes
 
-__all__ = ["low_entry", "membership", "unchanged"]
+__all__ = ["leaf_key", "low_entry", "membership", "tail_of", "unchanged"]
 
 _HASH_BYTES: Final = 32
 _STATE_HEAD: Final = struct.Struct(">I6s32s")  # changed, next index, next key
@@ -27,11 +27,12 @@ _PATH_NODES_MAX: Final = 64
 def low_entry(
     iterators: deque[Any], make_iterator: Callable[[], Any], prefix: bytes, key: bytes
 ) -> tuple[bytes, bytes] | None:
+    _require_key(key)
     try:
         iterator = iterators.pop()
     except IndexError:
         iterator = make_iterator()
-    iterator.seek(prefix + _inverted(key))
+    iterator.seek(leaf_key(prefix, key))
     entry = None
     if iterator.valid():
         found = iterator.key()
@@ -50,9 +51,8 @@ def unchanged(
     tile_prefix: bytes,
     get: Callable[[bytes], bytes | None],
 ) -> bytes | None:
-    tail = _tail_of(record)
-    if len(key) != _HASH_BYTES:
-        raise ValueError(f"a key of {len(key)} bytes")
+    _require_key(key)
+    tail = tail_of(record)
     index_bytes, inserted, _ = _RECORD_TAIL.unpack_from(record, tail)
     changed, next_index, next_key = _STATE_HEAD.unpack_from(record)
     if inserted > block or changed > block:
@@ -72,6 +72,11 @@ def unchanged(
     ).encode()
 
 
+def leaf_key(prefix: bytes, key: bytes) -> bytes:
+    """The key of a leaf: they are stored from the greatest to the smallest."""
+    return prefix + _inverted(key)
+
+
 def _inverted(key: bytes) -> bytes:
     return bytes(byte ^ 0xFF for byte in key)
 
@@ -81,7 +86,13 @@ def membership(index: int, path: bytes) -> bytes:
     return b'"%b"' % b64encode(index.to_bytes(8, "big").rjust(_HASH_BYTES, b"\0") + path)
 
 
-def _tail_of(record: bytes) -> int:
+def _require_key(key: bytes) -> None:
+    if len(key) != _HASH_BYTES:
+        raise ValueError(f"a key of {len(key)} bytes")
+
+
+def tail_of(record: bytes) -> int:
+    """Where what never changes begins in a leaf record; ValueError for what is none."""
     tail = len(record) - _RECORD_TAIL.size
     if tail - _STATE_HEAD.size not in (0, _HASH_BYTES):
         raise ValueError(f"a leaf record of {len(record)} bytes")

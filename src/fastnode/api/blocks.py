@@ -48,14 +48,10 @@ def _block_in(method_set: MethodSet, form: int) -> Read:
     def read(view: View, reference: BlockReference | int, include: frozenset[str] | None = None) -> bytes | None:
         chain = view.chain
         number = find_block(chain, reference)
-        if number is None:
-            return None
-        if isinstance(reference, int) and include is None:
-            return chain.block_json(number, form)
-        block = chain.block(number)
+        block = None if number is None else chain.block(number)
         return None if block is None else _render_block(method_set, chain, block, include, reference)
 
-    return read
+    return block_text.BlockQuestion(form, read)
 
 
 def _render_block(
@@ -176,7 +172,7 @@ BLOCK_METHODS: Final = [
     Method(
         name="node_getBlockData",
         summary="A block without its transactions.",
-        read=_block_data,
+        read=block_text.BlockQuestion(block_text.DATA, _block_data),
         shape=b"b",
         is_cached=True,
         development=Signature("BlockData", (Parameter("blockParameter", DEVELOPMENT_BLOCK),), may_be_absent=True),
@@ -192,7 +188,7 @@ BLOCK_METHODS: Final = [
     Method(
         name="node_getBlockHeader",
         summary="The header of one block; of the newest without a parameter.",
-        read=_header,
+        read=block_text.BlockQuestion(block_text.HEADER, _header),
         shape=b"b",
         is_cached=True,
         release=Signature("BlockHeader", (Parameter("block", RELEASE_BLOCK, optional=True),), may_be_absent=True),

@@ -17,7 +17,7 @@ from fastnode.api.chain_parameters import MERKLE_TREE_ID, RELEASE_BLOCK, BlockRe
 from fastnode.api.lookups import find_block
 from fastnode.errors import LeftToStrictPath, ServerError, UnknownBlock
 from fastnode.jsonrpc.methods import Context, Method, MethodSet, Parameter, Read, common
-from fastnode.kernels import encode, witness_text
+from fastnode.kernels import encode, state_answers, witness_text
 from fastnode.protocol.fields import hex_text
 from fastnode.values.arrays import ArrayOf
 from fastnode.values.field_elements import ADDRESS, BLOCK_HASH, FIELD
@@ -79,14 +79,18 @@ class Reads(TypedDict):
     is_cached: bool
 
 
-def _reads(read: Callable[..., bytes | None], shape: bytes) -> Reads:
-    """``read(state, block, *values)``: a question to the trees after a block, and the answer as JSON."""
+def _reads(read: Callable[..., bytes | None], shape: bytes, kind: int | None = None) -> Reads:
+    """``read(state, block, *values)``: a question to the trees after a block, and the answer as JSON.
+
+    Questions of a ``kind`` are asked of the kernel first where the block is a number.
+    """
 
     def ask(view: View, reference: BlockReference | int, *values: Any) -> bytes | None:
         block = reference if isinstance(reference, int) else reference_block(view, reference)
         return read(_state(view), block, *values)
 
-    return {"read": ask, "shape": shape, "is_cached": True}
+    read_first = ask if kind is None else state_answers.StateQuestion(kind, ask)
+    return {"read": read_first, "shape": shape, "is_cached": True}
 
 
 # ---- leaves and storage ---------------------------------------------------------------------
@@ -156,7 +160,9 @@ def _low_nullifier_witness_in(method_set: MethodSet) -> Read:
             return _absent_if_present(state.low_nullifier_witness(nullifier, block), nullifier)
         return state.low_nullifier_witness_json(nullifier, block)
 
-    return read
+    return (
+        read if method_set == "development" else state_answers.StateQuestion(state_answers.LOW_NULLIFIER_WITNESS, read)
+    )
 
 
 def _absent_if_present(witness: IndexedWitness, nullifier: bytes) -> bytes | None:
@@ -227,7 +233,7 @@ METHODS: Final[list[Method]] = [
     Method(
         name="node_getNullifierMembershipWitness",
         summary="Proof that a nullifier is in the nullifier tree.",
-        **_reads(nullifier_witness, b"bf"),
+        **_reads(nullifier_witness, b"bf", state_answers.NULLIFIER_WITNESS),
         **common("NullifierMembershipWitness", _REFERENCE, Parameter("nullifier", FIELD), may_be_absent=True),
     ),
     Method(
@@ -245,7 +251,7 @@ METHODS: Final[list[Method]] = [
     Method(
         name="node_getPublicDataWitness",
         summary="Proof of a public data leaf, or of the leaf below it when its slot was never written.",
-        **_reads(public_data_witness, b"bf"),
+        **_reads(public_data_witness, b"bf", state_answers.PUBLIC_DATA_WITNESS),
         **common("PublicDataWitness", _REFERENCE, Parameter("leafSlot", FIELD), may_be_absent=True),
     ),
     Method(
@@ -269,7 +275,7 @@ METHODS: Final[list[Method]] = [
     Method(
         name="node_getPublicStorageAt",
         summary="Value of a contract's public storage slot; zero when nothing was ever written there.",
-        **_reads(public_storage_at, b"bhf"),
+        **_reads(public_storage_at, b"bhf", state_answers.STORAGE),
         **common("Fr", _REFERENCE, Parameter("contract", ADDRESS), Parameter("slot", FIELD)),
     ),
     Method(

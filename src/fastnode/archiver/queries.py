@@ -116,7 +116,7 @@ class ChainView:
     view raises :class:`DatabaseError`.
     """
 
-    __slots__ = ("_database", "_get", "_snapshot", "_tip", "chain", "tips", "tips_json")
+    __slots__ = ("_database", "_get", "_snapshot", "_tip", "blocks", "chain", "tips", "tips_json")
 
     tips: L2Tips
     tips_json: bytes
@@ -130,6 +130,8 @@ class ChainView:
         self.chain = chain
         stored = self.stored_tips()
         self._tip = stored.proposed_block
+        #: What kernels read blocks from.
+        self.blocks = block_text.Blocks(self._get, self._tip)
         self.tips = self._resolve_tips(stored)
         self.tips_json = orjson.dumps(self.tips.to_json())
 
@@ -140,6 +142,7 @@ class ChainView:
         if self._snapshot is None:
             return
         snapshot, self._snapshot, self._get = self._snapshot, None, _closed
+        self.blocks = _CLOSED_BLOCKS
         snapshot.close()
         self._database.release()
 
@@ -423,6 +426,9 @@ class ChainView:
 
 def _closed(_key: bytes) -> bytes | None:
     raise DatabaseError("this view of the chain is closed")
+
+
+_CLOSED_BLOCKS: Final = block_text.Blocks(_closed, _MAX_U32)
 
 
 def _split32(data: bytes) -> list[bytes]:

@@ -8,7 +8,7 @@ from itertools import islice, pairwise
 from typing import Final
 
 from fastnode.errors import BlockRejected, DatabaseError
-from fastnode.kernels import indexed_tree, poseidon2, tree_nodes, witness_text
+from fastnode.kernels import indexed_tree, poseidon2, state_answers, tree_nodes, witness_text
 from fastnode.records import dataclass
 from fastnode.world_state.append_only import Change, filled
 from fastnode.world_state.layout import (
@@ -85,6 +85,7 @@ class IndexedTree:
         self._leaf_prefix = LEAF + tree.prefix
         self._leaf_history_prefix = LEAF_HISTORY + tree.prefix
         self._tile_prefix = TILE + tree.prefix
+        self.answers = state_answers.TreeAnswers(self.nodes, tree.id, self._leaf_prefix, self._tile_prefix)
         self._node_prefix = NODE + tree.prefix
         self._node_history_prefix = NODE_HISTORY + tree.prefix
         self._levels = Levels(
@@ -119,14 +120,6 @@ class IndexedTree:
         if found is None:
             raise DatabaseError(f"{self.tree.name}: no leaf at or below 0x{key.hex()}")
         return found
-
-    def entry(self, snapshot: Snapshot, key: bytes) -> bytes | None:
-        """The stored record of the leaf with this key, whenever it was inserted."""
-        return snapshot.get(self._leaf_prefix + inverted(key))
-
-    def unchanged_json(self, snapshot: Snapshot, key: bytes, record: bytes, block: int, size: int) -> bytes | None:
-        """The witness of a leaf after ``block``, when the tree had ``size`` leaves; None if it needs the history."""
-        return witness_text.unchanged(self.nodes, key, record, block, size, self._tile_prefix, snapshot.get)
 
     def state(self, snapshot: Snapshot, record: LeafRecord, block: int) -> LeafState:
         """The leaf's content after ``block``, at or after its insertion."""

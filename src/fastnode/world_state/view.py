@@ -10,11 +10,12 @@ below its block meanwhile.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Final
 
 from fastnode.errors import BlockUnavailable, DatabaseError
-from fastnode.protocol.siloing import public_leaf_slot
+from fastnode.kernels import state_answers
+from fastnode.protocol.constants import SEPARATOR_PUBLIC_LEAF_SLOT
+from fastnode.protocol.fields import field_from_int
 from fastnode.storage.database import SharedDatabase
 from fastnode.world_state.append_only import AppendOnlyTree
 from fastnode.world_state.forest import Forest
@@ -28,12 +29,9 @@ __all__ = ["WorldStateView"]
 
 ZERO_FIELD: Final = bytes(32)
 _RECORDS_KEPT: Final = 4096
-#: Tree slots of storage slots that were asked for; about 6 MB.
+#: Tree slots of storage slots that were asked for; 1.7 MB.  Clients read the same ones again and again.
 LEAF_SLOTS_KEPT: Final = 16_384
-
-
-#: Clients read the same slots again and again; the hash takes longer than everything else.
-_known_leaf_slot = lru_cache(maxsize=LEAF_SLOTS_KEPT)(public_leaf_slot)
+_LEAF_SLOTS: Final = state_answers.LeafSlots(LEAF_SLOTS_KEPT, field_from_int(SEPARATOR_PUBLIC_LEAF_SLOT))
 
 
 class WorldStateView:
@@ -43,7 +41,7 @@ class WorldStateView:
     than the kept history.  None means that the tree has no such leaf at that block.
     """
 
-    __slots__ = ("__weakref__", "_forest", "_records", "memory_limit", "oldest", "snapshot", "tip")
+    __slots__ = ("__weakref__", "_forest", "_records", "answers", "oldest", "snapshot", "tip")
 
     def __init__(self, database: SharedDatabase, forest: Forest, tip: BlockRecord, oldest: int) -> None:
         self.snapshot = Snapshot(database)
@@ -53,8 +51,27 @@ class WorldStateView:
         self.tip = tip
         #: Oldest block whose trees can still be read.
         self.oldest = oldest
-        #: Newest block that the shared memory may be asked about.
-        self.memory_limit = tip.number
+        #: What follows from the newest leaves and from nodes in memory.
+        self.answers = state_answers.StateAnswers(
+            nullifiers=forest.nullifiers.answers,
+            public_data=forest.public_data.answers,
+            slots=_LEAF_SLOTS,
+            get=self.snapshot.get,
+            iterators=self.snapshot.iterators,
+            make_iterator=self.snapshot.make_iterator,
+            records=self._records,
+            oldest=oldest,
+            memory_limit=tip.number,
+        )
+
+    @property
+    def memory_limit(self) -> int:
+        """Newest block that the shared memory may be asked about."""
+        return self.answers.memory_limit
+
+    @memory_limit.setter
+    def memory_limit(self, block: int) -> None:
+        self.answers.memory_limit = block
 
     def close(self) -> None:
         """Release the snapshot; more than once is allowed."""
@@ -79,7 +96,8 @@ class WorldStateView:
             if data is None:
                 raise DatabaseError(f"the world state has no record of block {block}")
             if len(self._records) >= _RECORDS_KEPT:
-                self._records = {self.tip.number: self.tip}
+                self._records.clear()
+                self._records[self.tip.number] = self.tip
             record = self._records[block] = BlockRecord.unpack(block, data)
         return record
 
@@ -178,32 +196,24 @@ class WorldStateView:
 
     def nullifier_witness_json(self, nullifier: bytes, block: int) -> bytes | None:
         """NullifierMembershipWitness of a nullifier that is in the tree after ``block``."""
-        tree = self._forest.nullifiers
-        record = tree.entry(self.snapshot, nullifier)
-        if record is not None and (witness := self._unchanged_json(tree, nullifier, record, block)) is not None:
-            return witness
+        self.record(block)
+        witness = self.answers.nullifier_witness(nullifier, block)
+        if witness is not None:
+            return witness or None
         older = self.nullifier_witness(nullifier, block)
         return None if older is None else nullifier_json(older)
 
     def low_nullifier_witness_json(self, nullifier: bytes, block: int) -> bytes:
         """NullifierMembershipWitness of :meth:`low_nullifier_witness`."""
-        tree = self._forest.nullifiers
-        witness = self._unchanged_json(tree, *tree.newest_low_entry(self.snapshot, nullifier), block)
+        self.record(block)
+        witness = self.answers.low_nullifier_witness(nullifier, block)
         return nullifier_json(self.low_nullifier_witness(nullifier, block)) if witness is None else witness
 
     def public_data_witness_json(self, leaf_slot: bytes, block: int) -> bytes:
         """PublicDataWitness of :meth:`public_data_witness`."""
-        tree = self._forest.public_data
-        witness = self._unchanged_json(tree, *tree.newest_low_entry(self.snapshot, leaf_slot), block)
+        self.record(block)
+        witness = self.answers.public_data_witness(leaf_slot, block)
         return public_data_json(self.public_data_witness(leaf_slot, block)) if witness is None else witness
-
-    def _unchanged_json(self, tree: IndexedTree, key: bytes, record: bytes, block: int) -> bytes | None:
-        """The witness of a leaf; None if it takes its history, or what is not in memory."""
-        if block > self.memory_limit:
-            return None
-        size = self.record(block).sizes[tree.tree.id]
-        witness = tree.unchanged_json(self.snapshot, key, record, block, size)
-        return witness if block <= self.memory_limit else None  # an undo may have begun meanwhile
 
     def _indexed_witness(self, tree: IndexedTree, record: LeafRecord, block: int, size: int) -> IndexedWitness:
         state = tree.state(self.snapshot, record, block)
@@ -219,7 +229,7 @@ class WorldStateView:
 
     def public_storage(self, contract: bytes, slot: bytes, block: int) -> bytes:
         """Value of a contract's storage slot; zero when it was never written."""
-        return self.public_data_value(_known_leaf_slot(contract, slot), block)
+        return self.public_data_value(_LEAF_SLOTS.find(contract, slot), block)
 
     def public_data_value(self, leaf_slot: bytes, block: int) -> bytes:
         """Value at a tree slot; zero when it was never written."""

@@ -1,1 +1,15 @@
-# Called from Python alone.
+from libc.stdint cimport uint32_t
+
+
+# Belongs to one view, and reads its snapshot.
+cdef class Blocks:
+    cdef:
+        object get
+        readonly uint32_t tip
+
+
+# What a method reads.
+cdef class BlockQuestion:
+    cdef:
+        int form
+        object otherwise

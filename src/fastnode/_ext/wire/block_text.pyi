@@ -5,6 +5,7 @@ forms in api/chain_records.py.
 """
 
 from collections.abc import Callable
+from typing import Any, final
 
 #: Forms of a block: L2Block; L2Block with the keys ``hash`` and ``number`` of BlockResponse; BlockResponse without
 #: anything that an option asks for; BlockData.
@@ -12,6 +13,9 @@ RELEASE: int
 JOINT: int
 DEVELOPMENT: int
 DATA: int
+
+#: The header alone, of a question.
+HEADER: int
 
 #: What the release set has as the archive of block 0.
 EMPTY_ARCHIVE: bytes
@@ -24,3 +28,22 @@ def block(form: int, number: int, get: Callable[[bytes], bytes | None]) -> bytes
 
     ValueError for what is no record or form; LookupError if the record or an effect is not there.
     """
+
+@final
+class Blocks:
+    """The blocks of one view up to ``tip``; ``get`` reads its snapshot."""
+
+    def __init__(self, get: Callable[[bytes], bytes | None], tip: int) -> None: ...
+    @property
+    def tip(self) -> int: ...
+
+@final
+class BlockQuestion:
+    """A method's ``read(view, block, options)``: the block of ``view.chain.blocks`` with this number in a form, None if
+    there is none; ``otherwise`` is asked the same when ``block`` is no number, or when there are options.
+
+    ValueError for what is no form or record; LookupError if the record or an effect is not there.
+    """
+
+    def __init__(self, form: int, otherwise: Callable[..., bytes | None]) -> None: ...
+    def __call__(self, view: Any, block: Any = None, options: Any = None) -> bytes | None: ...

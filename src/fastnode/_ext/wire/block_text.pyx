@@ -1,6 +1,8 @@
 # Blocks as JSON.  The stub (block_text.pyi) says what everything does.
 
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.long cimport PyLong_AsLongLongAndOverflow
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport strlen
 
@@ -45,12 +47,14 @@ RELEASE = 0
 JOINT = 1
 DEVELOPMENT = 2
 DATA = 3
+HEADER = 4
 
 cdef enum:
     C_RELEASE = 0
     C_JOINT = 1
     C_DEVELOPMENT = 2
     C_DATA = 3
+    C_HEADER = 4
 
 EMPTY_ARCHIVE = b'{"root":"0x' + b"0" * 64 + b'","nextAvailableLeafIndex":0}'
 cdef bytes EMPTY_ARCHIVE_TEXT = EMPTY_ARCHIVE
@@ -62,12 +66,54 @@ cdef struct Part:
     Py_ssize_t length
 
 
+@cython.final
+cdef class Blocks:
+    def __init__(self, get, uint32_t tip):
+        self.get = get
+        self.tip = tip
+
+
+@cython.final
+cdef class BlockQuestion:
+    def __init__(self, int form, otherwise):
+        if form != C_HEADER and not C_RELEASE <= form <= C_DATA:
+            raise ValueError(f"form {form} of a block")
+        self.form = form
+        self.otherwise = otherwise
+
+    def __call__(self, view, block=None, options=None):
+        cdef Blocks blocks
+        cdef bytes record
+        cdef long long number
+        cdef int overflow = 0
+        if type(block) is not int or options is not None:
+            return self.otherwise(view, block) if options is None else self.otherwise(view, block, options)
+        blocks = <Blocks?>view.chain.blocks
+        number = PyLong_AsLongLongAndOverflow(block, &overflow)
+        if overflow or not 0 <= number <= blocks.tip:
+            return None
+        if self.form != C_HEADER:
+            return _block(self.form, <uint32_t>number, blocks.get)
+        record = blocks.get(_block_key(<uint32_t>number))
+        if record is None:
+            raise LookupError(f"no block {number}")
+        return _header_text(record)
+
+
 def header(bytes record not None):
+    return _header_text(record)
+
+
+cdef inline bytes _header_text(bytes record):
     cdef Part json = _header(record)
     return PyBytes_FromStringAndSize(<const char *>json.start, json.length)
 
 
 def block(int form, uint32_t number, get):
+    return _block(form, number, get)
+
+
+cdef bytes _block(int form, uint32_t number, object get):
     cdef bytes record = get(_block_key(number))
     cdef const uint8_t *head
     cdef Part json

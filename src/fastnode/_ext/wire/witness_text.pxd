@@ -1,1 +1,25 @@
-# Called from Python alone.
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from fastnode._ext.trees.indexed_tree cimport IndexedNodes
+
+cdef enum:
+    # A leaf record, as world_state/layout.py draws it.
+    CHANGED = 0
+    NEXT_INDEX = 4
+    NEXT_KEY = 10
+    VALUE = 42                  # HASH_BYTES in the public data tree, nothing in the nullifier tree
+    RECORD_INDEX = 0            # from here on behind the value
+    RECORD_INSERTED = 6
+    TAIL_BYTES = 42
+    INDEX_BYTES = 6
+
+
+# As the functions for Python, with the key as its 32 bytes.
+cdef bytes low_record(object iterators, object make_iterator, bytes prefix, const uint8_t *key, uint8_t *found)
+cdef bytes unchanged_witness(
+    IndexedNodes nodes, const uint8_t *key, bytes record, uint32_t block, uint64_t size, bytes tile_prefix, object get
+)
+# The key of a leaf: they are stored from the greatest to the smallest.
+cdef bytes leaf_key(bytes prefix, const uint8_t *key)
+# HASH_BYTES or 0; ValueError for what is no leaf record.
+cdef Py_ssize_t value_bytes_of(bytes record) except -1

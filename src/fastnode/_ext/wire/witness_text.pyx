@@ -12,46 +12,52 @@ from fastnode._ext.trees.tree_nodes cimport HASH_BYTES, LEVELS_PER_TILE
 from fastnode._ext.numbers cimport read_number, write_number
 
 cdef enum:
-    # A leaf record, as world_state/layout.py draws it.
-    CHANGED = 0
-    NEXT_INDEX = 4
-    NEXT_KEY = 10
-    VALUE = 42                  # HASH_BYTES in the public data tree, nothing in the nullifier tree
-    RECORD_INDEX = 0            # from here on behind the value
-    RECORD_INSERTED = 6
-    TAIL_BYTES = 42
-    INDEX_BYTES = 6
     # Text around the values of a witness, with room to spare.
     TEXT_BYTES_MAX = 512
     PATH_BYTES_MAX = 2048       # 64 nodes; written out, because a debug build cannot compute in an enum
 
 
 def low_entry(iterators, make_iterator, bytes prefix not None, bytes key not None):
+    cdef uint8_t[HASH_BYTES] found
+    cdef bytes record
+    _require_key(key)
+    record = low_record(iterators, make_iterator, prefix, <const uint8_t *>PyBytes_AS_STRING(key), found)
+    return None if record is None else (PyBytes_FromStringAndSize(<const char *>found, HASH_BYTES), record)
+
+
+cdef bytes low_record(object iterators, object make_iterator, bytes prefix, const uint8_t *key, uint8_t *found):
     cdef Py_ssize_t prefix_length = PyBytes_GET_SIZE(prefix)
     cdef object iterator = iterators.pop() if iterators else make_iterator()
-    cdef bytes found
-    cdef tuple entry = None
-    iterator.seek(_joined(prefix, key))
+    cdef bytes stored
+    cdef bytes record = None
+    iterator.seek(leaf_key(prefix, key))
     if iterator.valid():
-        found = iterator.key()
-        if PyBytes_GET_SIZE(found) == prefix_length + HASH_BYTES and _starts_with(found, prefix):
-            entry = (_inverted(PyBytes_AS_STRING(found) + prefix_length, HASH_BYTES), iterator.value())
+        stored = iterator.key()
+        if PyBytes_GET_SIZE(stored) == prefix_length + HASH_BYTES and _starts_with(stored, prefix):
+            _invert(<const uint8_t *>PyBytes_AS_STRING(stored) + prefix_length, found)
+            record = iterator.value()
     iterators.append(iterator)
-    return entry
+    return record
 
 
 def unchanged(
     IndexedNodes nodes not None, bytes key not None, bytes record not None, uint32_t block, uint64_t size,
     bytes tile_prefix not None, get,
 ):
+    _require_key(key)
+    return unchanged_witness(nodes, <const uint8_t *>PyBytes_AS_STRING(key), record, block, size, tile_prefix, get)
+
+
+cdef bytes unchanged_witness(
+    IndexedNodes nodes, const uint8_t *key, bytes record, uint32_t block, uint64_t size, bytes tile_prefix, object get
+):
     cdef uint8_t[4 + PATH_BYTES_MAX] counted
-    cdef Py_ssize_t value_bytes = _value_bytes(record)
+    cdef Py_ssize_t value_bytes = value_bytes_of(record)
     cdef const uint8_t *data = <const uint8_t *>PyBytes_AS_STRING(record)
     cdef const uint8_t *tail = data + VALUE + value_bytes
     cdef uint64_t index = read_number(tail + RECORD_INDEX, INDEX_BYTES)
     cdef list missing = []
     cdef object tile
-    _require_key(key)
     if read_number(tail + RECORD_INSERTED, 4) > block or read_number(data + CHANGED, 4) > block:
         return None
     tile = get(_tile_key(tile_prefix, index >> LEVELS_PER_TILE))
@@ -60,7 +66,7 @@ def unchanged(
 
 
 cdef bytes _indexed(
-    bytes key, const uint8_t *data, Py_ssize_t value_bytes, uint64_t index, uint8_t *counted, int height
+    const uint8_t *key, const uint8_t *data, Py_ssize_t value_bytes, uint64_t index, uint8_t *counted, int height
 ):
     """The witness of a record; ``counted`` has room for a number in front of the path."""
     cdef Py_ssize_t path_bytes = 4 + height * HASH_BYTES
@@ -70,10 +76,10 @@ cdef bytes _indexed(
     at = text_put_number(at, index)
     if value_bytes == 0:
         at = text_put_literal(at, b'","leafPreimage":{"leaf":{"nullifier":"0x')
-        at = text_put_hex(at, <const uint8_t *>PyBytes_AS_STRING(key), HASH_BYTES)
+        at = text_put_hex(at, key, HASH_BYTES)
     else:
         at = text_put_literal(at, b'","leafPreimage":{"leaf":{"slot":"0x')
-        at = text_put_hex(at, <const uint8_t *>PyBytes_AS_STRING(key), HASH_BYTES)
+        at = text_put_hex(at, key, HASH_BYTES)
         at = text_put_literal(at, b'","value":"0x')
         at = text_put_hex(at, data + VALUE, HASH_BYTES)
     at = text_put_literal(at, b'"},"nextKey":"0x')
@@ -107,7 +113,7 @@ def membership(uint64_t index, bytes path not None):
     return text
 
 
-cdef Py_ssize_t _value_bytes(bytes record) except -1:
+cdef Py_ssize_t value_bytes_of(bytes record) except -1:
     cdef Py_ssize_t size = PyBytes_GET_SIZE(record) - VALUE - TAIL_BYTES
     if size != 0 and size != HASH_BYTES:
         raise ValueError(f"a leaf record of {PyBytes_GET_SIZE(record)} bytes")
@@ -120,25 +126,18 @@ cdef int _require_key(bytes key) except -1:
     return 0
 
 
-cdef bytes _inverted(const char *data, Py_ssize_t length):
-    cdef bytes inverted = PyBytes_FromStringAndSize(NULL, length)
-    cdef char *target = PyBytes_AS_STRING(inverted)
+cdef inline void _invert(const uint8_t *source, uint8_t *target) noexcept:
     cdef Py_ssize_t place
-    for place in range(length):
-        target[place] = ~data[place]
-    return inverted
+    for place in range(HASH_BYTES):
+        target[place] = ~source[place]
 
 
-cdef bytes _joined(bytes prefix, bytes key):
-    """The key of a leaf: they are stored from the greatest to the smallest."""
+cdef bytes leaf_key(bytes prefix, const uint8_t *key):
     cdef Py_ssize_t prefix_length = PyBytes_GET_SIZE(prefix)
-    cdef bytes joined = PyBytes_FromStringAndSize(NULL, prefix_length + PyBytes_GET_SIZE(key))
-    cdef char *target = PyBytes_AS_STRING(joined)
-    cdef const char *source = PyBytes_AS_STRING(key)
-    cdef Py_ssize_t place
+    cdef bytes joined = PyBytes_FromStringAndSize(NULL, prefix_length + HASH_BYTES)
+    cdef uint8_t *target = <uint8_t *>PyBytes_AS_STRING(joined)
     memcpy(target, PyBytes_AS_STRING(prefix), prefix_length)
-    for place in range(PyBytes_GET_SIZE(key)):
-        target[prefix_length + place] = ~source[place]
+    _invert(key, target + prefix_length)
     return joined
 
 

@@ -1,0 +1,56 @@
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+from fastnode._ext.trees.indexed_tree cimport IndexedNodes
+
+cdef enum:
+    SLOT_BYTES = 32
+
+
+# A storage slot that was asked for.
+cdef struct KnownSlot:
+    uint8_t[SLOT_BYTES] contract
+    uint8_t[SLOT_BYTES] slot
+    uint8_t[SLOT_BYTES] leaf_slot
+    bint is_used
+
+
+# Filled under the GIL, which the hash does not give up.
+cdef class LeafSlots:
+    cdef:
+        KnownSlot *_places      # owned
+        uint64_t _mask
+        uint8_t[SLOT_BYTES] _separator
+
+    cdef const uint8_t *find_c(self, bytes contract, bytes slot) except NULL
+
+
+# Lives as long as its tree, whose nodes it shares.
+cdef class TreeAnswers:
+    cdef:
+        IndexedNodes nodes
+        int tree
+        bytes leaf_prefix, tile_prefix
+
+
+# Belongs to one view, and reads its snapshot.
+cdef class StateAnswers:
+    cdef:
+        TreeAnswers nullifiers, public_data
+        LeafSlots slots
+        object get              # of the snapshot
+        object iterators, make_iterator
+        dict records            # of the view: by block number
+        readonly uint32_t oldest
+        public int64_t memory_limit
+
+    cdef int64_t size_of(self, TreeAnswers tree, object block) except -2
+    cdef bytes low_witness_c(self, TreeAnswers tree, bytes key, object block)
+    cdef bytes own_witness_c(self, TreeAnswers tree, bytes key, object block)
+    cdef bytes storage_c(self, bytes contract, bytes slot, object block)
+
+
+# What a method reads.
+cdef class StateQuestion:
+    cdef:
+        int kind
+        object otherwise

@@ -1,0 +1,86 @@
+"""Answers from the nullifier tree and the public data tree of one view, without the interpreter between the database
+and the text.
+
+The readable form of everything here is ``fastnode/_twins/state_answers.py``.  What takes the history of a leaf or a
+node, or a node that is not in memory, or a block whose record has not been read yet, is None here, and asked of
+world_state/view.py; so is every error of a block that cannot be asked about.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, final
+
+from fastnode._ext.trees.indexed_tree import IndexedNodes
+
+#: Kinds of questions.
+STORAGE: int
+PUBLIC_DATA_WITNESS: int
+NULLIFIER_WITNESS: int
+LOW_NULLIFIER_WITNESS: int
+
+@final
+class LeafSlots:
+    """Tree slots of the storage slots that were asked for last: their hash takes longer than everything else.
+
+    104 bytes for each of ``places``, a power of two; memory is taken when a place is used.  ``separator`` is the first
+    field of what is hashed.
+    """
+
+    def __init__(self, places: int, separator: bytes) -> None: ...
+    def find(self, contract: bytes, slot: bytes) -> bytes:
+        """The key of a contract's storage slot in the public data tree.  ValueError for what is no field."""
+
+@final
+class TreeAnswers:
+    """What all views know of an indexed tree: its id, its nodes in memory, how the keys of leaves and tiles begin."""
+
+    def __init__(self, nodes: IndexedNodes, tree: int, leaf_prefix: bytes, tile_prefix: bytes) -> None: ...
+
+@final
+class StateAnswers:
+    """Reads a snapshot; usable from any thread.
+
+    ``records`` are the block records that the view has read, by number, and may grow.  Every method returns the
+    text of a result; None for what it cannot say; ValueError for a key of another length, or for a damaged record.
+    """
+
+    #: Newest block that the shared memory may be asked about; an undo lowers it.
+    memory_limit: int
+
+    def __init__(
+        self,
+        *,
+        nullifiers: TreeAnswers,
+        public_data: TreeAnswers,
+        slots: LeafSlots,
+        get: Callable[[bytes], bytes | None],
+        iterators: deque[Any],
+        make_iterator: Callable[[], Any],
+        records: Mapping[int, Any],
+        oldest: int,
+        memory_limit: int,
+    ) -> None: ...
+    @property
+    def oldest(self) -> int: ...
+    def low_nullifier_witness(self, nullifier: bytes, block: int) -> bytes | None:
+        """NullifierMembershipWitness of the greatest nullifier not above this one."""
+
+    def nullifier_witness(self, nullifier: bytes, block: int) -> bytes | None:
+        """NullifierMembershipWitness of this nullifier; empty if it is not in the tree after ``block``."""
+
+    def public_data_witness(self, leaf_slot: bytes, block: int) -> bytes | None:
+        """PublicDataWitness of the greatest slot not above this one."""
+
+    def storage(self, contract: bytes, slot: bytes, block: int) -> bytes | None:
+        """The value of a contract's storage slot, a JSON string; zero if it was never written."""
+
+@final
+class StateQuestion:
+    """A method's ``read(view, block, *values)``: asks ``view.state.answers`` about a block number, and ``otherwise``
+    the same when that is None, when ``block`` is no number and when the view has no state.
+
+    The values are contract and slot for STORAGE, a key for the other kinds.  ValueError for a kind that is none.
+    """
+
+    def __init__(self, kind: int, otherwise: Callable[..., bytes | None]) -> None: ...
+    def __call__(self, view: Any, block: Any, first: bytes, second: bytes | None = None) -> bytes | None: ...

@@ -1,0 +1,219 @@
+# Answers from the indexed trees of one view.  The stub (state_answers.pyi) says what everything does.
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcmp, memcpy
+
+from fastnode._ext.hash.poseidon2 cimport hash_fields_c
+from fastnode._ext.numbers cimport read_number
+from fastnode._ext.trees.indexed_tree cimport IndexedNodes
+from fastnode._ext.trees.tree_nodes cimport HASH_BYTES
+from fastnode._ext.wire.encode cimport text_put_hex, text_put_literal
+from fastnode._ext.wire.witness_text cimport (
+    CHANGED, RECORD_INSERTED, VALUE, leaf_key, low_record, unchanged_witness, value_bytes_of,
+)
+
+cdef enum:
+    HASHED_BYTES = 96       # separator, contract, slot
+    VALUE_TEXT_BYTES = 68   # quotes, the prefix, 64 digits
+    PLACES_MAX = 16777216
+
+cdef uint64_t HASH_FACTOR = 0x9e3779b97f4a7c15
+
+STORAGE = 0
+PUBLIC_DATA_WITNESS = 1
+NULLIFIER_WITNESS = 2
+LOW_NULLIFIER_WITNESS = 3
+
+cdef enum:
+    C_STORAGE = 0
+    C_PUBLIC_DATA_WITNESS = 1
+    C_NULLIFIER_WITNESS = 2
+    C_LOW_NULLIFIER_WITNESS = 3
+
+cdef bytes ZERO = b'"0x' + b"0" * 64 + b'"'
+
+
+# ---- slots ----------------------------------------------------------------------------------------
+
+@cython.final
+cdef class LeafSlots:
+    def __cinit__(self, uint64_t places, bytes separator not None):
+        if not 1 <= places <= PLACES_MAX or places & (places - 1):
+            raise ValueError(f"{places} places are no power of two up to {PLACES_MAX}")
+        memcpy(self._separator, _field(separator), SLOT_BYTES)
+        self._mask = places - 1
+        self._places = <KnownSlot *>calloc(places, sizeof(KnownSlot))
+        if self._places is NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self._places)
+
+    def find(self, bytes contract not None, bytes slot not None):
+        return PyBytes_FromStringAndSize(<const char *>self.find_c(contract, slot), SLOT_BYTES)
+
+    @cython.overflowcheck(False)    # modulo 2^64
+    cdef const uint8_t *find_c(self, bytes contract, bytes slot) except NULL:
+        cdef const uint8_t *of_contract = _field(contract)
+        cdef const uint8_t *of_slot = _field(slot)
+        cdef uint8_t[HASHED_BYTES] hashed
+        cdef uint8_t[SLOT_BYTES] leaf_slot
+        cdef uint64_t first, second
+        cdef KnownSlot *place
+        memcpy(&first, of_contract + SLOT_BYTES - 8, 8)
+        memcpy(&second, of_slot + SLOT_BYTES - 8, 8)
+        place = &self._places[(first * HASH_FACTOR + second) * HASH_FACTOR >> 40 & self._mask]
+        if (
+            place.is_used
+            and memcmp(place.slot, of_slot, SLOT_BYTES) == 0
+            and memcmp(place.contract, of_contract, SLOT_BYTES) == 0
+        ):
+            return place.leaf_slot
+        memcpy(hashed, self._separator, SLOT_BYTES)
+        memcpy(hashed + SLOT_BYTES, of_contract, SLOT_BYTES)
+        memcpy(hashed + 2 * SLOT_BYTES, of_slot, SLOT_BYTES)
+        if hash_fields_c(hashed, HASHED_BYTES // SLOT_BYTES, leaf_slot) != 0:
+            raise ValueError("a contract or a slot is not below the field modulus")
+        memcpy(place.contract, of_contract, SLOT_BYTES)
+        memcpy(place.slot, of_slot, SLOT_BYTES)
+        memcpy(place.leaf_slot, leaf_slot, SLOT_BYTES)
+        place.is_used = True
+        return place.leaf_slot
+
+
+cdef const uint8_t *_field(bytes field) except NULL:
+    if PyBytes_GET_SIZE(field) != SLOT_BYTES:
+        raise ValueError(f"a field of {PyBytes_GET_SIZE(field)} bytes")
+    return <const uint8_t *>PyBytes_AS_STRING(field)
+
+
+# ---- answers --------------------------------------------------------------------------------------
+
+@cython.final
+cdef class TreeAnswers:
+    def __init__(self, IndexedNodes nodes not None, int tree, bytes leaf_prefix not None, bytes tile_prefix not None):
+        self.nodes = nodes
+        self.tree = tree
+        self.leaf_prefix = leaf_prefix
+        self.tile_prefix = tile_prefix
+
+
+@cython.final
+cdef class StateAnswers:
+    def __init__(
+        self, *, TreeAnswers nullifiers not None, TreeAnswers public_data not None, LeafSlots slots not None,
+        get, iterators, make_iterator, dict records not None, uint32_t oldest, int64_t memory_limit,
+    ):
+        self.nullifiers = nullifiers
+        self.public_data = public_data
+        self.slots = slots
+        self.get = get
+        self.iterators = iterators
+        self.make_iterator = make_iterator
+        self.records = records
+        self.oldest = oldest
+        self.memory_limit = memory_limit
+
+    def low_nullifier_witness(self, bytes nullifier not None, block):
+        return self.low_witness_c(self.nullifiers, nullifier, block)
+
+    def nullifier_witness(self, bytes nullifier not None, block):
+        return self.own_witness_c(self.nullifiers, nullifier, block)
+
+    def public_data_witness(self, bytes leaf_slot not None, block):
+        return self.low_witness_c(self.public_data, leaf_slot, block)
+
+    def storage(self, bytes contract not None, bytes slot not None, block):
+        return self.storage_c(contract, slot, block)
+
+    cdef int64_t size_of(self, TreeAnswers tree, object block) except -2:
+        """Leaves of a tree after a block; -1 if it is not known, or cannot be asked about here."""
+        cdef object record = self.records.get(block)
+        cdef tuple sizes
+        if record is None or block < self.oldest or block > self.memory_limit:
+            return -1
+        sizes = record.sizes
+        return sizes[tree.tree]
+
+    cdef bytes low_witness_c(self, TreeAnswers tree, bytes key, object block):
+        cdef int64_t size = self.size_of(tree, block)
+        cdef uint8_t[HASH_BYTES] found
+        cdef bytes record, witness
+        if size < 0:
+            return None
+        record = low_record(self.iterators, self.make_iterator, tree.leaf_prefix, _field(key), found)
+        if record is None:
+            return None
+        witness = unchanged_witness(tree.nodes, found, record, block, size, tree.tile_prefix, self.get)
+        return witness if block <= self.memory_limit else None  # an undo may have begun meanwhile
+
+    cdef bytes own_witness_c(self, TreeAnswers tree, bytes key, object block):
+        cdef int64_t size = self.size_of(tree, block)
+        cdef const uint8_t *of_key = _field(key)
+        cdef const uint8_t *data
+        cdef bytes record, witness
+        if size < 0:
+            return None
+        record = self.get(leaf_key(tree.leaf_prefix, of_key))
+        if record is None:
+            return b""
+        data = <const uint8_t *>PyBytes_AS_STRING(record)
+        if read_number(data + VALUE + value_bytes_of(record) + RECORD_INSERTED, 4) > <uint64_t>block:
+            return b""
+        witness = unchanged_witness(tree.nodes, of_key, record, block, size, tree.tile_prefix, self.get)
+        return witness if block <= self.memory_limit else None  # an undo may have begun meanwhile
+
+    cdef bytes storage_c(self, bytes contract, bytes slot, object block):
+        cdef uint8_t[VALUE_TEXT_BYTES] text
+        cdef const uint8_t *data
+        cdef bytes record
+        if block not in self.records or block < self.oldest:
+            return None
+        record = self.get(leaf_key(self.public_data.leaf_prefix, self.slots.find_c(contract, slot)))
+        if record is None:
+            return ZERO
+        if value_bytes_of(record) != SLOT_BYTES:
+            raise ValueError(f"a leaf record of {PyBytes_GET_SIZE(record)} bytes in the public data tree")
+        data = <const uint8_t *>PyBytes_AS_STRING(record)
+        if read_number(data + VALUE + SLOT_BYTES + RECORD_INSERTED, 4) > <uint64_t>block:
+            return ZERO
+        if read_number(data + CHANGED, 4) > <uint64_t>block:
+            return None
+        text_put_literal(text_put_hex(text_put_literal(text, b'"0x'), data + VALUE, SLOT_BYTES), b'"')
+        return PyBytes_FromStringAndSize(<const char *>text, VALUE_TEXT_BYTES)
+
+
+# ---- questions ------------------------------------------------------------------------------------
+
+@cython.final
+cdef class StateQuestion:
+    def __init__(self, int kind, otherwise):
+        if not C_STORAGE <= kind <= C_LOW_NULLIFIER_WITNESS:
+            raise ValueError(f"question {kind}")
+        self.kind = kind
+        self.otherwise = otherwise
+
+    def __call__(self, view, block, bytes first not None, bytes second=None):
+        cdef object state
+        cdef StateAnswers answers
+        cdef bytes found = None
+        if type(block) is int:
+            state = view.state
+            if state is not None:
+                answers = <StateAnswers?>state.answers
+                if self.kind == C_STORAGE:
+                    if second is None:
+                        raise TypeError("a slot is missing")
+                    found = answers.storage_c(first, second, block)
+                elif self.kind == C_PUBLIC_DATA_WITNESS:
+                    found = answers.low_witness_c(answers.public_data, first, block)
+                elif self.kind == C_NULLIFIER_WITNESS:
+                    found = answers.own_witness_c(answers.nullifiers, first, block)
+                else:
+                    found = answers.low_witness_c(answers.nullifiers, first, block)
+        if found is None:
+            return self.otherwise(view, block, first) if second is None else self.otherwise(view, block, first, second)
+        return found if PyBytes_GET_SIZE(found) else None

@@ -1,0 +1,160 @@
+"""Answers from the indexed trees of one view, in plain Python: the readable form of the state_answers kernel.
+
+The stub ``fastnode/_ext/wire/state_answers.pyi`` says what everything does.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from fastnode._twins import poseidon2
+from fastnode._twins.witness_text import leaf_key, low_entry, tail_of, unchanged
+
+if TYPE_CHECKING:
+    from fastnode._twins.indexed_tree import IndexedNodes
+
+__all__ = [
+    "LOW_NULLIFIER_WITNESS",
+    "NULLIFIER_WITNESS",
+    "PUBLIC_DATA_WITNESS",
+    "STORAGE",
+    "LeafSlots",
+    "StateAnswers",
+    "StateQuestion",
+    "TreeAnswers",
+]
+
+STORAGE: Final = 0
+PUBLIC_DATA_WITNESS: Final = 1
+NULLIFIER_WITNESS: Final = 2
+LOW_NULLIFIER_WITNESS: Final = 3
+
+_FIELD_BYTES: Final = 32
+_PLACES_MAX: Final = 1 << 24
+_ZERO: Final = b'"0x' + b"0" * 64 + b'"'
+_CHANGED: Final = struct.Struct(">I")
+_INSERTED: Final = struct.Struct(">6xI")
+_VALUE: Final = slice(42, 74)
+
+
+class LeafSlots:
+    def __init__(self, places: int, separator: bytes) -> None:
+        if not 1 <= places <= _PLACES_MAX or places & (places - 1):
+            raise ValueError(f"{places} places are no power of two up to {_PLACES_MAX}")
+        self._separator = _field(separator)
+        self._places: dict[tuple[bytes, bytes], bytes] = {}
+        self._places_max = places
+
+    def find(self, contract: bytes, slot: bytes) -> bytes:
+        known = _field(contract), _field(slot)
+        found = self._places.get(known)
+        if found is None:
+            found = poseidon2.hash_fields(self._separator + contract + slot)
+            if len(self._places) >= self._places_max:
+                self._places.clear()
+            self._places[known] = found
+        return found
+
+
+class TreeAnswers:
+    def __init__(self, nodes: IndexedNodes, tree: int, leaf_prefix: bytes, tile_prefix: bytes) -> None:
+        self.nodes, self.tree, self.leaf_prefix, self.tile_prefix = nodes, tree, leaf_prefix, tile_prefix
+
+
+class StateAnswers:
+    def __init__(
+        self,
+        *,
+        nullifiers: TreeAnswers,
+        public_data: TreeAnswers,
+        slots: LeafSlots,
+        get: Callable[[bytes], bytes | None],
+        iterators: deque[Any],
+        make_iterator: Callable[[], Any],
+        records: Mapping[int, Any],
+        oldest: int,
+        memory_limit: int,
+    ) -> None:
+        self._nullifiers, self._public_data, self._slots = nullifiers, public_data, slots
+        self._get, self._iterators, self._make_iterator = get, iterators, make_iterator
+        self._records, self.oldest, self.memory_limit = records, oldest, memory_limit
+
+    def low_nullifier_witness(self, nullifier: bytes, block: int) -> bytes | None:
+        return self._low_witness(self._nullifiers, nullifier, block)
+
+    def public_data_witness(self, leaf_slot: bytes, block: int) -> bytes | None:
+        return self._low_witness(self._public_data, leaf_slot, block)
+
+    def nullifier_witness(self, nullifier: bytes, block: int) -> bytes | None:
+        size = self._size(self._nullifiers, block)
+        key = _field(nullifier)
+        if size is None:
+            return None
+        record = self._get(leaf_key(self._nullifiers.leaf_prefix, key))
+        if record is None or _INSERTED.unpack_from(record, tail_of(record))[0] > block:
+            return b""
+        return self._unchanged(self._nullifiers, key, record, block, size)
+
+    def storage(self, contract: bytes, slot: bytes, block: int) -> bytes | None:
+        if block not in self._records or block < self.oldest:
+            return None
+        record = self._get(leaf_key(self._public_data.leaf_prefix, self._slots.find(contract, slot)))
+        if record is None:
+            return _ZERO
+        tail = tail_of(record)
+        if tail != _VALUE.stop:
+            raise ValueError(f"a leaf record of {len(record)} bytes in the public data tree")
+        if _INSERTED.unpack_from(record, tail)[0] > block:
+            return _ZERO
+        if _CHANGED.unpack_from(record)[0] > block:
+            return None
+        return b'"0x%b"' % record[_VALUE].hex().encode()
+
+    def _size(self, tree: TreeAnswers, block: int) -> int | None:
+        record = self._records.get(block)
+        if record is None or not self.oldest <= block <= self.memory_limit:
+            return None
+        size: int = record.sizes[tree.tree]
+        return size
+
+    def _low_witness(self, tree: TreeAnswers, key: bytes, block: int) -> bytes | None:
+        size = self._size(tree, block)
+        if size is None:
+            return None
+        found = low_entry(self._iterators, self._make_iterator, tree.leaf_prefix, _field(key))
+        return None if found is None else self._unchanged(tree, *found, block, size)
+
+    def _unchanged(self, tree: TreeAnswers, key: bytes, record: bytes, block: int, size: int) -> bytes | None:
+        witness = unchanged(tree.nodes, key, record, block, size, tree.tile_prefix, self._get)
+        return witness if block <= self.memory_limit else None
+
+
+class StateQuestion:
+    def __init__(self, kind: int, otherwise: Callable[..., bytes | None]) -> None:
+        names = {
+            STORAGE: "storage",
+            PUBLIC_DATA_WITNESS: "public_data_witness",
+            NULLIFIER_WITNESS: "nullifier_witness",
+            LOW_NULLIFIER_WITNESS: "low_nullifier_witness",
+        }
+        if kind not in names:
+            raise ValueError(f"question {kind}")
+        self._name = names[kind]
+        self._otherwise = otherwise
+
+    def __call__(self, view: Any, block: Any, *values: bytes) -> bytes | None:
+        found: bytes | None = None
+        if type(block) is int and view.state is not None:
+            found = getattr(view.state.answers, self._name)(*values, block)
+        if found is None:
+            return self._otherwise(view, block, *values)
+        return found or None
+
+
+def _field(field: bytes) -> bytes:
+    if len(field) != _FIELD_BYTES:
+        raise ValueError(f"a field of {len(field)} bytes")
+    return field

@@ -1,0 +1,196 @@
+"""Answers from the indexed trees: kernel and twin give what a leaf record says, and leave the rest to others."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests._ext.test_witness_text import Iterator
+
+from fastnode._twins import indexed_tree as twin_tree
+from fastnode._twins import state_answers as twin
+from fastnode._twins import witness_text as witness_twin
+from fastnode.kernels import indexed_tree as kernel_tree
+from fastnode.kernels import state_answers as kernel
+from fastnode.kernels import witness_text as kernel_text
+from fastnode.protocol.constants import SEPARATOR_PUBLIC_LEAF_SLOT
+from fastnode.protocol.fields import MODULUS, field_from_int
+from fastnode.protocol.siloing import public_leaf_slot
+from fastnode.world_state.layout import LeafRecord, LeafState, inverted
+from fastnode.world_state.trees import zero_nodes
+
+MODULES = [kernel, twin]
+SEPARATOR = field_from_int(SEPARATOR_PUBLIC_LEAF_SLOT)
+HEIGHT = 40
+OLDEST, TIP = 3, 9
+CONTRACT, SLOT = field_from_int(5), field_from_int(6)
+NULLIFIER, BETWEEN = field_from_int(100), field_from_int(150)
+ZERO = b'"0x' + b"0" * 64 + b'"'
+fields = st.integers(0, MODULUS - 1).map(field_from_int)
+
+
+class State:
+    """A view's, over leaves in a dict."""
+
+    def __init__(self, module: Any, *, changed: int = 2, inserted: int = 2, slots: int = 16) -> None:
+        tree, self.text = (
+            (kernel_tree, kernel_text) if module is kernel else (twin_tree, witness_twin)
+        )  # a nodes object is of one or the other
+        self.nodes = tree.IndexedNodes(HEIGHT, zero_nodes(HEIGHT), history_bytes=0)
+        state = LeafState(changed, 1, bytes(32), b"")
+        self.nullifier = LeafRecord(NULLIFIER, state, 0, inserted, bytes(32)).pack()
+        value = LeafState(changed, 1, bytes(32), field_from_int(77))
+        self.leaf_slot = public_leaf_slot(CONTRACT, SLOT)
+        self.public = LeafRecord(self.leaf_slot, value, 0, inserted, bytes(32)).pack()
+        self.entries = {b"n" + inverted(NULLIFIER): self.nullifier, b"p" + inverted(self.leaf_slot): self.public}
+        self.records = {number: SimpleNamespace(sizes=(1, 0, 1)) for number in (2, OLDEST, 5, TIP)}
+        self.on_get: Any = lambda: None
+        self.answers = module.StateAnswers(
+            nullifiers=module.TreeAnswers(self.nodes, 0, b"n", b"tile n"),
+            public_data=module.TreeAnswers(self.nodes, 2, b"p", b"tile p"),
+            slots=module.LeafSlots(slots, SEPARATOR),
+            get=self.get,
+            iterators=deque(),
+            make_iterator=lambda: Iterator(self.entries),
+            records=self.records,
+            oldest=OLDEST,
+            memory_limit=TIP,
+        )
+
+    def get(self, key: bytes) -> bytes | None:
+        self.on_get()
+        return self.entries.get(key)
+
+    def witness(self, key: bytes, record: bytes, block: int) -> bytes | None:
+        found: bytes | None = self.text.unchanged(self.nodes, key, record, block, 1, b"", self.entries.get)
+        return found
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_witnesses_are_those_of_the_leaf_records(module: Any) -> None:
+    state = State(module)
+    answers = state.answers
+    expected = state.witness(NULLIFIER, state.nullifier, 5)
+    assert expected is not None
+    assert answers.low_nullifier_witness(BETWEEN, 5) == answers.nullifier_witness(NULLIFIER, 5) == expected
+    assert answers.nullifier_witness(BETWEEN, 5) == b""
+    above = field_from_int(MODULUS - 1)
+    assert answers.public_data_witness(above, TIP) == state.witness(state.leaf_slot, state.public, TIP)
+    assert answers.low_nullifier_witness(field_from_int(99), 5) is None  # no leaf at all: others say so
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_storage_is_the_value_of_the_leaf_or_zero(module: Any) -> None:
+    answers = State(module).answers
+    for _ in range(2):  # hashed, and known
+        assert answers.storage(CONTRACT, SLOT, 5) == b'"0x%064x"' % 77
+    assert answers.storage(SLOT, CONTRACT, 5) == ZERO
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_what_takes_history_is_left_to_others(module: Any) -> None:
+    changed_later = State(module, changed=6).answers
+    assert changed_later.storage(CONTRACT, SLOT, 5) is None
+    assert changed_later.nullifier_witness(NULLIFIER, 5) is None
+    assert changed_later.low_nullifier_witness(BETWEEN, 5) is None
+    inserted_later = State(module, changed=6, inserted=6).answers
+    assert inserted_later.storage(CONTRACT, SLOT, 5) == ZERO
+    assert inserted_later.nullifier_witness(NULLIFIER, 5) == b""
+    assert inserted_later.public_data_witness(field_from_int(MODULUS - 1), 5) is None
+
+
+@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize("block", [2, 4, TIP + 1])
+def test_blocks_that_cannot_be_asked_about_are_left_to_others(module: Any, block: int) -> None:
+    answers = State(module).answers
+    assert answers.storage(CONTRACT, SLOT, block) is None
+    assert answers.nullifier_witness(NULLIFIER, block) is None
+    assert answers.low_nullifier_witness(NULLIFIER, block) is None
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_after_an_undo_has_begun_no_path_comes_from_memory(module: Any) -> None:
+    state = State(module)
+
+    def begin_undo() -> None:
+        state.answers.memory_limit = OLDEST
+
+    state.on_get = begin_undo
+    assert state.answers.nullifier_witness(NULLIFIER, 5) is None
+    assert state.answers.memory_limit == OLDEST
+    state.on_get = lambda: None
+    assert state.answers.low_nullifier_witness(NULLIFIER, 5) is None
+    assert state.answers.low_nullifier_witness(NULLIFIER, OLDEST) is not None
+    assert state.answers.storage(CONTRACT, SLOT, 5) == b'"0x%064x"' % 77  # a leaf is not from memory
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_question_asks_the_view_and_then_others(module: Any) -> None:
+    state = State(module, changed=6)
+    view = SimpleNamespace(state=SimpleNamespace(answers=state.answers))
+    asked: list[Any] = []
+
+    def otherwise(*arguments: Any) -> bytes:
+        asked.append(arguments)
+        return b"otherwise"
+
+    def question(name: str) -> Any:
+        return module.StateQuestion(getattr(module, name), otherwise)
+
+    assert question("STORAGE")(view, TIP, CONTRACT, SLOT) == b'"0x%064x"' % 77
+    assert question("NULLIFIER_WITNESS")(view, TIP, BETWEEN) is None
+    assert question("NULLIFIER_WITNESS")(view, TIP, NULLIFIER) == question("LOW_NULLIFIER_WITNESS")(view, TIP, BETWEEN)
+    assert question("PUBLIC_DATA_WITNESS")(view, TIP, state.leaf_slot).startswith(b'{"index":"0"')
+    assert asked == []
+    no_state = SimpleNamespace(state=None)
+    for where, block in ((view, 5), (view, "tip"), (view, True), (no_state, TIP)):
+        assert question("STORAGE")(where, block, CONTRACT, SLOT) == b"otherwise"
+        assert question("LOW_NULLIFIER_WITNESS")(where, block, BETWEEN) == b"otherwise"
+    assert asked[:2] == [(view, 5, CONTRACT, SLOT), (view, 5, BETWEEN)]
+    assert len(asked) == 8
+    with pytest.raises(ValueError, match="question 4"):
+        module.StateQuestion(4, otherwise)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_what_does_not_fit_is_refused(module: Any) -> None:
+    state = State(module)
+    for ask in (
+        state.answers.nullifier_witness,
+        state.answers.low_nullifier_witness,
+        state.answers.public_data_witness,
+    ):
+        with pytest.raises(ValueError, match="31 bytes"):
+            ask(bytes(31), 5)
+    with pytest.raises(ValueError, match="33 bytes"):
+        state.answers.storage(CONTRACT, bytes(33), 5)
+    with pytest.raises(ValueError, match="modulus"):
+        state.answers.storage(CONTRACT, field_from_int(MODULUS - 1)[:31] + b"\xff", 5)
+    state.entries[b"p" + inverted(state.leaf_slot)] = state.nullifier
+    with pytest.raises(ValueError, match="leaf record"):
+        state.answers.storage(CONTRACT, SLOT, 5)
+    for places in (0, 3, 1 << 25):
+        with pytest.raises(ValueError, match="places"):
+            module.LeafSlots(places, SEPARATOR)
+
+
+@given(st.lists(st.tuples(fields, fields), min_size=1, max_size=4))
+def test_leaf_slots_are_hashes_however_few_are_kept(pairs: list[tuple[bytes, bytes]]) -> None:
+    for module in MODULES:
+        slots = module.LeafSlots(1, SEPARATOR)
+        for contract, slot in pairs + pairs:
+            assert slots.find(contract, slot) == public_leaf_slot(contract, slot)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_slots_that_differ_in_one_bit_are_told_apart(module: Any) -> None:
+    slots = module.LeafSlots(1, SEPARATOR)
+    assert slots.find(bytes(32), bytes(32)) == public_leaf_slot(bytes(32), bytes(32))
+    for bit in range(0, 253, 11):
+        other = (1 << bit).to_bytes(32, "big")
+        assert slots.find(other, bytes(32)) == public_leaf_slot(other, bytes(32))
+        assert slots.find(bytes(32), other) == public_leaf_slot(bytes(32), other)
