@@ -347,11 +347,7 @@ def _entries(snapshot: Any, bounds: dict[str, bytes]) -> list[Any]:
 
 def _sought(snapshot: Any, keys: list[bytes]) -> list[Any]:
     with closing(snapshot.raw_iterator()) as seeks:
-        found = []
-        for key in keys:
-            seeks.seek(key)
-            found.append((seeks.key(), seeks.value()) if seeks.valid() else None)
-        return found
+        return [seeks.first(key) for key in keys]
 
 
 def tag_log_calls(dice: Random, calls: Calls) -> None:

@@ -98,3 +98,33 @@ def test_a_question_reads_the_blocks_of_its_view(module: Any) -> None:
     for form in (-1, 5):
         with pytest.raises(ValueError, match="form"):
             module.BlockQuestion(form, otherwise)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_what_was_read_last_is_kept_within_bounds(module: Any) -> None:
+    chain = Chain(0, [])
+    for number in range(300):
+        info = BlockInfo(number, bytes(32), bytes(32), 1, 2, 3, 4, 0)
+        chain.values[block_key(number)] = StoredBlock(
+            info, b"%d" % number, b"x" * (9000 if number == 299 else 9)
+        ).encode()
+    read: list[bytes] = []
+
+    def get(key: bytes) -> bytes | None:
+        read.append(key)
+        return chain.values.get(key)
+
+    view = SimpleNamespace(chain=SimpleNamespace(blocks=module.Blocks(get, 400)))
+    header = module.BlockQuestion(module.HEADER, get)
+    for _ in range(2):
+        assert [header(view, number) for number in range(100)] == [b"%d" % number for number in range(100)]
+    assert module.BlockQuestion(module.DATA, get)(view, 7) == module.block(module.DATA, 7, chain.values.get)
+    assert len(read) == 100
+    for _ in range(2):
+        assert header(view, 299) == b"299"  # too long
+        with pytest.raises(LookupError):
+            header(view, 300)
+    assert len(read) == 104
+    assert [header(view, number) for number in range(299)] == [b"%d" % number for number in range(299)]
+    assert header(view, 0) == b"0"
+    assert read.count(block_key(0)) == 2  # others have taken its place

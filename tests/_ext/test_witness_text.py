@@ -62,19 +62,9 @@ class Iterator:
 
     def __init__(self, entries: dict[bytes, bytes]) -> None:
         self._entries = sorted(entries.items())
-        self._place = len(self._entries)
 
-    def seek(self, key: bytes) -> None:
-        self._place = sum(1 for each, _ in self._entries if each < key)
-
-    def valid(self) -> bool:
-        return self._place < len(self._entries)
-
-    def key(self) -> bytes:
-        return self._entries[self._place][0]
-
-    def value(self) -> bytes:
-        return self._entries[self._place][1]
+    def first(self, key: bytes) -> tuple[bytes, bytes] | None:
+        return next(((each, value) for each, value in self._entries if each >= key), None)
 
 
 @given(st.sets(fields, max_size=8), fields, st.sampled_from([b"a", b"bb", b"c"]))

@@ -80,8 +80,8 @@ def read_by_seeks(database: SharedDatabase) -> list[bytes | None]:
         seeks = snapshot.raw_iterator()
         values: list[bytes | None] = []
         for key in KEYS:
-            seeks.seek(key)
-            values.append(seeks.value() if seeks.valid() else None)
+            found = seeks.first(key)
+            values.append(None if found is None else found[1])
         seeks.close()
         return values
     finally:

@@ -33,12 +33,26 @@ EMPTY_ARCHIVE: Final = b'{"root":"0x' + b"0" * 64 + b'","nextAvailableLeafIndex"
 #: Hash, archive root, checkpoint, index in it, slot, timestamp, transactions, length of the header.
 _HEAD: Final = struct.Struct(">32s32sIIIQII")
 _BLOCK_KEY: Final = struct.Struct(">cI")
+#: Of what is kept, how many and how long at most.
+_KEPT_MAX: Final = 128
+_KEPT_BYTES_MAX: Final = 8192
 _EFFECT_KEY: Final = struct.Struct(">cII")
 
 
 class Blocks:
     def __init__(self, get: Callable[[bytes], bytes | None], tip: int) -> None:
-        self.get, self.tip = get, tip
+        self._get, self.tip = get, tip
+        self._kept: dict[bytes, bytes] = {}
+
+    def read(self, key: bytes) -> bytes | None:
+        found = self._kept.get(key)
+        if found is None:
+            found = self._get(key)
+            if found is not None and len(found) <= _KEPT_BYTES_MAX:
+                if len(self._kept) >= _KEPT_MAX:
+                    self._kept.clear()
+                self._kept[key] = found
+        return found
 
 
 class BlockQuestion:
@@ -54,8 +68,8 @@ class BlockQuestion:
         if not 0 <= block <= blocks.tip:
             return None
         if self._form != HEADER:
-            return _block(self._form, block, blocks.get)
-        record = blocks.get(_BLOCK_KEY.pack(b"b", block))
+            return _block(self._form, block, blocks.read)
+        record = blocks.read(_BLOCK_KEY.pack(b"b", block))
         if record is None:
             raise LookupError(f"no block {block}")
         return header(record)

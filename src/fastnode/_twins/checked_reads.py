@@ -74,10 +74,11 @@ class CheckedSeeks:
     def __init__(self, raw: Any, error_of: ErrorOf) -> None:
         self._raw = raw
         self._error_of = error_of
-        self.valid, self.key, self.value, self.close = raw.valid, raw.key, raw.value, raw.close
+        self.close = raw.close
 
-    def seek(self, key: bytes) -> None:
+    def first(self, key: bytes) -> tuple[bytes, bytes] | None:
         try:
             self._raw.seek(key)
         except Exception as error:
             raise self._error_of(error) from error
+        return (self._raw.key(), self._raw.value()) if self._raw.valid() else None

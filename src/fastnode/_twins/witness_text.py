@@ -32,14 +32,14 @@ def low_entry(
         iterator = iterators.pop()
     except IndexError:
         iterator = make_iterator()
-    iterator.seek(leaf_key(prefix, key))
-    entry = None
-    if iterator.valid():
-        found = iterator.key()
-        if found.startswith(prefix) and len(found) == len(prefix) + _HASH_BYTES:
-            entry = _inverted(found[len(prefix) :]), iterator.value()
+    entry = iterator.first(leaf_key(prefix, key))
     iterators.append(iterator)
-    return entry
+    if entry is None:
+        return None
+    found, record = entry
+    if not found.startswith(prefix) or len(found) != len(prefix) + _HASH_BYTES:
+        return None
+    return _inverted(found[len(prefix) :]), record
 
 
 def unchanged(

@@ -54,14 +54,9 @@ class Snapshot:
             iterator = self.iterators.pop()
         except IndexError:
             iterator = self.make_iterator()
-        iterator.seek(start)
-        found = None
-        if iterator.valid():
-            key = iterator.key()
-            if key.startswith(prefix):
-                found = key, iterator.value()
+        found: tuple[bytes, bytes] | None = iterator.first(start)
         self.iterators.append(iterator)
-        return found
+        return found if found is not None and found[0].startswith(prefix) else None
 
     def scan(self, prefix: bytes) -> Any:
         """Iterate over (key, value) of all keys that begin with ``prefix``; close it, or use it in ``with``."""

@@ -24,4 +24,5 @@ cdef class CheckedSeeks:
     cdef:
         object raw_seek
         object error_of
-        readonly object valid, key, value, close    # the raw iterator's
+        object valid, key, value    # the raw iterator's
+        readonly object close

@@ -41,14 +41,8 @@ class CheckedSeeks:
     """A raw iterator of plyvel."""
 
     def __init__(self, raw: Any, error_of: Callable[[Exception], Exception]) -> None: ...
-    def seek(self, key: bytes) -> None:
-        """Go to the first entry at or after ``key``; :attr:`valid` says whether there is one."""
+    def first(self, key: bytes) -> tuple[bytes, bytes] | None:
+        """Key and value of the first entry at or after ``key``; None if there is none."""
 
-    @property
-    def valid(self) -> Callable[[], bool]: ...
-    @property
-    def key(self) -> Callable[[], bytes]: ...
-    @property
-    def value(self) -> Callable[[], bytes]: ...
     @property
     def close(self) -> Callable[[], None]: ...

@@ -67,8 +67,9 @@ cdef class CheckedSeeks:
         self.error_of = error_of
         self.valid, self.key, self.value, self.close = raw.valid, raw.key, raw.value, raw.close
 
-    def seek(self, bytes key not None):
+    def first(self, bytes key not None):
         try:
             self.raw_seek(key)
         except Exception as error:
             raise self.error_of(error) from error
+        return (self.key(), self.value()) if self.valid() else None

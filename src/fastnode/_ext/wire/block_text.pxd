@@ -6,6 +6,9 @@ cdef class Blocks:
     cdef:
         object get
         readonly uint32_t tip
+        dict kept               # what was read last, by key
+
+    cdef bytes read(self, bytes key)
 
 
 # What a method reads.

@@ -31,7 +31,10 @@ def block(form: int, number: int, get: Callable[[bytes], bytes | None]) -> bytes
 
 @final
 class Blocks:
-    """The blocks of one view up to ``tip``; ``get`` reads its snapshot."""
+    """The blocks of one view up to ``tip``; ``get`` reads its snapshot.
+
+    Up to 1 MB of what was read last is kept: one block is asked for in several forms, by its number and by its hash.
+    """
 
     def __init__(self, get: Callable[[bytes], bytes | None], tip: int) -> None: ...
     @property

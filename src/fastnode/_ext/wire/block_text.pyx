@@ -40,6 +40,9 @@ cdef enum:
     BLOCK_KEY_BYTES = 5
     EFFECT_LETTER = 101
     EFFECT_KEY_BYTES = 9
+    # Of what is kept, how many and how long at most: 1 MB.
+    KEPT_MAX = 128
+    KEPT_BYTES_MAX = 8192
     # What stands behind the stored parts, with room to spare.
     END_BYTES_MAX = 256
 
@@ -71,6 +74,22 @@ cdef class Blocks:
     def __init__(self, get, uint32_t tip):
         self.get = get
         self.tip = tip
+        self.kept = {}
+
+    cdef bytes read(self, bytes key):
+        cdef object found = self.kept.get(key)
+        if found is None:
+            found = self.get(key)
+            if found is not None and PyBytes_GET_SIZE(<bytes?>found) <= KEPT_BYTES_MAX:
+                if len(self.kept) >= KEPT_MAX:
+                    self.kept.clear()
+                self.kept[key] = found
+        return <bytes>found
+
+
+cdef inline bytes _read(object source, bytes key):
+    """Of blocks, or of a function."""
+    return (<Blocks>source).read(key) if type(source) is Blocks else source(key)
 
 
 @cython.final
@@ -93,8 +112,8 @@ cdef class BlockQuestion:
         if overflow or not 0 <= number <= blocks.tip:
             return None
         if self.form != C_HEADER:
-            return _block(self.form, <uint32_t>number, blocks.get)
-        record = blocks.get(_block_key(<uint32_t>number))
+            return _block(self.form, <uint32_t>number, blocks)
+        record = blocks.read(_block_key(<uint32_t>number))
         if record is None:
             raise LookupError(f"no block {number}")
         return _header_text(record)
@@ -113,8 +132,8 @@ def block(int form, uint32_t number, get):
     return _block(form, number, get)
 
 
-cdef bytes _block(int form, uint32_t number, object get):
-    cdef bytes record = get(_block_key(number))
+cdef bytes _block(int form, uint32_t number, object source):
+    cdef bytes record = _read(source, _block_key(number))
     cdef const uint8_t *head
     cdef Part json
     cdef Part archive
@@ -134,7 +153,7 @@ cdef bytes _block(int form, uint32_t number, object get):
     if number == 0:
         archive.start = <const uint8_t *>PyBytes_AS_STRING(EMPTY_ARCHIVE_TEXT)
         archive.length = PyBytes_GET_SIZE(EMPTY_ARCHIVE_TEXT)
-    return _with_body(json, archive, _effects(number, read_number(head + TX_COUNT, 4), get), end, end_length)
+    return _with_body(json, archive, _effects(number, read_number(head + TX_COUNT, 4), source), end, end_length)
 
 
 cdef bytes _with_body(Part json, Part archive, list effects, const uint8_t *end, Py_ssize_t end_length):
@@ -209,12 +228,12 @@ cdef Part _header(bytes record) except *:
     return json
 
 
-cdef list _effects(uint32_t number, uint32_t count, get):
+cdef list _effects(uint32_t number, uint32_t count, object source):
     cdef list effects = []
     cdef uint32_t index
     cdef bytes effect
     for index in range(count):
-        effect = get(_effect_key(number, index))
+        effect = _read(source, _effect_key(number, index))
         if effect is None:
             raise LookupError(f"no effect {index} of block {number}")
         effects.append(effect)

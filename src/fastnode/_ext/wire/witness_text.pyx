@@ -5,7 +5,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from fastnode._ext.wire.encode cimport (
-    text_base64_length, text_put_hex, text_put_literal, text_put_number, text_write_base64,
+    text_base64_length, text_put, text_put_hex, text_put_literal, text_put_number, text_write_base64,
 )
 from fastnode._ext.trees.indexed_tree cimport IndexedNodes
 from fastnode._ext.trees.tree_nodes cimport HASH_BYTES, LEVELS_PER_TILE
@@ -28,16 +28,16 @@ def low_entry(iterators, make_iterator, bytes prefix not None, bytes key not Non
 cdef bytes low_record(object iterators, object make_iterator, bytes prefix, const uint8_t *key, uint8_t *found):
     cdef Py_ssize_t prefix_length = PyBytes_GET_SIZE(prefix)
     cdef object iterator = iterators.pop() if iterators else make_iterator()
+    cdef tuple entry = iterator.first(leaf_key(prefix, key))
     cdef bytes stored
-    cdef bytes record = None
-    iterator.seek(leaf_key(prefix, key))
-    if iterator.valid():
-        stored = iterator.key()
-        if PyBytes_GET_SIZE(stored) == prefix_length + HASH_BYTES and _starts_with(stored, prefix):
-            _invert(<const uint8_t *>PyBytes_AS_STRING(stored) + prefix_length, found)
-            record = iterator.value()
     iterators.append(iterator)
-    return record
+    if entry is None:
+        return None
+    stored = entry[0]
+    if PyBytes_GET_SIZE(stored) != prefix_length + HASH_BYTES or not _starts_with(stored, prefix):
+        return None
+    _invert(<const uint8_t *>PyBytes_AS_STRING(stored) + prefix_length, found)
+    return entry[1]
 
 
 def unchanged(
@@ -70,9 +70,11 @@ cdef bytes _indexed(
 ):
     """The witness of a record; ``counted`` has room for a number in front of the path."""
     cdef Py_ssize_t path_bytes = 4 + height * HASH_BYTES
-    cdef bytes text = PyBytes_FromStringAndSize(NULL, TEXT_BYTES_MAX + text_base64_length(path_bytes))
-    cdef uint8_t *start = <uint8_t *>PyBytes_AS_STRING(text)
-    cdef uint8_t *at = text_put_literal(start, b'{"index":"')
+    cdef Py_ssize_t base64_bytes = text_base64_length(path_bytes)
+    cdef uint8_t[TEXT_BYTES_MAX] values
+    cdef uint8_t *at = text_put_literal(values, b'{"index":"')
+    cdef bytes text
+    cdef Py_ssize_t length
     at = text_put_number(at, index)
     if value_bytes == 0:
         at = text_put_literal(at, b'","leafPreimage":{"leaf":{"nullifier":"0x')
@@ -89,9 +91,12 @@ cdef bytes _indexed(
     at = text_put_literal(at, b'"},"siblingPath":"')
     counted[0] = counted[1] = counted[2] = 0
     counted[3] = <uint8_t>height
+    length = at - values
+    text = PyBytes_FromStringAndSize(NULL, length + base64_bytes + 2)
+    at = text_put(<uint8_t *>PyBytes_AS_STRING(text), values, length)
     text_write_base64(counted, path_bytes, at)
-    at = text_put_literal(at + text_base64_length(path_bytes), b'"}')
-    return PyBytes_FromStringAndSize(<const char *>start, at - start)
+    text_put_literal(at + base64_bytes, b'"}')
+    return text
 
 
 def membership(uint64_t index, bytes path not None):
