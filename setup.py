@@ -13,15 +13,15 @@ Change them together with ``build_ext --force``: nothing is made anew for anothe
 import ast
 import io
 import os
+import re
 import sys
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
-from Cython.Build import cythonize
-from Cython.Compiler import Options
 from setuptools import Extension, setup
 from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
 
 EXT = Path("src/fastnode/_ext")
 # A header of one subject may be included by another.
@@ -85,8 +85,6 @@ if SANITIZE:
 #: Subjects that are arithmetic; the others mostly call Python, and are a quarter larger with -O3 without being faster.
 ARITHMETIC = ("avm", "hash", "trees")
 
-Options.warning_errors = True
-
 
 def sources() -> list[Path]:
     """Every ``.pyx``.  Each has a stub, which goes into every kind of package: a stub alone tells that the source was
@@ -103,7 +101,7 @@ def sources() -> list[Path]:
     return found
 
 
-#: Their files have thousands of lines without a branch, each of them checked: optimised that takes half an hour.
+#: Their files have thousands of lines without a branch.  With a check at each, optimising them takes half an hour.
 STRAIGHT_LINES = ("poseidon2",)
 
 
@@ -127,18 +125,32 @@ def extension(source: Path) -> Extension:
     )
 
 
+#: A source distribution brings the C that Cython makes: whoever installs it waits for the C compiler only.
+HAS_C = Path("PKG-INFO").is_file() and not DEBUG and os.environ.get("FASTNODE_ANNOTATE") != "1"
+
+
 def in_c(extensions: list[Extension]) -> list[Extension]:
+    if HAS_C:
+        for each in extensions:
+            each.sources = [str(Path(source).with_suffix(".c")) for source in each.sources]
+        return extensions
+    from Cython.Build import cythonize
+    from Cython.Compiler import Options
+
+    Options.warning_errors = True
     made: list[Extension] = cythonize(
         extensions,
         include_path=["src"],
         # The C of a build with other switches must not be taken for this one's.
-        force="--force" in sys.argv,
+        force="--force" in sys.argv or "sdist" in sys.argv,
         annotate=os.environ.get("FASTNODE_ANNOTATE") == "1",
         compiler_directives={
             "language_level": 3,
             # Functions of C: half as much code around each, and signatures are in the stubs.
             "binding": False,
             "embedsignature": False,
+            # What compilers read is half as long.
+            "emit_code_comments": False,
             # Nothing here can be pickled: it would be a copy of pointers.
             "auto_pickle": False,
             "boundscheck": DEBUG,
@@ -154,12 +166,15 @@ def in_c(extensions: list[Extension]) -> list[Extension]:
 # ---- what a wheel has of the Python modules ----------------------------------------------------------------
 
 #: Their docstrings stay: what programs of others call, and what commands say of themselves.
-DOCUMENTED = ("fastnode/client/", "fastnode/protocol/", "fastnode/cli/")
+DOCUMENTED = ("fastnode/client/", "fastnode/cli/")
 DOCUMENTED_MODULES = ("__init__", "errors", "pytest_plugin", "testing", "verify")
 
 
 def without_comments(text: str, *, keep_docstrings: bool) -> str:
-    """The module with the same statements in the same lines: tracebacks name the lines of the repository."""
+    """The module with the same statements in the same lines: tracebacks name the lines of the repository.
+
+    Each level is indented by one blank instead of four.
+    """
     lines = text.split("\n")
     for first, last, instead in () if keep_docstrings else docstrings(text):
         lines[first : last + 1] = [instead, *[""] * (last - first)]
@@ -167,7 +182,22 @@ def without_comments(text: str, *, keep_docstrings: bool) -> str:
         if token.type == tokenize.COMMENT:
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column].rstrip()
-    return "\n".join(lines)
+    inside = lines_inside_strings("\n".join(lines))
+    return "\n".join(line if row in inside else less_indented(line) for row, line in enumerate(lines))
+
+
+def lines_inside_strings(text: str) -> set[int]:
+    """From 0: what begins these lines belongs to a value."""
+    rows: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant | ast.JoinedStr) and node.end_lineno is not None:
+            rows.update(range(node.lineno, node.end_lineno))
+    return rows
+
+
+def less_indented(line: str) -> str:
+    blanks = len(line) - len(line.lstrip(" "))
+    return " " * (blanks // 4 + blanks % 4) + line[blanks:]
 
 
 def docstrings(text: str) -> Iterator[tuple[int, int, str]]:
@@ -187,7 +217,7 @@ def docstrings(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 class BuildModules(build_py):
-    """Comments, and docstrings of what only fastnode itself calls, are a quarter of the modules of a wheel."""
+    """Comments, indentation and docstrings of what only fastnode itself calls are a quarter of the modules."""
 
     def build_module(self, module: str, module_file: str, package: str | tuple[str, ...]) -> tuple[str, bool]:
         made, copied = super().build_module(module, module_file, package)
@@ -199,17 +229,31 @@ class BuildModules(build_py):
         return made, copied
 
 
-extensions = [extension(source) for source in sources()]
+class SourceDistribution(sdist):
+    """Has the C of the extensions beside their sources."""
+
+    def make_release_tree(self, base_dir: str, files: list[str]) -> None:
+        made = [str(source.with_suffix(".c")) for source in sources()]
+        super().make_release_tree(base_dir, [*files, *made])
+        metadata = Path(base_dir, "pyproject.toml")
+        # pip would fetch and install it for nothing.
+        text = re.sub(r', "cython[^"]*"\]', "]", metadata.read_text(encoding="utf-8"), count=1)
+        # A file of its own: setuptools links to the one of the repository.
+        metadata.unlink()
+        metadata.write_text(text, encoding="utf-8")
+
+
+#: The one that takes longest is compiled first, so that no processor waits for it alone at the end.
+extensions = [extension(source) for source in sorted(sources(), key=lambda source: source.stem not in STRAIGHT_LINES)]
 #: Commands that compile nothing.
 COMPILES_NOTHING = next((word for word in sys.argv[1:] if word[0] != "-"), "") in (
-    "sdist",
     "egg_info",
     "dist_info",
     "build_py",
 )
 setup(
     ext_modules=extensions if COMPILES_NOTHING else in_c(extensions),
-    cmdclass={"build_py": BuildModules},
+    cmdclass={"build_py": BuildModules, "sdist": SourceDistribution},
     # pip asks for one compiler after the other: with all processors an installation from source takes as long as the
     # largest file.
     options={"build_ext": {"parallel": os.cpu_count() or 1}},
