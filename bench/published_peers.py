@@ -181,10 +181,14 @@ class Watch(threading.Thread):
         return {key: value for key, value in grown.items() if value and all(part in key for part in parts)}
 
 
-def transactions(url: str, count: int) -> list[dict[str, Any]]:
-    """Of this network: anchored at its newest published block, with nullifiers that no other run had."""
+def transactions(urls: list[str], count: int) -> list[dict[str, Any]]:
+    """Of this network: anchored at its newest published block, with nullifiers that no other run had.
+
+    All nodes must have that block: a published node does nothing else for some seconds, with its first checkpoint.
+    """
+    url = urls[0]
     info = rpc(url, "node_getNodeInfo")
-    while not (anchor_number := rpc(url, "node_getL2Tips")["checkpointed"]["block"]["number"]):
+    while not (anchor_number := min(rpc(each, "node_getL2Tips")["checkpointed"]["block"]["number"] for each in urls)):
         time.sleep(1)  # what is anchored at genesis expires with the first block
     header = rpc(url, "node_getBlockHeader", anchor_number)
     anchor = BlockHeader.from_json(header, "").to_buffer()
@@ -270,7 +274,8 @@ def measure(node: Fastnode, others: list[str], arguments: argparse.Namespace) ->
     watch.start()
     proposals.start()
     others = [*others, *arguments.beside]
-    urls, txs = [node.url, *others], transactions(node.url, arguments.txs)
+    urls = [node.url, *others]
+    txs = transactions(urls, arguments.txs)
     seconds: dict[str, list[float]] = {url: [] for url in urls}
     of_pair: dict[tuple[str, str], list[float]] = {}
     refused: list[str] = []
