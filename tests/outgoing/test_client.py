@@ -10,9 +10,11 @@ from typing import Any
 import orjson
 import pytest
 
+from fastnode.bus.upstream import CACHE_BYTES_MAX
 from fastnode.errors import AnswerTooLarge, UpstreamFault
 from fastnode.outgoing.client import RpcClient, _memory_of
 from fastnode.outgoing.network import Answer, ClientLimits, ahead_of_use
+from fastnode.sources.upstream import PAGES_AHEAD
 
 MIB = 1 << 20
 
@@ -44,9 +46,50 @@ def test_an_answer_of_hex_is_read_and_one_of_containers_refused() -> None:
 
 def test_an_answer_that_is_fetched_ahead_of_its_use_may_take_less() -> None:
     texts = orjson.dumps([f"0x{number:064x}" for number in range(150_000)])
-    with ahead_of_use(), pytest.raises(AnswerTooLarge, match=rf"would take more than {32 * MIB} bytes to read"):
+    with ahead_of_use(), pytest.raises(AnswerTooLarge, match=rf"would take more than {16 * MIB} bytes to read"):
         ask(texts, 256 * MIB)
     assert len(ask(texts, 256 * MIB)) == 150_000
+
+
+def test_what_a_followed_node_and_a_bus_take_together_is_256_mib() -> None:
+    limits = ClientLimits()
+    with ahead_of_use():
+        ahead = limits.here
+    assert limits.memory_bytes_max + (PAGES_AHEAD - 1) * ahead.memory_bytes_max + CACHE_BYTES_MAX <= 256 * MIB
+
+
+#: A server in another thread, and how much the process grows by, at most, while the largest answer is read from it.
+LARGEST = """
+import http.server, orjson, threading
+from fastnode.outgoing.client import RpcClient
+from fastnode.outgoing.network import Network
+body = orjson.dumps({"jsonrpc": "2.0", "id": 0, "result": [f"0x{each:064x}" for each in range(540_000)]})
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *arguments):
+        pass
+server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+def resident(name):
+    return int(next(line for line in open("/proc/self/status") if line.startswith(name)).split()[1]) * 1024
+before = resident("VmRSS")
+open("/proc/self/clear_refs", "w").write("5")
+with Network() as network:
+    [found] = RpcClient(f"http://127.0.0.1:{server.server_port}", network).ask([("node_getBlocks", [1, 50])]).results()
+assert len(found) == 540_000
+print(resident("VmHWM") - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what a process grew by is read from /proc")
+def test_the_largest_answer_of_a_server_takes_no_more_than_it_may() -> None:
+    found = subprocess.run([sys.executable, "-c", LARGEST], capture_output=True, text=True, check=True, timeout=60)
+    assert 37 * MIB < int(found.stdout) < ClientLimits().memory_bytes_max
 
 
 #: Says how many bytes the process grew by, at most, while it read the text that ``sys.argv[1]`` makes.

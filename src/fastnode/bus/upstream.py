@@ -37,7 +37,7 @@ __all__ = ["BusUpstream"]
 logger = logging.getLogger("fastnode.bus")
 
 #: Contents that lie ready, in bytes; most are asked for once, soon after they came.
-CACHE_BYTES_MAX: Final = 64 << 20
+CACHE_BYTES_MAX: Final = 32 << 20
 PARTS_MAX: Final = 1 << 12
 #: References that are kept of each publisher.
 REFERENCES_MAX: Final = 20_000

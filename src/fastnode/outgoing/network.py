@@ -48,7 +48,7 @@ _THIS_MACHINE: Final = ("localhost", "127.", "[::1]", "::1")
 
 #: Of an answer that is fetched ahead of its use; several may wait at a time.
 _AHEAD_RESPONSE_BYTES_MAX: Final = 8 * _MIB
-_AHEAD_MEMORY_BYTES_MAX: Final = 32 * _MIB
+_AHEAD_MEMORY_BYTES_MAX: Final = 16 * _MIB
 _IS_AHEAD: ContextVar[bool] = ContextVar("_IS_AHEAD", default=False)
 
 STOPPING: Final = "the node is stopping"
@@ -60,12 +60,13 @@ OTHER_SERVERS: Final = "other"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientLimits:
     """``request_time_s`` covers a whole exchange, from connecting to the last byte of the answer; ``memory_bytes_max``
-    is what an answer and its values may take together."""
+    is what an answer and its values may take together: with two answers that are fetched ahead, and with what a bus
+    keeps ready, 256 MiB."""
 
     request_time_s: float = 15.0
     connect_time_s: float = 5.0
     response_bytes_max: int = 64 * _MIB
-    memory_bytes_max: int = 256 * _MIB
+    memory_bytes_max: int = 192 * _MIB
 
     @property
     def here(self) -> ClientLimits:

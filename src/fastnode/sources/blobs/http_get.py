@@ -7,9 +7,8 @@ from dataclasses import field
 from typing import Any, Final
 from urllib.parse import urlencode
 
-import orjson
-
 from fastnode.errors import UpstreamError, UpstreamUnavailable
+from fastnode.outgoing.client import decoded
 from fastnode.outgoing.network import ClientLimits, Network
 from fastnode.records import dataclass
 from fastnode.sources.blobs.base import BlobSourceError
@@ -42,6 +41,9 @@ class HttpGet:
         if answer.status != _OK:
             raise BlobSourceError(f"HTTP status {answer.status}", is_passing=answer.status in _BUSY)
         try:
-            return orjson.loads(answer.body)
-        except orjson.JSONDecodeError:
-            raise BlobSourceError("its answer is not JSON") from None
+            value = decoded(answer.body, self.limits.memory_bytes_max)
+        except UpstreamError as error:
+            raise BlobSourceError(str(error)) from error
+        if value is None and answer.body.strip() != b"null":
+            raise BlobSourceError("its answer is not JSON")
+        return value
