@@ -331,7 +331,12 @@ def measure(node: Fastnode, others: list[str], arguments: argparse.Namespace) ->
     line("blocks that were on L1 first", proposals.late or "none")
     same = True
     for _ in range(arguments.restarts):
-        took = node.restart()
+        try:
+            took = node.restart()
+        except AssertionError as error:
+            same = False
+            line("restart", error)
+            continue
         is_same = peer_of(identity) == peer_of(rpc(node.url, "node_getEncodedEnr"))
         line(
             "restart", "the same identity" if is_same else "ANOTHER IDENTITY", f"in all meshes again after {took:.1f} s"
