@@ -51,6 +51,7 @@ _THIS_SERVER: Final = {"name": "this port", "url": "/"}
 #: Subjects of methods (OpenRPC tags) by the module that answers them; the others get the name of their namespace.
 _TAGS: Final = {
     "admin": "configuration",
+    "block_text": "chain",
     "blocks": "chain",
     "chain": "chain",
     "checkpoints": "chain",
@@ -63,6 +64,7 @@ _TAGS: Final = {
     "slashing": "slashing",
     "snapshots": "snapshots",
     "state": "state",
+    "state_answers": "state",
     "sync": "synchronization",
     "txs": "transactions",
     "upstream": "network",
@@ -129,7 +131,9 @@ def _method(method: Method, method_set: MethodSet) -> dict[str, Any]:
 
 
 def _tag(method: Method) -> str:
-    module = (method.read_in("both") or method.handler).__module__.rpartition(".")[2]
+    read = method.read_in("both") or method.handler
+    # Of a kernel only the class knows the module.
+    module = (getattr(read, "__module__", None) or type(read).__module__).rpartition(".")[2]
     return _TAGS.get(module) or method.name.partition("_")[0]
 
 
