@@ -6,14 +6,13 @@ import asyncio
 import gc
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 from weakref import finalize
 
 import pytest
 
 from fastnode.app import heap
-from fastnode.app.heap import COLLECTOR_THRESHOLDS
 from fastnode.http.limits import Limits
 from fastnode.http.memory_budget import MemoryBudget
 
@@ -150,32 +149,74 @@ class Node:
     """A member of a reference cycle."""
 
 
-def test_the_collector_looks_again_at_what_it_left_when_requests_need_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not while they need much: it would look at thousands of connections each time."""
-    process, budget = Process(monkeypatch), MemoryBudget()
-    thresholds = gc.get_threshold()
-    gc.set_threshold(*COLLECTOR_THRESHOLDS)
-    gone: list[int] = []
+@pytest.fixture
+def settled() -> Iterator[None]:
+    """The collector as a node that serves has it."""
+    heap.settle_memory()
+    yield
+    gc.unfreeze()
+    gc.enable()
+
+
+def cycle(gone: list[int]) -> None:
     node = Node()
     node.itself = node  # type: ignore[attr-defined]
     finalize(node, gone.append, 1)
-    gc.collect(0)  # it has outlived a first look
-    del node
+
+
+@pytest.mark.usefixtures("settled")
+def test_the_collector_looks_at_what_is_new_when_requests_need_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not while they need much: it would look at all that their bodies were parsed into."""
+    process, budget = Process(monkeypatch), MemoryBudget()
+    gone: list[int] = []
+    cycle(gone)
 
     async def story() -> None:
         budget.take(64 * MIB)
-        for _ in range(2 * heap.LOOKS_MAX):
-            made = [[] for _ in range(COLLECTOR_THRESHOLDS[0] + 100)]
-            del made
-        assert gc.get_count()[1] >= heap.LOOKS_MAX
+        made: list[list[int]] = [[] for _ in range(heap.UNSEEN_MAX // 2)]
         await asyncio.sleep(0.02)
         assert gone == []
         budget.give_back(64 * MIB)
         while not gone:
             await asyncio.sleep(0.001)
+        assert len(made) > heap.LOOKED_AT_MIN
 
-    try:
-        watch(budget, story)
-    finally:
-        gc.set_threshold(*thresholds)
+    watch(budget, story)
     assert process.trims == []
+
+
+@pytest.mark.usefixtures("settled")
+def test_the_collector_looks_also_while_requests_need_much_when_very_much_is_new(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    budget, gone = MemoryBudget(), list[int]()
+    Process(monkeypatch)
+    cycle(gone)
+
+    async def story() -> None:
+        budget.take(64 * MIB)
+        made: list[list[int]] = [[] for _ in range(2 * heap.UNSEEN_MAX)]
+        while not gone:
+            await asyncio.sleep(0.001)
+        made.clear()
+
+    watch(budget, story)
+
+
+@pytest.mark.usefixtures("settled")
+def test_what_has_outlived_a_first_look_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    Process(monkeypatch)
+    gone: list[int] = []
+    node = Node()
+    node.itself = node  # type: ignore[attr-defined]
+    finalize(node, gone.append, 1)
+    gc.collect(0)
+    del node
+
+    async def story() -> None:
+        for _ in range(heap.LOOKS_MAX):
+            gc.collect(0)
+        while not gone:
+            await asyncio.sleep(0.001)
+
+    watch(MemoryBudget(), story)

@@ -50,7 +50,7 @@ def test_what_l1_and_the_committee_said_comes_out_again(
         record = orjson.loads(lines[position])
         record["published"]["attestations"] = [
             {"address": "0x" + "12" * 20, "signature": "0x" + "ab" * 65},
-            {"address": "0x" + "00" * 20, "signature": "0x" + "00" * 65},
+            {"address": "0x" + "00" * 20, "signature": "0x" + "0" * 129},  # as the reference writes it
         ]
         record["published"]["checkpoint"]["feeAssetPriceModifier"] = "-250"
         lines[position] = orjson.dumps(record)

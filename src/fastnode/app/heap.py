@@ -39,11 +39,11 @@ BURST_CHECK_INTERVAL_S: Final = 0.03
 QUIET_CHECKS: Final = 4
 #: What may be kept above what requests need, while they need much.
 EXCESS_BYTES_MAX: Final = 32 * MIB
-#: First looks of the collector, after which it looks a second time at what they left when there is time.
+#: First looks of the collector, after which it looks a second time at what they left.
 LOOKS_MAX: Final = 5
-#: Objects made and not freed before the collector looks at them; how many such looks before it looks once more at what
-#: they left, unless there is time before; and at all.
-COLLECTOR_THRESHOLDS: Final = (1_000, 20, 1_000)
+#: Containers made and not freed that are worth a look when there is time, and that are not left alone any longer.
+LOOKED_AT_MIN: Final = 1_000
+UNSEEN_MAX: Final = 200_000
 
 #: Of mallopt (malloc.h).
 _M_TRIM_THRESHOLD: Final = -1
@@ -74,17 +74,17 @@ def settle_memory() -> None:
     """Objects that exist after the start stay alive: exclude them from garbage collection.
 
     The start's own garbage is not looked for: it is a thousand objects at most, and the look would hold up the first
-    requests for tens of milliseconds.  Afterwards the collector looks often at the few objects that are new, a
-    millisecond each time, and after twenty such looks at what they left: what large bodies were parsed into is in no
-    cycle, but is looked at while it is there, and one look at all of it takes a tenth of a second.
+    requests for tens of milliseconds.  Afterwards the collector looks when :func:`trim_after_bursts` has it look, not
+    when objects are made: what large bodies are parsed into is in no cycle, but all of it would be looked at while it
+    is there, for five to twenty milliseconds in the middle of anything.
     """
     gc.freeze()
-    gc.set_threshold(*COLLECTOR_THRESHOLDS)
+    gc.disable()
 
 
 async def trim_after_bursts(budget: MemoryBudget) -> None:
-    """Never returns.  When requests have needed little for a moment, it lets the collector look at what has outlived a
-    first look, and trims if the process has grown.  Meanwhile it trims only if far more is kept than is needed."""
+    """Never returns.  When requests have needed little for a moment, it lets the collector look at what is new, and
+    trims if the process has grown.  Meanwhile it does so only if very much is new, or far more is kept than needed."""
     library = _libc()
     settled_bytes = _resident_bytes() if library is not None else 0
     peaks: deque[int] = deque(maxlen=QUIET_CHECKS)
@@ -94,8 +94,7 @@ async def trim_after_bursts(budget: MemoryBudget) -> None:
         peaks.append(budget.peak_bytes)
         budget.peak_bytes = budget.used_bytes
         is_quiet = len(peaks) == QUIET_CHECKS and max(peaks) < BURST_BYTES_MIN
-        if is_quiet and gc.get_count()[1] >= LOOKS_MAX:
-            gc.collect(1)
+        _look_for_cycles(is_quiet=is_quiet)
         if library is None:
             continue
         resident_bytes = _resident_bytes()
@@ -108,6 +107,14 @@ async def trim_after_bursts(budget: MemoryBudget) -> None:
             peaks.clear()
         elif resident_bytes > settled_bytes + budget.used_bytes + EXCESS_BYTES_MAX:
             await asyncio.to_thread(library.malloc_trim, 0)
+
+
+def _look_for_cycles(*, is_quiet: bool) -> None:
+    new, looks, _ = gc.get_count()
+    if is_quiet and looks >= LOOKS_MAX:
+        gc.collect(1)
+    elif new >= (LOOKED_AT_MIN if is_quiet else UNSEEN_MAX):
+        gc.collect(0)
 
 
 def _resident_bytes() -> int:

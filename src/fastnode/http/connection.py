@@ -29,7 +29,7 @@ from fastnode.http.protocols import Application, ConnectionOwner, Scanner
 from fastnode.http.reader import ReadState
 from fastnode.http.socket_queues import unread_bytes, unsent_bytes
 from fastnode.http.stream import CORKED_BYTES_MAX, HttpStream, Next, Phase, Slot
-from fastnode.http.turns import BUFFER_BYTES, SMALL_BUFFER_BYTES, TAKEN_BYTES_PER_NS
+from fastnode.http.turns import BUFFER_BYTES, SMALL_BUFFER_BYTES, TAKEN_NS_PER_BYTE
 from fastnode.kernels import fast_connection, payer
 
 __all__ = ["HttpConnection"]
@@ -193,7 +193,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         if not self.stream.drop(size):
             self.abort()
         elif size >= INCOMING_BYTES_MAX:
-            self._add_use(size // TAKEN_BYTES_PER_NS)
+            self._add_use(size * TAKEN_NS_PER_BYTE)
             self._pause_reading()
             if not self._is_waiting:
                 self._is_waiting = True
@@ -220,7 +220,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         charged now."""
         if self._transport is not None and not self._transport.is_reading():
             self._receiver.has_turn = True
-            self._add_use(BUFFER_BYTES // TAKEN_BYTES_PER_NS)
+            self._add_use(BUFFER_BYTES * TAKEN_NS_PER_BYTE)
             self._transport.resume_reading()
 
     def eof_received(self) -> bool:

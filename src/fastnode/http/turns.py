@@ -19,7 +19,7 @@ from fastnode import interpreter
 from fastnode.http.fair_queue import FairQueue, Groups
 from fastnode.kernels import loop_time
 
-__all__ = ["BUFFER_BYTES", "ROUND_NS", "SLICE_NS", "SMALL_BUFFER_BYTES", "TAKEN_BYTES_PER_NS", "Turns"]
+__all__ = ["BUFFER_BYTES", "ROUND_NS", "SLICE_NS", "SMALL_BUFFER_BYTES", "TAKEN_NS_PER_BYTE", "Turns"]
 
 SLICE_NS: Final = 1_000_000
 #: In what time all that wait have their turn, about: the more there are, the shorter is a slice, down to the least one,
@@ -31,8 +31,8 @@ ROUND_NS: Final = 2_000_000
 #: something before it looks at anything else.
 BUFFER_BYTES: Final = 64 * 1024
 SMALL_BUFFER_BYTES: Final = 4 * 1024
-#: What taking over from the system costs, about.
-TAKEN_BYTES_PER_NS: Final = 2
+#: What a byte of a body costs, about: taken over from the system, collected, joined, and freed in the end.
+TAKEN_NS_PER_BYTE: Final = 4
 
 Turn: TypeAlias = Callable[[], None]
 
