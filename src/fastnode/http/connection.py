@@ -37,7 +37,7 @@ __all__ = ["HttpConnection"]
 logger = logging.getLogger("fastnode.rpc")
 
 #: An answer that takes longer than this is not worked on for a client that has closed the connection.
-ABSENT_AFTER_S: Final = 0.02
+ABSENT_AFTER_S: Final = 0.005
 #: With as much as this that is not read yet, the system is asked for no more.  So the loop takes over what a thousand
 #: uploads bring in turns, as it reads it.
 INCOMING_BYTES_MAX: Final = SMALL_BUFFER_BYTES
@@ -54,7 +54,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     """
 
     __slots__ = (
-        "_is_behind", "_is_waiting", "_loop", "_owner", "_receiver", "_scanner", "_seen_begun", "_transport",
+        "_asking", "_is_behind", "_is_waiting", "_loop", "_owner", "_receiver", "_scanner", "_seen_begun", "_transport",
         "_unsent_taken", "buffer_updated", "data_received", "get_buffer", "network", "patience", "stream",
     )  # fmt: skip
 
@@ -102,6 +102,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._is_waiting = False  # for its turn
         self._is_behind = False  # the owner has been told that it holds answers
+        self._asking: asyncio.TimerHandle | None = None  # whether the client is there
         self._unsent_taken = 0  # from the memory budget, for what the client does not take
         self._seen_begun = 0  # of what the receiver has answered
         #: How long the client is waited for.
@@ -130,6 +131,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self.stream.party.leave()
         self.stream.close()
         self._note_unsent(0)
+        if self._asking is not None:
+            self._asking.cancel()  # or this connection, and the memory around it, would stay until it is due
 
     def receive(self, data: bytes) -> None:
         """What the receiver does not answer: the connection is not known to be at rest, or others wait."""
@@ -231,7 +234,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         if stream.phase is Phase.LINGERING or not stream.is_busy():
             return False
         self._pump()
-        self._loop.call_later(ABSENT_AFTER_S, self._ask_whether_present, ABSENT_AFTER_S)
+        self._asking = self._loop.call_later(ABSENT_AFTER_S, self._ask_whether_present, ABSENT_AFTER_S)
         return True
 
     def _ask_whether_present(self, waited_s: float) -> None:
@@ -239,7 +242,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         to it: an interim answer.  Where the client does not read, the next write fails, and nothing more is done."""
         if self._transport is not None and self.stream.may_interject():
             self._transport.write(PROCESSING)
-            self._loop.call_later(waited_s, self._ask_whether_present, 2 * waited_s)
+            self._asking = self._loop.call_later(waited_s, self._ask_whether_present, 2 * waited_s)
 
     def pause_writing(self) -> None:
         self._wake()
