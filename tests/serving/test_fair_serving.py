@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import socket
 import time
@@ -13,7 +14,9 @@ import pytest
 from tests.conftest import PATIENCE_S
 from tests.serving.sockets import RIGHT, SMALL, Connection, RunningServer, call, post, wait_until
 
+from fastnode.http import connection
 from fastnode.http.allowance import WAITING_BYTES
+from fastnode.http.connection import HttpConnection
 from fastnode.http.limits import Limits
 from fastnode.http.memory_budget import MemoryBudget
 
@@ -87,6 +90,32 @@ def test_a_client_that_only_ends_its_side_gets_its_answer(serve: Callable[..., R
         while (answer := client.read()).status == 102:
             pass
         assert (answer.status, answer.json["result"]) == (200, 1)
+
+
+def test_a_connection_that_has_gone_is_not_kept_until_it_would_be_asked_again(
+    serve: Callable[..., RunningServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[HttpConnection] = []
+    begin = HttpConnection.connection_made
+
+    def connection_made(self: HttpConnection, transport: asyncio.BaseTransport) -> None:
+        made.append(self)
+        begin(self, transport)
+
+    monkeypatch.setattr(HttpConnection, "connection_made", connection_made)
+    monkeypatch.setattr(connection, "ABSENT_AFTER_S", 60)
+    running = serve(Limits())
+    with running.connect() as client:
+        client.send(post(call("test_wait", 1)))
+        assert running.workshop.waiting.acquire(timeout=PATIENCE_S)
+        client.socket.shutdown(socket.SHUT_WR)
+        running.workshop.gate.set()
+        while client.read().status == 102:
+            pass
+    running.wait_until_connections(0)
+    timer = made[0]._asking
+    assert timer is not None
+    assert timer.cancelled()
 
 
 def test_a_client_that_is_answered_at_once_is_not_asked_whether_it_is_there(
