@@ -11,15 +11,20 @@ Change them together with ``build_ext --force``: nothing is made anew for anothe
 """
 
 import ast
+import base64
+import binascii
 import io
+import lzma
 import os
 import re
 import sys
+import sysconfig
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
@@ -82,8 +87,10 @@ if SANITIZE:
     compile_args += [f"-fsanitize={SANITIZE}", "-fno-omit-frame-pointer", "-g"]
     link_args += [f"-fsanitize={SANITIZE}"]
 
-#: Subjects that are arithmetic; the others mostly call Python, and are a quarter larger with -O3 without being faster.
-ARITHMETIC = ("avm", "hash", "trees")
+#: Extensions that are optimised for size: no answer to a client waits for them.
+SMALL = ("loop_time", "peer_frames", "rlp")
+#: Those that were a twentieth slower with less inlined.
+OFTEN_CALLED = ("encode", "indexed_tree", "tag_log")
 
 
 def sources() -> list[Path]:
@@ -101,16 +108,48 @@ def sources() -> list[Path]:
     return found
 
 
-#: Their files have thousands of lines without a branch.  With a check at each, optimising them takes half an hour.
+#: Their files have thousands of lines without a branch.  With a check at each, optimising them takes half an hour; -O3
+#: finds no more in them than -O2, to 2 %.
 STRAIGHT_LINES = ("poseidon2",)
+
+#: A tenth of what gcc makes with -O2.  What is marked inline stays so; clang takes the first for nothing at all.
+LESS_COPIED = (
+    "-fno-inline-functions",
+    "-fno-align-functions",
+    "-fno-align-jumps",
+    "-fno-align-loops",
+    "-fno-schedule-insns2",
+    "-fno-tree-vectorize",
+)
+IS_GCC = "clang" not in os.environ.get("CC", sysconfig.get_config_var("CC") or "") and sys.platform != "darwin"
 
 
 def optimisation(source: Path) -> list[str]:
+    """Of one C file.  What Cython makes calls Python for the most part: with -O3 it is a quarter larger and as fast."""
     if DEBUG:
         return []
     if SANITIZE:
-        return ["-O0" if source.stem in STRAIGHT_LINES else "-O1"]
-    return ["-O3" if source.parent.name in ARITHMETIC else "-O2"]
+        return ["-O0" if source.stem.startswith(STRAIGHT_LINES) else "-O1"]
+    if source.parent.name == "c":
+        return ["-O2" if source.stem.startswith(STRAIGHT_LINES) else "-O3"]
+    if source.stem in SMALL:
+        return ["-Os"]
+    return ["-O2", *(LESS_COPIED if IS_GCC and source.stem not in OFTEN_CALLED else ())]
+
+
+class BuildExtensions(build_ext):
+    """Asks of each file of an extension what :func:`optimisation` says, where setuptools asks the same of all."""
+
+    def build_extensions(self) -> None:
+        compile_one = self.compiler._compile
+
+        def compile_file(
+            made: str, source: str, suffix: str, first: list[str], last: list[str], macros: list[str]
+        ) -> None:
+            compile_one(made, source, suffix, first, [*last, *optimisation(Path(source))], macros)
+
+        self.compiler._compile = compile_file
+        super().build_extensions()
 
 
 def extension(source: Path) -> Extension:
@@ -120,13 +159,14 @@ def extension(source: Path) -> Extension:
         [str(source), *(str(beside / file) for file in C_SOURCES.get(name, []))],
         include_dirs=[str(folder) for folder in C_FOLDERS],
         depends=[str(path) for folder in C_FOLDERS for path in sorted(folder.glob("*.h"))],
-        extra_compile_args=[*compile_args, *optimisation(source)],
+        extra_compile_args=compile_args,
         extra_link_args=link_args,
     )
 
 
 #: A source distribution brings the C that Cython makes: whoever installs it waits for the C compiler only.
-HAS_C = Path("PKG-INFO").is_file() and not DEBUG and os.environ.get("FASTNODE_ANNOTATE") != "1"
+FROM_SDIST = Path("PKG-INFO").is_file()
+HAS_C = FROM_SDIST and not DEBUG and os.environ.get("FASTNODE_ANNOTATE") != "1"
 
 
 def in_c(extensions: list[Extension]) -> list[Extension]:
@@ -149,6 +189,8 @@ def in_c(extensions: list[Extension]) -> list[Extension]:
             # Functions of C: half as much code around each, and signatures are in the stubs.
             "binding": False,
             "embedsignature": False,
+            # Functions of one argument take it as it is, without looking for its name.
+            "always_allow_keywords": False,
             # What compilers read is half as long.
             "emit_code_comments": False,
             # Nothing here can be pickled: it would be a copy of pointers.
@@ -216,12 +258,52 @@ def docstrings(text: str) -> Iterator[tuple[int, int, str]]:
             yield first, last, f"{' ' * string.col_offset}pass" if is_all else ""
 
 
+#: Texts that a wheel has as ``fastnode.sources.packed_texts`` describes.
+PACKED_TEXTS = ("sample_chain.jsonl.xz", "l1_contracts.json.xz")
+PACKED_MAGIC = b"\0texts"
+#: Fields that begin with a zero and stand side by side; other hexadecimals; base64.
+VALUES = re.compile(
+    rb'("0x00[0-9a-f]{62}"(?:,"0x00[0-9a-f]{62}")+)|"0x((?:[0-9a-f]{2}){8,})"|"((?:[A-Za-z0-9+/]{4}){10,}(?:[A-Za-z0-9+/]{2,3}==?)?)"'
+)
+
+
+def packed(text: bytes) -> bytes:
+    values: list[bytes] = []
+
+    def mark(found: re.Match[bytes]) -> bytes:
+        fields, digits, encoded = found.groups()
+        if fields is not None:
+            values.append(bytes.fromhex(fields.decode().replace('"', "").replace("0x00", "").replace(",", "")))
+            return b"\2%d;" % (len(values[-1]) // 31)
+        if digits is not None:
+            values.append(binascii.unhexlify(digits))
+            return b"\1%d;" % len(values[-1])
+        values.append(base64.b64decode(encoded))
+        assert base64.b64encode(values[-1]) == encoded
+        return b"\3%d;" % len(values[-1])
+
+    marked = VALUES.sub(mark, text)
+    how = {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "nice_len": 273, "lc": 1, "pb": 0}
+    return PACKED_MAGIC + lzma.compress(b"\0".join([marked, b"".join(values)]), filters=[how])
+
+
 class BuildModules(build_py):
-    """Comments, indentation and docstrings of what only fastnode itself calls are a quarter of the modules."""
+    """Comments, indentation and docstrings of what only fastnode itself calls are a quarter of the modules.
+
+    Only a wheel that is made from the repository is small: whoever installs a source distribution would wait for it.
+    """
+
+    def build_package_data(self) -> None:
+        super().build_package_data()
+        if self.editable_mode or FROM_SDIST:
+            return
+        for name in PACKED_TEXTS:
+            text = lzma.decompress(Path("src/fastnode/data", name).read_bytes())
+            Path(self.build_lib, "fastnode/data", name).write_bytes(packed(text))
 
     def build_module(self, module: str, module_file: str, package: str | tuple[str, ...]) -> tuple[str, bool]:
         made, copied = super().build_module(module, module_file, package)
-        if not self.editable_mode:
+        if not self.editable_mode and not FROM_SDIST:
             place = "/".join(package.split(".") if isinstance(package, str) else package) + "/"
             is_public = place.startswith(DOCUMENTED) or (place == "fastnode/" and module in DOCUMENTED_MODULES)
             text = Path(module_file).read_text(encoding="utf-8")
@@ -253,7 +335,7 @@ COMPILES_NOTHING = next((word for word in sys.argv[1:] if word[0] != "-"), "") i
 )
 setup(
     ext_modules=extensions if COMPILES_NOTHING else in_c(extensions),
-    cmdclass={"build_py": BuildModules, "sdist": SourceDistribution},
+    cmdclass={"build_ext": BuildExtensions, "build_py": BuildModules, "sdist": SourceDistribution},
     # pip asks for one compiler after the other: with all processors an installation from source takes as long as the
     # largest file.
     options={"build_ext": {"parallel": os.cpu_count() or 1}},
