@@ -164,7 +164,7 @@ def extension(source: Path) -> Extension:
     )
 
 
-#: A source distribution brings the C that Cython makes: whoever installs it waits for the C compiler only.
+#: A source distribution brings the C that Cython makes: its installation waits for the C compiler only.
 FROM_SDIST = Path("PKG-INFO").is_file()
 HAS_C = FROM_SDIST and not DEBUG and os.environ.get("FASTNODE_ANNOTATE") != "1"
 
@@ -290,7 +290,7 @@ def packed(text: bytes) -> bytes:
 class BuildModules(build_py):
     """Comments, indentation and docstrings of what only fastnode itself calls are a quarter of the modules.
 
-    Only a wheel that is made from the repository is small: whoever installs a source distribution would wait for it.
+    Only a wheel that is made from the repository is small: an installation from source would wait for it.
     """
 
     def build_package_data(self) -> None:

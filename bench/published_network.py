@@ -3,7 +3,7 @@
     published_network.py --directory D [--minutes 30] [--txs 200] [--restarts 5] [--port 21600] [-- more flags ...]
 
 An L1 on the clock, whose contracts have a committee of four; a published node that proposes with the keys of all four;
-a published node that knows nobody, so that all that passes between these two goes through fastnode; and one that is
+a published node that knows no other, so that all that passes between these two goes through fastnode; and one that is
 connected to the first.  Then what published_peers.py says; what is given here goes on to it.  Some ten minutes
 are added: two for the start, some for what is not mined yet and for the restarts.
 

@@ -158,10 +158,12 @@ def settled() -> Iterator[None]:
     gc.enable()
 
 
-def cycle(gone: list[int]) -> None:
+def cycle(gone: list[int]) -> Node:
+    """``gone`` gets an item when it is collected."""
     node = Node()
     node.itself = node  # type: ignore[attr-defined]
     finalize(node, gone.append, 1)
+    return node
 
 
 @pytest.mark.usefixtures("settled")
@@ -207,11 +209,9 @@ def test_the_collector_looks_also_while_requests_need_much_when_very_much_is_new
 def test_what_has_outlived_a_first_look_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
     Process(monkeypatch)
     gone: list[int] = []
-    node = Node()
-    node.itself = node  # type: ignore[attr-defined]
-    finalize(node, gone.append, 1)
+    made = cycle(gone)
     gc.collect(0)
-    del node
+    del made
 
     async def story() -> None:
         for _ in range(heap.LOOKS_MAX):

@@ -42,7 +42,7 @@ CLOSING_NS: Final = 10_000
 TURNING_AWAY_NS: Final = 40_000
 #: What has waited longer for its turn is not opened: most of its clients have given up by then, and one that has
 #: cannot be told from one that waits while the system still holds what it sent.  So the requests of a burst that
-#: nobody waits for end with it.
+#: no client waits for end with it.
 OPENED_WITHIN_S: Final = 5.0
 #: After the system had no more files or memory for a connection.
 PAUSE_S: Final = 0.5
