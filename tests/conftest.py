@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from fastnode import files
 from fastnode.config.settings import Settings, rows
 from fastnode.protocol.kzg_cell_points import keep_cell_points_in
 
@@ -85,6 +86,20 @@ def no_thread_is_left() -> Iterator[None]:
         thread.join(max(0.0, deadline - time.monotonic()))
     left = [thread.name for thread in ours if thread.is_alive()]
     assert not left, f"these threads were not stopped: {left}"
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the files and folders that have been waited for, as they were then."""
+    seen: list[str] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        seen.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        real(descriptor)
+
+    monkeypatch.setattr(files.os, "fsync", fsync)
+    return seen
 
 
 @pytest.fixture(scope="session")

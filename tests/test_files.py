@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import stat
 import subprocess
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fastnode import files
-from fastnode.files import UNFINISHED_SUFFIX, replace_file, sync_path
+from fastnode.files import UNFINISHED_SUFFIX, put_file, replace_file, sync_path
 
 
 def test_a_file_gets_its_content_of_all_parts(tmp_path: Path) -> None:
@@ -32,20 +31,23 @@ def test_a_secret_is_readable_by_its_owner_alone_also_where_a_killed_process_lef
     assert not half.exists()
 
 
-def test_content_and_then_name_are_on_disk_before_it_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[str] = []
-    real = os.fsync
-
-    def fsync(descriptor: int) -> None:
-        seen.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
-        real(descriptor)
-
-    monkeypatch.setattr(files.os, "fsync", fsync)
+def test_content_and_then_name_are_on_disk_before_it_returns(tmp_path: Path, synced: list[str]) -> None:
     replace_file(tmp_path / "facts", b"one")
-    assert seen == ["facts" + UNFINISHED_SUFFIX, tmp_path.name]
-    seen.clear()
+    assert synced == ["facts" + UNFINISHED_SUFFIX, tmp_path.name]
+    synced.clear()
     sync_path(tmp_path / "facts")
-    assert seen == ["facts"]
+    assert synced == ["facts"]
+
+
+def test_one_of_many_is_on_disk_without_its_name_and_what_may_be_lost_waits_for_nothing(
+    tmp_path: Path, synced: list[str]
+) -> None:
+    put_file(tmp_path / "facts", b"one")
+    assert synced == ["facts" + UNFINISHED_SUFFIX]
+    synced.clear()
+    put_file(tmp_path / "facts", b"two", is_synced=False)
+    assert synced == []
+    assert (tmp_path / "facts").read_bytes() == b"two"
 
 
 def test_what_the_disk_refuses_leaves_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-__all__ = ["UNFINISHED_SUFFIX", "replace_file", "sync_path"]
+__all__ = ["UNFINISHED_SUFFIX", "put_file", "replace_file", "sync_path"]
 
 #: Behind a file's name while it is written; what a crash leaves of it is overwritten the next time.
 UNFINISHED_SUFFIX: Final = ".new"
@@ -18,14 +18,24 @@ def replace_file(path: Path, *parts: bytes, mode: int = 0o666) -> None:
 
     ``mode``: who may read and write it, less what the process's mask takes away.  OSError: the old content stands.
     """
+    put_file(path, *parts, mode=mode)
+    sync_path(path.parent)
+
+
+def put_file(path: Path, *parts: bytes, mode: int = 0o666, is_synced: bool = True) -> None:
+    """The same for one of many files: its content is on disk, its name only when the folder is synced.
+
+    Not ``is_synced``: for what may be lost.  Nothing is waited for, and when the machine ends, not just the process,
+    the file may be empty.
+    """
     unfinished = path.with_name(path.name + UNFINISHED_SUFFIX)
     unfinished.unlink(missing_ok=True)  # its mode may be another one
     with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
         file.writelines(parts)
         file.flush()
-        os.fsync(file.fileno())
+        if is_synced:
+            os.fsync(file.fileno())
     unfinished.replace(path)
-    sync_path(path.parent)
 
 
 def sync_path(path: Path) -> None:

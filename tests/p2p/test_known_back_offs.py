@@ -35,3 +35,10 @@ def test_they_are_written_when_they_change_and_bounded(tmp_path: Path) -> None:
     assert not file.exists()
     kept.save({})
     assert file.read_text() == ""
+
+
+def test_nothing_waits_for_the_disk(tmp_path: Path, synced: list[str]) -> None:
+    """They are written on the event loop of the peers, every few seconds."""
+    KnownBackOffs(tmp_path).save({("tx", "one"): 60.0})
+    assert (tmp_path / BACK_OFFS_FILE).exists()
+    assert synced == []

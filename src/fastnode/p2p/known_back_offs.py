@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from fastnode.files import replace_file
+from fastnode.files import put_file
 
 __all__ = ["BACK_OFFS_FILE", "KnownBackOffs"]
 
@@ -52,7 +52,10 @@ class KnownBackOffs:
         return found
 
     def save(self, remaining_s: Mapping[tuple[str, str], float]) -> None:
-        """No-op while they are those that were written last."""
+        """No-op while they are those that were written last.
+
+        For event loops: no disk is waited for.  What a power cut takes costs no more than grafts that are refused.
+        """
         if self._file is None or self._written == remaining_s.keys():
             return
         longest = sorted(remaining_s.items(), key=lambda item: -item[1])[:_LINES_MAX]
@@ -60,7 +63,7 @@ class KnownBackOffs:
         # Rounded up, so that none ends too early.
         text = "".join(f"{int(now + seconds) + 1} {peer} {topic}\n" for (topic, peer), seconds in longest)
         try:
-            replace_file(self._file, text.encode("ascii"))
+            put_file(self._file, text.encode("ascii"), is_synced=False)
             self._written = frozenset(remaining_s)
         except OSError as error:
             logger.warning("%s cannot be written: %s", self._file, error)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from fastnode.log import log_facts
 from fastnode.protocol.constants import FIELDS_PER_BLOB
 from fastnode.protocol.kzg import points_of_blobs
-from fastnode.protocol.kzg_transforms import bits_reversed, transform_points
+from fastnode.protocol.kzg_transforms import bits_reversed, transform
 
 if TYPE_CHECKING:
     from py_arkworks_bls12381 import G1Point
@@ -103,11 +103,11 @@ def make_cell_points() -> bytes:
     from py_arkworks_bls12381 import G1Point
 
     # [tau^j] = sum over i of root^(ij) times the point i of blobs: a transform.
-    powers = transform_points(bits_reversed(points_of_blobs()))
+    powers = transform(bits_reversed(points_of_blobs()))
     columns = []
     for offset in range(FIELDS_PER_CELL):
         last = FIELDS_PER_BLOB - FIELDS_PER_CELL - 1 - offset
         column = powers[last::-FIELDS_PER_CELL][: CELLS_PER_BLOB // 2 - 1]
         column += [G1Point.identity()] * (CELLS_PER_BLOB - len(column))
-        columns.append(transform_points(column))
+        columns.append(transform(column))
     return b"".join(column[place].to_compressed_bytes() for place in range(CELLS_PER_BLOB) for column in columns)

@@ -15,13 +15,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fastnode.protocol.constants import FIELDS_PER_BLOB
 from fastnode.protocol.fields import FIELD_BYTES
 from fastnode.protocol.kzg import BLOB_BYTES, sum_of_points
 from fastnode.protocol.kzg_cell_points import CELLS_PER_BLOB, FIELDS_PER_CELL, cell_points
-from fastnode.protocol.kzg_transforms import BLS_ORDER, bits_reversed, roots_in_order, transform, transform_points
+from fastnode.protocol.kzg_transforms import BLS_ORDER, bits_reversed, roots_in_order, scalar_of, transform
+
+if TYPE_CHECKING:
+    from py_arkworks_bls12381 import Scalar
 
 __all__ = ["BLS_ORDER", "CELLS_PER_BLOB", "blob_proof", "cell_proofs", "opening_at"]
 
@@ -68,24 +71,23 @@ def _opening_at_root(values: Sequence[int], roots: Sequence[int], place: int) ->
 
 def cell_proofs(blob: bytes) -> tuple[bytes, ...]:
     """The 128 proofs (48 bytes each) that go with a blob in the newer form of a transaction, in the cells' order."""
-    from py_arkworks_bls12381 import G1Point, Scalar
+    from py_arkworks_bls12381 import G1Point
 
-    coefficients = transform(bits_reversed(_values_of(blob)), inverse=True)
+    coefficients = transform([scalar_of(value) for value in bits_reversed(_values_of(blob))], inverse=True)
     # One circulant product for each place within a cell, all in the transformed domain.
     columns = [transform(_toeplitz(coefficients, offset)) for offset in range(FIELDS_PER_CELL)]
     points = cell_points()
     spread = []
     for place in range(CELLS_PER_BLOB):
-        scalars = [Scalar.from_be_bytes(column[place].to_bytes(FIELD_BYTES, "big")) for column in columns]
-        spread.append(G1Point.multiexp_unchecked(list(points[place]), scalars))
-    sums = transform_points(spread, inverse=True)[: CELLS_PER_BLOB // 2]
+        spread.append(G1Point.multiexp_unchecked(list(points[place]), [column[place] for column in columns]))
+    sums = transform(spread, inverse=True)[: CELLS_PER_BLOB // 2]
     sums += [G1Point.identity()] * (CELLS_PER_BLOB - len(sums))
-    return tuple(point.to_compressed_bytes() for point in bits_reversed(transform_points(sums)))
+    return tuple(point.to_compressed_bytes() for point in bits_reversed(transform(sums)))
 
 
-def _toeplitz(coefficients: Sequence[int], offset: int) -> list[int]:
+def _toeplitz(coefficients: Sequence[Scalar], offset: int) -> list[Scalar]:
     """First column of the circulant matrix that holds the Toeplitz matrix of one place within a cell."""
-    column = [0] * CELLS_PER_BLOB
+    column = [scalar_of(0)] * CELLS_PER_BLOB
     column[0] = coefficients[FIELDS_PER_BLOB - 1 - offset]
     shares = coefficients[2 * FIELDS_PER_CELL - offset - 1 :: FIELDS_PER_CELL]
     first = CELLS_PER_BLOB // 2 + 2

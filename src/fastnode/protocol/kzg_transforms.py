@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from fastnode.protocol.fields import FIELD_BYTES
 
 if TYPE_CHECKING:
-    from py_arkworks_bls12381 import G1Point
+    from py_arkworks_bls12381 import G1Point, Scalar
 
-__all__ = ["BLS_ORDER", "bits_reversed", "roots_in_order", "transform", "transform_points"]
+__all__ = ["BLS_ORDER", "bits_reversed", "roots_in_order", "scalar_of", "transform"]
 
 BLS_ORDER: Final = 0x73EDA753299D7D483339D80809A1D80553BDA402FFFE5BFEFFFFFFFF00000001
 _GENERATOR: Final = 7  # of the field's multiplicative group
 
 T = TypeVar("T")
+Term = TypeVar("Term", "Scalar", "G1Point")
 
 
 @functools.cache
@@ -41,33 +42,10 @@ def bits_reversed(items: Sequence[T]) -> list[T]:
     return [items[int(f"{place:0{bits}b}"[::-1], 2)] for place in range(len(items))]
 
 
-def transform(values: Sequence[int], *, inverse: bool = False) -> list[int]:
-    """The discrete Fourier transform over the scalar field; the length is a power of two."""
+def transform(values: Sequence[Term], *, inverse: bool = False) -> list[Term]:
+    """The discrete Fourier transform of scalars or of points of the curve; the length is a power of two."""
     size = len(values)
-    out, roots = bits_reversed(values), _roots(size)
-    half = 1
-    while half < size:
-        step = size // (2 * half)
-        for start in range(0, size, 2 * half):
-            for place in range(half):
-                low, high = start + place, start + place + half
-                turned = out[high] * roots[-place * step if inverse else place * step] % BLS_ORDER
-                out[high] = (out[low] - turned) % BLS_ORDER
-                out[low] = (out[low] + turned) % BLS_ORDER
-        half *= 2
-    if not inverse:
-        return out
-    share = pow(size, -1, BLS_ORDER)
-    return [value * share % BLS_ORDER for value in out]
-
-
-def transform_points(points: Sequence[G1Point], *, inverse: bool = False) -> list[G1Point]:
-    """The same over points of the curve."""
-    from py_arkworks_bls12381 import Scalar
-
-    size = len(points)
-    out = bits_reversed(points)
-    roots = [Scalar.from_be_bytes(root.to_bytes(FIELD_BYTES, "big")) for root in _roots(size)]
+    out, roots = bits_reversed(values), _scalar_roots(size)
     half = 1
     while half < size:
         step = size // (2 * half)
@@ -80,5 +58,17 @@ def transform_points(points: Sequence[G1Point], *, inverse: bool = False) -> lis
         half *= 2
     if not inverse:
         return out
-    share = Scalar.from_be_bytes(pow(size, -1, BLS_ORDER).to_bytes(FIELD_BYTES, "big"))
-    return [point * share for point in out]
+    share = scalar_of(pow(size, -1, BLS_ORDER))
+    return [value * share for value in out]
+
+
+def scalar_of(value: int) -> Scalar:
+    """Of a number from 0 to below ``BLS_ORDER``."""
+    from py_arkworks_bls12381 import Scalar
+
+    return Scalar.from_be_bytes(value.to_bytes(FIELD_BYTES, "big"))
+
+
+@functools.cache
+def _scalar_roots(size: int) -> tuple[Scalar, ...]:
+    return tuple(scalar_of(root) for root in _roots(size))

@@ -1,21 +1,28 @@
 """The newest slot that this node has signed something for, kept over restarts.
 
+    <number> <CRC-32 of the number's digits, hexadecimal>      one line; an older node left the number alone
+
 A validator that signs two proposals of one slot is slashed.  A node that was killed between its signature and the end
 of the slot would build another block when it is back: it leaves the slot alone instead.
 """
 
 from __future__ import annotations
 
+import re
+import zlib
 from pathlib import Path
+from typing import Final
 
-from fastnode.errors import SlotLost
+from fastnode.errors import DataDirectoryError, SlotLost
 from fastnode.files import replace_file
 
 __all__ = ["SlotGuard"]
 
+_LINE: Final = re.compile(rb"([0-9]{1,20})(?: ([0-9a-f]{8}))?\n")
+
 
 class SlotGuard:
-    """``path`` None: nothing is kept.  Used by one thread."""
+    """``path`` None: nothing is kept.  Used by one thread.  DataDirectoryError: the file does not say which slot."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -27,7 +34,8 @@ class SlotGuard:
             raise SlotLost("this node has begun it before a restart: what was signed then is not signed again")
         if self._path is not None:
             try:
-                replace_file(self._path, b"%d\n" % slot)
+                digits = b"%d" % slot
+                replace_file(self._path, b"%s %08x\n" % (digits, zlib.crc32(digits)))
             except OSError as error:
                 raise SlotLost(f"the slot cannot be written down in {self._path}: {error.strerror}") from None
         self.newest = slot
@@ -36,9 +44,17 @@ class SlotGuard:
 def _read(path: Path | None) -> int:
     """-1: none."""
     try:
-        return -1 if path is None else int(path.read_text())
+        found = None if path is None else _LINE.fullmatch(path.read_bytes())
     except FileNotFoundError:
         return -1
-    except ValueError:
-        # Half a line is not left by a crash; somebody has changed the file.
+    except OSError as error:
+        raise DataDirectoryError(f"{path} cannot be read: {error.strerror}") from None
+    if path is None:
         return -1
+    # Half a line is not left by a crash.  To go on as if nothing had been signed may cost the validator its stake.
+    if found is None or (found[2] is not None and int(found[2], 16) != zlib.crc32(found[1])):
+        raise DataDirectoryError(
+            f"{path} is damaged: it does not say for which slot this node has signed last. Remove it when that slot is "
+            "over: a slot that is over cannot be signed for again"
+        )
+    return int(found[1])

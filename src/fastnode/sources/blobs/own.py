@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from fastnode.files import replace_file
+from fastnode.files import put_file, sync_path
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.kzg import BLOB_BYTES, versioned_hash
 from fastnode.sources.blobs.base import BlobRequest, BlobSourceError
@@ -38,7 +38,8 @@ class OwnBlobs:
         """Durable when it returns; the oldest ones go.  OSError."""
         self._directory.mkdir(parents=True, exist_ok=True)
         for blob, commitment in zip(blobs, commitments, strict=True):
-            replace_file(self._file(versioned_hash(commitment)), blob.rstrip(b"\0"))
+            put_file(self._file(versioned_hash(commitment)), blob.rstrip(b"\0"))
+        sync_path(self._directory)
         kept = sorted(self._directory.glob("*" + _SUFFIX), key=lambda file: file.stat().st_mtime_ns)
         for file in kept[:-KEPT_MAX]:
             file.unlink(missing_ok=True)

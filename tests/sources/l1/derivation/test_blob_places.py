@@ -258,6 +258,17 @@ def test_own_blobs_are_no_place_of_the_blobs_of_others(tmp_path: Path) -> None:
     assert BlobSources(own=OwnBlobs(tmp_path)).all == ()
 
 
+def test_the_folder_of_own_blobs_is_waited_for_once(
+    tmp_path: Path, chain: MadeChain, l1: PublishingL1, synced: list[str]
+) -> None:
+    unit = max(chain.units, key=lambda unit: len(l1.sheet(unit.published or {}).blobs))
+    sheet = l1.sheet(unit.published or {})
+    blobs = [*sheet.blobs, bytes(BLOB_BYTES)]
+    OwnBlobs(tmp_path).keep(blobs, [*sheet.commitments, b"\xc0" + bytes(47)])
+    assert len(synced) == len(blobs) + 1
+    assert synced[-1] == tmp_path.name
+
+
 def test_the_oldest_own_blobs_go(
     tmp_path: Path, chain: MadeChain, l1: PublishingL1, monkeypatch: pytest.MonkeyPatch
 ) -> None:

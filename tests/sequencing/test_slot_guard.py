@@ -1,0 +1,53 @@
+"""The newest slot that was signed for, from one run to the next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fastnode.errors import DataDirectoryError, SlotLost
+from fastnode.sequencing.slot_guard import SlotGuard
+
+
+def test_a_slot_is_entered_once_also_after_a_restart(tmp_path: Path) -> None:
+    SlotGuard(tmp_path / "slot").enter(7)
+    again = SlotGuard(tmp_path / "slot")
+    for slot in (6, 7):
+        with pytest.raises(SlotLost, match="not signed again"):
+            again.enter(slot)
+    again.enter(8)
+    assert SlotGuard(tmp_path / "slot").newest == 8
+
+
+def test_without_a_file_nothing_has_been_signed_for(tmp_path: Path) -> None:
+    assert SlotGuard(tmp_path / "slot").newest == SlotGuard(None).newest == -1
+
+
+def test_the_file_of_an_older_node_counts(tmp_path: Path) -> None:
+    (tmp_path / "slot").write_text("41\n")
+    assert SlotGuard(tmp_path / "slot").newest == 41
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"12", b"x\n", b"-1\n", b"1_0\n", b"12 00000000\n", b"\xff\xfe\n"])
+def test_a_damaged_file_is_refused_with_the_way_out(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "slot").write_bytes(content)
+    with pytest.raises(DataDirectoryError, match=r"slot is damaged.*Remove it when that slot is over"):
+        SlotGuard(tmp_path / "slot")
+
+
+def test_no_changed_bit_is_taken_for_another_slot(tmp_path: Path) -> None:
+    SlotGuard(tmp_path / "slot").enter(123_456)
+    written = (tmp_path / "slot").read_bytes()
+    for place in range(len(written) * 8):
+        changed = bytearray(written)
+        changed[place // 8] ^= 1 << place % 8
+        (tmp_path / "slot").write_bytes(changed)
+        with pytest.raises(DataDirectoryError):
+            SlotGuard(tmp_path / "slot")
+
+
+def test_a_file_that_cannot_be_read_is_not_taken_for_none(tmp_path: Path) -> None:
+    (tmp_path / "slot").mkdir()
+    with pytest.raises(DataDirectoryError, match="cannot be read"):
+        SlotGuard(tmp_path / "slot")
