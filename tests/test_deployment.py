@@ -22,6 +22,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from tests.ports import free_port
 
 from fastnode.cli.app import EXIT_SETTINGS, EXIT_USAGE
 from fastnode.config.settings import Settings, rows
@@ -678,12 +679,6 @@ class Gateway:
     def stop(self) -> None:
         self._process.terminate()
         self._process.communicate(timeout=60)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def test_the_nginx_example_serves_through_the_node_that_is_there(tmp_path: Path) -> None:

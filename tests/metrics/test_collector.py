@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.conftest import PATIENCE_S
+from tests.ports import free_port
 from tests.serving.sockets import Connection, call, post
 
 from fastnode.http.meters import BATCH_BOUNDS, CallMeters
@@ -56,12 +57,6 @@ SOMETIMES = {
     "snapshot_last_block",
     "snapshot_last_timestamp_seconds",
 }
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def read(port: int, path: str = "/metrics") -> str:

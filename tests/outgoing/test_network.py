@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gzip
 import http.server
-import socket
 import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 from tests.http_stand_in import HttpStandIn, Respond, answer
+from tests.ports import free_port
 
 from fastnode.errors import UpstreamFault, UpstreamUnavailable
 from fastnode.outgoing.network import OTHER_SERVERS, ClientLimits, ExchangeTimes, Network
@@ -60,8 +60,7 @@ def test_exchanges_are_timed_by_server_without_the_secrets_of_a_url(server: Serv
     with_name = server.url.replace("http://", "http://name:secret@")
     for _ in range(3):
         network.post(with_name, b"question", LIMITS)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        nobody = f"127.0.0.1:{listener.getsockname()[1]}"
+    nobody = f"127.0.0.1:{free_port()}"
     with pytest.raises(UpstreamUnavailable):
         network.get(f"http://{nobody}/", LIMITS)
     times = network.times.by_server()
@@ -199,8 +198,7 @@ def test_what_is_no_http_is_a_fault(server: Server, network: Network) -> None:
 
 
 def test_a_server_that_is_not_there_is_unavailable_and_its_address_is_not_told(network: Network) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     with pytest.raises(UpstreamUnavailable) as failure:
         network.get(f"http://127.0.0.1:{port}", LIMITS)
     assert str(failure.value) == "cannot connect: Connection refused"

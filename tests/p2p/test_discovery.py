@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from tests.p2p.nodes import FakeHost, Node, discovering, running
 from tests.p2p.vectors import VERSION
+from tests.ports import free_port
 
 from fastnode.errors import PeerUnavailable
 from fastnode.p2p.discovery import Discovery
@@ -96,7 +97,7 @@ def test_a_node_learns_its_address_from_others_and_says_it_in_its_record(start: 
 
 
 def test_without_discovery_there_is_no_udp_socket(start: Start) -> None:
-    node = start()
+    node = start(listen_port=free_port())
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
         free.bind(("127.0.0.1", node.network.snapshot.port))
     assert node.network.snapshot.known_nodes is None
@@ -107,10 +108,10 @@ def test_without_discovery_there_is_no_udp_socket(start: Start) -> None:
 
 def test_a_restart_keeps_who_the_node_is_and_whom_it_knows(start: Start, tmp_path: Path) -> None:
     first = start(**discovering())
-    key = os.urandom(32)
-    second = start(key=key, folder=tmp_path, **discovering(first))
+    key, port = os.urandom(32), free_port()
+    second = start(key=key, folder=tmp_path, listen_port=port, **discovering(first))
     second.wait_for_mesh(1)
-    record, port = second.record, second.network.snapshot.port
+    record = second.record
     second.network.stop()
     first.wait_for_peers(0)
     # No bootstrap node is named any more: it knows the other one.

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.p2p.nodes import FakeHost, Node, running
 from tests.p2p.vectors import recorded
+from tests.ports import free_port
 
 from fastnode.errors import PeerFault, PeerUnavailable
 from fastnode.p2p.gossip_cache import Verdict
@@ -190,10 +191,10 @@ def test_a_message_that_must_wait_is_handed_on_when_its_time_has_come(start: Sta
 
 
 def test_a_node_that_stops_says_no_goodbye_and_is_dialled_again(start: Start) -> None:
-    first = start()
+    port = free_port()
+    first = start(listen_port=port)
     second = start(first)
     second.wait_for_mesh(1)
-    port = first.network.snapshot.port
     first.network.stop()
     second.wait_for_peers(0)
     # A node of release 4.1.2 would leave the one that comes again.

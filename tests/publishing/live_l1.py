@@ -11,7 +11,6 @@ import json
 import lzma
 import os
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +23,7 @@ from urllib.request import Request as HttpRequest
 from urllib.request import urlopen
 
 import pytest
+from tests.ports import free_port
 from tests.publishing.recorded import DATA
 
 from fastnode.keystore.mnemonic import derive_key, seed_of
@@ -85,9 +85,7 @@ class Anvil:
     """Mines when it is told to.  Its port stays the same over a restart."""
 
     def __init__(self) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,8 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.error import URLError
 from urllib.request import Request, urlopen
+
+from tests.ports import free_port
 
 from fastnode.development.accepted_differences import documented_row
 
@@ -31,12 +32,6 @@ _HERE, _, _THERE = os.environ.get("FASTNODE_TEST_BLOBS", "").partition(":")
 #: Where nodes of this project, and the published one, find the folder of blobs; empty without one.
 BLOBS_HERE, BLOBS_THERE = _HERE, _THERE or _HERE
 IS_THERE = bool(COMMAND and BLOBS_HERE)
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def ask(port: int, method: str, *params: Any) -> Any:

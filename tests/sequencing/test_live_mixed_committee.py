@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import NodeProcess
+from tests.ports import free_port
 from tests.publishing.live_l1 import ANVIL, test_key
-from tests.sequencing.published_node import ask, free_port
+from tests.sequencing.published_node import ask
 from tests.sequencing.test_live_with_reference import NEEDED, Network, Wallets
 
 pytestmark = [

@@ -11,7 +11,6 @@ import random
 import secrets
 import shutil
 import signal
-import socket
 import tempfile
 import time
 import urllib.error
@@ -27,6 +26,7 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 from tests.conftest import NodeProcess
+from tests.ports import free_ports
 from tests.publishing.live_l1 import needs_anvil, test_key
 from tests.sequencing import published_node
 from tests.sequencing.network import L1_SLOT_S, PATIENCE_S, ProposingNetwork, checkpointed, tips, wait_until, warm_up
@@ -162,14 +162,6 @@ def halves(committee: ProposingNetwork, database: Database) -> Iterator[Pair]:
         for node in pair.nodes:
             node.wait_for_line("peer connected")
         yield pair
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
 
 
 def trouble_of(node: NodeProcess) -> str:

@@ -27,13 +27,13 @@ from typing import Any
 
 import pytest
 from tests.conftest import NodeProcess
+from tests.ports import free_port
 from tests.publishing.live_l1 import ANVIL, CHAIN_ID, test_key
 from tests.sequencing.published_node import (
     BLOBS_HERE,
     BLOBS_THERE,
     READY_S,
     ask,
-    free_port,
     published_node,
     require_same_answers,
     wait_for,

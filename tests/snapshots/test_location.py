@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.server
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.ports import free_port
 from tests.snapshots.fake_gcs import FakeGcs, fake_gcs
 
 from fastnode.errors import SnapshotError
@@ -159,9 +159,7 @@ def test_a_web_server_that_cannot_list_wants_the_folder_of_a_network(web: str) -
 @pytest.fixture(scope="module")
 def s3_endpoint() -> Iterator[str]:
     """The address of a server that speaks S3, with one bucket."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     environment = os.environ | {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
     server = subprocess.Popen(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tests.ports import free_port
 from tests.sources.made_chain import MadeChain
 
 Json = dict[str, Any]
@@ -30,7 +31,7 @@ class ScriptedServer:
         self.requests: list[str] = []
         self.lock = threading.RLock()  # held while an answer is made, and by tests while they change something
         self._server: _Server | None = None
-        self.port = 0
+        self.port = free_port()
 
     @property
     def url(self) -> str:
@@ -40,7 +41,6 @@ class ScriptedServer:
         """On the port it had before, if it had one."""
         self._server = _Server(("127.0.0.1", self.port), _Handler)
         self._server.upstream = self
-        self.port = self._server.server_port
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()
 

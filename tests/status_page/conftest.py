@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import socket
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +15,7 @@ import aiohttp
 import orjson
 import pytest
 import uvloop
+from tests.ports import free_port
 from tests.status_page.chromium import VARIABLE, Chromium, find_chromium, start_chromium
 from tests.status_page.long_chain import write_long_chain
 
@@ -31,13 +31,6 @@ KEY = "a-key-that-an-operator-made"
 LAST_BLOCK = 16
 LONG_CHAIN_BLOCKS = 100_000
 PATIENCE_S = 60.0
-
-
-def free_port() -> int:
-    """For the metrics, which switch the meters on: a node whose metrics port is taken goes on without."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Site:
@@ -106,6 +99,7 @@ def start_site(runner: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory)
     with ExitStack() as stack:
 
         def start(chain: Path | None, **settings: Any) -> Site:
+            # The metrics' port switches the meters on.
             common: dict[str, Any] = {"port": 0, "admin_port": 0, "metrics_port": free_port(), "chain_file": chain}
             directory = tmp_path_factory.mktemp("node")
             node = runner.run(Node.start(Settings(data_directory=directory, **(common | settings))))

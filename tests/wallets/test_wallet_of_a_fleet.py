@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 from tests.bus.conftest import server as server
-from tests.bus.nats import PATIENCE_S, NatsServer, free_ports
+from tests.bus.nats import PATIENCE_S, NatsServer
+from tests.ports import free_port
 from tests.wallets.test_published_wallet import HERE, run
 from tests.wallets.test_published_wallet import packages as packages
 
@@ -31,7 +32,7 @@ KILLED_AT_BLOCK = 8
 
 def nginx_of(directory: Path, urls: list[str]) -> tuple[list[str], str]:
     """Its command, and the URL that it listens on.  It keeps all in memory, as its workers may have another user."""
-    [port] = free_ports(1)
+    port = free_port()
     servers = "\n".join(f"server {url.removeprefix('http://')} max_fails=1 fail_timeout=2s;" for url in urls)
     file = directory / "nginx.conf"
     file.write_text(

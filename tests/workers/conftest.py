@@ -9,16 +9,11 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import ADMIN_KEY_HASH, SAMPLE_CHAIN, NodeProcess
+from tests.ports import free_port
 from tests.workers.nodes import SAMPLE_TIP, WORKERS, Client, Workers, until
 
 from fastnode.chain_data import ChainData
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def _listens(port: int) -> bool:

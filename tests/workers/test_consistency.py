@@ -20,7 +20,7 @@ import orjson
 import pytest
 from tests.conftest import ADMIN_KEY_HASH, PATIENCE_S, NodeProcess
 from tests.mempool.made import hash_of, made_txs
-from tests.workers.conftest import free_port
+from tests.ports import free_port
 from tests.workers.nodes import SAMPLE_TIP, WORKERS, Client, Workers, until
 
 ROUNDS = 200 if os.environ.get("FASTNODE_LONG") == "1" else 6

@@ -17,7 +17,8 @@ import pytest
 from tests.conftest import PATIENCE_S
 from tests.killed import killed, script_command
 from tests.mempool.sample_tx import sample_tx
-from tests.metrics.test_collector import Samples, free_port
+from tests.metrics.test_collector import Samples
+from tests.ports import free_port
 from tests.sources.l1.publishing import RecordedL1
 
 from fastnode.chain_data import ChainData
