@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 import threading
@@ -69,8 +70,7 @@ class Attacker:
     """A connection by hand, over a blocking socket."""
 
     def __init__(self, node: Node) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", node.network.snapshot.port), 5)
-        self.socket.settimeout(5)
+        self.socket = socket.create_connection(("127.0.0.1", node.network.snapshot.port), PATIENCE_S)
         self.connection = Connection(Identity(), Limits(), is_dialer=True)
         self.is_gone = False
         self.opened: dict[int, Selection] = {}
@@ -86,17 +86,23 @@ class Attacker:
 
     def wait_for_end(self) -> None:
         """Of a connection on which nothing is agreed."""
-        self.socket.settimeout(PATIENCE_S)
         try:
             while self.socket.recv(1000):
                 pass
         except ConnectionError:
             pass
 
-    def pump(self) -> None:
-        """Send what waits, and take what comes first."""
+    def pump(self, wait_s: float = PATIENCE_S) -> None:
+        """Send what waits, and take what comes first; TimeoutError when nothing does.
+
+        Sending has its own time: a part of a frame would be lost with it.
+        """
         try:
-            self.socket.sendall(self.connection.take_output())
+            self.flush()
+            coming = select.poll()
+            coming.register(self.socket, select.POLLIN)
+            if not coming.poll(wait_s * 1000):
+                raise TimeoutError
             data = self.socket.recv(1 << 20)
         except ConnectionError:
             data = b""
@@ -157,12 +163,11 @@ class Attacker:
     def pump_until(self, is_so: Callable[[], bool]) -> None:
         """Take what comes until something is so."""
         end = time.monotonic() + PATIENCE_S
-        self.socket.settimeout(0.05)
         while not is_so():
             assert time.monotonic() < end
             assert not self.is_gone, "the node has left it"
             try:
-                self.pump()
+                self.pump(0.05)
             except TimeoutError:
                 continue
             except PeerFault:

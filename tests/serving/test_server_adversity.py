@@ -518,8 +518,9 @@ def test_a_stop_completes_what_runs_and_closes_what_rests(running: RunningServer
         assert idle.ask(post(call())).json == RIGHT
         busy.send(post(call("test_wait")) + post(call(identifier=2)))
         assert running.workshop.waiting.acquire(timeout=PATIENCE_S)
+        received = running.server.traffic.received_bytes
         sending.send(post(call())[:30])
-        time.sleep(0.05)
+        wait_until(lambda: running.server.traffic.received_bytes == received + 30)
         running.request_stop()
         idle.assert_closed()
         with pytest.raises(ConnectionRefusedError):
