@@ -41,22 +41,25 @@ def test_a_job_that_is_not_begun_in_time_is_not_run_later() -> None:
 
 
 def test_a_job_that_was_begun_in_time_is_waited_for(callers: ThreadPoolExecutor) -> None:
-    added = threading.Event()
-    jobs = JobQueue("the chain", added.set)
-    is_over = threading.Event()
+    is_begun, is_over = threading.Event(), threading.Event()
+
+    def begin() -> None:
+        """Before the caller begins to wait."""
+        callers.submit(jobs.work)
+        assert is_begun.wait(30)
 
     def job() -> str:
+        is_begun.set()
         assert is_over.wait(30)
         return "done"
 
+    jobs = JobQueue("the chain", begin)
+    waiting = callers.submit(jobs.run, job, 0.05)
     # The caller's time is over before the job is.
-    waiting = callers.submit(jobs.run, job, 0.2)
-    assert added.wait(30)
-    working = callers.submit(jobs.work)
-    threading.Event().wait(0.4)
+    with pytest.raises(TimeoutError):
+        waiting.result(0.2)
     is_over.set()
     assert waiting.result(30) == "done"
-    working.result(30)
 
 
 def test_what_waits_at_the_end_is_refused_and_so_is_what_comes_later(callers: ThreadPoolExecutor) -> None:

@@ -311,6 +311,7 @@ def test_one_connection_does_not_take_all_threads(running: RunningServer) -> Non
         count = 3 * limit
         connection.send(b"".join(post(call("test_wait", number, identifier=number)) for number in range(count)))
         assert running.workshop.waiting.acquire(timeout=PATIENCE_S)
+        wait_until(lambda: len(running.server._tasks) >= limit)
         time.sleep(0.1)
         assert len(running.server._tasks) == limit
         running.workshop.gate.set()
