@@ -30,6 +30,8 @@ _MESSAGES_AT_ONCE: Final = 1000
 _VARINT_BYTES_MAX: Final = 10
 #: What goes to the socket at a time beside the muxer's windows.
 _WRITE_HIGH_BYTES: Final = 256 * 1024
+#: For what the socket has not taken yet when a peer is left, such as a goodbye.
+_LAST_WORDS_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,8 +219,12 @@ class Link(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        if self._is_closed:  # while it was dialled
+            self._transport.abort()
+            return
         self._transport.set_write_buffer_limits(high=_WRITE_HIGH_BYTES)
-        host, port = transport.get_extra_info("peername")[:2]
+        # The system does not know any more who it was when a peer is gone already.
+        host, port = (transport.get_extra_info("peername") or ("", 0))[:2]
         self.address = (str(host), int(port))
         self._flush()
 
@@ -388,18 +394,24 @@ class Link(asyncio.Protocol):
             self._connection.muxer.ping(int(now) & 0xFFFFFFFF)
             self._flush()
 
-    def close(self, reason: str) -> None:
-        """Once; everything that waits for this peer ends."""
+    def close(self, reason: str, *, at_once: bool = False) -> None:
+        """Once; everything that waits for this peer ends.
+
+        ``at_once``: also what the socket has not taken yet, for which there are five seconds otherwise.
+        """
         if self._is_closed:
             return
         self._is_closed = True
         self._reason = reason
         if self._transport is not None:
+            unsent = self._transport.get_write_buffer_size()
             # What a slow peer has not read is of no use to it: nothing may linger.
-            if self._transport.get_write_buffer_size() > _WRITE_HIGH_BYTES:
+            if at_once or unsent > _WRITE_HIGH_BYTES:
                 self._transport.abort()
             else:
                 self._transport.close()
+                if unsent:  # a peer that never reads would have the socket for ever
+                    self._loop.call_later(_LAST_WORDS_S, self._transport.abort)
         for stream in list(self._streams.values()):
             stream.fail(reason)
         self._streams.clear()

@@ -172,7 +172,7 @@ class Swarm:
         if self.discovery is not None:
             await self.discovery.stop()
         for link in list(self._links):
-            link.close("this node stops")
+            link.close("this node stops", at_once=True)
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
