@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import threading
@@ -59,8 +60,9 @@ def test_one_that_vanishes_leaves_the_proof_unknown(tx: Tx, tmp_path: Path) -> N
 
 
 def test_who_waits_too_long_for_a_turn_is_told_so(tx: Tx, tmp_path: Path) -> None:
-    started = tmp_path / "started"
-    verifier = CommandVerifier(["sh", "-c", f"touch {started}; sleep 600"], processes_max=1, timeout_s=1.0)
+    started, gate = tmp_path / "started", tmp_path / "gate"
+    os.mkfifo(gate)
+    verifier = CommandVerifier(["sh", "-c", f"touch {started}; cat {gate}"], processes_max=1, timeout_s=60)
     first = threading.Thread(target=verifier.judge, args=(tx,))
     first.start()
     deadline = time.monotonic() + 30
@@ -69,6 +71,7 @@ def test_who_waits_too_long_for_a_turn_is_told_so(tx: Tx, tmp_path: Path) -> Non
         time.sleep(0.01)
     verifier._timeout_s = 0.1
     assert verifier.judge(tx) == Verdict.unknown(VERIFIER_BUSY)
+    gate.write_text("go on")
     first.join()
 
 
