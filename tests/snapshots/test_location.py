@@ -168,18 +168,25 @@ def s3_endpoint() -> Iterator[str]:
         stderr=subprocess.DEVNULL,
         env=environment,
     )
+    try:
+        _make_bucket(f"{url}/bucket", server)
+        yield url
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _make_bucket(url: str, server: subprocess.Popen[bytes]) -> None:
+    """As soon as the server listens; its first answer takes seconds, for which it loads what it needs."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
-            with urllib.request.urlopen(urllib.request.Request(f"{url}/bucket", method="PUT"), timeout=5):
-                break
+            with urllib.request.urlopen(urllib.request.Request(url, method="PUT"), timeout=PATIENCE_S):
+                return
         except (urllib.error.URLError, ConnectionError):
             assert server.poll() is None, "the server did not start"
             assert time.monotonic() < deadline
             time.sleep(0.1)
-    yield url
-    server.terminate()
-    server.wait()
 
 
 @pytest.fixture
