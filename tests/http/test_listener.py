@@ -6,11 +6,13 @@ import asyncio
 import errno
 import socket
 import struct
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
 import uvloop
+from tests.conftest import PATIENCE_S
 
 from fastnode.http import listener as listener_module
 from fastnode.http.listener import Arrival, Listener, bind
@@ -63,14 +65,11 @@ def reset(client: socket.socket) -> None:
     client.close()
 
 
-async def until(is_so: Callable[[], bool]) -> int:
-    """How often the loop went round before that."""
-    passes = 0
+async def until(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
     while not is_so():
+        assert time.monotonic() < end
         await asyncio.sleep(0)
-        passes += 1
-        assert passes < 10_000
-    return passes
 
 
 def test_hundreds_that_wait_are_accepted_in_a_few_rounds_of_the_loop(run: Callable[..., Any]) -> None:
@@ -78,7 +77,15 @@ def test_hundreds_that_wait_are_accepted_in_a_few_rounds_of_the_loop(run: Callab
         host = Host()
         door = Listener(host, await bind("127.0.0.1", 0))
         clients = [connect(door.port) for _ in range(500)]
-        assert await until(lambda: host.admitted == 500) < 100
+        # Of the rounds, those that find some: the last of them may come late.
+        counts = set[int]()
+
+        def all_are_admitted() -> bool:
+            counts.add(host.admitted)
+            return host.admitted == 500
+
+        await until(all_are_admitted)
+        assert len(counts) < 100
         await until(lambda: len(host.opened) == 500)
         door.close()
         for client in clients:
@@ -173,7 +180,8 @@ def test_one_that_is_being_opened_goes_with_the_port_to_another_host(run: Callab
         before, after = Host(), Host()
         door = Listener(before, await bind("127.0.0.1", 0))
         with connect(door.port):
-            door._accept(door._listening[0])
+            while not before.admitted:  # the system may be a moment behind
+                door._accept(door._listening[0])
             assert (before.admitted, before.opened) == (1, [])
             door.hand_over(after)
             await until(lambda: after.opened == ["127.0.0.1"])
