@@ -114,9 +114,9 @@ def test_a_busy_thread_waits_for_the_end_of_a_round(loop_first: LoopFirst) -> No
 
 def test_a_busy_thread_does_not_wait_for_a_loop_that_is_not_crowded_or_has_stopped(loop_first: LoopFirst) -> None:
     loop_first.end_round(is_crowded=False)
-    begun = time.monotonic()
+    gap, loop_first._gap = loop_first._gap, None  # type: ignore[assignment]  # whoever waits does so there
     loop_first.give_way()
-    assert time.monotonic() - begun < GIVING_WAY_S
+    loop_first._gap = gap
     loop_first.end_round(is_crowded=True)
     loop_first.give_way()  # nobody ends the round
     loop_first.end_round(is_crowded=True)
