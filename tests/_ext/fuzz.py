@@ -183,7 +183,7 @@ def json_value(dice: Random, depth: int = 0) -> Any:
 def encode_calls(dice: Random, calls: Calls) -> None:
     ours = kernels.encode
     data = dice.randbytes(dice.randrange(100))
-    for name in ("to_hex", "quoted_fields", "to_base64", "field_to_decimal"):
+    for name in ("to_hex", "quoted_fields", "to_base64", "to_base64_narrow", "field_to_decimal"):
         calls.alike("encode", ours, encode, name, dice.choice((data, field(dice), field(dice) * 3)))
     text = text_of_field(dice)
     for name in ("from_hex", "field_from_text"):

@@ -217,11 +217,18 @@ def test_quoted_fields_need_whole_fields(encode: ModuleType, size: int) -> None:
 # ---- base64 -------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("size", range(200))
+def test_text_of_any_length_is_written_whole_and_no_further(encode: ModuleType, size: int) -> None:
+    data = bytes((197 * place + size) % 256 for place in range(size))
+    assert encode.to_base64(data) == encode.to_base64_narrow(data) == base64.b64encode(data)
+    assert encode.to_hex(data) == b"0x" + data.hex().encode()
+
+
 @given(st.binary())
 def test_base64_goes_there_and_back(data: bytes) -> None:
     for module in BOTH:
         text = module.to_base64(data)
-        assert text == base64.b64encode(data)
+        assert text == module.to_base64_narrow(data) == base64.b64encode(data)
         assert module.from_base64(text) == data
         assert module.from_base64(text.decode()) == data
 

@@ -32,6 +32,9 @@ def quoted_fields(data: bytes) -> bytes:
 def to_base64(data: bytes) -> bytes:
     """Standard alphabet, padded, one line."""
 
+def to_base64_narrow(data: bytes) -> bytes:
+    """The same, made without vectors of 512 bits, as on processors that have none."""
+
 def from_base64(text: str | bytes) -> bytes:
     """Bytes of padded base64 in the standard alphabet, without blanks.
 

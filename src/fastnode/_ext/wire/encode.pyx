@@ -19,6 +19,7 @@ __all__ = [
     "from_hex",
     "quoted_fields",
     "to_base64",
+    "to_base64_narrow",
     "to_hex",
 ]
 
@@ -149,6 +150,14 @@ def to_base64(data):
     cdef Py_ssize_t size = PyBytes_GET_SIZE(data)
     cdef bytes text = PyBytes_FromStringAndSize(NULL, text_base64_length(size))
     text_write_base64(source, size, <uint8_t *>PyBytes_AS_STRING(text))
+    return text
+
+
+def to_base64_narrow(data):
+    cdef const uint8_t *source = bytes_of(data, "data")
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(data)
+    cdef bytes text = PyBytes_FromStringAndSize(NULL, text_base64_length(size))
+    text_write_base64_narrow(source, size, <uint8_t *>PyBytes_AS_STRING(text))
     return text
 
 

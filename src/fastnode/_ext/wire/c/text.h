@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 #if defined(__x86_64__)
-#include <tmmintrin.h>
+#include <immintrin.h>
 #endif
 
 #define TEXT_FIELD_BYTES 32
@@ -29,12 +29,37 @@ static inline int text_field_is_canonical(const uint8_t *field)
 
 /* ---- hex ------------------------------------------------------------------------------------ */
 
+#if defined(__x86_64__)
+/* Sixteen bytes at a time, as long as there are so many; returns how many it has taken. */
+static inline size_t text_write_hex_sse2(const uint8_t *data, size_t size, uint8_t *out)
+{
+    const __m128i low_half = _mm_set1_epi8(15), nine = _mm_set1_epi8(9);
+    const __m128i to_letter = _mm_set1_epi8('a' - 10 - '0'), zero = _mm_set1_epi8('0');
+    size_t taken = 0;
+    for (; size - taken >= 16; taken += 16) {
+        __m128i bytes = _mm_loadu_si128((const __m128i *)(data + taken));
+        __m128i high = _mm_and_si128(_mm_srli_epi16(bytes, 4), low_half), low = _mm_and_si128(bytes, low_half);
+        for (int half = 0; half < 2; half++) {
+            __m128i values = half ? _mm_unpackhi_epi8(high, low) : _mm_unpacklo_epi8(high, low);
+            __m128i more = _mm_and_si128(_mm_cmpgt_epi8(values, nine), to_letter);
+            __m128i characters = _mm_add_epi8(_mm_add_epi8(values, zero), more);
+            _mm_storeu_si128((__m128i *)(out + 2 * taken + 16 * half), characters);
+        }
+    }
+    return taken;
+}
+#endif
+
 /* Two digits per byte, to `out` of 2 * size characters. */
 static inline void text_write_hex(const uint8_t *data, size_t size, uint8_t *out)
 {
-    for (size_t i = 0; i < size; i++) {
-        out[2 * i] = (uint8_t)TEXT_HEX_DIGITS[data[i] >> 4];
-        out[2 * i + 1] = (uint8_t)TEXT_HEX_DIGITS[data[i] & 15];
+    size_t taken = 0;
+#if defined(__x86_64__)
+    taken = text_write_hex_sse2(data, size, out);
+#endif
+    for (out += 2 * taken; taken < size; taken++) {
+        *out++ = (uint8_t)TEXT_HEX_DIGITS[data[taken] >> 4];
+        *out++ = (uint8_t)TEXT_HEX_DIGITS[data[taken] & 15];
     }
 }
 
@@ -232,10 +257,31 @@ __attribute__((target("ssse3"))) static inline size_t text_write_base64_ssse3(co
     }
     return taken;
 }
+
+/* All but the last one or two bytes, 48 at a time; returns how many it has taken.  The three bytes a b c become b a c b,
+ * out of which each digit is shifted to a byte of its own; the table looks at its lower six bits. */
+__attribute__((target("avx512f,avx512bw,avx512vbmi"))) static inline size_t text_write_base64_vbmi(
+    const uint8_t *data, size_t size, uint8_t *out)
+{
+    const __m512i shifts = _mm512_set1_epi64(0x3036242a1016040a), table = _mm512_loadu_si512(TEXT_BASE64_DIGITS);
+    const __m512i spread = _mm512_setr_epi32(
+        0x01020001, 0x04050304, 0x07080607, 0x0a0b090a, 0x0d0e0c0d, 0x10110f10, 0x13141213, 0x16171516,
+        0x191a1819, 0x1c1d1b1c, 0x1f201e1f, 0x22232122, 0x25262425, 0x28292728, 0x2b2c2a2b, 0x2e2f2d2e);
+    size_t taken = 0;
+    while (size - taken >= 3) {
+        size_t triples = size - taken >= 48 ? 16 : (size - taken) / 3;
+        __m512i bytes = _mm512_maskz_loadu_epi8(((uint64_t)1 << 3 * triples) - 1, data + taken);
+        __m512i digits = _mm512_multishift_epi64_epi8(shifts, _mm512_permutexvar_epi8(spread, bytes));
+        __m512i characters = _mm512_permutexvar_epi8(digits, table);
+        _mm512_mask_storeu_epi8(out + taken / 3 * 4, ~(uint64_t)0 >> (64 - 4 * triples), characters);
+        taken += 3 * triples;
+    }
+    return taken;
+}
 #endif
 
-/* Padded base64 to `out` of text_base64_length(size) characters. */
-static inline void text_write_base64(const uint8_t *data, size_t size, uint8_t *out)
+/* Padded base64 to `out` of text_base64_length(size) characters, without vectors of 512 bits. */
+static inline void text_write_base64_narrow(const uint8_t *data, size_t size, uint8_t *out)
 {
 #if defined(__x86_64__)
     if (size >= 16 && __builtin_cpu_supports("ssse3")) {
@@ -255,6 +301,17 @@ static inline void text_write_base64(const uint8_t *data, size_t size, uint8_t *
         data += taken;
         size -= taken;
     }
+}
+
+/* Padded base64 to `out` of text_base64_length(size) characters. */
+static inline void text_write_base64(const uint8_t *data, size_t size, uint8_t *out)
+{
+    size_t taken = 0;
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512bw"))
+        taken = text_write_base64_vbmi(data, size, out);
+#endif
+    text_write_base64_narrow(data + taken, size - taken, out + taken / 3 * 4);
 }
 
 /* 0 to 63, or 64 for a character that is no digit. */
