@@ -352,6 +352,11 @@ def test_default_costs_are_those_of_methods_that_exist() -> None:
     assert set(DEFAULT_COSTS) <= {method.name for method in method_documentation.all_methods()}
 
 
+def test_what_may_need_a_thread_costs_more_than_a_look_up() -> None:
+    public = (method for method in method_documentation.all_methods() if not method.name.startswith("nodeAdmin_"))
+    assert [method.name for method in public if method.in_thread and DEFAULT_COSTS.get(method.name, 1) <= 1] == []
+
+
 def status_of(node: NodeProcess, method: str = "node_getVersion", *lines: str) -> int:
     with Connection(node.port) as connection:
         body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": []})

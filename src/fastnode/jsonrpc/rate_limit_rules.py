@@ -56,21 +56,28 @@ __all__ = ["DEFAULT_COSTS", "PRESETS", "KeyRule", "Rate", "RateLimitRules", "rea
 
 Network: TypeAlias = IPv4Network | IPv6Network
 
-#: What calls cost that take far more than a look-up, which costs 1.
+#: What calls cost that take far more than a look-up, which costs 1: all that may need a thread.
 DEFAULT_COSTS: Final[Mapping[str, float]] = {
+    "node_findLeavesIndexes": 3,
     "node_getBlocks": 10,
     "node_getCheckpointedBlocks": 10,
+    "node_getCheckpoint": 5,
     "node_getCheckpoints": 10,
     "node_getCheckpointsData": 5,
     "node_getCheckpointsDataForEpoch": 5,
+    "node_getEncodedEnr": 2,
+    "node_getL2ToL1MembershipWitness": 10,
+    "node_getL2ToL1Messages": 10,
     "node_getPrivateLogsByTags": 3,
     "node_getPublicLogsByTagsFromContract": 3,
     "node_getPublicLogs": 10,
     "node_getContractClassLogs": 10,
     "node_getPendingTxs": 10,
     "node_getTxsByHash": 5,
+    "node_getValidatorStats": 5,
     "node_getValidatorsStats": 20,
     "node_isValidTx": 20,
+    "node_registerContractFunctionSignatures": 5,
     "node_sendTx": 20,
     "node_simulatePublicCalls": 50,
     "rpc.discover": 5,
@@ -125,10 +132,6 @@ PRESETS: Final[Mapping[str, str]] = {
         [address]
         rate = 100
         burst = 400
-        [costs]
-        node_getL2ToL1Messages = 10
-        node_registerContractFunctionSignatures = 5
-        node_findLeavesIndexes = 3
     """,
 }
 
@@ -137,9 +140,7 @@ def read_rate_limit_rules(path: Path, methods: Collection[str]) -> RateLimitRule
     """The rules of a file, or of one of PRESETS, for a port that serves ``methods``."""
     preset = PRESETS.get(str(path))
     if preset is not None:
-        content = tomllib.loads(preset)
-        content["costs"] = {name: cost for name, cost in content["costs"].items() if name in methods}
-        return _Reader(path, frozenset(methods)).rules(content)
+        return _Reader(path, frozenset(methods)).rules(tomllib.loads(preset))
     if str(path).startswith("preset:"):
         raise SettingError(f"rpc-limits: there is no {path}; known are {', '.join(PRESETS)}, and paths of files")
     try:
