@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+import time
+from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import orjson
@@ -13,7 +17,8 @@ import pytest
 from fastnode.bus.upstream import CACHE_BYTES_MAX
 from fastnode.errors import AnswerTooLarge, UpstreamFault
 from fastnode.outgoing.client import RpcClient, _memory_of
-from fastnode.outgoing.network import Answer, ClientLimits, ahead_of_use
+from fastnode.outgoing.network import Answer, ClientLimits, LargeOnesByTurns, ahead_of_use
+from fastnode.sources.l1.source import CHECKPOINTS_AHEAD
 from fastnode.sources.upstream import PAGES_AHEAD
 
 MIB = 1 << 20
@@ -56,6 +61,38 @@ def test_what_a_followed_node_and_a_bus_take_together_is_256_mib() -> None:
     with ahead_of_use():
         ahead = limits.here
     assert limits.memory_bytes_max + (PAGES_AHEAD - 1) * ahead.memory_bytes_max + CACHE_BYTES_MAX <= 256 * MIB
+
+
+def test_what_l1_and_places_of_blobs_take_together_is_280_mib() -> None:
+    """A thread looks at its newest block, one reads logs, and those that derive share one turn for what is large."""
+    limits = ClientLimits.of_provider(1.0)
+    usual = LargeOnesByTurns().run(lambda: limits.here)
+    assert 3 * limits.memory_bytes_max + CHECKPOINTS_AHEAD * usual.memory_bytes_max <= 280 * MIB
+
+
+def test_large_answers_are_used_one_at_a_time_and_usual_ones_beside_them() -> None:
+    turns, limits, count = LargeOnesByTurns(), ClientLimits.of_provider(1.0), 8
+    using, all_small = Counter[str](), threading.Barrier(count)
+    most = Counter[str]()
+
+    def use(size: int) -> None:
+        kind = "large" if limits.here.response_bytes_max == limits.response_bytes_max else "usual"
+        if size > limits.here.response_bytes_max:
+            raise AnswerTooLarge("it is too large")
+        using[kind] += 1
+        most[kind] = max(most[kind], using[kind])
+        if kind == "usual":
+            all_small.wait(30)
+        else:
+            time.sleep(0.002)
+        using[kind] -= 1
+
+    for size in (2 * MIB, 8 * MIB):
+        with ThreadPoolExecutor(count) as threads:
+            list(threads.map(lambda _, size=size: turns.run(lambda: use(size)), range(count)))
+    assert most == {"usual": count, "large": 1}
+    with pytest.raises(AnswerTooLarge):
+        turns.run(lambda: use(100 * MIB))
 
 
 #: A server in another thread, and how much the process grows by, at most, while the largest answer is read from it.

@@ -107,7 +107,7 @@ class Derivation:
 
     def _sources(self, facts: RollupFacts) -> BlobSources:
         settings = self._settings
-        http = HttpGet(self._network, ClientLimits(request_time_s=settings.l1_timeout_s))
+        http = HttpGet(self._network, ClientLimits.of_provider(settings.l1_timeout_s))
         folder = folder_of(facts.chain_id, facts.version, facts.rollup)
         urls = settings.l1_consensus_host_urls or ()
         keys = (*(settings.l1_consensus_host_api_keys or ()), *[None] * len(urls))
@@ -148,7 +148,7 @@ class Derivation:
         hosts = self._settings.ethereum_debug_hosts
         if hosts is None:
             return None
-        limits = ClientLimits(request_time_s=self._settings.l1_timeout_s)
+        limits = ClientLimits.of_provider(self._settings.l1_timeout_s)
         return L1Client(list(dict.fromkeys(hosts)), self._network, limits=limits, patience=self._patience)
 
     def _check_traces(self, traces: L1Client | None) -> None:

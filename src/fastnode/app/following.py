@@ -169,7 +169,7 @@ class Following:
                 committee_epochs=_committee_epochs(settings),
                 first_answer_s=math.inf,
             ),
-            limits=ClientLimits(request_time_s=settings.l1_timeout_s),
+            limits=ClientLimits.of_provider(settings.l1_timeout_s),
             patience=self._patience,
         )
 

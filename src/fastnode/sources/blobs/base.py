@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Protocol
 
-from fastnode.errors import DecodeError, FastnodeError
+from fastnode.errors import AnswerTooLarge, DecodeError, FastnodeError
 from fastnode.kernels import encode
 from fastnode.protocol.kzg import BLOB_BYTES
 from fastnode.records import dataclass
 
-__all__ = ["BlobRequest", "BlobSource", "BlobSourceError", "blob_from_hex"]
+__all__ = ["BlobAnswerTooLarge", "BlobRequest", "BlobSource", "BlobSourceError", "blob_from_hex"]
 
 _HEX_LENGTH: Final = 2 + 2 * BLOB_BYTES
 
@@ -24,6 +24,10 @@ class BlobSourceError(FastnodeError):
     def __init__(self, reason: str, *, is_passing: bool = False) -> None:
         super().__init__(reason)
         self.is_passing = is_passing
+
+
+class BlobAnswerTooLarge(BlobSourceError, AnswerTooLarge):  # noqa: N818 - as the other one
+    """An answer has no room where it was asked for."""
 
 
 @dataclass(frozen=True, slots=True)

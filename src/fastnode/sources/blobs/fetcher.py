@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from fastnode.errors import BlobsUnavailable
 from fastnode.log import log_facts
+from fastnode.outgoing.network import LargeOnesByTurns
 from fastnode.protocol.kzg import blob_commitment, versioned_hash
 from fastnode.records import dataclass
 from fastnode.sources.blobs.base import BlobRequest, BlobSource, BlobSourceError
@@ -129,6 +130,8 @@ class BlobFetcher:
         self._sleep = sleep or _sleep
         self._lock = threading.Lock()
         self._computing = threading.BoundedSemaphore(computed_at_once)
+        #: For answers of any provider that are asked for beside one another.
+        self.turns = LargeOnesByTurns()
         known = (*sources.all, *(() if sources.own is None else (sources.own,)))
         self._health = {source.name: _Health() for source in known}
         self._signed_at: float | None = None
@@ -232,18 +235,19 @@ class BlobFetcher:
 
     def _with_retries(self, search: _Search, source: BlobSource) -> tuple[int, int]:
         """Blobs that were kept, and others."""
-        given = refused = 0
+        counts = [0, 0]
+
+        def take() -> None:
+            for blob in itertools.islice(source.fetch(search.missing), CANDIDATES_MAX):
+                counts[not search.take(blob)] += 1
+                if search.is_complete:
+                    break
+
         pauses = [*self._patience.retries_s]
         while True:
             try:
-                for blob in itertools.islice(source.fetch(search.missing), CANDIDATES_MAX):
-                    if search.take(blob):
-                        given += 1
-                    else:
-                        refused += 1
-                    if search.is_complete:
-                        break
-                return given, refused
+                self.turns.run(take)
+                return counts[0], counts[1]
             except BlobSourceError as error:
                 self._health[source.name].failures += 1
                 if not error.is_passing or not pauses or not self._sleep(pauses.pop(0)):

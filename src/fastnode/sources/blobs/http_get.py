@@ -7,11 +7,11 @@ from dataclasses import field
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from fastnode.errors import UpstreamError, UpstreamUnavailable
+from fastnode.errors import AnswerTooLarge, UpstreamError, UpstreamUnavailable
 from fastnode.outgoing.client import decoded
 from fastnode.outgoing.network import ClientLimits, Network
 from fastnode.records import dataclass
-from fastnode.sources.blobs.base import BlobSourceError
+from fastnode.sources.blobs.base import BlobAnswerTooLarge, BlobSourceError
 
 __all__ = ["HttpGet"]
 
@@ -29,11 +29,14 @@ class HttpGet:
     limits: ClientLimits = field(default_factory=ClientLimits)
 
     def json(self, url: str, headers: Mapping[str, str], parameters: Mapping[str, str] | None = None) -> Any:
-        """The answer; None for 404.  BlobSourceError."""
+        """The answer; None for 404.  BlobSourceError, one of them BlobAnswerTooLarge."""
+        limits = self.limits.here
         target = f"{url}?{urlencode(parameters, safe=',')}" if parameters else url
         try:
             # A redirect could carry the key to another server.
-            answer = self.network.get(target, self.limits, headers, redirects_max=0)
+            answer = self.network.get(target, limits, headers, redirects_max=0)
+        except AnswerTooLarge as error:
+            raise BlobAnswerTooLarge(str(error)) from None
         except UpstreamError as error:
             raise BlobSourceError(str(error), is_passing=isinstance(error, UpstreamUnavailable)) from error
         if answer.status == _NOT_FOUND:
@@ -41,9 +44,9 @@ class HttpGet:
         if answer.status != _OK:
             raise BlobSourceError(f"HTTP status {answer.status}", is_passing=answer.status in _BUSY)
         try:
-            value = decoded(answer.body, self.limits.memory_bytes_max)
-        except UpstreamError as error:
-            raise BlobSourceError(str(error)) from error
+            value = decoded(answer.body, limits.memory_bytes_max)
+        except AnswerTooLarge as error:
+            raise BlobAnswerTooLarge(str(error)) from None
         if value is None and answer.body.strip() != b"null":
             raise BlobSourceError("its answer is not JSON")
         return value

@@ -115,7 +115,7 @@ class CheckpointDerivation:
 
     def _trace(self, facts: RollupFacts, event: ProposedCheckpoint) -> Proposal:
         def find(endpoint: L1Endpoint) -> Proposal | str:
-            return find_in_trace(endpoint, facts.rollup, event)
+            return self._blobs.turns.run(lambda: find_in_trace(endpoint, facts.rollup, event))
 
         found = self._reader.run(find) if self._traces is None else self._traces.run(find)
         if isinstance(found, str):

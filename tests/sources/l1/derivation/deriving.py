@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -28,6 +29,8 @@ QUICK = Patience(unavailable_s=0.01, unavailable_max_s=0.05, aside_s=0.05, aside
 AT_ONCE = FetchPatience(retries_s=(0.0,), store_rounds_s=(0.0,), lie_rest_s=0.0)
 
 Json = dict[str, Any]
+#: How long L1 may take to be looked at without an error.
+LOOK_S = 30.0
 
 
 class Deriving:
@@ -65,11 +68,13 @@ class Deriving:
 
     def look(self) -> None:
         """Until the newest block of L1 was looked at."""
-        for _ in range(100):
+        begun = time.monotonic()
+        while True:
             self.reader._look_again()
             if self.reader._reason is None:
                 return
-        raise AssertionError(self.reader._reason)
+            assert time.monotonic() - begun < LOOK_S, self.reader._reason
+            time.sleep(0.001)  # L1 rests for a moment after an error
 
     def pass_(self) -> list[Record]:
         self.look()

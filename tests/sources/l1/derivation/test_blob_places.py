@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -18,11 +21,12 @@ from tests.sources.l1.publishing import PublishingL1
 from tests.sources.made_chain import MadeChain
 
 from fastnode.errors import BlobsUnavailable
+from fastnode.outgoing.network import ClientLimits
 from fastnode.protocol.kzg import BLOB_BYTES
 from fastnode.sources.blobs.archive_api import BlobArchive
-from fastnode.sources.blobs.base import BlobSourceError
+from fastnode.sources.blobs.base import BlobAnswerTooLarge, BlobRequest, BlobSourceError
 from fastnode.sources.blobs.beacon import BeaconNode
-from fastnode.sources.blobs.fetcher import BlobSources
+from fastnode.sources.blobs.fetcher import BlobFetcher, BlobSources
 from fastnode.sources.blobs.file_store import FileStore, folder_of
 from fastnode.sources.blobs.http_get import HttpGet
 from fastnode.sources.blobs.own import OwnBlobs
@@ -128,6 +132,7 @@ class ScriptedArchive(HttpStandIn):
         self._l1 = l1
         self.requests: list[str] = []
         self.lies = False
+        self.beside = ""
         self.status = 200
         self.url += "/api"
 
@@ -154,7 +159,7 @@ class ScriptedArchive(HttpStandIn):
         ]
         # Blobs of another rollup in the same block.
         other = {"versionedHash": "0x01" + "22" * 31, "data": hex_data(bytes(BLOB_BYTES))}
-        return 200, {"transactions": [{"blobs": [other]}, {"blobs": blobs}]}
+        return 200, {"transactions": [{"blobs": [other]}, {"blobs": blobs}], "beside": self.beside}
 
     def _shown(self, blob: bytes) -> bytes:
         return blob[:31] + b"\2" + blob[32:] if self.lies else blob
@@ -228,6 +233,63 @@ def test_a_folder_to_read_blobs_from_must_be_there(tmp_path: Path) -> None:
         FileStore(f"file://{quote(str(missing))}", "aztec-1-2-0x03", "blob store 1")
     FileStore(f"file://{quote(str(missing))}", "aztec-1-2-0x03", "blob upload", is_written=True).sign_as_healthy()
     FileStore(f"file://{quote(str(missing))}", "aztec-1-2-0x03", "blob store 1").check()
+
+
+# ---- answers that are larger than usual ----------------------------------------------------------
+
+
+class Lavish:
+    """A place of blobs whose answers are megabytes of nothing that was asked for."""
+
+    name = "lavish place"
+
+    def __init__(self) -> None:
+        self._counting = threading.Lock()
+        self.at_a_time = self.most = self.answers = 0
+
+    def check(self) -> None:
+        """Always there."""
+
+    def fetch(self, request: BlobRequest) -> Iterator[bytes]:
+        if ClientLimits.of_provider(1.0).here.response_bytes_max < 8 << 20:
+            raise BlobAnswerTooLarge("its answer is too large")
+        with self._counting:
+            self.answers += 1
+            self.at_a_time += 1
+            self.most = max(self.most, self.at_a_time)
+        time.sleep(0.002)
+        yield b"\0"
+        with self._counting:
+            self.at_a_time -= 1
+
+
+def test_one_large_answer_is_in_use_at_a_time_whatever_is_derived_ahead() -> None:
+    place, count = Lavish(), 16
+    request = BlobRequest(1, (b"\1" * 32,), 1, bytes(32), 1, lambda: None)
+    with ThreadPoolExecutor(count) as threads:
+        fetcher = BlobFetcher(BlobSources(consensus=(place,)), threads)
+        fetches = [threads.submit(fetcher.fetch, request, near_tip=False) for _ in range(count)]
+        for fetch in fetches:
+            with pytest.raises(BlobsUnavailable, match="lavish place"):
+                fetch.result()
+    assert place.answers >= 1
+    assert place.most == 1
+
+
+def test_an_archive_that_tells_more_than_usual_is_asked_again_and_one_that_tells_too_much_left_alone(
+    tmp_path: Path, chain: MadeChain, l1: PublishingL1, archive: ScriptedArchive
+) -> None:
+    def sources(http: HttpGet) -> BlobSources:
+        limited = HttpGet(http.network, ClientLimits.of_provider(10.0))
+        return BlobSources(archive=BlobArchive(archive.url, limited, "blob archive"))
+
+    archive.beside = "x" * (25 << 20)
+    with deriving(tmp_path, chain, l1, sources) as node:
+        with pytest.raises(BlobsUnavailable, match=f"exceeds {24 << 20} bytes"):
+            node.pass_()
+        archive.beside = "x" * (4 << 20)
+        node.pass_()
+        assert has(node, chain)
 
 
 # ---- what the node has published itself --------------------------------------------------------
