@@ -16,8 +16,9 @@ import pytest
 
 from fastnode.bus.upstream import CACHE_BYTES_MAX
 from fastnode.errors import AnswerTooLarge, UpstreamFault
+from fastnode.outgoing.answer_room import LargeOnesByTurns, ahead_of_use
 from fastnode.outgoing.client import RpcClient, _memory_of
-from fastnode.outgoing.network import Answer, ClientLimits, LargeOnesByTurns, ahead_of_use
+from fastnode.outgoing.network import Answer, ClientLimits
 from fastnode.sources.l1.source import CHECKPOINTS_AHEAD
 from fastnode.sources.upstream import PAGES_AHEAD
 

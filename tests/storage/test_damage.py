@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from fastnode.errors import DatabaseUnreadable, DataDirectoryError
+from fastnode.errors import DatabaseUnreadable, DatabaseUnwritable, DataDirectoryError
 from fastnode.storage.database import SharedDatabase, open_leveldb
 from fastnode.storage.database_files import fault_of_files
 from fastnode.storage.seal import SEAL_FILE, broken_by
@@ -136,6 +136,21 @@ def test_a_bit_that_flips_while_the_database_is_open_is_found_too(closed: Path) 
         file.write(bytes([byte[0] ^ 1]))
     with pytest.raises(DatabaseUnreadable):
         read_by_get(database)
+    database.release()
+
+
+def test_a_write_behind_a_compaction_that_met_damage_says_that_it_is_damaged(closed: Path) -> None:
+    """And not that the disk cannot be written, which would have an operator look for room."""
+    table = table_of(closed)
+    flip(table, table.stat().st_size // 2)
+    database = reopened(closed)
+    database.write([(KEYS[0], b"another value")])
+    database.compact()
+    with pytest.raises(DatabaseUnwritable, match=rf"which is damaged .*checksum mismatch.*; {REMEDY}"):
+        database.write([(b"newest", b"another value")])
+    assert database._damage.wait(60)
+    assert database.fault is not None
+    assert f"is damaged in the table {table.name}" in database.fault
     database.release()
 
 

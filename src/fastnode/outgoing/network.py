@@ -16,26 +16,23 @@ import threading
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
 from dataclasses import field, replace
 from email.utils import parsedate_to_datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
 from fastnode import __version__
 from fastnode.errors import AnswerTooLarge, UpstreamFault, UpstreamUnavailable
+from fastnode.outgoing.answer_room import room_here
 from fastnode.records import dataclass
 from fastnode.values.urls import is_http_url
 
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["OTHER_SERVERS", "Answer", "ClientLimits", "ExchangeTimes", "LargeOnesByTurns", "Network", "ahead_of_use"]
-
-T = TypeVar("T")
+__all__ = ["OTHER_SERVERS", "Answer", "ClientLimits", "ExchangeTimes", "Network"]
 
 _MIB: Final = 1 << 20
 _READ_BYTES: Final = 256 * 1024
@@ -74,7 +71,7 @@ class ClientLimits:
     @property
     def here(self) -> ClientLimits:
         """What holds for whom asks: less for what is fetched ahead of its use, or beside much else."""
-        room = _ROOM.get()
+        room = room_here()
         if room is None:
             return self
         return replace(
@@ -82,60 +79,6 @@ class ClientLimits:
             response_bytes_max=min(self.response_bytes_max, room.response_bytes_max),
             memory_bytes_max=min(self.memory_bytes_max, room.memory_bytes_max),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerRoom:
-    """For one answer of several at a time, as it comes, and with its values."""
-
-    response_bytes_max: int
-    memory_bytes_max: int
-
-
-#: Of an answer that is fetched ahead of its use; two wait at a time.
-_AHEAD: Final = AnswerRoom(8 * _MIB, 16 * _MIB)
-#: Of an answer of a usual size, nine full blobs say; sixteen are used at a time.
-_USUAL: Final = AnswerRoom(5 * _MIB // 2, 11 * _MIB // 2)
-#: None: as much as the client may take.
-_ROOM: ContextVar[AnswerRoom | None] = ContextVar("_ROOM", default=None)
-
-
-@contextmanager
-def ahead_of_use() -> Iterator[None]:
-    """What is asked meanwhile waits for its use beside other answers: AnswerTooLarge unless it is of a usual size.  So
-    of answers that are as large as they may be there is one at a time."""
-    with _room_of(_AHEAD):
-        yield
-
-
-@contextmanager
-def _room_of(room: AnswerRoom | None) -> Iterator[None]:
-    token = _ROOM.set(room)
-    try:
-        yield
-    finally:
-        _ROOM.reset(token)
-
-
-class LargeOnesByTurns:
-    """Answers of a usual size are asked for and used by many threads at a time, larger ones by one.
-
-    Usable from any thread.
-    """
-
-    def __init__(self) -> None:
-        self._turn = threading.Lock()
-
-    def run(self, work: Callable[[], T]) -> T:
-        """What ``work`` gives, which is to be done with its answers when it returns.  It begins anew if one of them is
-        larger than usual."""
-        try:
-            with _room_of(_USUAL):
-                return work()
-        except AnswerTooLarge:
-            pass
-        with self._turn, _room_of(None):
-            return work()
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from fastnode.archiver.source import (
     UndoRecord,
 )
 from fastnode.errors import AnswerTooLarge, DecodeError, MessagesUnavailable, NotOnL1, UpstreamFault
-from fastnode.outgoing.network import ahead_of_use
+from fastnode.outgoing.answer_room import ahead_of_use
 from fastnode.protocol.fields import ZERO_FIELD, hex_text
 from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.messages import in_hash

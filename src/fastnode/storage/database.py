@@ -283,6 +283,12 @@ class SharedDatabase:
                 else:
                     batch.put(key, value)
             batch.write()
+        except plyvel.CorruptionError as error:
+            # A compaction has met a damaged block; LevelDB refuses every write from then on.
+            reason = reason_of(error)
+            self._damage.note(f"is damaged ({reason})")
+            self._failure = f"cannot write the database {self.path}, which is damaged ({reason}); {self._remedy}"
+            raise DatabaseUnwritable(self._failure) from error
         except (plyvel.Error, OSError) as error:
             self._failure = f"cannot write the database {self.path}: {reason_of(error)}; {self.after_failure}"
             raise DatabaseUnwritable(self._failure) from error

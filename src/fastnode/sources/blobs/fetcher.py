@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from fastnode.errors import BlobsUnavailable
 from fastnode.log import log_facts
-from fastnode.outgoing.network import LargeOnesByTurns
+from fastnode.outgoing.answer_room import LargeOnesByTurns
 from fastnode.protocol.kzg import blob_commitment, versioned_hash
 from fastnode.records import dataclass
 from fastnode.sources.blobs.base import BlobRequest, BlobSource, BlobSourceError
