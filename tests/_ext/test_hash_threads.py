@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -144,6 +145,37 @@ def test_what_waits_for_a_thread_goes_together() -> None:
     assert runs - runs_before == 60
     # Each thread may have taken one or two before the others had come.
     assert batches - batches_before <= 2 * kernel.THREADS + 60 // 16
+
+
+def _hashes_with_one_thread() -> bool:
+    """In a child, which has no threads yet: whether what waits went to one of them."""
+    kernel.limit_threads(1)
+    runs = [_run(seed, LONG) for seed in range(32)]
+    before = kernel.counts()[1]
+    pending = [kernel.start_hash(run) for run in runs]
+    right = [item.result() for item in pending] == [poseidon2.hash_fields(run) for run in runs]
+    # One beside the interpreter's; it may have taken one or two before the others had come.
+    return right and len(list(Path("/proc/self/task").iterdir())) == 2 and kernel.counts()[1] - before <= 4
+
+
+@only_threads
+@pytest.mark.skipif(poseidon2.kernel_name() != "avx512-ifma", reason="this processor's kernel has no lanes")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_process_that_shares_the_processors_has_fewer_threads() -> None:
+    child = os.fork()
+    if child == 0:
+        outcome = 1
+        try:
+            outcome = 0 if _hashes_with_one_thread() else 1
+        finally:
+            os._exit(outcome)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_no_threads_at_all_are_refused(module: ModuleType) -> None:
+    with pytest.raises(ValueError, match="count must be at least 1, not 0"):
+        module.limit_threads(0)
 
 
 @only_threads

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -17,6 +18,7 @@ from tests.serving.event_client import event_client
 from tests.workers.nodes import CONNECTIONS, SAMPLE_TIP, WORKERS, Workers, until
 
 from fastnode.app.priorities import PRIMARY_NICENESS
+from fastnode.kernels import hash_threads
 
 
 def test_each_worker_answers_and_says_that_all_is_well(workers: Workers) -> None:
@@ -125,7 +127,22 @@ def test_a_transaction_that_one_worker_takes_is_in_the_pool_of_all_and_on_the_di
     # The pool's rules are those of one pool.
     again = clients[-1].call("node_sendTx", transactions[0])
     assert "error" not in again
+    # What hashes is shared out too: hashes that wait for one thread go together.
+    for name in ("worker 1", "worker 2"):
+        assert _hash_threads_of(workers.pid_of(name)) == max(1, hash_threads.THREADS // WORKERS)
     assert workers.node.stop() == 0
+
+
+def _hash_threads_of(pid: int) -> int:
+    """They leave all signals to others, and come after requests."""
+    own = os.getpriority(os.PRIO_PROCESS, pid)
+    count = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        blocked = re.search(r"^SigBlk:\s*(\w+)$", (task / "status").read_text(), re.M)
+        assert blocked is not None
+        is_for_hashes = os.getpriority(os.PRIO_PROCESS, int(task.name)) > own and int(blocked[1], 16) != 0
+        count += is_for_hashes
+    return count
 
 
 def test_blocks_that_are_taken_back_are_gone_in_every_worker(workers: Workers) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 
 from fastnode._twins import poseidon2
 
-__all__ = ["THREADS", "PendingHash", "counts", "start_hash"]
+__all__ = ["THREADS", "PendingHash", "counts", "limit_threads", "start_hash"]
 
 _FIELD_BYTES: Final = 32
 #: None beside the caller's own.
@@ -51,6 +51,11 @@ def start_hash(fields: bytes) -> PendingHash:
     pending = object.__new__(PendingHash)
     pending._fields, pending._hash, pending._lock = fields, None, threading.Lock()
     return pending
+
+
+def limit_threads(count: int) -> None:
+    if count < 1:
+        raise ValueError(f"count must be at least 1, not {count}")
 
 
 def counts() -> tuple[int, int]:

@@ -33,6 +33,7 @@ from fastnode.http.limits import Limits
 from fastnode.http.memory_budget import MemoryBudget
 from fastnode.http.turns import Turns
 from fastnode.jsonrpc.block_wait import BlockWait
+from fastnode.kernels import hash_threads
 from fastnode.log import log_facts
 from fastnode.mempool.followed import OtherHandover
 from fastnode.mempool.service import Mempool, MempoolOptions
@@ -92,6 +93,8 @@ class Worker:
 
     def __init__(self, settings: Settings, seat: WorkerSeat) -> None:
         self._settings = settings = _share_of(settings, seat.of)
+        # Hashes that wait for one thread go together, eight in the time of three; for several they would go in pairs.
+        hash_threads.limit_threads(max(1, hash_threads.THREADS // seat.of))
         self._seat = seat
         self._stack = AsyncExitStack()
         self._loop = asyncio.get_running_loop()

@@ -16,6 +16,7 @@ cdef extern from "hash_threads.h" nogil:
         uint64_t batches
 
     void hash_threads_use(hash_runs_function hash_runs, lanes_function lanes, size_t threads)
+    void hash_threads_limit(size_t threads)
     hash_job *hash_threads_start(const uint8_t *elements, size_t count)
     bint hash_threads_is_done(hash_job *job)
     int hash_threads_wait(hash_job *job, uint8_t *hash)

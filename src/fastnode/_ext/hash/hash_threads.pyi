@@ -28,5 +28,11 @@ def start_hash(fields: bytes) -> PendingHash:
     ValueError for another length, MemoryError when there is no room for the copy or no thread can be started.
     """
 
+def limit_threads(count: int) -> None:
+    """Have so many threads, and no more than :data:`THREADS`: for a process beside others that hash too.
+
+    Before the first hash; threads that have started stay.  ValueError below 1.
+    """
+
 def counts() -> tuple[int, int]:
     """Hashes computed since the process began, and batches they were computed in."""

@@ -8,7 +8,7 @@ from libc.stdint cimport uint8_t
 
 from fastnode._ext.hash.poseidon2 cimport POSEIDON2_FIELD_BYTES, hash_runs_c, lanes_c
 
-__all__ = ["THREADS", "PendingHash", "counts", "start_hash"]
+__all__ = ["THREADS", "PendingHash", "counts", "limit_threads", "start_hash"]
 
 # More threads than this have nothing to do: the interpreter cannot bring so many runs.
 cdef int THREADS_MAX = 8
@@ -54,6 +54,12 @@ def start_hash(fields):
     if pending._job is NULL:
         raise MemoryError
     return pending
+
+
+def limit_threads(count):
+    if count < 1:
+        raise ValueError(f"count must be at least 1, not {count}")
+    hash_threads_limit(min(count, THREADS))
 
 
 def counts():

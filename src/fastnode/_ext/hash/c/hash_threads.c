@@ -237,6 +237,13 @@ void hash_threads_use(hash_runs_function run, lanes_function ask, size_t threads
     pthread_atfork(before_fork, after_fork, after_fork_in_child);
 }
 
+void hash_threads_limit(size_t threads)
+{
+    pthread_mutex_lock(&lock);
+    threads_wanted = threads;
+    pthread_mutex_unlock(&lock);
+}
+
 hash_job *hash_threads_start(const uint8_t *elements, size_t count)
 {
     hash_job *job = calloc(1, sizeof *job);

@@ -25,6 +25,9 @@ typedef struct {
 /* Before anything else, once.  The threads start with the first job. */
 void hash_threads_use(hash_runs_function hash_runs, lanes_function lanes, size_t threads);
 
+/* That many threads from now on, at least one: before the first job, in a process that shares the processors. */
+void hash_threads_limit(size_t threads);
+
 /* Begin to hash a copy of the elements; NULL without memory or without any thread.  From any thread, as all below. */
 hash_job *hash_threads_start(const uint8_t *elements, size_t count);
 
