@@ -490,6 +490,8 @@ def state_answers_calls(dice: Random, calls: Calls) -> None:
         question = calls.alone("state_answers", module.StateQuestion, kind, lambda *_: b"")
         if not isinstance(question, type) and (module is kernels.state_answers or kind != state_answers.STORAGE):
             calls.alone("state_answers", question, view, dice.choice((block, "tip", -1, 1 << 70)), *keys)
+        if module is kernels.state_answers:
+            calls.alone("state_answers", state.slots.learn, [dice.sample(keys, 2) for _ in range(dice.randrange(40))])
         answers = state.answers
         said = [
             calls.alone("state_answers", ask, keys[0], block)

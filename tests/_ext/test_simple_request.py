@@ -125,6 +125,51 @@ def test_answered_calls_are_counted(meters: Any) -> None:
     assert sum(calls.histogram("node_getVersion")[0]) == 4
 
 
+class Doubling:
+    """A handler that says what it has prepared."""
+
+    def __init__(self) -> None:
+        self.prepared: list[list[tuple[Any, ...]]] = []
+
+    def __call__(self, view: Any, number: int) -> bytes:
+        return b"%d" % (2 * number)
+
+    def prepare(self, calls: list[tuple[Any, ...]]) -> None:
+        self.prepared.append(calls)
+
+
+def call(name: str, params: str) -> bytes:
+    return b'{"jsonrpc":"2.0","id":1,"method":"%b","params":%b}' % (name.encode(), params.encode())
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_what_several_calls_of_a_batch_need_is_prepared_together(module: Any) -> None:
+    results, double = results_of(module), Doubling()
+    results.add_method("double", keeps=True, shape=b"n", handler=double, items_max=0, read=None)
+    reader = make_reader(module, results=results, batch_calls_max=100, body_bytes_max=20_000)
+    results.keep("double", b"[3]", b"6")
+    # What is kept asks for nothing; what is not in the usual form is not looked at.
+    batch = [call("double", text) for text in ("[3]", "[1]", "[2]")] + [ASKED, call("double", "[4]")]
+    answers = reader.answer(post(b"[" + b",".join(batch) + b"]"), 0, 20_000, "view")
+    assert [part.split(b"}")[0] for part in answers.split(b'"result":')[1:]] == [b"6", b"2", b"4", b"7", b"8"]
+    assert double.prepared == [[("view", 1), ("view", 2), ("view", 4)]]
+    double.prepared.clear()
+    # One call alone, in a batch or not.
+    for body in (
+        call("double", "[5]"),
+        b"[" + call("double", "[7]") + b"]",
+        b"[" + ASKED + b"," + call("double", "[8]") + b"]",
+    ):
+        assert reader.answer(post(body), 0, 20_000, "view") is not None
+    assert double.prepared == []
+    # Of many, as many at a time as are worth it.
+    numbers = range(100, 170)
+    many = b"[" + b",".join(call("double", f"[{number}]") for number in numbers) + b"]"
+    assert reader.answer(post(many), 0, 20_000, "view").count(b"result") == 70
+    assert [len(calls) for calls in double.prepared] == [32, 32, 6]
+    assert [number for calls in double.prepared for _, number in calls] == list(numbers)
+
+
 @pytest.mark.parametrize("module", MODULES)
 @pytest.mark.parametrize("start", [-1, 2])
 def test_a_start_outside_of_the_data_is_refused(module: Any, start: int) -> None:

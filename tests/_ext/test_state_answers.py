@@ -49,10 +49,11 @@ class State:
         self.entries = {b"n" + inverted(NULLIFIER): self.nullifier, b"p" + inverted(self.leaf_slot): self.public}
         self.records = {number: SimpleNamespace(sizes=(1, 0, 1)) for number in (2, OLDEST, 5, TIP)}
         self.on_get: Any = lambda: None
+        self.slots = module.LeafSlots(slots, SEPARATOR)
         self.answers = module.StateAnswers(
             nullifiers=module.TreeAnswers(self.nodes, 0, b"n", b"tile n"),
             public_data=module.TreeAnswers(self.nodes, 2, b"p", b"tile p"),
-            slots=module.LeafSlots(slots, SEPARATOR),
+            slots=self.slots,
             get=self.get,
             iterators=deque(),
             make_iterator=lambda: Iterator(self.entries),
@@ -184,6 +185,48 @@ def test_leaf_slots_are_hashes_however_few_are_kept(pairs: list[tuple[bytes, byt
         slots = module.LeafSlots(1, SEPARATOR)
         for contract, slot in pairs + pairs:
             assert slots.find(contract, slot) == public_leaf_slot(contract, slot)
+
+
+@given(st.lists(st.tuples(fields, fields), max_size=6))
+def test_keys_that_were_learnt_are_those_that_would_be_found(pairs: list[tuple[bytes, bytes]]) -> None:
+    for module in MODULES:
+        slots = module.LeafSlots(1024, SEPARATOR)
+        slots.learn(pairs)
+        slots.learn(pairs + pairs)
+        for contract, slot in pairs:
+            assert slots.find(contract, slot) == public_leaf_slot(contract, slot)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_all_low_slots_of_a_contract_are_kept_beside_each_other(module: Any) -> None:
+    slots = module.LeafSlots(1024, SEPARATOR)
+    pairs = [(CONTRACT, field_from_int(number)) for number in range(70)]
+    slots.learn(pairs)
+    assert [slots.knows(*pair) for pair in pairs] == [True] * 32 + [False] * 38
+    slots.learn(pairs[:40])
+    assert all(slots.knows(*pair) for pair in pairs[:40])
+    for contract, slot in pairs:
+        assert slots.find(contract, slot) == public_leaf_slot(contract, slot)
+    assert all(slots.knows(*pair) for pair in pairs)
+    with pytest.raises(ValueError, match="modulus"):
+        slots.learn([(CONTRACT, b"\xff" * 32)])
+    with pytest.raises(ValueError, match="31 bytes"):
+        slots.learn([(CONTRACT, bytes(31))])
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_question_for_storage_prepares_what_others_will_ask(module: Any) -> None:
+    state = State(module)
+    slots = state.slots
+    view = SimpleNamespace(state=SimpleNamespace(answers=state.answers))
+    question = module.StateQuestion(module.STORAGE, None)
+    question.prepare([])
+    question.prepare([(SimpleNamespace(state=None), TIP, CONTRACT, SLOT)])
+    assert not slots.knows(CONTRACT, SLOT)
+    question.prepare([(view, TIP, CONTRACT, SLOT), (view, "tip", SLOT, SLOT)])
+    assert slots.knows(CONTRACT, SLOT)
+    assert slots.knows(SLOT, SLOT)
+    assert module.StateQuestion(module.NULLIFIER_WITNESS, None).prepare is None
 
 
 @pytest.mark.parametrize("module", MODULES)

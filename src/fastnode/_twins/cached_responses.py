@@ -26,6 +26,8 @@ _KEPT_OVERHEAD: Final = 200
 _ASKED_COUNT: Final = 4096
 #: No result takes more than this share of the memory.
 _SHARES: Final = 8
+#: Calls of a batch that are looked at together.
+_AHEAD_MAX: Final = 32
 
 
 class _Method:
@@ -46,6 +48,7 @@ class _Method:
         self.shape = shape
         self.handler = handler
         self.items_max = items_max
+        self.prepare: Callable[[list[tuple[Any, ...]]], None] | None = getattr(handler, "prepare", None)
         self.read = read
         self.bare: bytes | None = None
         self.young: dict[bytes, bytes] = {}
@@ -71,6 +74,8 @@ class CachedResponses:
         self.kept_bytes = 0
         self.is_cached = False
         self.outcome: bytes | Exception | None = None
+        #: Methods and params of the calls of the batch being answered that have not been looked at.
+        self.batch: list[tuple[str, bytes | None]] = []
         self.hit_count = self.miss_count = 0
 
     def add_method(
@@ -185,6 +190,8 @@ class CachedResponses:
         if method.handler is not None and method.shape is not None:
             values = usual_params.read(method.shape, params, self._tip, method.items_max)
         if values is not None:
+            if len(self.batch) > 1 and method.prepare is not None:
+                self._look_ahead(method, params, view)
             result = self._made(method, (view, *values))
         elif is_keepable and len(params) <= _READ_BYTES_MAX and method.read is not None:
             result = self._run(method.read, view, params)
@@ -193,6 +200,25 @@ class CachedResponses:
         if result is not None and is_keepable and self._is_asked_again(hash(params)):
             self._keep(method, params, result)
         return result
+
+    def _look_ahead(self, method: _Method, params: bytes, view: Any) -> None:
+        """What this call of a batch and those that follow it need is worked out side by side."""
+        assert method.shape is not None
+        assert method.prepare is not None
+        start = next((place for place, call in enumerate(self.batch) if call == (method.name, params)), None)
+        if start is None:  # it has been looked at
+            return
+        calls: list[tuple[Any, ...]] = []
+        while start < len(self.batch) and len(calls) < _AHEAD_MAX:
+            name, text = self.batch.pop(start) if self.batch[start][0] == method.name else (None, None)
+            if name is None or text is None:
+                start += 1
+                continue
+            values = usual_params.read(method.shape, text, self._tip, method.items_max)
+            if values is not None:
+                calls.append((view, *values))
+        if len(calls) > 1:
+            method.prepare(calls)
 
     def _made(self, method: _Method, arguments: tuple[Any, ...]) -> bytes | None:
         assert method.handler is not None

@@ -187,6 +187,7 @@ class SimpleRequests:
                 if self.payer is not None and not self._pay(members):
                     break
                 started_ns = time.monotonic_ns()
+                self._results.batch = []
                 method, result = self._result_of(members, view)
                 if result is not None and self._calls is not None:
                     self._calls.finish(method, started_ns, None)
@@ -257,6 +258,7 @@ class SimpleRequests:
             return None
         answers: list[tuple[bytes, bytes, bool]] = []
         before = len(finished)
+        self._results.batch = [(call[b"method"][1:-1].decode(), call.get(b"params")) for call in calls]
         for index, members in enumerate(calls):
             is_kept = False
             if index >= before:

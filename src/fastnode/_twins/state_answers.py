@@ -34,6 +34,7 @@ LOW_NULLIFIER_WITNESS: Final = 3
 
 _FIELD_BYTES: Final = 32
 _PLACES_MAX: Final = 1 << 24
+_LEARNT_MAX: Final = 32
 _ZERO: Final = b'"0x' + b"0" * 64 + b'"'
 _CHANGED: Final = struct.Struct(">I")
 _INSERTED: Final = struct.Struct(">6xI")
@@ -57,6 +58,13 @@ class LeafSlots:
                 self._places.clear()
             self._places[known] = found
         return found
+
+    def knows(self, contract: bytes, slot: bytes) -> bool:
+        return (_field(contract), _field(slot)) in self._places
+
+    def learn(self, pairs: list[tuple[bytes, bytes]]) -> None:
+        for contract, slot in [pair for pair in pairs if not self.knows(*pair)][:_LEARNT_MAX]:
+            self.find(contract, slot)
 
 
 class TreeAnswers:
@@ -97,6 +105,9 @@ class StateAnswers:
         if record is None or _INSERTED.unpack_from(record, tail_of(record))[0] > block:
             return b""
         return self._unchanged(self._nullifiers, key, record, block, size)
+
+    def learn(self, pairs: list[tuple[bytes, bytes]]) -> None:
+        self._slots.learn(pairs)
 
     def storage(self, contract: bytes, slot: bytes, block: int) -> bytes | None:
         if block not in self._records or block < self.oldest:
@@ -144,6 +155,7 @@ class StateQuestion:
             raise ValueError(f"question {kind}")
         self._name = names[kind]
         self._otherwise = otherwise
+        self.prepare = self._learn if kind == STORAGE else None
 
     def __call__(self, view: Any, block: Any, *values: bytes) -> bytes | None:
         found: bytes | None = None
@@ -152,6 +164,10 @@ class StateQuestion:
         if found is None:
             return self._otherwise(view, block, *values)
         return found or None
+
+    def _learn(self, calls: list[tuple[Any, ...]]) -> None:
+        if calls and calls[0][0].state is not None:
+            calls[0][0].state.answers.learn([call[2:] for call in calls])
 
 
 def _field(field: bytes) -> bytes:

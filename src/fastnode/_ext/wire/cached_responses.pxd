@@ -2,6 +2,15 @@ from libc.stdint cimport int64_t
 
 from fastnode._ext.wire.call_meter cimport CallMeter
 from fastnode._ext.wire.packed cimport Packed
+from fastnode._ext.wire.request_text cimport Call
+
+
+# A call of a request, and what was found for it.
+cdef struct AnsweredCall:
+    Call text
+    Py_ssize_t row              # in the meter
+    int64_t elapsed             # of a batch, if it is measured
+    bint is_kept                # its result
 
 
 cdef class Method:
@@ -13,6 +22,7 @@ cdef class Method:
         bytes shape                 # of the usual params; None: there is no handler
         object handler
         Py_ssize_t items_max
+        object prepare              # of the handler: works out what several calls need; None: it has no use for that
         object read                 # the handler for params of any form; None: there is none
         # results, empty if nothing was found: without params, and by the text of the params
         bytes bare
@@ -43,6 +53,13 @@ cdef class CachedResponses:
         readonly int64_t hit_count
         readonly int64_t miss_count
 
+        # calls of the batch being answered, borrowed, and up to where they were looked at
+        AnsweredCall *_batch
+        Py_ssize_t _batch_count
+        const char *_ahead
+
+    cdef void set_batch(self, AnsweredCall *calls, Py_ssize_t count) noexcept
+    cdef int _look_ahead(self, Method method, const char *text, object view) except -1
     cdef int set_rows(self, CallMeter calls) except -1
     cdef int _fill_table(self) except -1
     cdef Method find(self, const char *name, Py_ssize_t length)

@@ -39,6 +39,9 @@ class CachedResponses:
         """A method whose results are kept, or that ``handler(view, *values)`` answers when its parameters have the
         form ``shape`` (see usual_params); an empty shape is for calls without parameters.
 
+        A ``handler.prepare(calls)``, if there is one, is given the arguments of as many as 32 calls of a batch, before
+        the first of them whose result is not kept, so that it can work out side by side what they need.
+
         ``read(view, params)`` answers other params of at most 1 KiB, given as they came, of a method whose results
         are kept; None: nothing here does.
         """

@@ -15,6 +15,7 @@ cdef enum:
     KEPT_OVERHEAD = 200         # of a result beside its bytes
     SHARES = 8                  # no result takes more than this share of the memory
     NUMBERS_MAX = 4096
+    AHEAD_MAX = 32              # calls of a batch that are looked at together
     TABLE_SIZE_MIN = 64
 
 cdef uint64_t HASH_FACTOR = 0x9e3779b97f4a7c15
@@ -50,6 +51,7 @@ cdef class CachedResponses:
         method.shape = shape
         method.handler = handler
         method.items_max = items_max
+        method.prepare = getattr(handler, "prepare", None)
         method.read = read
         method.young = {}
         method.old = {}
@@ -185,6 +187,7 @@ cdef class CachedResponses:
 
     def result(self, str name not None, bytes params, view):
         cdef Method method = self._methods.get(name)
+        self.set_batch(NULL, 0)
         if method is None:
             return None
         if params is None or _is_empty(params):
@@ -232,6 +235,8 @@ cdef class CachedResponses:
         if method.handler is not None:
             arguments = read_params(method.shape, text, text + length, view, self._tip, method.items_max)
         if arguments is not None:
+            if self._batch_count > 1 and method.prepare is not None and text > self._ahead:
+                self._look_ahead(method, text, view)
             found = self._made(method, arguments)
         elif params is not None and length <= READ_BYTES_MAX and method.read is not None:
             found = self._read(method, view, params)
@@ -240,6 +245,36 @@ cdef class CachedResponses:
         if found is not None and params is not None and self._is_asked_again(hash(params)):
             self._keep(method, params, <bytes>found)
         return <bytes>found
+
+    cdef void set_batch(self, AnsweredCall *calls, Py_ssize_t count) noexcept:
+        """The calls that are answered next, which come one after the other in one text."""
+        self._batch = calls
+        self._batch_count = count
+        self._ahead = NULL
+
+    cdef int _look_ahead(self, Method method, const char *text, object view) except -1:
+        """What this call of a batch and those that follow it need is worked out side by side."""
+        cdef list calls = []
+        cdef tuple arguments
+        cdef Py_ssize_t index
+        cdef Call *call
+        for index in range(self._batch_count):
+            call = &self._batch[index].text
+            if call.params == NULL or call.params < text or call.name_length != PyBytes_GET_SIZE(method.text):
+                continue
+            if memcmp(call.name, PyBytes_AS_STRING(method.text), call.name_length) != 0:
+                continue
+            arguments = read_params(
+                method.shape, call.params, call.params + call.params_length, view, self._tip, method.items_max
+            )
+            if arguments is not None:
+                self._ahead = call.params
+                calls.append(arguments)
+                if len(calls) == AHEAD_MAX:
+                    break
+        if len(calls) > 1:
+            method.prepare(calls)
+        return 0
 
     cdef bytes _made(self, Method method, tuple arguments):
         """What the handler says."""

@@ -1,18 +1,10 @@
 from libc.stdint cimport int64_t
 
 from fastnode._ext.wire.call_meter cimport CallMeter
-from fastnode._ext.wire.cached_responses cimport CachedResponses, Method
+from fastnode._ext.wire.cached_responses cimport AnsweredCall, CachedResponses, Method
 from fastnode._ext.wire.packed cimport Member
 from fastnode._ext.wire.payer cimport Payer
 from fastnode._ext.wire.request_text cimport Call
-
-
-# A call and what was done for it.
-cdef struct AnsweredCall:
-    Call text
-    Py_ssize_t row              # in the meter
-    int64_t elapsed             # of a batch, if it is measured
-    bint is_kept                # its result
 
 
 cdef class Published:

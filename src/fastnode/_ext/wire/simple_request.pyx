@@ -13,7 +13,7 @@ from libc.string cimport memcmp, memcpy
 from fastnode._ext.clock cimport clock_ns
 from fastnode._ext.wire.call_meter cimport CallMeter
 from fastnode._ext.wire.encode cimport TEXT_NUMBER_DIGITS_MAX, text_put_number
-from fastnode._ext.wire.cached_responses cimport CachedResponses, Method
+from fastnode._ext.wire.cached_responses cimport AnsweredCall, CachedResponses, Method
 from fastnode._ext.wire.packed cimport APART_BYTES_MIN, Member, Packed
 from fastnode._ext.wire.payer cimport Payer
 from fastnode._ext.wire.request_text cimport (
@@ -199,6 +199,7 @@ cdef class SimpleRequests:
         method = self._results.find(call.text.name, call.text.name_length)
         if self.payer is not None and (method is None or not self.payer.pay(method.name)):
             return False
+        self._results.set_batch(NULL, 0)
         if method is not None:
             result = self._result_of(call, method, view)
         if result is not None:
@@ -215,8 +216,7 @@ cdef class SimpleRequests:
 
     cdef bint _answer_batch(self, const char *at, const char *end, object view, int64_t *started) except -1:
         """Whether it is a batch whose results can all be had here."""
-        cdef Py_ssize_t count = self._read_batch(at, end)
-        cdef Py_ssize_t index, results_length = 0, finished = 0
+        cdef Py_ssize_t count = self._read_batch(at, end), index, results_length = 0, finished = 0
         cdef AnsweredCall *call
         cdef list results = []
         cdef Method method
@@ -233,6 +233,7 @@ cdef class SimpleRequests:
                 method = self._results.find(call.text.name, call.text.name_length)
                 if method is None or not self.payer.pay(method.name):
                     return False
+        self._results.set_batch(self._calls, count)
         for index in range(count):
             call = &self._calls[index]
             method = self._results.find(call.text.name, call.text.name_length)
@@ -344,9 +345,7 @@ cdef class SimpleRequests:
     cdef bint _add_member(self, list results, bint is_batch) except -1:
         """An answer in gzip, of results that are compressed once; False if too much would have to be compressed."""
         cdef Member member = self._member
-        cdef Py_ssize_t count = len(results)
-        cdef Py_ssize_t new_bytes = 0
-        cdef Py_ssize_t index
+        cdef Py_ssize_t count = len(results), new_bytes = 0, index
         cdef AnsweredCall *call
         cdef bytes result
         cdef Packed packed

@@ -22,6 +22,8 @@ cdef class LeafSlots:
         uint8_t[SLOT_BYTES] _separator
 
     cdef const uint8_t *find_c(self, bytes contract, bytes slot) except NULL
+    cdef KnownSlot *_place_of(self, const uint8_t *contract, const uint8_t *slot) noexcept
+    cdef void _write_hashed(self, uint8_t *hashed, const uint8_t *contract, const uint8_t *slot) noexcept
 
 
 # Lives as long as its tree, whose nodes it shares.

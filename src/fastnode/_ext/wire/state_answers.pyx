@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
 
-from fastnode._ext.hash.poseidon2 cimport hash_fields_c
+from fastnode._ext.hash.poseidon2 cimport hash_fields_c, hash_runs_c
 from fastnode._ext.numbers cimport read_number
 from fastnode._ext.trees.indexed_tree cimport IndexedNodes
 from fastnode._ext.trees.tree_nodes cimport HASH_BYTES
@@ -19,6 +19,10 @@ cdef enum:
     HASHED_BYTES = 96       # separator, contract, slot
     VALUE_TEXT_BYTES = 68   # quotes, the prefix, 64 digits
     PLACES_MAX = 16777216
+    LEARNT_MAX = 32             # at a time
+    HASHED_FIELDS = 3
+    LEARNT_HASHED_BYTES = 3072  # written out, because a debug build cannot compute in an enum
+    LEARNT_BYTES = 1024
 
 cdef uint64_t HASH_FACTOR = 0x9e3779b97f4a7c15
 
@@ -55,33 +59,72 @@ cdef class LeafSlots:
     def find(self, bytes contract not None, bytes slot not None):
         return PyBytes_FromStringAndSize(<const char *>self.find_c(contract, slot), SLOT_BYTES)
 
-    @cython.overflowcheck(False)    # modulo 2^64
     cdef const uint8_t *find_c(self, bytes contract, bytes slot) except NULL:
-        cdef const uint8_t *of_contract = _field(contract)
-        cdef const uint8_t *of_slot = _field(slot)
         cdef uint8_t[HASHED_BYTES] hashed
         cdef uint8_t[SLOT_BYTES] leaf_slot
-        cdef uint64_t first, second
-        cdef KnownSlot *place
-        memcpy(&first, of_contract + SLOT_BYTES - 8, 8)
-        memcpy(&second, of_slot + SLOT_BYTES - 8, 8)
-        place = &self._places[(first * HASH_FACTOR + second) * HASH_FACTOR >> 40 & self._mask]
-        if (
-            place.is_used
-            and memcmp(place.slot, of_slot, SLOT_BYTES) == 0
-            and memcmp(place.contract, of_contract, SLOT_BYTES) == 0
-        ):
+        cdef KnownSlot *place = self._place_of(_field(contract), _field(slot))
+        if _holds(place, _field(contract), _field(slot)):
             return place.leaf_slot
-        memcpy(hashed, self._separator, SLOT_BYTES)
-        memcpy(hashed + SLOT_BYTES, of_contract, SLOT_BYTES)
-        memcpy(hashed + 2 * SLOT_BYTES, of_slot, SLOT_BYTES)
-        if hash_fields_c(hashed, HASHED_BYTES // SLOT_BYTES, leaf_slot) != 0:
+        self._write_hashed(hashed, _field(contract), _field(slot))
+        if hash_fields_c(hashed, HASHED_FIELDS, leaf_slot) != 0:
             raise ValueError("a contract or a slot is not below the field modulus")
-        memcpy(place.contract, of_contract, SLOT_BYTES)
-        memcpy(place.slot, of_slot, SLOT_BYTES)
-        memcpy(place.leaf_slot, leaf_slot, SLOT_BYTES)
-        place.is_used = True
+        _fill(place, hashed, leaf_slot)
         return place.leaf_slot
+
+    def knows(self, bytes contract not None, bytes slot not None):
+        return _holds(self._place_of(_field(contract), _field(slot)), _field(contract), _field(slot))
+
+    def learn(self, list pairs not None):
+        cdef uint8_t[LEARNT_HASHED_BYTES] hashed
+        cdef uint8_t[LEARNT_BYTES] leaf_slots
+        cdef const uint8_t *contract
+        cdef const uint8_t *slot
+        cdef Py_ssize_t count = 0
+        cdef Py_ssize_t index
+        for pair in pairs:
+            contract, slot = _field(<bytes?>pair[0]), _field(<bytes?>pair[1])
+            if _holds(self._place_of(contract, slot), contract, slot):
+                continue
+            self._write_hashed(hashed + count * HASHED_BYTES, contract, slot)
+            count += 1
+            if count == LEARNT_MAX:
+                break
+        if count == 0:
+            return
+        if hash_runs_c(hashed, HASHED_FIELDS, count, leaf_slots) != 0:
+            raise ValueError("a contract or a slot is not below the field modulus")
+        for index in range(count):
+            contract = hashed + index * HASHED_BYTES + SLOT_BYTES
+            _fill(
+                self._place_of(contract, contract + SLOT_BYTES), contract - SLOT_BYTES, leaf_slots + index * SLOT_BYTES
+            )
+
+    @cython.overflowcheck(False)    # modulo 2^64
+    cdef KnownSlot *_place_of(self, const uint8_t *contract, const uint8_t *slot) noexcept:
+        # As numbers: the slots of a contract often differ in their last byte alone, which has to come to the upper bits.
+        cdef uint64_t first = read_number(contract + SLOT_BYTES - 8, 8)
+        cdef uint64_t second = read_number(slot + SLOT_BYTES - 8, 8)
+        return &self._places[(first * HASH_FACTOR + second) * HASH_FACTOR >> 40 & self._mask]
+
+    cdef void _write_hashed(self, uint8_t *hashed, const uint8_t *contract, const uint8_t *slot) noexcept:
+        memcpy(hashed, self._separator, SLOT_BYTES)
+        memcpy(hashed + SLOT_BYTES, contract, SLOT_BYTES)
+        memcpy(hashed + 2 * SLOT_BYTES, slot, SLOT_BYTES)
+
+
+cdef inline bint _holds(const KnownSlot *place, const uint8_t *contract, const uint8_t *slot) noexcept:
+    return (
+        place.is_used
+        and memcmp(place.slot, slot, SLOT_BYTES) == 0
+        and memcmp(place.contract, contract, SLOT_BYTES) == 0
+    )
+
+
+cdef void _fill(KnownSlot *place, const uint8_t *hashed, const uint8_t *leaf_slot) noexcept:
+    memcpy(place.contract, hashed + SLOT_BYTES, SLOT_BYTES)
+    memcpy(place.slot, hashed + 2 * SLOT_BYTES, SLOT_BYTES)
+    memcpy(place.leaf_slot, leaf_slot, SLOT_BYTES)
+    place.is_used = True
 
 
 cdef const uint8_t *_field(bytes field) except NULL:
@@ -217,3 +260,14 @@ cdef class StateQuestion:
         if found is None:
             return self.otherwise(view, block, first) if second is None else self.otherwise(view, block, first, second)
         return found if PyBytes_GET_SIZE(found) else None
+
+    @property
+    def prepare(self):
+        return self._learn if self.kind == C_STORAGE else None
+
+    def _learn(self, list calls not None):
+        cdef object state = calls[0][0].state if calls else None
+        cdef StateAnswers answers
+        if state is not None:
+            answers = <StateAnswers?>state.answers
+            answers.slots.learn([call[2:] for call in calls])
