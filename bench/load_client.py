@@ -15,7 +15,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,8 @@ class Measured:
     #: Of each answer, sorted, in seconds; of wrk only three of them.
     times: list[float] = field(default_factory=list)
     requests: int = 0
+    #: The times without what ``waited`` grew by, and without how late the client itself was; sorted.
+    own: list[float] = field(default_factory=list)
     at: dict[float, float] = field(default_factory=dict)
 
     @property
@@ -86,14 +88,14 @@ class Measured:
 class _Link:
     """One connection."""
 
-    __slots__ = ("asked", "missing", "received", "socket")
+    __slots__ = ("asked", "missing", "received", "sent", "socket", "waited")
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.socket = socket.create_connection(address)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.missing = 0  # bytes; unknown as long as something is in received
         self.received = b""
-        self.asked = 0.0
+        self.asked = self.sent = self.waited = 0.0
 
     def take(self, data: bytes) -> bool:
         """Whether the answer is complete with this."""
@@ -176,11 +178,17 @@ class Client:
                     sent += 1
         return Measured(clock() - started, sorted(times), len(times))
 
-    def ask_at_rate(self, requests: Sequence[bytes], rate: float, seconds: float) -> Measured:
-        """``rate`` requests a second; the time of each counts from when it was due."""
+    def ask_at_rate(
+        self, requests: Sequence[bytes], rate: float, seconds: float, waited: Callable[[], float] | None = None
+    ) -> Measured:
+        """``rate`` requests a second; the time of each counts from when it was due.
+
+        ``waited``: for how many seconds the server has waited so far for what is not its own.
+        """
         links, poll, clock = self._links, self._poll.poll, time.perf_counter
         free = list(links.values())
         times: list[float] = []
+        own: list[float] = []
         sent, kinds, count = 0, len(requests), int(rate * seconds)
         started = clock()
         while len(times) < count:
@@ -188,6 +196,9 @@ class Client:
             while sent < count and free and due <= clock():
                 link = free.pop()
                 link.asked = due
+                if waited is not None:
+                    link.waited = waited()
+                    link.sent = clock()
                 link.socket.sendall(requests[sent % kinds])
                 sent += 1
                 due = started + sent / rate
@@ -196,9 +207,12 @@ class Client:
             for descriptor, _ in poll(0.0):
                 link = links[descriptor]
                 if link.take(link.socket.recv(1 << 20)):
-                    times.append(clock() - link.asked)
+                    now = clock()
+                    times.append(now - link.asked)
+                    if waited is not None:
+                        own.append(now - link.sent - (waited() - link.waited))
                     free.append(link)
-        return Measured(clock() - started, sorted(times), len(times))
+        return Measured(clock() - started, sorted(times), len(times), sorted(own))
 
     def close(self) -> None:
         self._poll.close()

@@ -20,7 +20,7 @@ from tests.sources.recorded_chain import RecordedChain
 from tests.sources.scripted_upstream import scripted_upstream
 
 from load_client import Client, wallet_requests
-from worker_node import Node, process_s
+from worker_node import Node, process_s, tasks
 
 CONNECTIONS = 32
 HEADERS = wallet_requests([[("node_getBlockHeader", ["latest"])], [("node_getL2Tips", [])]])
@@ -150,8 +150,29 @@ def _control(client: Client, rate: float, processes: Sequence[Busy], pace: float
         return client.ask_at_rate(HEADERS, rate, seconds).times
 
 
-def measure_blocks(file: Path, workers: int, rate: float, pace: float | None, seconds: float, folder: Path) -> None:
-    """``pace``: so many blocks a second from another node, for so many ``seconds``; None: all of the file at once."""
+def _stand_apart(node: Node, others: Sequence[int]) -> Callable[[], float]:
+    """The node's one worker has the last processor, and everything else the first ones.  For how many seconds its event
+    loop and what repeats blocks have waited for that processor so far, because of what else the system runs there.
+    """
+    *first, last = sorted(os.sched_getaffinity(0))
+    primary = next(pid for pid in node.processes() if node.is_primary(pid))
+    worker = node.processes()[-1] if node.processes()[-1] != primary else node.processes()[-2]
+    for pid in node.processes():
+        for task in tasks(pid):
+            os.sched_setaffinity(int(task.name), {last} if pid == worker else first)
+    for pid in (os.getpid(), *others):
+        os.sched_setaffinity(pid, first)
+    files = [os.open(task / "schedstat", os.O_RDONLY | os.O_CLOEXEC) for task in tasks(worker)]
+    return lambda: sum(int(os.pread(file, 64, 0).split()[1]) for file in files) / 1e9
+
+
+def measure_blocks(
+    file: Path, workers: int, rate: float, pace: float | None, seconds: float, folder: Path, *, is_apart: bool = False
+) -> None:
+    """``pace``: so many blocks a second from another node, for so many ``seconds``; None: all of the file at once.
+
+    ``is_apart``: the only worker has a processor of its own.
+    """
     with ExitStack() as stack:
         processes: list[Busy] = []
         if pace is None:
@@ -166,17 +187,22 @@ def measure_blocks(file: Path, workers: int, rate: float, pace: float | None, se
         for pid in pids[1:] or pids:
             is_primary = node.is_primary(pid)
             processes.append(Busy(pid, PRIMARY_NICENESS if is_primary else 0, is_batch=is_primary))
+        waited = _stand_apart(node, [each.pid for each in processes[:1] if pace is not None]) if is_apart else None
         client = Client(node.port, CONNECTIONS)
         stack.callback(client.close)
         client.ask_at_rate(HEADERS, rate, SLICE_S)
         before, first, begun = [process_s(each.pid) for each in processes], node.tip(), time.monotonic()
         during: list[float] = []
+        own_during: list[float] = []
         if pace is None:
             while not node.has_said("chain file loaded"):
-                during += client.ask_at_rate(HEADERS, rate, SLICE_S).times
+                measured = client.ask_at_rate(HEADERS, rate, SLICE_S, waited)
+                during += measured.times
+                own_during += measured.own
         else:
             pipe.send(None)
-            during += client.ask_at_rate(HEADERS, rate, seconds).times
+            measured = client.ask_at_rate(HEADERS, rate, seconds, waited)
+            during, own_during = measured.times, measured.own
         seconds, blocks = time.monotonic() - begun, node.tip() - first
         spent = [process_s(each.pid) - had for each, had in zip(processes, before, strict=True)]
         delays = node.figure("fastnode_worker_view_delay_ms")
@@ -185,29 +211,33 @@ def measure_blocks(file: Path, workers: int, rate: float, pace: float | None, se
         time.sleep(SETTLE_S)
         own = [each for each in processes if each.pid in pids]
         before, rest_s = [process_s(each.pid) for each in own], min(REST_S, seconds)
-        rest = client.ask_at_rate(HEADERS, rate, rest_s).times
+        at_rest = client.ask_at_rate(HEADERS, rate, rest_s, waited)
+        rest = at_rest.times
         idle = [0.0] * (len(processes) - len(own)) + [
             (process_s(each.pid) - had) / rest_s for each, had in zip(own, before, strict=True)
         ]
         for each, during_s, idle_share in zip(processes, spent, idle, strict=True):
             each.block_s = max(0.0, during_s - idle_share * seconds) / max(1, blocks)
-        control = _control(client, rate, processes, blocks / seconds, rest_s)
+        control = [] if is_apart else _control(client, rate, processes, blocks / seconds, rest_s)
     print(f"{workers} workers, {rate:g} requests a second, {blocks} blocks in {seconds:.1f} s")
     print("processor time a block:", ", ".join(f"{1e3 * each.block_s:.1f}" for each in processes), "ms")
-    tell(during, rest, control)
+    tell("reads", during, rest, control)
+    if is_apart:
+        tell("reads without what the worker and the client waited for a processor", own_during, at_rest.own, [])
     if delays:
         print(
             f"blocks visible after (p99, each worker): {', '.join(f'{delay:.1f}' for delay in delays)} ms", flush=True
         )
 
 
-def tell(during: list[float], rest: list[float], control: list[float]) -> None:
+def tell(what: str, during: list[float], rest: list[float], control: list[float]) -> None:
     def ms(times: list[float], percent: int) -> float:
         return 1e3 * sorted(times)[len(times) * percent // 100]
 
     for percent in (50, 90, 99):
-        now, then, others = (ms(times, percent) for times in (during, rest, control))
-        print(
-            f"p{percent} of reads: {now:.2f} ms while blocks come, {then:.2f} ms at rest, ratio {now / then:.2f}; "
-            f"{others:.2f} ms at rest beside others that take the same processor time, ratio {others / then:.2f}"
-        )
+        now, then = ms(during, percent), ms(rest, percent)
+        text = f"p{percent} of {what}: {now:.2f} ms while blocks come, {then:.2f} ms at rest, ratio {now / then:.2f}"
+        if control:
+            others = ms(control, percent)
+            text += f"; {others:.2f} ms at rest beside others that take the same processor time, {others / then:.2f}"
+        print(text)

@@ -2,7 +2,7 @@
 
     python bench/workers.py [--workers 0,1,2,4,8] [--seconds 3] [--only traffic|simulate|send] [--json FILE]
     python bench/workers.py --one [--workers 0,1,2,4,8] [--rounds 9]
-    python bench/workers.py --blocks FILE [--workers 2] [--rate 500] [--pace 10 --seconds 20]
+    python bench/workers.py --blocks FILE [--workers 2] [--rate 500] [--pace 10 --seconds 20] [--apart --workers 1]
     python bench/workers.py --growth FILE [--workers 2]
 
 The client of load_client.py asks on this machine too, so ``rate`` shows what is left of the processors; ``cpu`` is the
@@ -21,7 +21,8 @@ requests each time; what counts is the round that cost least, so that what else 
 it can, then at rest; and tells how late views were visible in workers.  With ``--pace`` the node follows another one
 that has so many blocks a second of FILE, in a process of a niceness of 19.  Last comes what the machine alone is to
 blame for: the node at rest, beside processes that do nothing but take the processor time that each process took for a
-block, at the same pace and priority.
+block, at the same pace and priority.  With ``--apart`` the one worker has a processor of its own, and primary, other
+node and client share the others; told besides is what is left of the times without waiting for a processor.
 """
 
 from __future__ import annotations
@@ -244,6 +245,7 @@ def main() -> None:
     parser.add_argument("--one", action="store_true")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--pace", type=float, metavar="BLOCKS")
+    parser.add_argument("--apart", action="store_true")
     parser.add_argument("--rate", type=float, default=500.0)
     options = parser.parse_args()
     client_first()
@@ -255,7 +257,15 @@ def main() -> None:
     if options.blocks is not None:
         with tempfile.TemporaryDirectory(prefix="fastnode-bench-") as name:
             for workers in map(int, options.workers.split(",")):
-                measure_blocks(options.blocks, workers, options.rate, options.pace, options.seconds, Path(name))
+                measure_blocks(
+                    options.blocks,
+                    workers,
+                    options.rate,
+                    options.pace,
+                    options.seconds,
+                    Path(name),
+                    is_apart=options.apart,
+                )
         return
     counts = list(map(int, options.workers.split(",")))
     rows: list[Row] = []

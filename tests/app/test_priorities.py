@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import platform
-import struct
 import subprocess
 import sys
 import threading
 
 import pytest
+from tests.app.turns import turn_ns
 
 from fastnode.app.priorities import PRIMARY_NICENESS, TURN_NS, answer_soon, come_last
-
-_SCHED_GETATTR = {"x86_64": 315, "aarch64": 275}
-#: Size, policy, flags, nice, priority, runtime, deadline, period: sched_setattr(2).
-_ATTRIBUTES = struct.Struct("=IIQiIQQQ")
-_RUNTIME = 5
-
-
-def _turn_ns() -> int:
-    """Of the calling thread; 0 where the system has none for it."""
-    found = ctypes.create_string_buffer(_ATTRIBUTES.size)
-    number = _SCHED_GETATTR[platform.machine()]
-    assert ctypes.CDLL(None).syscall(number, 0, found, _ATTRIBUTES.size, 0) == 0
-    return int(_ATTRIBUTES.unpack(found.raw)[_RUNTIME])
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux has turns")
@@ -33,13 +18,13 @@ def test_a_thread_that_answers_soon_has_short_turns_and_those_that_it_begins_hav
     turns: list[int] = []
 
     def ask() -> None:
-        before = _turn_ns()
+        before = turn_ns()
         if not answer_soon() or not before:
             pytest.skip("the system has no turns of a thread's own")
-        inner = threading.Thread(target=lambda: turns.append(_turn_ns()))
+        inner = threading.Thread(target=lambda: turns.append(turn_ns()))
         inner.start()
         inner.join()
-        turns.append(_turn_ns())
+        turns.append(turn_ns())
 
     raised: list[BaseException] = []
 

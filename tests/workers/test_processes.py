@@ -12,12 +12,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from tests.app.turns import turn_ns
 from tests.conftest import PATIENCE_S, NodeProcess
 from tests.mempool.made import hash_of, made_txs
 from tests.serving.event_client import event_client
 from tests.workers.nodes import CONNECTIONS, SAMPLE_TIP, WORKERS, Workers, until
 
-from fastnode.app.priorities import PRIMARY_NICENESS
+from fastnode.app.priorities import PRIMARY_NICENESS, TURN_NS
 from fastnode.kernels import hash_threads
 
 
@@ -61,6 +62,10 @@ def test_the_process_that_writes_comes_after_those_that_answer(workers: Workers)
         name: os.getpriority(os.PRIO_PROCESS, workers.pid_of(name)) for name in ("primary", "worker 1", "worker 2")
     }
     assert niceness == {"primary": min(19, own + PRIMARY_NICENESS), "worker 1": own, "worker 2": own}
+    if turn_ns() and own >= 0:  # elsewhere threads have no turns of their own
+        turns = {name: _short_turns_of(workers.pid_of(name)) for name in niceness}
+        # The event loop, and what repeats blocks.
+        assert turns == {"primary": 0, "worker 1": 2, "worker 2": 2}
     assert workers.node.stop() == 0
 
 
@@ -131,6 +136,11 @@ def test_a_transaction_that_one_worker_takes_is_in_the_pool_of_all_and_on_the_di
     for name in ("worker 1", "worker 2"):
         assert _hash_threads_of(workers.pid_of(name)) == max(1, hash_threads.THREADS // WORKERS)
     assert workers.node.stop() == 0
+
+
+def _short_turns_of(pid: int) -> int:
+    """Threads that asked for short turns."""
+    return sum(turn_ns(int(task.name)) == TURN_NS for task in Path(f"/proc/{pid}/task").iterdir())
 
 
 def _hash_threads_of(pid: int) -> int:

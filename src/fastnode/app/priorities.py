@@ -2,7 +2,8 @@
 
 A request takes some microseconds and a block milliseconds, on several threads.  So the primary comes after the workers;
 its thread that applies blocks, and those that it begins, take no processor from others when they wake up; and the
-thread of a worker's event loop asks for turns that are short, which the system then gives soon.
+threads of a worker that its clients wait for, its event loop and what repeats the primary's writes, ask for turns that
+are short, which the system then gives soon.
 
 Nothing is at a higher niceness than that: on a machine with many other busy processes a block would take minutes.
 

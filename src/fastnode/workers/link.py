@@ -13,6 +13,7 @@ import pickle
 import socket
 import threading
 import time
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -58,9 +59,15 @@ class _Question:
 
 
 class Link:
-    """``address`` is the socket of the primary, ``number`` that of this worker.  ``start`` it once."""
+    """``address`` is the socket of the primary, ``number`` that of this worker.  ``start`` it once.
 
-    def __init__(self, address: Path, number: int, follows: Follows) -> None:
+    The thread calls ``on_begin`` before anything else.
+    """
+
+    def __init__(
+        self, address: Path, number: int, follows: Follows, *, on_begin: Callable[[], object] = lambda: None
+    ) -> None:
+        self._on_begin = on_begin
         self._address = address
         self._number = number
         self._follows = follows
@@ -130,6 +137,7 @@ class Link:
     # ---- the thread ----------------------------------------------------------------------------
 
     def _run(self) -> None:
+        self._on_begin()
         pause_s = _RETRY_S
         while not self._stop.is_set():
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
