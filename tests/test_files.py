@@ -60,6 +60,9 @@ def test_what_the_disk_refuses_leaves_the_old_content(tmp_path: Path, monkeypatc
     with pytest.raises(OSError, match="No space left"):
         replace_file(tmp_path / "facts", b"new")
     assert (tmp_path / "facts").read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [tmp_path / "facts"], (
+        "what is left of the new one takes the room that others need"
+    )
 
 
 def test_a_process_that_is_killed_while_it_writes_leaves_one_whole_content(tmp_path: Path) -> None:

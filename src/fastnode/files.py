@@ -30,11 +30,15 @@ def put_file(path: Path, *parts: bytes, mode: int = 0o666, is_synced: bool = Tru
     """
     unfinished = path.with_name(path.name + UNFINISHED_SUFFIX)
     unfinished.unlink(missing_ok=True)  # its mode may be another one
-    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
-        file.writelines(parts)
-        file.flush()
-        if is_synced:
-            os.fsync(file.fileno())
+    try:
+        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
+            file.writelines(parts)
+            file.flush()
+            if is_synced:
+                os.fsync(file.fileno())
+    except OSError:
+        unfinished.unlink(missing_ok=True)  # a full disk needs its room
+        raise
     unfinished.replace(path)
 
 
