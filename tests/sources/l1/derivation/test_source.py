@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 import pytest
 from coincurve import PrivateKey
+from tests.conftest import PATIENCE_S
 from tests.sources.l1.derivation.deriving import Deriving, has
 from tests.sources.l1.publishing import (
     PublishingL1,
@@ -356,12 +357,11 @@ def test_a_state_that_is_told_with_the_block_before_it_is_read_again(
     with pytest.raises(UpstreamUnavailable, match="do not have checkpoint 4"):
         node.pass_()
     l1._of_block = tell  # type: ignore[method-assign]
-    for _ in range(100):  # the reader looks by itself too, and may have looked again before that
+    end = time.monotonic() + PATIENCE_S
+    while not has(node, chain):  # the reader looks by itself too, and may have looked again before that
+        assert time.monotonic() < end, node.reader.describe()
         with suppress(UpstreamUnavailable):
             node.pass_()
-        if has(node, chain):
-            return
-    raise AssertionError(node.reader.describe())
 
 
 def test_a_provider_with_small_ranges_is_asked_for_small_ranges(
