@@ -44,6 +44,7 @@ HEAD = """
     def say(view):
         sys.stdout.write(".")
         sys.stdout.flush()
+        sys.stdin.buffer.read(1)
 
     ingest.UNDO_BLOCKS_PER_BATCH = 7
     file, directory = Path(sys.argv[1]), Path(sys.argv[2])
@@ -83,6 +84,7 @@ IMPORT_EVERYTHING = textwrap.dedent(
     def say(view):
         sys.stdout.write(".")
         sys.stdout.flush()
+        sys.stdin.buffer.read(1)
 
     file, directory = Path(sys.argv[1]), Path(sys.argv[2])
     say(None)
@@ -129,7 +131,7 @@ def test_an_import_may_be_killed_at_any_moment(
         if tip == TIP:
             shutil.rmtree(directory)
     assert len(tips) > KILLS_DURING_IMPORT // 2, "the kills did not hit the import"
-    subprocess.run(command, stdout=subprocess.DEVNULL, check=True, timeout=120)
+    subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True, timeout=120)
     assert_same_contents(directory, imported_directory, tmp_path, contents)
 
 
@@ -163,7 +165,7 @@ def test_an_import_with_state_trees_and_indexes_may_be_killed_at_any_moment(samp
         killed(command, after=moments.randrange(30), delay_s=moments.uniform(0, 2 * BLOCK_S))
         tips.add(assert_all_databases_sound(directory))
     assert len(tips) > KILLS_DURING_IMPORT_OF_EVERYTHING // 2, "the kills did not hit the import"
-    subprocess.run(command, stdout=subprocess.DEVNULL, check=True, timeout=120)
+    subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True, timeout=120)
     assert assert_all_databases_sound(directory) == TIP
 
 

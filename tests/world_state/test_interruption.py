@@ -38,6 +38,7 @@ HEAD = """
     def say(*_):
         sys.stdout.write(".")
         sys.stdout.flush()
+        sys.stdin.buffer.read(1)
 
     file, directory = Path(sys.argv[1]), Path(sys.argv[2])
     say()
@@ -112,9 +113,10 @@ def test_an_undo_may_be_killed_at_any_moment(sample_path: Path, sample: SampleBl
     moments = random.Random(9)
     directory = tmp_path / "killed"
     finish_first = [sys.executable, "-c", IMPORT, str(sample_path), str(directory)]
-    subprocess.run(finish_first, stdout=subprocess.DEVNULL, check=True, timeout=120)
+    subprocess.run(finish_first, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True, timeout=120)
     for _ in range(KILLS_DURING_UNDO):
         delay = moments.random() * 20 * BLOCK_S
-        killed(script_command(IMPORT_AND_UNDO, sample_path, directory), after=moments.randint(1, 4), delay_s=delay)
+        command = script_command(IMPORT_AND_UNDO, sample_path, directory)
+        killed(command, after=moments.randint(1, 4), delay_s=delay, ahead=100)
         assert_whole(directory, sample)
     finish(directory, sample, sample_path)

@@ -48,6 +48,7 @@ DERIVE = textwrap.dedent(
     def say(commit=None):
         sys.stdout.write(".")
         sys.stdout.flush()
+        sys.stdin.buffer.read(1)
         if commit is not None and commit.view.tip_number == tip:
             arrived.set()
 
@@ -115,7 +116,7 @@ def test_catching_up_may_be_killed_at_any_moment(tmp_path: Path, sample: list[di
         assert now_at >= block
         block = now_at
     assert at_work >= KILLS - 1
-    subprocess.run(command, stdout=subprocess.DEVNULL, timeout=PATIENCE_S, check=True)
+    subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=PATIENCE_S, check=True)
     assert reached(directory) == TIP
     with ChainData.open(directory, create=False) as data, data.store.open_view() as view:
         assert view.tips.checkpointed.to_json() == sample[-1]["tips"]["checkpointed"]
