@@ -55,7 +55,8 @@ def test_other_requests_are_answered_while_endless_simulations_run(node: Any) ->
         "Too many public simulations are running; try again later",
     }
     assert errors.count("Public execution takes longer than this node allows") >= 4
-    assert answered >= 20, "one that waits for a simulation is answered when a few of them end, not in between"
+    # One that waits for simulations would be answered when four of them end: three times.
+    assert answered >= 8
     assert node.stop() == 0
 
 
