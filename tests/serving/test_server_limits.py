@@ -143,19 +143,21 @@ def test_a_request_that_stalls_is_408_after_any_answers_before_it(
 def test_an_idle_connection_is_closed_after_its_time_and_not_before(
     start: Callable[..., RunningServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fastnode.http.patience.IDLE_SLACK_S", 1.0)
     running = start(replace(QUICK, idle_time_s=0.5))
+    # A client that comes at the last moment, as announced, is late by what the machine needs besides.
+    monkeypatch.setattr("fastnode.http.patience.IDLE_SLACK_S", PATIENCE_S)
     with running.connect() as connection:
-        for _ in range(3):
-            assert connection.ask(post(call())).json == RIGHT
-            time.sleep(0.5)  # as announced, and not a moment less
+        assert connection.ask(post(call())).json == RIGHT
+        time.sleep(0.5)
+        monkeypatch.setattr("fastnode.http.patience.IDLE_SLACK_S", 0.1)
         started = time.monotonic()
+        assert connection.ask(post(call())).json == RIGHT
         connection.assert_closed()
         assert time.monotonic() - started > 0.5
 
 
 def test_a_request_that_arrived_while_the_server_was_held_up_is_answered(start: Callable[..., RunningServer]) -> None:
-    running = start(QUICK)
+    running = start(replace(QUICK, idle_time_s=0.4))  # 0.7 s in all, less than it is held up
     with running.connect() as connection, running.connect() as other:
         for _ in range(3):
             assert connection.ask(post(call())).json == RIGHT
