@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import json
 import os
 import shutil
 import subprocess
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
+import nats
 import pytest
 from tests.bus.nats import PATIENCE_S, NatsServer, open_bus
 
@@ -158,3 +161,37 @@ def test_the_bus_is_reached_over_tls(tmp_path: Path) -> None:
 def test_settings_of_the_bus_that_make_no_sense_are_refused(settings: dict[str, Any], reason: str) -> None:
     with pytest.raises(SettingError, match=reason):
         BusOptions.of(Settings(**settings))
+
+
+def test_an_answer_that_goes_beyond_what_was_asked_for_is_refused(server: NatsServer) -> None:
+    """Whoever may answer for the server gives a megabyte after the other, without an end."""
+    bus = open_bus(server.url)
+    part = bytes(1000 * 1000)
+
+    async def lie(request: Any) -> None:
+        for number in range(1, 40):
+            headers = {"Nats-Sequence": str(number), "Nats-Subject": "lies.a"}
+            await liar.publish(request.reply, part, headers=headers)
+
+    async def answer() -> None:
+        nonlocal liar
+        liar = await nats.connect(server.url)
+        await liar.subscribe("$JS.API.DIRECT.GET.lies", cb=lie)
+        await liar.flush()
+        is_there.set()
+        while not is_over.is_set():
+            await asyncio.sleep(0.01)
+        await liar.close()
+
+    liar: Any = None
+    is_there, is_over = threading.Event(), threading.Event()
+    answering = threading.Thread(target=lambda: asyncio.run(answer()))
+    answering.start()
+    try:
+        assert is_there.wait(PATIENCE_S)
+        with pytest.raises(UpstreamUnavailable, match="gives more than was asked for"):
+            bus.since("lies", 1, "lies.>")
+    finally:
+        is_over.set()
+        answering.join()
+        bus.close()

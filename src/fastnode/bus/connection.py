@@ -52,6 +52,8 @@ WINDOW: Final = 64
 #: Messages in one answer to :meth:`Bus.since`, and their bytes.
 BATCH_MAX: Final = 256
 BATCH_BYTES_MAX: Final = 8 << 20
+#: Of messages that have come and wait for their turn; what does not fit is left out, and asked for when it is missed.
+PENDING_BYTES_MAX: Final = 16 << 20
 
 _EXPECTED: Final = "Nats-Expected-Last-Subject-Sequence"
 _MESSAGE_ID: Final = "Nats-Msg-Id"
@@ -306,8 +308,10 @@ class Bus:
     def _batch(self, stream: str, request: Mapping[str, Any]) -> list[Message]:
         async def work(client: Client) -> list[Message]:
             inbox = client.new_inbox()
-            subscription = await client.subscribe(inbox)
+            subscription = await client.subscribe(inbox, pending_bytes_limit=PENDING_BYTES_MAX)
             found: list[Message] = []
+            # A server ends with the message that goes beyond what was asked for.
+            room = BATCH_BYTES_MAX + client.max_payload
             try:
                 await client.publish(f"$JS.API.DIRECT.GET.{stream}", orjson.dumps(request), reply=inbox)
                 while True:
@@ -315,6 +319,9 @@ class Bus:
                     message = _stored(answer)
                     if message is None:
                         return found
+                    room -= len(message.data)
+                    if room < 0:
+                        raise UpstreamUnavailable("the bus gives more than was asked for")
                     found.append(message)
             finally:
                 with contextlib.suppress(Exception):
@@ -324,7 +331,7 @@ class Bus:
 
     def listen(self, pattern: str, on_message: Callable[[str, Mapping[str, str], bytes], None]) -> None:
         """From now on, and after each loss of the connection, call this with subject, headers and content of what
-        comes; in the loop's thread, so it must not block."""
+        comes; in the loop's thread, so it must not block.  Some may be left out."""
 
         async def handle(message: Any) -> None:
             self.counts["received"] += 1
@@ -334,7 +341,7 @@ class Bus:
                 logger.exception("a message of the bus is left out")
 
         async def work(client: Client) -> None:
-            await client.subscribe(pattern, cb=handle, pending_bytes_limit=512 << 20, pending_msgs_limit=1 << 20)
+            await client.subscribe(pattern, cb=handle, pending_bytes_limit=PENDING_BYTES_MAX)
 
         self._run(work)
 
