@@ -42,6 +42,8 @@ cdef class StateAnswers:
         object get              # of the snapshot
         object iterators, make_iterator
         dict records            # of the view: by block number
+        object _block           # asked about last, and the sizes of the trees after it
+        tuple _sizes
         readonly uint32_t oldest
         public int64_t memory_limit
 

@@ -157,6 +157,7 @@ cdef class StateAnswers:
         self.iterators = iterators
         self.make_iterator = make_iterator
         self.records = records
+        self._block = records       # no block
         self.oldest = oldest
         self.memory_limit = memory_limit
 
@@ -174,12 +175,16 @@ cdef class StateAnswers:
 
     cdef int64_t size_of(self, TreeAnswers tree, object block) except -2:
         """Leaves of a tree after a block; -1 if it is not known, or cannot be asked about here."""
-        cdef object record = self.records.get(block)
-        cdef tuple sizes
-        if record is None or block < self.oldest or block > self.memory_limit:
-            return -1
-        sizes = record.sizes
-        return sizes[tree.tree]
+        cdef object record
+        cdef int64_t number
+        # Fast path. If: it is the block of the last question, such as the tip.  Then: its record is not looked for.
+        if block is not self._block:
+            record = self.records.get(block)
+            if record is None:
+                return -1
+            self._sizes, self._block = record.sizes, block
+        number = block
+        return -1 if number < self.oldest or number > self.memory_limit else self._sizes[tree.tree]
 
     cdef bytes low_witness_c(self, TreeAnswers tree, bytes key, object block):
         cdef int64_t size = self.size_of(tree, block)
