@@ -11,22 +11,23 @@ Change them together with ``build_ext --force``: nothing is made anew for anothe
 """
 
 import ast
-import base64
-import binascii
 import io
 import lzma
 import os
 import re
+import runpy
 import sys
 import sysconfig
 import tokenize
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
+from setuptools.modified import newer_group
 
 EXT = Path("src/fastnode/_ext")
 # A header of one subject may be included by another.
@@ -138,18 +139,52 @@ def optimisation(source: Path) -> list[str]:
 
 
 class BuildExtensions(build_ext):
-    """Asks of each file of an extension what :func:`optimisation` says, where setuptools asks the same of all."""
+    """Compiles each file by itself, with the flags of :func:`optimisation`, as many at a time as there are processors.
+
+    setuptools would compile the files of an extension one after the other, all with the same flags, and those of two
+    extensions twice.
+    """
 
     def build_extensions(self) -> None:
-        compile_one = self.compiler._compile
+        stale = [each for each in self.extensions if self.force or self._is_stale(each)]
+        files = sorted({file for each in stale for file in each.sources}, key=longest_first)
+        with ThreadPoolExecutor(self.parallel or 1) as threads:
+            try:
+                objects = dict(zip(files, threads.map(self._compile, files), strict=True))
+                for _ in threads.map(lambda each: self._link(each, objects), stale):
+                    pass
+            except BaseException:
+                threads.shutdown(cancel_futures=True)
+                raise
 
-        def compile_file(
-            made: str, source: str, suffix: str, first: list[str], last: list[str], macros: list[str]
-        ) -> None:
-            compile_one(made, source, suffix, first, [*last, *optimisation(Path(source))], macros)
+    def _is_stale(self, each: Extension) -> bool:
+        return newer_group([*each.sources, *each.depends], self.get_ext_fullpath(each.name))
 
-        self.compiler._compile = compile_file
-        super().build_extensions()
+    def _compile(self, file: str) -> str:
+        [made] = self.compiler.compile(
+            [file],
+            output_dir=self.build_temp,
+            include_dirs=[str(folder) for folder in C_FOLDERS],
+            debug=self.debug,
+            extra_postargs=[*compile_args, *optimisation(Path(file))],
+        )
+        return str(made)
+
+    def _link(self, each: Extension, objects: dict[str, str]) -> None:
+        self.compiler.link_shared_object(
+            [objects[file] for file in sorted(each.sources)],
+            self.get_ext_fullpath(each.name),
+            libraries=self.get_libraries(each),
+            extra_postargs=link_args,
+            export_symbols=self.get_export_symbols(each),
+            debug=self.debug,
+            build_temp=self.build_temp,
+        )
+
+
+def longest_first(file: str) -> tuple[bool, int]:
+    """No processor shall wait at the end for one file alone."""
+    return not Path(file).stem.startswith(STRAIGHT_LINES), -Path(file).stat().st_size
 
 
 def extension(source: Path) -> Extension:
@@ -157,10 +192,7 @@ def extension(source: Path) -> Extension:
     return Extension(
         f"fastnode._ext.{source.parent.name}.{name}",
         [str(source), *(str(beside / file) for file in C_SOURCES.get(name, []))],
-        include_dirs=[str(folder) for folder in C_FOLDERS],
         depends=[str(path) for folder in C_FOLDERS for path in sorted(folder.glob("*.h"))],
-        extra_compile_args=compile_args,
-        extra_link_args=link_args,
     )
 
 
@@ -260,31 +292,6 @@ def docstrings(text: str) -> Iterator[tuple[int, int, str]]:
 
 #: Texts that a wheel has as ``fastnode.sources.packed_texts`` describes.
 PACKED_TEXTS = ("sample_chain.jsonl.xz", "l1_contracts.json.xz")
-PACKED_MAGIC = b"\0texts"
-#: Fields that begin with a zero and stand side by side; other hexadecimals; base64.
-VALUES = re.compile(
-    rb'("0x00[0-9a-f]{62}"(?:,"0x00[0-9a-f]{62}")+)|"0x((?:[0-9a-f]{2}){8,})"|"((?:[A-Za-z0-9+/]{4}){10,}(?:[A-Za-z0-9+/]{2,3}==?)?)"'
-)
-
-
-def packed(text: bytes) -> bytes:
-    values: list[bytes] = []
-
-    def mark(found: re.Match[bytes]) -> bytes:
-        fields, digits, encoded = found.groups()
-        if fields is not None:
-            values.append(bytes.fromhex(fields.decode().replace('"', "").replace("0x00", "").replace(",", "")))
-            return b"\2%d;" % (len(values[-1]) // 31)
-        if digits is not None:
-            values.append(binascii.unhexlify(digits))
-            return b"\1%d;" % len(values[-1])
-        values.append(base64.b64decode(encoded))
-        assert base64.b64encode(values[-1]) == encoded
-        return b"\3%d;" % len(values[-1])
-
-    marked = VALUES.sub(mark, text)
-    how = {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "nice_len": 273, "lc": 1, "pb": 0}
-    return PACKED_MAGIC + lzma.compress(b"\0".join([marked, b"".join(values)]), filters=[how])
 
 
 class BuildModules(build_py):
@@ -297,6 +304,7 @@ class BuildModules(build_py):
         super().build_package_data()
         if self.editable_mode or FROM_SDIST:
             return
+        packed = runpy.run_path("src/fastnode/sources/packed_texts.py")["packed"]
         for name in PACKED_TEXTS:
             text = lzma.decompress(Path("src/fastnode/data", name).read_bytes())
             Path(self.build_lib, "fastnode/data", name).write_bytes(packed(text))
@@ -325,8 +333,7 @@ class SourceDistribution(sdist):
         metadata.write_text(text, encoding="utf-8")
 
 
-#: The one that takes longest is compiled first, so that no processor waits for it alone at the end.
-extensions = [extension(source) for source in sorted(sources(), key=lambda source: source.stem not in STRAIGHT_LINES)]
+extensions = [extension(source) for source in sources()]
 #: Commands that compile nothing.
 COMPILES_NOTHING = next((word for word in sys.argv[1:] if word[0] != "-"), "") in (
     "egg_info",
@@ -336,7 +343,5 @@ COMPILES_NOTHING = next((word for word in sys.argv[1:] if word[0] != "-"), "") i
 setup(
     ext_modules=extensions if COMPILES_NOTHING else in_c(extensions),
     cmdclass={"build_ext": BuildExtensions, "build_py": BuildModules, "sdist": SourceDistribution},
-    # pip asks for one compiler after the other: with all processors an installation from source takes as long as the
-    # largest file.
     options={"build_ext": {"parallel": os.cpu_count() or 1}},
 )
