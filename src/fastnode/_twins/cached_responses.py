@@ -22,6 +22,7 @@ _KEY_BYTES_MAX: Final = 8192
 _READ_BYTES_MAX: Final = 1024
 #: Of a cached response beside its bytes.
 _KEPT_OVERHEAD: Final = 200
+_SHIFTED_BYTES: Final = 512  # of what is packed by the kernel
 #: Params that are remembered to have been asked for, each at the place of the last bits of its hash.
 _ASKED_COUNT: Final = 4096
 #: No result takes more than this share of the memory.
@@ -138,7 +139,7 @@ class CachedResponses:
         return packed
 
     def _keep_packed(self, result: bytes, packed: Packed, more: int) -> None:
-        size = len(packed.blocks) + more + _KEPT_OVERHEAD
+        size = len(packed.blocks) + more + _SHIFTED_BYTES + _KEPT_OVERHEAD
         if size <= self._bytes_max // _SHARES:
             self._count_kept(size)
             self._packed[result] = packed

@@ -168,7 +168,7 @@ cdef class CachedResponses:
         return packed
 
     cdef int _keep_packed(self, bytes result, Packed packed, Py_ssize_t more) except -1:
-        cdef Py_ssize_t size = PyBytes_GET_SIZE(packed.blocks) + more + KEPT_OVERHEAD
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(packed.blocks) + more + sizeof(packed.shifted) + KEPT_OVERHEAD
         if size <= self._bytes_max // SHARES:
             self._count_kept(size)
             self._packed[result] = packed

@@ -10,7 +10,7 @@ cdef class Packed:
         readonly bytes blocks       # of DEFLATE, none of them the last, up to a whole byte
         readonly Py_ssize_t length  # of what is packed
         uint32_t crc                # of what is packed
-        uint32_t shift              # x^(8 * length) modulo the polynomial: what `length` more bytes do to a CRC
+        uint32_t[128] shifted       # what `length` more bytes do to a CRC: to its digits of 4 bits, each with 0 around it
 
 
 cdef class Member:

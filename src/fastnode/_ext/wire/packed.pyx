@@ -27,7 +27,7 @@ cdef enum:
 cdef uint32_t POLYNOMIAL = 0xedb88320       # bits reversed: x^0 is the highest
 cdef uint32_t ONE = 0x80000000
 cdef uint32_t X = 0x40000000
-cdef uint32_t[256] BYTES_CRC                # of each byte
+cdef uint32_t[4][256] BYTES_CRC             # of each byte with 0 to 3 zeros behind it
 cdef uint32_t[32] POWERS                    # x^(2^k)
 cdef uint8_t[HEADER_BYTES] HEADER = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff]
 
@@ -65,7 +65,7 @@ cdef class Packed:
         self.blocks = deflated(text)
         self.length = PyBytes_GET_SIZE(text)
         self.crc = crc32(text)
-        self.shift = _power_of_x(self.length)
+        _multiples(self.shifted, _power_of_x(self.length))
 
 
 @cython.final
@@ -103,7 +103,7 @@ cdef class Member:
         self._reserve(length)
         memcpy(self.data + self.size, PyBytes_AS_STRING(packed.blocks), length)
         self.size += length
-        self._crc = _multiply(packed.shift, self._crc) ^ packed.crc
+        self._crc = _sum_of(packed.shifted, self._crc) ^ packed.crc
         self._length += packed.length
         return 0
 
@@ -170,11 +170,40 @@ cdef class Member:
 
 
 cdef uint32_t _add_to_crc(uint32_t crc, const uint8_t *data, Py_ssize_t length) noexcept nogil:
-    cdef Py_ssize_t index
+    cdef const uint8_t *end = data + length
     crc = ~crc
-    for index in range(length):
-        crc = BYTES_CRC[(crc ^ data[index]) & 0xff] ^ (crc >> 8)
+    while end - data >= 4:
+        crc ^= data[0] | <uint32_t>data[1] << 8 | <uint32_t>data[2] << 16 | <uint32_t>data[3] << 24
+        crc = (
+            BYTES_CRC[3][crc & 0xff] ^ BYTES_CRC[2][crc >> 8 & 0xff] ^ BYTES_CRC[1][crc >> 16 & 0xff]
+            ^ BYTES_CRC[0][crc >> 24]
+        )
+        data += 4
+    while data < end:
+        crc = BYTES_CRC[0][(crc ^ data[0]) & 0xff] ^ (crc >> 8)
+        data += 1
     return ~crc
+
+
+cdef void _multiples(uint32_t *target, uint32_t factor) noexcept nogil:
+    """Of a factor with all polynomials that have bits in one digit of 4 only: products with others are their sums."""
+    cdef int digit, bit, number
+    target += 8 * 16
+    for digit in range(8):
+        target -= 16
+        target[0] = 0
+        for bit in range(3, -1, -1):
+            for number in range(1 << (3 - bit)):
+                target[1 << bit | number << (bit + 1)] = target[number << (bit + 1)] ^ factor
+            factor = (factor >> 1) ^ (POLYNOMIAL if factor & 1 else 0)
+
+
+cdef inline uint32_t _sum_of(const uint32_t *multiples, uint32_t other) noexcept nogil:
+    cdef uint32_t total = 0
+    cdef int digit
+    for digit in range(8):
+        total ^= multiples[16 * digit + (other >> (4 * digit) & 15)]
+    return total
 
 
 cdef uint32_t _multiply(uint32_t left, uint32_t right) noexcept nogil:
@@ -202,12 +231,16 @@ cdef uint32_t _power_of_x(uint64_t length) noexcept nogil:
 
 cdef void _fill_tables() noexcept:
     cdef uint32_t number, crc
-    cdef int bit
+    cdef int bit, zeros
     for number in range(256):
         crc = number
         for bit in range(8):
             crc = (crc >> 1) ^ (POLYNOMIAL if crc & 1 else 0)
-        BYTES_CRC[number] = crc
+        BYTES_CRC[0][number] = crc
+    for zeros in range(1, 4):
+        for number in range(256):
+            crc = BYTES_CRC[zeros - 1][number]
+            BYTES_CRC[zeros][number] = BYTES_CRC[0][crc & 0xff] ^ (crc >> 8)
     POWERS[0] = X
     for bit in range(1, 32):
         POWERS[bit] = _multiply(POWERS[bit - 1], POWERS[bit - 1])
