@@ -9,7 +9,8 @@ server's process per request, all its threads, the least of the rounds; the rati
 
     kept    the same question again and again: the answer is kept until the next view
     new     the same question in ever new words (other blanks between the parameters): nothing kept is of use
-    unasked another value as the last parameter each time: what the node works out for it is not there either
+    unasked another value as the last parameter each time: what the node works out for it is not there either; a batch
+            of such calls
     gzip    kept, for a client that accepts gzip; the raw protocol sends as many bytes as the compressed answer has
 """
 
@@ -40,6 +41,7 @@ TIP = 106
 CONNECTIONS = 32
 #: Blanks that make a question new; each is one of two.
 BLANK_DIGITS = 20
+SLOTS_IN_BATCH = 30
 
 NULLIFIER = f"0x{12345:064x}"
 UNKNOWN_TAGS = [f"0x{number:064x}" for number in range(0x1000, 0x1064)]
@@ -56,8 +58,8 @@ CALLS: dict[str, tuple[str, list[Any], str, float | None]] = {
     "getBlockHeader, latest": ("getBlockHeader", ["latest"], "kept", None),
     "getBlockHeader, latest, new": ("getBlockHeader", ["latest"], "new", None),
     "nullifier witness at the tip": ("getLowNullifierMembershipWitness", ["latest", NULLIFIER], "kept", 1.6),
-    "nullifier witness at the tip, new": ("getLowNullifierMembershipWitness", ["latest", NULLIFIER], "new", 1.6),
-    "public data witness at the tip, new": ("getPublicDataWitness", ["latest", NULLIFIER], "new", 1.6),
+    "nullifier witness at the tip, new": ("getLowNullifierMembershipWitness", ["latest", NULLIFIER], "new", 1.5),
+    "public data witness at the tip, new": ("getPublicDataWitness", ["latest", NULLIFIER], "new", 1.5),
     "getPublicStorageAt, latest": ("getPublicStorageAt", ["latest", f"0x{1:064x}", f"0x{2:064x}"], "kept", None),
     "getPublicStorageAt, latest, new": ("getPublicStorageAt", ["latest", f"0x{1:064x}", f"0x{2:064x}"], "new", None),
     "getPublicStorageAt, a slot never asked before": (
@@ -66,7 +68,13 @@ CALLS: dict[str, tuple[str, list[Any], str, float | None]] = {
         "unasked",
         1.6,
     ),
-    "public data witness never asked before": ("getPublicDataWitness", ["latest", NULLIFIER], "unasked", 1.6),
+    "public data witness never asked before": ("getPublicDataWitness", ["latest", NULLIFIER], "unasked", 1.5),
+    "batch of 30 slots never asked before": (
+        "getPublicStorageAt",
+        ["latest", f"0x{1:064x}", f"0x{2:064x}"],
+        "unasked batch",
+        None,
+    ),
     "getTxReceipt, unknown": ("getTxReceipt", [f"0x{7:064x}"], "new", None),
     "100 unknown private tags": ("getPrivateLogsByTags", [UNKNOWN_TAGS], "new", None),
     "getBlocks of 20": ("getBlocks", [1, 20], "kept", 2.0),
@@ -84,9 +92,11 @@ def bodies(name: str) -> Iterator[bytes]:
     if manner == "batch":
         yield from itertools.repeat(json.dumps([call] * 100).encode())
     text = json.dumps(call)
-    if manner == "unasked":
-        for number in itertools.count(1 << 200):
-            yield json.dumps({**call, "params": [*params[:-1], f"0x{number:064x}"]}).encode()
+    if manner.startswith("unasked"):
+        calls = ({**call, "params": [*params[:-1], f"0x{number:064x}"]} for number in itertools.count(1 << 200))
+        while manner == "unasked batch":
+            yield json.dumps(list(itertools.islice(calls, SLOTS_IN_BATCH))).encode()
+        yield from (json.dumps(each).encode() for each in calls)
     if manner != "new":
         yield from itertools.repeat(text.encode())
     assert text.endswith("]}")
@@ -231,7 +241,7 @@ class Figures(NamedTuple):
 
 
 def measure(node: ServerProcess, name: str, rounds: int, count: int) -> Figures:
-    count = max(CONNECTIONS, count // (20 if CALLS[name][2] == "batch" else 1))
+    count = max(CONNECTIONS, count // (20 if "batch" in CALLS[name][2] else 1))
     asked = requests(name)
     with ExitStack() as stack:
         client = Client(node.port, CONNECTIONS)
