@@ -18,6 +18,7 @@ from fastnode.snapshots.index import KEYS, Index, Network, can_read
 from fastnode.snapshots.location import Location
 from fastnode.snapshots.restore import choose_network, download, find_snapshots, restore_snapshot
 from fastnode.snapshots.stored import stored_chain
+from fastnode.storage.database import ROOM_BYTES
 
 #: Newest block of the directory that a snapshot replaces.
 OLD_TIP = 3
@@ -46,6 +47,17 @@ def network_folder(folder: Path) -> Path:
 def archive(folder: Path, key: str) -> Path:
     [found] = network_folder(folder).glob(f"{key}-*.tar")
     return found
+
+
+def test_a_disk_without_room_is_told_before_anything_is_fetched(
+    snapshot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fastnode.storage.database.free_bytes", lambda path: ROOM_BYTES + 1000)
+    target = tmp_path / "new"
+    target.mkdir()
+    with pytest.raises(SnapshotError, match=f"MiB more must be free on the disk of {target}"):
+        restore(target, snapshot)
+    assert list(target.iterdir()) == []
 
 
 # ---- what works ------------------------------------------------------------------------------------

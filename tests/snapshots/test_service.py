@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from fastnode.snapshots.restore import choose_network, find_snapshots
 from fastnode.snapshots.service import SnapshotUploads
 from fastnode.sources.rollback import COPYING, ROLLING_BACK, SyncOperator
 from fastnode.sources.sync_control import SyncControl, SyncState
+from fastnode.storage import database
 
 PATIENCE_S = 60.0
 
@@ -81,6 +82,23 @@ def test_what_goes_wrong_is_one_line_in_the_log(old: Path, tmp_path: Path, caplo
     assert not list(old.glob("snapshot-*"))
     reason = f"the last snapshot was not uploaded to file://{tmp_path}/location: Ingestion did not come to rest"
     assert uploads.troubles() == {"snapshots": reason}
+
+
+def test_an_upload_to_a_disk_without_room_for_it_is_not_begun(
+    old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would take the room that the databases need on the same disk."""
+    monkeypatch.setattr(database, "free_bytes", lambda path: database.ROOM_BYTES + 1000)
+    uploads = SnapshotUploads(old, nullcontext, (f"file://{tmp_path}",))
+    uploads.start(f"file://{tmp_path}/location")
+    assert uploads.wait(PATIENCE_S)
+    assert uploads.outcomes == {"failed": 1}
+    assert "MiB more must be free on its disk" in str(uploads.failure)
+    assert not list((tmp_path / "location").rglob("*.tar*"))
+    monkeypatch.undo()
+    uploads.start(f"file://{tmp_path}/location")
+    assert uploads.wait(PATIENCE_S)
+    assert uploads.troubles() == {"snapshots": None}
 
 
 # ---- the rest that the node gives ------------------------------------------------------------------------

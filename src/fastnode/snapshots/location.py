@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
@@ -23,6 +24,7 @@ from fastnode.records import dataclass
 from fastnode.snapshots.archive import CHUNK_BYTES
 from fastnode.snapshots.index import INDEX_BYTES_MAX, INDEX_FILE, Index, Network
 from fastnode.snapshots.patience import Check, in_time, without_stall
+from fastnode.storage.database import lacking_bytes
 
 if TYPE_CHECKING:
     import obstore
@@ -136,6 +138,14 @@ class Location:
 
     def write_index(self, index: Index) -> None:
         self._put(f"{index.network.folder}/{INDEX_FILE}", index.to_bytes(), {"Cache-Control": _CACHE_CONTROL})
+
+    def require_room(self, count: int) -> None:
+        """SnapshotError unless so many bytes can be written without an end to the room of the node itself; a store
+        elsewhere says so by itself."""
+        if isinstance(self.store, stores.LocalStore) and (
+            lacking := lacking_bytes(Path(self.store.prefix or "/"), count)
+        ):
+            raise SnapshotError(f"{self.text}: {(lacking >> 20) + 1} MiB more must be free on its disk")
 
     # ---- archives ------------------------------------------------------------------------------
 

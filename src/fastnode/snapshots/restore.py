@@ -23,6 +23,7 @@ from fastnode.snapshots.create import DIRECTORIES
 from fastnode.snapshots.index import Network, Snapshot, can_read
 from fastnode.snapshots.location import Location
 from fastnode.snapshots.verification import verify_apart
+from fastnode.storage.database import lacking_bytes
 from fastnode.storage.replacement import PART_FOLDER, replace_databases
 
 __all__ = ["Confirm", "choose_network", "download", "find_snapshots", "restore_snapshot"]
@@ -93,6 +94,8 @@ def download(
     target: Path, location: Location, network: Network, snapshot: Snapshot, *, on_progress: OnProgress = _ignore
 ) -> None:
     """Unpack the snapshot into the new folder ``target`` and verify everything in it; SnapshotError if it is wrong."""
+    if lacking := lacking_bytes(target.parent, snapshot.bytes):
+        raise SnapshotError(f"{(lacking >> 20) + 1} MiB more must be free on the disk of {target.parent}")
     target.mkdir()
     done = 0
     for key, folder in DIRECTORIES.items():

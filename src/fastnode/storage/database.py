@@ -37,6 +37,7 @@ __all__ = [
     "DatabaseMemory",
     "SharedDatabase",
     "WriteBatch",
+    "lacking_bytes",
     "log_bytes",
     "open_leveldb",
 ]
@@ -124,6 +125,12 @@ def free_bytes(path: Path) -> int:
     """Room that this process may use on the disk of ``path``."""
     found = os.statvfs(path)
     return found.f_bavail * found.f_frsize
+
+
+def lacking_bytes(path: Path, count: int) -> int:
+    """How much more must be free on the disk of ``path`` before ``count`` bytes are written there beside a
+    database that grows; 0: nothing."""
+    return max(0, ROOM_BYTES + count - free_bytes(path))
 
 
 def log_bytes(path: Path) -> int:
