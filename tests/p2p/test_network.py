@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.conftest import PATIENCE_S
 from tests.p2p.nodes import FakeHost, Node, running
 from tests.p2p.vectors import recorded
 from tests.ports import free_port
@@ -202,6 +206,28 @@ def test_a_node_that_stops_says_no_goodbye_and_is_dialled_again(start: Start) ->
     again = start(listen_port=port)
     second.wait_for_mesh(1)
     assert second.network.snapshot.peers[0].peer_id == again.identity.peer_id
+
+
+def test_a_node_that_stops_as_others_connect_leaves_no_connection_open(start: Start) -> None:
+    node = start()
+    loop, stopping = node.network._loop, node.network._stopping
+    assert loop is not None
+    assert stopping is not None
+    is_held, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        is_held.set()
+        go_on.wait(PATIENCE_S)
+        loop.call_soon(stopping.set)  # in the turn in which they are accepted
+
+    loop.call_soon_threadsafe(hold)
+    assert is_held.wait(PATIENCE_S)
+    address = ("127.0.0.1", node.network.snapshot.port)
+    clients = [socket.create_connection(address, PATIENCE_S) for _ in range(5)]
+    go_on.set()
+    for client in clients:
+        with client, suppress(ConnectionError):
+            assert client.recv(1) == b""
 
 
 def test_of_a_peer_so_many_messages_a_second_are_looked_at() -> None:

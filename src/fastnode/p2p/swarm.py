@@ -48,6 +48,8 @@ _ACCEPTED_PER_S: Final = 5
 _IDENTIFY_BYTES_MAX: Final = 64 * 1024
 _BACKLOG: Final = 128
 _TICK_S: Final = 1.0
+#: Of the loop, from where asyncio takes a connection until the socket of one that is refused is closed: it takes four.
+_TURNS_OF_AN_ACCEPT: Final = 6
 #: Below this score a peer is not heard in gossip (gossipsub's graylist, as the reference has it).
 _OUTCAST: Final = -2000.0
 #: How often the peers that are known are written down.
@@ -168,6 +170,10 @@ class Swarm:
         if self.own is not None:
             self._remember()
         if self._server is not None:
+            # Python 3.11 forgets sockets that it has accepted and not opened yet when a server is closed.
+            for listening in self._server.sockets:
+                self._loop.remove_reader(listening)
+            await self._settle()
             self._server.close()
         if self.discovery is not None:
             await self.discovery.stop()
@@ -176,6 +182,12 @@ class Swarm:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._settle()
+
+    async def _settle(self) -> None:
+        """Let the loop go on with connections that it has just accepted, and with those that were closed."""
+        for _ in range(_TURNS_OF_AN_ACCEPT):
+            await asyncio.sleep(0)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run it beside everything else, until the end of the network at most."""
