@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 from tests.bus.conftest import Fleet, PublishingNode
-from tests.bus.nats import NatsServer
+from tests.bus.nats import PATIENCE_S, NatsServer
 from tests.sources.conftest import FollowingNode
 from tests.sources.made_chain import MadeChain, made_chain
 from tests.sources.scripted_upstream import ScriptedUpstream, scripted_upstream
@@ -82,7 +82,11 @@ def test_a_checkpoint_comes_with_its_own_messages_and_not_with_those_of_a_lost_f
         assert bus.call("fastnode_getL1ToL2Messages", unit.number) == unit.messages
 
 
-def test_what_is_pushed_is_not_fetched(fleet: Fleet, chain: MadeChain, upstream: ScriptedUpstream) -> None:
+def test_what_is_pushed_is_not_fetched(
+    fleet: Fleet, chain: MadeChain, upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # After three seconds without a word it looks itself, and may be there before what is pushed.
+    monkeypatch.setattr("fastnode.bus.upstream.QUIET_S", PATIENCE_S)
     fleet.publisher(upstream)
     replica = fleet.replica()
     replica.wait_for(chain)
