@@ -44,6 +44,8 @@ BLANK_DIGITS = 20
 SLOTS_IN_BATCH = 30
 
 NULLIFIER = f"0x{12345:064x}"
+#: The transaction of that block.
+TX = "0x14ada8a9268456ee2b92f5be992471a72e7c1f51a0fbfa01bb1b6c074e21b86e"
 UNKNOWN_TAGS = [f"0x{number:064x}" for number in range(0x1000, 0x1064)]
 
 #: Method, parameters, how it is asked, and the limit of the ratio if there is one.
@@ -76,6 +78,8 @@ CALLS: dict[str, tuple[str, list[Any], str, float | None]] = {
         None,
     ),
     "getTxReceipt, unknown": ("getTxReceipt", [f"0x{7:064x}"], "new", None),
+    "getTxReceipt, mined, new": ("getTxReceipt", [TX], "new", None),
+    "getTxEffect, new": ("getTxEffect", [TX], "new", None),
     "100 unknown private tags": ("getPrivateLogsByTags", [UNKNOWN_TAGS], "new", None),
     "getBlocks of 20": ("getBlocks", [1, 20], "kept", 2.0),
     "getBlocks of 20, new": ("getBlocks", [1, 20], "new", None),
