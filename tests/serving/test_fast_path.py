@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import random
+import socket
 from collections import Counter
 
 import pytest
@@ -313,4 +314,34 @@ def test_a_connection_that_had_much_to_read_when_its_turn_came_is_read_again(
 
     loop_runner.run(send_while_others_wait())
     assert bytes(side.wire.sent).count(b"HTTP/1.1 ") == count + 1
+    assert side.wire.reads
+
+
+def test_a_request_that_was_cut_when_it_had_to_wait_does_not_reach_the_strict_path(
+    view: View, loop_runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    side, request = TwoPaths(view).fast, post(USUAL[0])
+    requests = request * (INCOMING_BYTES_MAX // len(request) + 2)
+    assert INCOMING_BYTES_MAX % len(request)
+
+    def fail(reader: RequestReader, data: bytes) -> None:
+        raise AssertionError("the strict path was taken")
+
+    async def send_while_others_wait() -> int:
+        client, server = socket.socketpair()
+        server.setblocking(False)
+        with client, server:
+            connection = side.connect()
+            connection.data_received(request)
+            await side.settle()
+            monkeypatch.setattr(RequestReader, "feed", fail)
+            monkeypatch.setattr(side.wire, "get_extra_info", lambda name: server)
+            side.turns.time.is_crowded = True
+            connection.data_received(requests[:INCOMING_BYTES_MAX])
+            assert not side.wire.reads
+            client.sendall(requests[INCOMING_BYTES_MAX:])
+            await side.settle()
+        return bytes(side.wire.sent).count(b"HTTP/1.1 200")
+
+    assert loop_runner.run(send_while_others_wait()) == 1 + len(requests) // len(request)
     assert side.wire.reads

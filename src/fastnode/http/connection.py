@@ -27,7 +27,7 @@ from fastnode.http.messages import PROCESSING, Response
 from fastnode.http.patience import Patience
 from fastnode.http.protocols import Application, ConnectionOwner, Scanner
 from fastnode.http.reader import ReadState
-from fastnode.http.socket_queues import unread_bytes, unsent_bytes
+from fastnode.http.socket_queues import read_now, unread_bytes, unsent_bytes
 from fastnode.http.stream import CORKED_BYTES_MAX, HttpStream, Next, Phase, Slot
 from fastnode.http.turns import BUFFER_BYTES, SMALL_BUFFER_BYTES, TAKEN_NS_PER_BYTE
 from fastnode.kernels import fast_connection, payer
@@ -226,6 +226,15 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._add_use(BUFFER_BYTES * TAKEN_NS_PER_BYTE)
             self._transport.resume_reading()
 
+    def _read_on(self) -> bytes:
+        """In the connection's turn: what the system has beyond what waited."""
+        if self._transport is None or self._transport.is_reading():
+            return b""
+        more = read_now(self._transport, BUFFER_BYTES)
+        self._add_use(len(more) * TAKEN_NS_PER_BYTE)
+        self._transport.resume_reading()
+        return more
+
     def eof_received(self) -> bool:
         """The client sends no more; True keeps the connection for the answers it still waits for."""
         self._wake()
@@ -307,8 +316,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         # Fast path: only new data is there, which may begin with what the scanner answers.
         if self.stream.incoming_bytes and self._may_scan():
             data = self.stream.take_incoming()
-            # The receiver reads on without a word: what was too much to wait with must not keep the system from asking.
-            self._resume_reading()
+            data += self._read_on()  # a request may have been cut where it was too much to wait with
             self._receiver.is_resting = True
             self._receiver.receive(data)
         else:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
+import os
 import struct
 import termios
 from typing import Final, Protocol
 
-__all__ = ["queued_bytes", "unread_bytes", "unsent_bytes"]
+__all__ = ["queued_bytes", "read_now", "unread_bytes", "unsent_bytes"]
 
 #: What the system answers to TIOCOUTQ and FIONREAD: a C int.
 _QUEUE_LENGTH: Final = struct.Struct("i")
@@ -27,6 +29,15 @@ def unsent_bytes(transport: asyncio.Transport) -> int:
 def unread_bytes(transport: asyncio.Transport) -> int:
     """What has arrived and has not been handed over."""
     return queued_bytes(transport.get_extra_info("socket"), termios.FIONREAD)
+
+
+def read_now(transport: asyncio.Transport, bytes_max: int) -> bytes:
+    """What has arrived, of a transport whose reading is paused; the transport itself meets an error or the end."""
+    connection_socket = transport.get_extra_info("socket")
+    if connection_socket is not None:
+        with contextlib.suppress(OSError):
+            return os.read(connection_socket.fileno(), bytes_max)
+    return b""
 
 
 def queued_bytes(connection_socket: _HasFile | None, question: int) -> int:
