@@ -17,7 +17,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -216,7 +216,9 @@ class _NodeThread(threading.Thread):
         self._is_ready = threading.Event()
         self._ready: dict[str, Any] = {}
         self._error: BaseException | None = None
-        self._request_stop: Any = None
+        #: While the loop runs; to be called with the lock, as a loop that is closed takes no calls.
+        self._request_stop: Callable[[], object] | None = None
+        self._lock = threading.Lock()
 
     def run(self) -> None:
         import asyncio
@@ -238,14 +240,19 @@ class _NodeThread(threading.Thread):
         from fastnode.app.ready_line import ready_line
 
         loop, is_stopping = asyncio.get_running_loop(), asyncio.Event()
-        self._request_stop = lambda: loop.call_soon_threadsafe(is_stopping.set)
-        node = await Node.start(_settings(self._flags))
+        with self._lock:
+            self._request_stop = lambda: loop.call_soon_threadsafe(is_stopping.set)
         try:
-            self._ready = ready_line(node)
-            self._is_ready.set()
-            await is_stopping.wait()
+            node = await Node.start(_settings(self._flags))
+            try:
+                self._ready = ready_line(node)
+                self._is_ready.set()
+                await is_stopping.wait()
+            finally:
+                await node.stop()
         finally:
-            await node.stop()
+            with self._lock:
+                self._request_stop = None
 
     def wait_until_ready(self) -> dict[str, Any]:
         self._is_ready.wait(PATIENCE_S)
@@ -256,8 +263,9 @@ class _NodeThread(threading.Thread):
         return self._ready
 
     def stop(self) -> None:
-        if self._request_stop is not None and self.is_alive():
-            self._request_stop()
+        with self._lock:
+            if self._request_stop is not None:
+                self._request_stop()
         self.join(PATIENCE_S)
 
 

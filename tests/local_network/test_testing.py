@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fastnode import testing
 from fastnode.errors import NoAnswer, RpcError, StartError
 from fastnode.local_network.accounts import SPONSORED_FPC, TEST_ACCOUNTS
 from fastnode.protocol.fields import hex_text
@@ -48,6 +49,25 @@ def test_a_network_can_be_a_thread_of_the_suite() -> None:
         assert network.block_number == 1
     # Threads of others may have ended meanwhile.
     assert [thread for thread in threading.enumerate() if thread not in before] == []
+
+
+def test_a_thread_that_ends_after_a_failed_start_leaves_the_error_to_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    is_joined = threading.Event()
+    run, join = testing._NodeThread.run, testing._NodeThread.join
+
+    def run_on(thread: testing._NodeThread) -> None:
+        run(thread)
+        assert is_joined.wait(testing.PATIENCE_S)  # its loop is closed, and it has not ended
+
+    def join_in(thread: testing._NodeThread, timeout: float | None = None) -> None:
+        is_joined.set()
+        join(thread, timeout)
+
+    monkeypatch.setattr(testing._NodeThread, "run", run_on)
+    monkeypatch.setattr(testing._NodeThread, "join", join_in)
+    with pytest.raises(StartError, match="expected ADDRESS"), local_network("--prefund=nobody", in_process=True):
+        pass
+    assert is_joined.is_set()
 
 
 def test_what_happens_in_a_block_that_is_rolled_back_never_happened(running: RunningNetwork) -> None:
