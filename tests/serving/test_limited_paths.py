@@ -196,6 +196,7 @@ CHEAP = b'{"method":"node_getBlockNumber","params":[],"id":1}'
         [post(b"[%b]" % CHEAP, target="/v1/partner")],
         [post(b'[%b,{"method":"node_getL2Tips","id":1}]' % CHEAP, "x-api-key: partner")],
         [post(b'[%b,{"method":"test_fail","params":[],"id":1},%b]' % (CHEAP, CHEAP))],
+        [post(b'[{"method":"test_inThread","params":[3],"id":1},{"method":"node_getVersion","id":2}]') * 5],
         [post(b'{"method":"node_getVersion","params":[1}],"id":1}'), post(CHEAP)],
         [post(CHEAP, "x-api-key: partner") + post(CHEAP) + post(CHEAP, "x-aztec-api-key: partner")],
         [b"GET /status HTTP/1.1\r\nHost: a\r\n\r\n"],

@@ -137,7 +137,7 @@ class Engine:
     ) -> Reply | Coroutine[Any, Any, Reply]:
         """The answer to one call that is no notification and has been read already: what :meth:`handle` says to it."""
         context = self._context(begun.view, None, allowance)
-        return self._answer_read({"method": name, "params": params}, id_text, context, begun.outcome(0))
+        return self._answer_read({"method": name, "params": params}, id_text, context, begun.outcome(0), None)
 
     def reader_of(self, method: BoundMethod) -> Callable[[View, bytes | None], bytes | None] | None:
         """``read(view, params)``: a result that follows from the view alone, from the text of its parameters.
@@ -214,16 +214,24 @@ class Engine:
         context = self._context(self.view_source() if begun is None else begun.view, client, allowance)
         if type(request) is list:
             return self._answer_batch(request, ids, context, begun)
-        return self._answer(request, ids, 0, context)
+        return self._answer(request, ids, 0, context, None, self._charge(client, request))
 
-    def _charge(self, client: Client | None, method: str | None) -> RpcError | None:
-        """The error for a client that must not make a call; ``method`` None: for what is no call."""
+    def _charge(self, client: Client | None, request: Any) -> RpcError | None:
+        """The error for a client that must not make a call; what is no call is charged too."""
         if client is None:
             return None
-        refusal = client.refusal_of(method)
+        refusal = client.refusal_of(self._called_by(request))
         if refusal is not None:
             self.traffic.rejected["rate" if isinstance(refusal, RateLimited) else "method"] += 1
         return refusal
+
+    def _called_by(self, request: Any) -> str | None:
+        """The method, by the one name by which budgets and lists know it; None: the request is no call."""
+        if type(request) is not dict or _flaw_of(request) is not None:
+            return None
+        name: str = request["method"][:NAME_LENGTH_MAX]
+        method = self.table.get(name)
+        return name if method is None else method.name
 
     # ---- batches ---------------------------------------------------------------------------
 
@@ -240,11 +248,13 @@ class Engine:
             self.traffic.rejected["batch_size"] += 1
             message = f"Invalid request: a batch of {len(requests)} calls exceeds the limit of {limit}"
             return error_reply(self._charge(context.client, None) or InvalidRequest(message), NULL_ID)
+        # Before the first is answered: what comes behind a batch that waits does not take its budget.
+        refusals = [self._charge(context.client, request) for request in requests]
         replies: list[Reply] = []
         for index, request in enumerate(requests):
-            reply = self._answer(request, ids, index, context, begun)
+            reply = self._answer(request, ids, index, context, begun, refusals[index])
             if not isinstance(reply, Reply) or context.allowance.is_slice_over():
-                return self._finish_batch(reply, replies, requests, ids, context, begun)
+                return self._finish_batch(reply, replies, requests, ids, context, begun, refusals)
             if reply.busy is not None:
                 return reply
             replies.append(reply)
@@ -258,6 +268,7 @@ class Engine:
         ids: IdTexts,
         context: Context,
         begun: Begun | None,
+        refusals: list[RpcError | None],
     ) -> Reply:
         """A batch from its first call on that is not answered at once, or for which others have to wait too long;
         ``replies`` are those before it.
@@ -279,37 +290,48 @@ class Engine:
             if allowance.is_abandoned:
                 return SILENCE
             index = len(replies)
-            pending = self._answer(requests[index], ids, index, context, begun)
+            pending = self._answer(requests[index], ids, index, context, begun, refusals[index])
 
     # ---- one call --------------------------------------------------------------------------
 
     def _answer(
-        self, request: Any, ids: IdTexts, index: int, context: Context, begun: Begun | None = None
+        self,
+        request: Any,
+        ids: IdTexts,
+        index: int,
+        context: Context,
+        begun: Begun | None,
+        refusal: RpcError | None,
     ) -> Reply | Coroutine[Any, Any, Reply]:
         if type(request) is not dict:
             message = f"Invalid request: a call must be an object, got {describe(request)}"
-            return error_reply(self._charge(context.client, None) or InvalidRequest(message), NULL_ID)
+            return error_reply(refusal or InvalidRequest(message), NULL_ID)
         is_notification = "id" not in request
         id_text = NULL_ID if is_notification else ids.text(request["id"], index)
         if (flaw := _flaw_of(request)) is not None:
-            error = self._charge(context.client, None) or InvalidRequest(f"Invalid request: {flaw}")
-            return error_reply(error, id_text)
-        reply = self._answer_read(request, id_text, context, None if begun is None else begun.outcome(index))
+            return error_reply(refusal or InvalidRequest(f"Invalid request: {flaw}"), id_text)
+        said = None if begun is None else begun.outcome(index)
+        reply = self._answer_read(request, id_text, context, said, refusal)
         if not is_notification:
             return reply
         return silence(reply) if isinstance(reply, Reply) else silenced(reply)
 
     def _answer_read(
-        self, request: dict[str, Any], id_text: bytes, context: Context, begun: tuple[bytes | Exception, int] | None
+        self,
+        request: dict[str, Any],
+        id_text: bytes,
+        context: Context,
+        begun: tuple[bytes | Exception, int] | None,
+        refusal: RpcError | None,
     ) -> Reply | Coroutine[Any, Any, Reply]:
         """The answer to a call that is one, measured; ``begun``: what its handler has said already."""
         if len(request["method"]) > NAME_LENGTH_MAX:  # to look it up would take as long as to read it
             request["method"] = request["method"][:NAME_LENGTH_MAX]
         meters = self._meters
         if meters is None:
-            return self._dispatch(request, id_text, context, begun)
+            return self._dispatch(request, id_text, context, begun, refusal)
         started_ns = call_meter.now_ns() - (0 if begun is None else begun[1])
-        reply = self._dispatch(request, id_text, context, begun)
+        reply = self._dispatch(request, id_text, context, begun, refusal)
         if isinstance(reply, Reply):
             meters.calls.finish(request["method"], started_ns, reply.error_code)
             return reply
@@ -325,15 +347,18 @@ class Engine:
         return reply
 
     def _dispatch(
-        self, request: dict[str, Any], id_text: bytes, context: Context, begun: tuple[bytes | Exception, int] | None
+        self,
+        request: dict[str, Any],
+        id_text: bytes,
+        context: Context,
+        begun: tuple[bytes | Exception, int] | None,
+        refusal: RpcError | None,
     ) -> Reply | Coroutine[Any, Any, Reply]:
         name = request["method"]
         try:
-            method = self.table.get(name)
-            # Budgets and lists know a method by one name, whatever it is called by.
-            known = name if method is None else method.name
-            if context.client is not None and (refusal := self._charge(context.client, known)) is not None:
+            if refusal is not None:
                 raise refusal
+            method = self.table.get(name)
             if method is None:
                 raise MethodNotFound(f"Method not found: {_shorten(name)}")
             arguments = method.decode(_positional(request))

@@ -1,8 +1,9 @@
 """Who asks, and what it may still ask: API keys, budgets by key and by address, lists of methods, origins.
 
 A client is a key, or without one an address.  Each has a token bucket; a call takes its method's cost from it, the
-calls of a batch one by one.  A call that finds too little is answered with an error that says when to come back, and
-the others of its batch are answered as always.  A request of which nothing could be answered is refused with HTTP 429.
+calls of a batch one by one, before the first is answered.  A call that finds too little is answered with an error that
+says when to come back, and the others of its batch are answered as always.  A request of which nothing could be
+answered is refused with HTTP 429.
 
     request -> headers, address -> client -> price of the method -> bucket -> answered, or -32005 and when to come back
 
