@@ -54,10 +54,12 @@ class Clients:
         return None
 
 
-def paid_reader(pair: tuple[Any, Any], clients: Clients, left_out: frozenset[str] = frozenset()) -> Any:
+def paid_reader(
+    pair: tuple[Any, Any], clients: Clients, left_out: frozenset[str] = frozenset(), body_bytes_max: int = 1000
+) -> Any:
     reader_module, module = pair
     reader = make_reader(reader_module)
-    reader.payer = module.Payer(clients.identify, clients, left_out)
+    reader.payer = module.Payer(clients.identify, clients, left_out, body_bytes_max)
     return reader
 
 
@@ -106,6 +108,16 @@ def test_a_method_that_is_left_out_is_neither_answered_nor_charged(pair: tuple[A
     assert clients.clients[b"alice"].asked == []
 
 
+@pytest.mark.parametrize("pair", PAIRS)
+def test_a_long_body_is_left_and_not_charged(pair: tuple[Any, Any]) -> None:
+    clients = Clients()
+    reader = paid_reader(pair, clients, body_bytes_max=len(ASKED))
+    data = post(ASKED, "Who: alice")
+    answers, position, *_ = everything_read(reader, data + post(ASKED + b" ", "Who: alice"))
+    assert (answers, position) == (ANSWER, len(data))
+    assert clients.clients[b"alice"].asked == ["node_getVersion"]
+
+
 def test_who_sent_a_head_is_asked_once_until_the_rules_change() -> None:
     clients = Clients()
     reader = paid_reader(PAIRS[0], clients)
@@ -137,9 +149,10 @@ def test_both_charge_and_answer_random_streams_alike() -> None:
         data = b"".join(random_pieces(dice))
         name = dice.choice((b"Host: ", b"host: "))
         data = data.replace(name, b"Who: alice\r\n" + name)
+        longest = dice.choice((60, 1000))
         seen = []
         for pair in PAIRS:
             clients = Clients(budget=3.0)
-            outcome = everything_read(paid_reader(pair, clients), data)
+            outcome = everything_read(paid_reader(pair, clients, body_bytes_max=longest), data)
             seen.append((outcome, [client.budget for client in clients.clients.values()]))
         assert seen[0] == seen[1], seed

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.serving import two_paths
 from tests.serving.sockets import post
 from tests.serving.two_paths import METHODS, Side, random_pieces
 
@@ -17,7 +19,7 @@ from fastnode.http.messages import ResponseWriter
 from fastnode.jsonrpc import rate_limits
 from fastnode.jsonrpc.methods import MethodTable
 from fastnode.jsonrpc.rate_limit_rules import RateLimitRules, read_rate_limit_rules
-from fastnode.jsonrpc.rate_limits import Client, RateLimits
+from fastnode.jsonrpc.rate_limits import BYTES_PER_COST, Client, RateLimits
 from fastnode.serving.rate_limit_gate import ClientsRequests, RateLimitGate
 from fastnode.view import View
 
@@ -208,3 +210,14 @@ def test_both_paths_charge_the_same_for(
     paths = LimitedPaths(view, rules)
     for _ in range(25):  # into the refusals
         loop_runner.run(paths.compare(stream))
+
+
+@pytest.mark.parametrize("size", [BYTES_PER_COST - 1, BYTES_PER_COST, 3 * BYTES_PER_COST])
+def test_both_paths_charge_the_same_for_reading_a_body(
+    view: View, rules: RateLimitRules, loop_runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(two_paths, "LIMITS", replace(two_paths.LIMITS, body_bytes_max=size))
+    paths = LimitedPaths(view, rules)
+    for _ in range(25):
+        loop_runner.run(paths.compare([post(CHEAP.ljust(size))]))
+    assert paths.fast.identified == 25

@@ -13,9 +13,14 @@ __all__ = ["Payer"]
 
 class Payer:
     def __init__(
-        self, identify: Callable[[bytes], tuple[Any, bytes] | None], rules: Any, left_out: frozenset[str]
+        self,
+        identify: Callable[[bytes], tuple[Any, bytes] | None],
+        rules: Any,
+        left_out: frozenset[str],
+        body_bytes_max: int,
     ) -> None:
         self._identify, self._left_out = identify, left_out
+        self.body_bytes_max = body_bytes_max
         self._client: Any = None
         self._paid: list[float] = []
 

@@ -313,6 +313,8 @@ class SimpleRequests:
         head = None if plain is None else self._read_head(plain, 0)
         if plain is None or head is None or head.body_start != len(plain):
             return None
+        if head.length > self.payer.body_bytes_max:
+            return None
         return head._replace(body_start=end)
 
     def _pay(self, members: dict[bytes, bytes]) -> bool:

@@ -26,7 +26,17 @@ from typing import Final
 from fastnode.errors import MethodNotFound, RateLimited, RpcError
 from fastnode.jsonrpc.rate_limit_rules import KeyRule, Rate, RateLimitRules
 
-__all__ = ["ADDRESSES", "KEY_HEADERS", "Bucket", "Client", "MakeBucket", "RateLimits", "Usage", "refusal_delay"]
+__all__ = [
+    "ADDRESSES",
+    "BYTES_PER_COST",
+    "KEY_HEADERS",
+    "Bucket",
+    "Client",
+    "MakeBucket",
+    "RateLimits",
+    "Usage",
+    "refusal_delay",
+]
 
 #: A refused request is held back at least this long: a client that ignores Retry-After is slowed, and costs others
 #: nothing.

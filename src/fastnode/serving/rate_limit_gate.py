@@ -26,7 +26,7 @@ from fastnode.api.discovery import DISCOVER, DOCUMENT_PATH
 from fastnode.http.allowance import Allowance
 from fastnode.http.guard import RequestGuard
 from fastnode.http.messages import Refusal, Request, Response, header_fields
-from fastnode.jsonrpc.rate_limits import KEY_HEADERS, Client, RateLimits, refusal_delay
+from fastnode.jsonrpc.rate_limits import BYTES_PER_COST, KEY_HEADERS, Client, RateLimits, refusal_delay
 from fastnode.kernels import payer, simple_request
 from fastnode.serving.application import ANY_ORIGIN, RpcApplication, path_of
 from fastnode.serving.event_streams import EVENTS_PATH
@@ -104,7 +104,8 @@ class RateLimitGate:
 
     def payer_at(self, address: str) -> payer.Payer:
         """Who pays for the calls of a connection from ``address``."""
-        return payer.Payer(lambda head: self._identify(address, head), self._limits, _CLIENTS_OWN)
+        # A longer body is charged for by the strict path alone.
+        return payer.Payer(lambda head: self._identify(address, head), self._limits, _CLIENTS_OWN, BYTES_PER_COST - 1)
 
     def _identify(self, address: str, head: bytes) -> tuple[Client, bytes] | None:
         """Who sent a request, and its head without a key in the path; None if that is not plain."""

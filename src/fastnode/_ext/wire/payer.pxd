@@ -4,6 +4,7 @@ cdef class Payer:
         object _rules               # who is who holds until the next ones
         object _seen                # their version
         frozenset _left_out         # methods that are not answered here
+        Py_ssize_t _body_bytes_max  # of a longer body more is charged than its calls
         dict _known                 # by head: client, length of the body, Accept-Encoding
         object _client              # that sent the request
         list _paid                  # for it, call by call

@@ -22,7 +22,8 @@ class Payer:
 
     ``identify`` is given a whole head, up to the empty line, and says whose it is, and the head without what names the
     client in its target; None: that is left to the strict path.  What it says holds until ``rules`` publishes again.
-    Methods that are ``left_out`` are never answered.
+    Methods that are ``left_out`` are never answered, nor are bodies above ``body_bytes_max``, of which more is charged
+    than their calls.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class Payer:
         identify: Callable[[bytes], tuple[_Client, bytes] | None],
         rules: _Rules,
         left_out: frozenset[str],
+        body_bytes_max: int,
     ) -> None: ...
     def refund(self) -> None:
         """What was paid for the request that was read last is taken back: it is left to others, who charge for it."""

@@ -15,10 +15,11 @@ cdef enum:
 
 @cython.final
 cdef class Payer:
-    def __cinit__(self, identify, rules, frozenset left_out not None):
+    def __cinit__(self, identify, rules, frozenset left_out not None, Py_ssize_t body_bytes_max):
         self._identify = identify
         self._rules = rules
         self._left_out = left_out
+        self._body_bytes_max = body_bytes_max
         self._known = {}
         self._paid = []
 
@@ -63,7 +64,9 @@ cdef class Payer:
             return None
         at = PyBytes_AS_STRING(<bytes?>found[1])
         end = at + PyBytes_GET_SIZE(<bytes>found[1])
-        if read_head(at, end, head_bytes_max, headers_max, &parsed) != end or parsed.length > body_bytes_max:
+        if read_head(at, end, head_bytes_max, headers_max, &parsed) != end:
+            return None
+        if parsed.length > min(body_bytes_max, self._body_bytes_max):
             return None
         return found[0], parsed.length, None if parsed.accepted == NULL else parsed.accepted[:parsed.accepted_length]
 
