@@ -41,12 +41,12 @@ def test_a_simulation_is_answered_over_http(node: Any) -> None:
 
 
 def test_other_requests_are_answered_while_endless_simulations_run(node: Any) -> None:
+    fresh, slow = recordings()[hashes("fresh")[0]]["tx"], endless()  # made first: that may take as long as simulations
     with ThreadPoolExecutor(12) as clients:
-        running = [clients.submit(node.call, METHOD, endless(), True) for _ in range(12)]
+        running = [clients.submit(node.call, METHOD, slow, True) for _ in range(12)]
         answered = 0
         while not all(future.done() for future in running):
             assert node.call("node_getBlockNumber")["result"] > 0
-            fresh = recordings()[hashes("fresh")[0]]["tx"]
             assert "result" in node.call("node_isValidTx", fresh)
             answered += 1
         errors = [future.result()["error"]["message"] for future in running]
@@ -56,7 +56,7 @@ def test_other_requests_are_answered_while_endless_simulations_run(node: Any) ->
     }
     assert errors.count("Public execution takes longer than this node allows") >= 4
     # One that waits for simulations would be answered when four of them end: three times.
-    assert answered >= 8
+    assert answered >= 5
     assert node.stop() == 0
 
 
