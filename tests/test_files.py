@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fastnode import files
-from fastnode.files import UNFINISHED_SUFFIX, put_file, replace_file, sync_path
+from fastnode.files import UNFINISHED_SUFFIX, put_file, read_checked_file, replace_checked_file, replace_file, sync_path
 
 
 def test_a_file_gets_its_content_of_all_parts(tmp_path: Path) -> None:
@@ -63,6 +63,23 @@ def test_what_the_disk_refuses_leaves_the_old_content(tmp_path: Path, monkeypatc
     assert list(tmp_path.iterdir()) == [tmp_path / "facts"], (
         "what is left of the new one takes the room that others need"
     )
+
+
+@pytest.mark.parametrize("content", [b"", b"one\n", bytes(range(200))])
+def test_a_checked_file_is_what_was_written_or_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "facts"
+    replace_checked_file(path, content)
+    assert read_checked_file(path) == content
+    written = path.read_bytes()
+    damages = [written[:left] for left in range(len(written))]
+    for place in range(len(written) * 8):
+        changed = bytearray(written)
+        changed[place // 8] ^= 1 << place % 8
+        damages.append(bytes(changed))
+    for damage in damages:
+        path.write_bytes(damage)
+        with pytest.raises(ValueError, match="its checksum is wrong"):
+            read_checked_file(path)
 
 
 def test_a_process_that_is_killed_while_it_writes_leaves_one_whole_content(tmp_path: Path) -> None:

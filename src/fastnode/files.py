@@ -1,16 +1,24 @@
 """Small files that are replaced whole: after a crash, of the process or of the machine, there is the old content or
-the new one."""
+the new one.
+
+A checked file says whether it is still what was written:
+
+    content | \n | CRC-32 of the content, 8 hexadecimal digits | \n
+"""
 
 from __future__ import annotations
 
 import os
+import zlib
 from pathlib import Path
 from typing import Final
 
-__all__ = ["UNFINISHED_SUFFIX", "put_file", "replace_file", "sync_path"]
+__all__ = ["UNFINISHED_SUFFIX", "put_file", "read_checked_file", "replace_checked_file", "replace_file", "sync_path"]
 
 #: Behind a file's name while it is written; what a crash leaves of it is overwritten the next time.
 UNFINISHED_SUFFIX: Final = ".new"
+
+_CHECK_BYTES: Final = 10
 
 
 def replace_file(path: Path, *parts: bytes, mode: int = 0o666) -> None:
@@ -20,6 +28,24 @@ def replace_file(path: Path, *parts: bytes, mode: int = 0o666) -> None:
     """
     put_file(path, *parts, mode=mode)
     sync_path(path.parent)
+
+
+def replace_checked_file(path: Path, content: bytes, mode: int = 0o666) -> None:
+    """The same for a checked file."""
+    replace_file(path, content, _check_of(content), mode=mode)
+
+
+def read_checked_file(path: Path) -> bytes:
+    """Its content; OSError, or ValueError when that is not what was written."""
+    whole = path.read_bytes()
+    content = whole[:-_CHECK_BYTES]
+    if whole[len(content) :] != _check_of(content):
+        raise ValueError("its checksum is wrong")
+    return content
+
+
+def _check_of(content: bytes) -> bytes:
+    return b"\n%08x\n" % zlib.crc32(content)
 
 
 def put_file(path: Path, *parts: bytes, mode: int = 0o666, is_synced: bool = True) -> None:

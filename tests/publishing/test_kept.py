@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
+import orjson
 import pytest
 from coincurve import PrivateKey
 
@@ -77,7 +79,9 @@ def test_accounts_do_not_see_each_other_and_come_in_the_order_of_their_nonces(tm
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"version":2}', b'{"version":1,"commitments":5}'])
-def test_a_file_that_cannot_be_read_is_left_alone(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_cannot_be_read_is_left_alone_and_told_of(
+    tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     kept = KeptTransactions(tmp_path)
     kept.put(in_flight(7))
     kept.put(in_flight(8))
@@ -85,6 +89,63 @@ def test_a_file_that_cannot_be_read_is_left_alone(tmp_path: Path, content: bytes
     file.write_bytes(content)
     assert [item.nonce for item in kept.load(SENDER)] == [8]
     assert file.exists()
+    assert "remove the file once L1 counts more transactions" in caplog.text
+    kept.put(in_flight(7))
+    assert [item.nonce for item in kept.load(SENDER)] == [7, 8], "a new one takes the place"
+
+
+def files_of_one(folder: Path) -> tuple[Path, Path]:
+    KeptTransactions(folder).put(in_flight())
+    return folder / f"0x{SENDER.hex()}-7.json", folder / f"0x{SENDER.hex()}-7.blobs"
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_no_changed_bit_is_taken_for_another_transaction(tmp_path: Path, which: int) -> None:
+    file = files_of_one(tmp_path)[which]
+    written = file.read_bytes()
+    choice = random.Random(7)
+    for place in choice.sample(range(len(written) * 8), 400):
+        changed = bytearray(written)
+        changed[place // 8] ^= 1 << place % 8
+        file.write_bytes(changed)
+        assert KeptTransactions(tmp_path).load(SENDER) == [], place
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_nothing_that_was_cut_off_is_taken_for_whole(tmp_path: Path, which: int) -> None:
+    file = files_of_one(tmp_path)[which]
+    written = file.read_bytes()
+    for left in (*range(0, len(written), 97), *range(len(written) - 12, len(written))):
+        file.write_bytes(written[:left])
+        assert KeptTransactions(tmp_path).load(SENDER) == [], left
+
+
+def test_without_its_blobs_a_transaction_is_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    files_of_one(tmp_path)[1].unlink()
+    assert KeptTransactions(tmp_path).load(SENDER) == []
+    assert "No such file" in str([vars(record) for record in caplog.records])
+
+
+def test_the_file_of_an_older_node_counts(tmp_path: Path) -> None:
+    file, _ = files_of_one(tmp_path)
+    record = orjson.loads(file.read_bytes()[:-10]) | {"version": 1}
+    del record["blobsCheck"]
+    file.write_bytes(orjson.dumps(record))
+    (item,) = KeptTransactions(tmp_path).load(SENDER)
+    assert item.attempts == in_flight().attempts
+    KeptTransactions(tmp_path).put(item)
+    assert orjson.loads(file.read_bytes()[:-10])["version"] == 2
+
+
+def test_blobs_of_a_transaction_that_was_never_sent_are_not_those_of_the_next(tmp_path: Path) -> None:
+    """What is left when the process is killed between the two files."""
+    file, blobs = files_of_one(tmp_path)
+    file.unlink()
+    blobs.write_bytes(b"others")
+    KeptTransactions(tmp_path).put(in_flight())
+    (item,) = KeptTransactions(tmp_path).load(SENDER)
+    assert item.bundle is not None
+    assert item.bundle.blobs == BlobBundle([b"\0" * 31 + b"\5", b"\0" * 32 + b"\0" * 31 + b"\6"]).blobs
 
 
 def test_what_was_not_written_whole_is_not_there(tmp_path: Path) -> None:

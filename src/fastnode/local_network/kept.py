@@ -1,7 +1,8 @@
 """State of a local network beside its chain: the clock, how it mines, snapshots, open messages.
 
-One small JSON file in the data directory, replaced as a whole.  It is written before the block that depends on it, so
-that after a crash the chain may lack a block, but never the other way round.
+One small JSON file in the data directory, replaced as a whole, with a checksum behind it (``fastnode.files``; older
+nodes left that out, as version 1).  It is written before the block that depends on it, so that after a crash the chain
+may lack a block, but never the other way round.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Final
 import orjson
 
 from fastnode.errors import DataDirectoryError
-from fastnode.files import replace_file
+from fastnode.files import read_checked_file, replace_checked_file
 from fastnode.kernels import encode
 from fastnode.local_network.clock import ChainTime
 from fastnode.protocol.fees import L1Fees
@@ -22,7 +23,8 @@ from fastnode.records import dataclass
 __all__ = ["FILE_NAME", "KeptState", "OpenMessage", "SnapshotRecord", "StateFile"]
 
 FILE_NAME: Final = "local_network.json"
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
+_VERSION_UNCHECKED: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,7 @@ class KeptState:
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> KeptState:
         """KeyError, TypeError or ValueError for anything that :meth:`to_json` does not produce."""
-        if record["version"] != FORMAT_VERSION:
+        if record["version"] not in (_VERSION_UNCHECKED, FORMAT_VERSION):
             raise ValueError(f"version {record['version']}")
         coinbase, fee, fees = record["coinbase"], record["fixedFee"], record["l1Fees"]
         return cls(
@@ -147,8 +149,7 @@ class StateFile:
     def read(self) -> KeptState:
         """What is kept; the values of a new network if there is no file."""
         try:
-            self._written = self._path.read_bytes()
-            return KeptState.from_json(orjson.loads(self._written))
+            return KeptState.from_json(orjson.loads(self._content()))
         except FileNotFoundError:
             return KeptState()
         except OSError as error:
@@ -158,13 +159,23 @@ class StateFile:
                 f"{self._path} is damaged ({error}); remove it, and the network goes on with its chain alone"
             ) from error
 
+    def _content(self) -> bytes:
+        try:
+            self._written = read_checked_file(self._path)
+        except ValueError:
+            whole = self._path.read_bytes()
+            if not whole.endswith(b"}") or orjson.loads(whole)["version"] != _VERSION_UNCHECKED:
+                raise
+            return whole
+        return self._written
+
     def write(self, state: KeptState) -> None:
         """Replace the file if it would differ."""
         text = orjson.dumps(state.to_json())
         if text == self._written:
             return
         try:
-            replace_file(self._path, text)
+            replace_checked_file(self._path, text)
         except OSError as error:
             raise DataDirectoryError(f"{self._path} cannot be written: {error.strerror}") from error
         self._written = text

@@ -1,21 +1,24 @@
 """Transactions in flight, kept on disk until they are decided, so that a restart goes on watching them.
 
-    <directory>/<address>-<nonce>.json      what was sent, each attempt with its price and signature; no key
+    <directory>/<address>-<nonce>.json      what was sent, each attempt with its price and signature; no key.  A checked
+                                            file; older nodes left its JSON alone, as version 1
     <directory>/<address>-<nonce>.blobs     its blobs, one after the other, without zeros at the end of the last
 
-A file appears as a whole or not at all, and is there before L1 sees the transaction.
+A file appears as a whole or not at all, and is there before L1 sees the transaction.  What is not what was written is
+not used: a changed bit could become another call, or a price that was never meant.
 """
 
 from __future__ import annotations
 
 import logging
+import zlib
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
-from fastnode.files import replace_file
+from fastnode.files import read_checked_file, replace_checked_file, replace_file
 from fastnode.log import log_facts
 from fastnode.protocol.kzg import BLOB_BYTES
 from fastnode.publishing.envelope import BlobBundle, SignedTransaction, Transaction
@@ -30,7 +33,9 @@ logger = logging.getLogger(__name__)
 
 #: Of one account; more in flight are a fault.
 KEPT_MAX: Final = 32
-_VERSION: Final = 1
+_VERSION: Final = 2
+#: Without checksums.
+_VERSION_UNCHECKED: Final = 1
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,6 +58,8 @@ class InFlight:
     cancellation: BlobBundle | None = None
     is_cancelled: bool = False
     cancelled_at: int = 0
+    #: CRC-32 of the file of its blobs; None while there is none.
+    blobs_check: int | None = None
 
     @property
     def newest(self) -> SignedTransaction:
@@ -69,6 +76,13 @@ class InFlight:
         return self.cancellation if self.is_cancelled else self.bundle
 
 
+_BLOBS_SUFFIX: Final = ".blobs"
+_DAMAGED: Final = (
+    "a transaction in flight is not watched: its file is damaged. It may still be mined, at the price it has; remove "
+    "the file once L1 counts more transactions of the account than the number in its name"
+)
+
+
 class KeptTransactions:
     """Of all accounts.  ``directory`` None: nothing is kept."""
 
@@ -81,29 +95,33 @@ class KeptTransactions:
             return
         self._directory.mkdir(parents=True, exist_ok=True)
         file = self._file(item)
-        blobs = file.with_suffix(".blobs")
-        if item.bundle is not None and not blobs.exists():
-            replace_file(blobs, b"".join(item.bundle.blobs).rstrip(b"\0"))
-        replace_file(file, orjson.dumps(_to_json(item)))
+        if item.bundle is not None and item.blobs_check is None:
+            # Whatever lies there is of another one: a start that was killed in between, or a file that was damaged.
+            blobs = b"".join(item.bundle.blobs).rstrip(b"\0")
+            replace_file(file.with_suffix(_BLOBS_SUFFIX), blobs)
+            item.blobs_check = zlib.crc32(blobs)
+        replace_checked_file(file, orjson.dumps(_to_json(item)))
 
     def remove(self, item: InFlight) -> None:
         if self._directory is None:
             return
         file = self._file(item)
         file.unlink(missing_ok=True)
-        file.with_suffix(".blobs").unlink(missing_ok=True)
+        file.with_suffix(_BLOBS_SUFFIX).unlink(missing_ok=True)
+        item.blobs_check = None
 
     def load(self, sender: bytes) -> list[InFlight]:
-        """Those of an account, the lowest nonce first; a file that cannot be read is left alone and told of."""
+        """Those of an account, the lowest nonce first; a file that is damaged is left alone and told of."""
         if self._directory is None or not self._directory.is_dir():
             return []
         found = []
         for file in self._directory.glob(f"{hex_data(sender)}-*.json"):
             try:
-                found.append(_from_json(orjson.loads(file.read_bytes()), file.with_suffix(".blobs")))
+                found.append(_read(file))
             except (OSError, ValueError, LookupError, TypeError) as error:
-                facts = log_facts(file=file.name, reason=type(error).__name__)
-                logger.error("a kept transaction cannot be read", extra=facts)
+                reason = str(error) if isinstance(error, (OSError, ValueError)) else "it is incomplete"
+                facts = log_facts(publisher=hex_data(sender), file=file, reason=reason)
+                logger.error(_DAMAGED, extra=facts)
         return sorted(found, key=lambda item: item.nonce)[:KEPT_MAX]
 
     def _file(self, item: InFlight) -> Path:
@@ -121,6 +139,7 @@ def _to_json(item: InFlight) -> dict[str, Any]:
         "success": None if success is None else [success.contract.hex(), list(success.topics)],
         "giveUpAt": item.give_up_at,
         "commitments": None if item.bundle is None else [each.hex() for each in item.bundle.commitments],
+        "blobsCheck": item.blobs_check,
         "firstSentAt": item.first_sent_at,
         "sentAt": item.sent_at,
         "speedUps": item.speed_ups,
@@ -146,12 +165,28 @@ def _attempt_to_json(attempt: SignedTransaction) -> dict[str, Any]:
     }
 
 
+def _read(file: Path) -> InFlight:
+    """OSError, or ValueError, LookupError or TypeError for what was not written as it is."""
+    try:
+        record = orjson.loads(read_checked_file(file))
+    except ValueError:
+        whole = file.read_bytes()
+        record = orjson.loads(whole) if whole.endswith(b"}") else None
+        if not isinstance(record, dict) or record["version"] != _VERSION_UNCHECKED:
+            raise
+        record["blobsCheck"] = None
+    else:
+        if record["version"] != _VERSION:
+            raise ValueError("it is of another version")
+    return _from_json(record, file.with_suffix(_BLOBS_SUFFIX))
+
+
 def _from_json(record: dict[str, Any], blobs: Path) -> InFlight:
-    if record["version"] != _VERSION:
-        raise ValueError("another version")
-    bundle = None
+    bundle, blobs_check = None, record["blobsCheck"]
     if record["commitments"] is not None:
         content, commitments = blobs.read_bytes(), [bytes.fromhex(each) for each in record["commitments"]]
+        if blobs_check not in (None, zlib.crc32(content)):
+            raise ValueError(f"the checksum of {blobs.name} is wrong")
         parts = [content[at * BLOB_BYTES : (at + 1) * BLOB_BYTES] for at in range(len(commitments))]
         bundle = BlobBundle(parts, commitments)
     success, nonce = record["success"], int(record["nonce"])
@@ -168,6 +203,7 @@ def _from_json(record: dict[str, Any], blobs: Path) -> InFlight:
         speed_ups=int(record["speedUps"]),
         is_cancelled=bool(record["isCancelled"]),
         cancelled_at=int(record["cancelledAt"]),
+        blobs_check=blobs_check,
     )
     if item.is_cancelled and item.newest.transaction.blob_fee_max is not None:
         item.cancellation = BlobBundle([b""])

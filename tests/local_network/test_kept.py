@@ -1,0 +1,44 @@
+"""The file beside the chain of a local network: as it was written, or refused with the way out."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import orjson
+import pytest
+
+from fastnode.errors import DataDirectoryError
+from fastnode.local_network.kept import FILE_NAME, KeptState, OpenMessage, StateFile
+
+STATE = KeptState(interval_s=2.5, coinbase=b"\1" * 20, fixed_fee=7, messages=[OpenMessage(*[b"\2" * 32] * 4)])
+
+
+def test_what_is_written_comes_back(tmp_path: Path) -> None:
+    assert StateFile(tmp_path).read() == KeptState()
+    StateFile(tmp_path).write(STATE)
+    assert StateFile(tmp_path).read() == STATE
+
+
+def test_no_changed_bit_and_no_cut_is_taken_for_another_state(tmp_path: Path) -> None:
+    StateFile(tmp_path).write(STATE)
+    path = tmp_path / FILE_NAME
+    written = path.read_bytes()
+    damages = [written[:left] for left in range(len(written))]
+    for place in random.Random(7).sample(range(len(written) * 8), 600):
+        changed = bytearray(written)
+        changed[place // 8] ^= 1 << place % 8
+        damages.append(bytes(changed))
+    for damage in damages:
+        path.write_bytes(damage)
+        with pytest.raises(DataDirectoryError, match=r"is damaged .*; remove it"):
+            StateFile(tmp_path).read()
+
+
+def test_the_file_of_an_older_node_counts(tmp_path: Path) -> None:
+    path = tmp_path / FILE_NAME
+    path.write_bytes(orjson.dumps(STATE.to_json() | {"version": 1}))
+    file = StateFile(tmp_path)
+    assert file.read() == STATE
+    file.write(STATE)
+    assert not path.read_bytes().endswith(b"}"), "it is a checked one now"
