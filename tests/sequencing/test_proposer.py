@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fastnode.errors import DatabaseFull
 from fastnode.sequencing.proposer import Sequencer
 from fastnode.sequencing.record import SlotOutcome
 from fastnode.sequencing.timetable import Timetable
@@ -41,7 +42,7 @@ class Slots:
             guard=SimpleNamespace(newest=begun),
         )
         options: Any = SimpleNamespace(timetable=Timetable(slot_s=SLOT_S, publishing_s=L1_SLOT_S), poll_s=0.1)
-        self.reader, self.state = parts.reader, state
+        self.reader, self.state, self.chain = parts.reader, state, parts.chain
         self.sequencer = Sequencer(parts, options)
         self.looked_at: list[int] = []
 
@@ -80,6 +81,30 @@ def test_a_slot_that_was_begun_before_a_restart_is_left_alone() -> None:
     slots = Slots(elapsed_s=2, begun=100)
     slots.look()
     assert slots.looked_at == []
+
+
+def test_a_slot_that_the_disk_refused_is_missed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither storing its blocks nor taking them back found room."""
+    slots = Slots(elapsed_s=2)
+
+    def full() -> None:
+        raise DatabaseFull("the disk is full")
+
+    attempts: list[int] = []
+
+    def attempt(_parts: object, _options: object, _facts: object, _state: object, slot: int, *_more: object) -> Any:
+        attempts.append(slot)
+        return SimpleNamespace(run=full, published_in=0, reason=None)
+
+    monkeypatch.setattr("fastnode.sequencing.proposer._Attempt", attempt)
+    slots.chain.without_own, slots.chain.is_taken = full, lambda _slot: False
+    del slots.sequencer._slot  # type: ignore[attr-defined]
+    with pytest.raises(DatabaseFull):
+        slots.look()
+    slots.look()
+    assert attempts == [100]
+    assert slots.sequencer.record.counts["missed"] == 1
+    assert slots.sequencer.record.describe()["newest"][0]["reason"] == "the disk is full"
 
 
 def test_the_next_slot_waits_until_the_own_checkpoint_was_read_from_l1(monkeypatch: pytest.MonkeyPatch) -> None:

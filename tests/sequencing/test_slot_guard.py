@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,39 @@ def test_a_damaged_file_is_refused_with_the_way_out(tmp_path: Path, content: byt
     (tmp_path / "slot").write_bytes(content)
     with pytest.raises(DataDirectoryError, match=r"slot is damaged.*Remove it when that slot is over"):
         SlotGuard(tmp_path / "slot")
+
+
+def test_a_slot_that_cannot_be_written_down_is_lost_and_a_fault_until_the_disk_has_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guard, has_room = SlotGuard(tmp_path / "slot"), False
+
+    def full(_path: Path, *_parts: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("fastnode.sequencing.slot_guard.has_room", lambda _path: has_room)
+    with monkeypatch.context() as patch:
+        patch.setattr("fastnode.sequencing.slot_guard.replace_file", full)
+        with pytest.raises(SlotLost, match=r"cannot be written down in .*slot: No space left on device"):
+            guard.enter(7)
+    assert guard.newest == -1
+    assert "nothing is signed" in str(guard.fault)
+    has_room = True
+    assert guard.fault is None
+    guard.enter(7)
+    assert SlotGuard(tmp_path / "slot").newest == 7
+
+
+def test_a_disk_that_refuses_for_another_reason_is_a_fault_until_it_takes_a_slot(tmp_path: Path) -> None:
+    folder = tmp_path / "publishing"
+    guard = SlotGuard(folder / "slot")
+    with pytest.raises(SlotLost):
+        guard.enter(7)
+    assert "No such file or directory" in str(guard.fault)
+    folder.mkdir()
+    assert guard.fault is not None
+    guard.enter(7)
+    assert guard.fault is None
 
 
 def test_no_changed_bit_is_taken_for_another_slot(tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ class L1Writing:
         """Once the chain is known.  Close it whatever becomes of this."""
         assert follower is not None
         self._publishing = publishing = Publishing(self._opened, validators)
+        condition.watch(publishing.faults)
         condition.mention(publishing.troubles)
         if self._proposing is not None:
             self._proposing.join(ingestor, follower, mempool, condition, configuration, publishing, views, peers)

@@ -179,6 +179,10 @@ class Publishing:
 
     # ---- what others look at -------------------------------------------------------------------
 
+    def faults(self) -> dict[str, str | None]:
+        """What keeps it from signing at all, None for nothing."""
+        return {"signed slots": self.guard.fault or self.attested_guard.fault}
+
     def troubles(self) -> dict[str, str | None]:
         return self.publishers.troubles()
 

@@ -17,7 +17,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from fastnode.errors import DecodeError, DutyError, HaDatabaseError, SigningError, SlotLost, UpstreamError
+from fastnode.errors import (
+    DatabaseError,
+    DecodeError,
+    DutyError,
+    HaDatabaseError,
+    SigningError,
+    SlotLost,
+    UpstreamError,
+)
 from fastnode.log import log_facts
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.header import GasFees, GlobalVariables
@@ -140,7 +148,7 @@ class Sequencer:
                 self._broken = None
             except (UpstreamError, DecodeError) as error:
                 self.state = f"waits for L1: {error}"
-            except SlotLost as error:  # between slots: the chain rests
+            except (SlotLost, DatabaseError) as error:  # between slots: the chain rests, or the disk is full
                 self.state = f"waits: {error}"
             except Exception as error:
                 # A bug must not end the sequencer: the next slot is another one.
@@ -175,13 +183,13 @@ class Sequencer:
             self.state = "waits until the chain is as new as L1"
             return
         elapsed = clock.since(facts.start_of_slot(slot) - clock.l1_slot_s)
-        if self._is_first and self._options.timetable.is_too_late(elapsed):
+        is_first, self._is_first = self._is_first, False
+        self._done = slot  # whatever becomes of it
+        if is_first and self._options.timetable.is_too_late(elapsed):
             # It passes without this node, and was not its to miss.
             self.state = f"slot {slot} had begun before the start"
         else:
             self._slot(facts, state, slot, clock)
-        self._is_first = False
-        self._done = slot
 
     def _clock(self) -> L1Time:
         if self._time is None:
@@ -232,7 +240,7 @@ class Sequencer:
         except (HaDatabaseError, SigningError) as error:
             outcome, reason = SlotOutcome.MISSED, str(error)
             self._signing_trouble = f"nothing is signed: {error}"
-        except (SlotLost, UpstreamError, DecodeError) as error:
+        except (SlotLost, DatabaseError, UpstreamError, DecodeError) as error:
             is_taken = self._parts.chain.is_taken(slot)
             outcome, reason = SlotOutcome.YIELDED if is_taken else SlotOutcome.MISSED, str(error)
         seconds = time.monotonic() - begun
@@ -283,7 +291,8 @@ class _Attempt:
         self.published_in = 0
 
     def run(self) -> tuple[SlotOutcome, Drafted | None]:
-        """SlotLost, DutyError, HaDatabaseError, SigningError, UpstreamError, DecodeError: the slot is missed."""
+        """SlotLost, DutyError, HaDatabaseError, SigningError, DatabaseError, UpstreamError, DecodeError: the slot is
+        missed."""
         parts, options, facts = self._parts, self._options, self._facts
         self._owner.state = f"slot {self._slot}: looking whose it is"
         turn = parts.reader.run(lambda endpoint: read_turn(endpoint, facts, self._slot))

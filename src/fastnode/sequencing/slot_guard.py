@@ -8,6 +8,7 @@ of the slot would build another block when it is back: it leaves the slot alone 
 
 from __future__ import annotations
 
+import errno
 import re
 import zlib
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Final
 
 from fastnode.errors import DataDirectoryError, SlotLost
 from fastnode.files import replace_file
+from fastnode.storage.database import has_room
 
 __all__ = ["SlotGuard"]
 
@@ -26,7 +28,19 @@ class SlotGuard:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
+        self._refusal: OSError | None = None
         self.newest = _read(path)
+
+    @property
+    def fault(self) -> str | None:
+        """Why nothing is signed: the last slot could not be written down, and the disk is as it was then."""
+        refusal = self._refusal
+        if refusal is None or self._path is None:
+            return None
+        if refusal.errno == errno.ENOSPC and has_room(self._path.parent):
+            self._refusal = None
+            return None
+        return f"nothing is signed, as {self._path} cannot be written: {refusal.strerror}"
 
     def enter(self, slot: int) -> None:
         """Durable when it returns.  SlotLost when the slot was entered before, or that cannot be written down."""
@@ -36,7 +50,9 @@ class SlotGuard:
             try:
                 digits = b"%d" % slot
                 replace_file(self._path, b"%s %08x\n" % (digits, zlib.crc32(digits)))
+                self._refusal = None
             except OSError as error:
+                self._refusal = error
                 raise SlotLost(f"the slot cannot be written down in {self._path}: {error.strerror}") from None
         self.newest = slot
 

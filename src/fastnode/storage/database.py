@@ -37,6 +37,7 @@ __all__ = [
     "DatabaseMemory",
     "SharedDatabase",
     "WriteBatch",
+    "has_room",
     "lacking_bytes",
     "log_bytes",
     "open_leveldb",
@@ -125,6 +126,13 @@ def free_bytes(path: Path) -> int:
     """Room that this process may use on the disk of ``path``."""
     found = os.statvfs(path)
     return found.f_bavail * found.f_frsize
+
+
+def has_room(path: Path) -> bool:
+    """Whether the disk of ``path`` takes more than small files."""
+    found = os.statvfs(path)
+    has_names = found.f_favail > 0 or found.f_files == 0  # some file systems do not count them
+    return has_names and lacking_bytes(path, 0) == 0
 
 
 def lacking_bytes(path: Path, count: int) -> int:
@@ -324,7 +332,7 @@ class SharedDatabase:
             self._shortage = None
             return
         self._shortage = (
-            f"the disk of {self.path} is full: {missing >> 20} MiB more must be free before anything is written; "
+            f"the disk of {self.path} is full: {-(-missing >> 20)} MiB more must be free before anything is written; "
             f"make room, and the node goes on by itself"
         )
         raise DatabaseFull(self._shortage)
