@@ -88,13 +88,13 @@ class Measured:
 class _Link:
     """One connection."""
 
-    __slots__ = ("asked", "missing", "received", "sent", "socket", "waited")
+    __slots__ = ("asked", "missing", "received", "request", "sent", "socket", "waited")
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.socket = socket.create_connection(address)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.missing = 0  # bytes; unknown as long as something is in received
-        self.received = b""
+        self.received = self.request = b""
         self.asked = self.sent = self.waited = 0.0
 
     def take(self, data: bytes) -> bool:
@@ -122,15 +122,35 @@ class _Link:
 
 
 class Client:
-    """``connections`` to one server."""
+    """``connections`` to one server.
 
-    def __init__(self, port: int, connections: int, host: str = "127.0.0.1") -> None:
+    With ``reopens``, :meth:`ask` opens those anew that the server closes, and all when none is answered for so many
+    seconds, and asks again: ``reopened`` times so far.
+    """
+
+    def __init__(self, port: int, connections: int, host: str = "127.0.0.1", *, reopens: float | None = None) -> None:
+        self._address = (host, port)
         self._links: dict[int, _Link] = {}
         self._poll = select.epoll()
+        self._reopens = reopens
+        self.reopened = 0
         for _ in range(connections):
-            link = _Link((host, port))
-            self._links[link.socket.fileno()] = link
-            self._poll.register(link.socket, select.EPOLLIN)
+            self._open()
+
+    def _open(self) -> _Link:
+        link = _Link(self._address)
+        self._links[link.socket.fileno()] = link
+        self._poll.register(link.socket, select.EPOLLIN)
+        return link
+
+    def _reopen(self, link: _Link) -> None:
+        self._poll.unregister(link.socket)
+        del self._links[link.socket.fileno()]
+        link.socket.close()
+        self.reopened += 1
+        again = self._open()
+        again.request, again.asked = link.request, link.asked
+        again.socket.sendall(link.request)
 
     def places(self) -> dict[int, int]:
         """The connections: what :meth:`keep` calls each, by the port at this end."""
@@ -163,19 +183,33 @@ class Client:
         for link in links.values():
             if sent < count:
                 link.asked = clock()
-                link.socket.sendall(requests[sent % kinds])
+                link.request = requests[sent % kinds]
+                link.socket.sendall(link.request)
                 sent += 1
         while len(times) < count:
-            for descriptor, _ in poll():
+            ready = poll(self._reopens)
+            if not ready:
+                for link in [link for link in links.values() if link.request]:
+                    self._reopen(link)
+            for descriptor, _ in ready:
                 link = links[descriptor]
-                if not link.take(link.socket.recv(1 << 20)):
+                try:
+                    if not link.take(link.socket.recv(1 << 20)):
+                        continue
+                except ConnectionError:
+                    if self._reopens is None:
+                        raise
+                    self._reopen(link)
                     continue
                 now = clock()
                 times.append(now - link.asked)
                 if sent < count:
                     link.asked = now
-                    link.socket.sendall(requests[sent % kinds])
+                    link.request = requests[sent % kinds]
+                    link.socket.sendall(link.request)
                     sent += 1
+                else:
+                    link.request = b""
         return Measured(clock() - started, sorted(times), len(times))
 
     def ask_at_rate(

@@ -10,6 +10,7 @@ the first processor of those it may use, so that the client can have the others.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import gc
 import os
 import resource
@@ -148,14 +149,14 @@ async def serve_node(directory: str, flags: list[str]) -> None:
 
 
 def _settings_of(flags: list[str]) -> dict[str, object]:
-    """``name=value`` as settings; numbers are numbers, a trailing comma makes a list."""
+    """``name=value`` as settings, each read as its flag is; a comma at the end of a list is not needed."""
+    from fastnode.config.settings import Settings
+
+    kinds = {item.name: item.metadata["kind"] for item in dataclasses.fields(Settings)}
     found: dict[str, object] = {}
     for flag in flags:
         name, _, text = flag.partition("=")
-        if text.endswith(","):
-            found[name] = tuple(text[:-1].split(","))
-        else:
-            found[name] = int(text) if text.lstrip("-").isdigit() else text
+        found[name] = kinds[name].from_text(text.rstrip(","))
     return found
 
 

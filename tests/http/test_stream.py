@@ -145,6 +145,9 @@ def test_an_end_of_the_time_leaves_the_rest_for_the_next_turn(client: Client) ->
     client.stream.advance(monotonic_ns() - 1)
     assert not client.asked
     assert client.stream.settle() is Next.TURN
+    client.stream.advance(monotonic_ns() - 1)
+    assert client.asked == [b"0"]
+    assert client.stream.settle() is Next.TURN
     assert client.go_on() is Next.DATA
     assert client.asked == [b"0", b"1", b"2"]
 

@@ -19,6 +19,7 @@ from fastnode.http.allowance import WAITING_BYTES
 from fastnode.http.connection import HttpConnection
 from fastnode.http.limits import Limits
 from fastnode.http.memory_budget import MemoryBudget
+from fastnode.http.turns import Turns
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -52,6 +53,17 @@ def test_others_are_answered_between_pipelined_requests(serve: Callable[..., Run
         assert modest.ask(post(call())).json == RIGHT
         assert running.workshop.filled == 0
         assert [greedy.read().status for _ in range(count)] == [200] * count
+
+
+def test_the_shortest_slice_is_enough_for_a_step(serve: Callable[..., RunningServer]) -> None:
+    """Each turn of these is over before it begins."""
+    running = serve(Limits(), turns=Turns(slice_ns=1, round_ns=1))
+    chunked = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n"
+    with running.connect() as client, running.connect() as other:
+        client.send(post(call()) * 3 + chunked % (len(call()), call()) + post(call()))
+        other.send(batch(*[call()] * 5) + post(gzip.compress(call()), "Content-Encoding: gzip"))
+        assert [client.read().json for _ in range(5)] == [RIGHT] * 5
+        assert [other.read().json, other.read().json] == [[RIGHT] * 5, RIGHT]
 
 
 def test_work_of_a_client_that_has_left_is_not_done(serve: Callable[..., RunningServer]) -> None:

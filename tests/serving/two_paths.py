@@ -176,6 +176,7 @@ class Side:
         self.tasks: set[asyncio.Task[Any]] = set()
         # Long turns: nothing is left for a later one.
         self.turns = Turns(slice_ns=10**15, round_ns=10**15)
+        self.turns.elapsed_s = lambda since_ns: 0.0  # type: ignore[method-assign]
         self.budget = MemoryBudget()
         self._fast = FastPath(self.engine, self.application, writer) if is_fast else None
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,6 @@ class Receiver:
         self,
         requests: SimpleRequests | None,
         traffic: Traffic,
-        time: Callable[[], float],
         bytes_max: int,
         loop_time: LoopTime,
         share: Share,
@@ -34,7 +32,6 @@ class Receiver:
     ) -> None:
         self._requests = requests
         self._traffic = traffic
-        self._time = time
         self._bytes_max = bytes_max
         self._loop_time = loop_time
         self._share = share
@@ -49,7 +46,7 @@ class Receiver:
         self.payer: Payer | None = None
         self.is_resting = False
         self.begun = self.written_bytes = 0
-        self.active_at = 0.0
+        self.active_ns = 0
 
     def get_buffer(self, size_hint: int) -> bytearray:
         self._lent = self._small_buffer if self._loop_time.is_crowded and not self.has_turn else self._buffer
@@ -89,7 +86,7 @@ class Receiver:
         self.written_bytes += requests.size
         self._traffic.received_bytes += len(data)
         self._traffic.sent_bytes += requests.size
-        self.active_at = self._time()
+        self.active_ns = started_ns
         self._send(answers)
         self._settle_if_woken()
         self._loop_time.charge(self._share, monotonic_ns() - started_ns)

@@ -77,7 +77,6 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._owner = owner
         self._loop = loop
         turns = owner.turns
-        #: What the client's address counts as; None if it has none.
         self.network = network
         party = Party(turns, owner.budget, network)
         #: All that is known without the transport.
@@ -88,7 +87,6 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._receiver = fast_connection.Receiver(
             None if scanner is None else scanner.requests,
             owner.traffic,
-            loop.time,
             CORKED_BYTES_MAX,
             turns.time,
             party.share,
@@ -170,7 +168,11 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._receiver.unfinished = (requests.unfinished, view, data[requests.position : requests.end])
         if position < len(data):
             stream.receive(data[position:] if position else data)
-        self._go_on(until_ns)
+        if (position or requests.is_late) and time.monotonic_ns() > until_ns:  # the rest may be the scanner's too
+            self._uncork()
+            self.settle()
+        else:
+            self._go_on(until_ns)
         loop_time.charge(stream.party.share, time.monotonic_ns() - started_ns)
 
     def _may_scan(self) -> bool:
@@ -189,7 +191,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         receiver.wake()
         if receiver.begun != self._seen_begun:
             self._seen_begun = receiver.begun
-            self.patience.note_answered(self._begun_count(), receiver.active_at)
+            at = self._loop.time() - self._owner.turns.elapsed_s(receiver.active_ns)
+            self.patience.note_answered(self._begun_count(), at)
 
     def _drop(self, size: int) -> None:
         """What comes after the last answer; of much of it, more in this connection's turn."""
@@ -200,12 +203,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._pause_reading()
             if not self._is_waiting:
                 self._is_waiting = True
-                self._owner.turns.wait(self.stream.party.share, self._resume_lingering)
-
-    def _resume_lingering(self) -> None:
-        self._is_waiting = False
-        if self._transport is not None and not self._transport.is_closing():
-            self._resume_reading()
+                self._owner.turns.wait(self.stream.party.share, self._on_turn)
 
     def _add_use(self, elapsed_ns: int) -> None:
         self._owner.turns.time.add(self.stream.party.share, elapsed_ns)
@@ -221,10 +219,11 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _resume_reading(self) -> None:
         """To be called in the connection's turn: what is read next belongs to it, as if no other waited, and is
         charged now."""
-        if self._transport is not None and not self._transport.is_reading():
+        transport = self._transport
+        if transport is not None and not transport.is_reading() and not transport.is_closing():
             self._receiver.has_turn = True
             self._add_use(BUFFER_BYTES * TAKEN_NS_PER_BYTE)
-            self._transport.resume_reading()
+            transport.resume_reading()
 
     def _read_on(self) -> bytes:
         """In the connection's turn: what the system has beyond what waited."""
@@ -313,8 +312,10 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _on_turn(self) -> None:
         self._is_waiting = False
+        if self.stream.phase is Phase.LINGERING:
+            self._resume_reading()
         # Fast path: only new data is there, which may begin with what the scanner answers.
-        if self.stream.incoming_bytes and self._may_scan():
+        elif self.stream.incoming_bytes and self._may_scan():
             data = self.stream.take_incoming()
             data += self._read_on()  # a request may have been cut where it was too much to wait with
             self._receiver.is_resting = True
@@ -331,7 +332,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         loop_time.charge(self.stream.party.share, time.monotonic_ns() - started)
 
     def _go_on(self, until_ns: int) -> None:
-        """Read and answer what can be answered, write it, and decide what the connection waits for."""
+        """Read and answer what can be answered, a step at least, and write it."""
         stream = self.stream
         if stream.phase is not Phase.OPEN:
             return
@@ -343,10 +344,6 @@ class HttpConnection(asyncio.BufferedProtocol):
             if not stream.can_advance() or time.monotonic_ns() > until_ns:
                 break
             stream.advance(until_ns)
-        if stream.held_bytes > self._owner.limits.write_buffer_bytes_max:
-            self._note_unread()
-        elif self._is_behind:
-            self._note_read()
         self.settle()
 
     def _uncork(self) -> None:
@@ -399,6 +396,10 @@ class HttpConnection(asyncio.BufferedProtocol):
         transport, stream = self._transport, self.stream
         if transport is None or stream.phase is not Phase.OPEN:
             return
+        if stream.held_bytes > self._owner.limits.write_buffer_bytes_max:
+            self._note_unread()
+        elif self._is_behind:
+            self._note_read()
         step = stream.settle()
         if step is Next.DATA:
             self._resume_reading()

@@ -177,12 +177,13 @@ class HttpStream:
     # ---- requests to answers -----------------------------------------------------------------
 
     def advance(self, until_ns: int) -> None:
-        """Read and answer what can be, until enough is collected for one write, or until ``time.monotonic_ns``."""
+        """Read and answer what can be, a step at least: until enough is collected for one write, or until
+        ``time.monotonic_ns``."""
         if self.phase is not Phase.OPEN:
             return
         self.release()
         reader, arrived = self.reader, self.reader.arrived
-        while self.corked_bytes <= CORKED_BYTES_MAX and time.monotonic_ns() <= until_ns:
+        while self.corked_bytes <= CORKED_BYTES_MAX:
             if arrived:
                 if not self._may_go_on():
                     break
@@ -194,6 +195,8 @@ class HttpStream:
                 self._drop_incoming()
             else:
                 self._feed()
+            if time.monotonic_ns() > until_ns:
+                break
         if reader.awaits_continue and not self._slots and not arrived and not self._outgoing:
             self._corked.append(CONTINUE)
             reader.awaits_continue = False

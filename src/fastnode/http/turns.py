@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 
 from fastnode import interpreter
 from fastnode.http.fair_queue import FairQueue, Groups
-from fastnode.kernels import loop_time
+from fastnode.kernels import call_meter, loop_time
 
 __all__ = ["BUFFER_BYTES", "ROUND_NS", "SLICE_NS", "SMALL_BUFFER_BYTES", "TAKEN_NS_PER_BYTE", "Turns"]
 
@@ -136,6 +136,10 @@ class Turns:
     def _end_round(self) -> None:
         self.time.begin_round()
         self.time.is_crowded = len(self._waiting) > 0
+
+    def elapsed_s(self, since_ns: int) -> float:
+        """Seconds since a moment of the clock that the kernels read."""
+        return (call_meter.now_ns() - since_ns) / 1e9
 
     def slice_end(self) -> int:
         """When a slice that begins now is over, in nanoseconds of ``time.monotonic_ns``."""

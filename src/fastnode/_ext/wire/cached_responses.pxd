@@ -1,3 +1,4 @@
+from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t
 
 from fastnode._ext.wire.call_meter cimport CallMeter
@@ -10,7 +11,8 @@ cdef struct AnsweredCall:
     Call text
     Py_ssize_t row              # in the meter
     int64_t elapsed             # of a batch, if it is measured
-    bint is_kept                # its result
+    PyObject *result            # bytes, borrowed while the request is answered
+    bint is_kept                # the result
 
 
 cdef class Method:
@@ -47,7 +49,6 @@ cdef class CachedResponses:
         dict _packed                # by result
         dict _packed_before
         Py_ssize_t _kept_bytes      # of the young results
-        Py_hash_t[ASKED_COUNT] _asked   # of params, each at the place of its last bits
         readonly bint is_cached     # the result that was had last
         readonly object outcome     # of a handler that has run without a result for here; None: none has
         readonly int64_t hit_count
@@ -57,6 +58,8 @@ cdef class CachedResponses:
         AnsweredCall *_batch
         Py_ssize_t _batch_count
         const char *_ahead
+
+        Py_hash_t[ASKED_COUNT] _asked   # of params, each at the place of its last bits; long, so behind all others
 
     cdef void set_batch(self, AnsweredCall *calls, Py_ssize_t count) noexcept
     cdef int _look_ahead(self, Method method, const char *text, object view) except -1

@@ -10,7 +10,6 @@ cdef class Receiver:
     cdef:
         SimpleRequests _requests    # None: nothing is answered here
         Traffic _traffic
-        object _time
         Py_ssize_t _bytes_max
         LoopTime _loop_time
         Share _share
@@ -27,10 +26,10 @@ cdef class Receiver:
         public bint has_turn
         public int64_t begun
         public int64_t written_bytes
-        public double active_at
+        public int64_t active_ns
         public tuple unfinished     # results of a batch, their view, and the bytes of the request; or None
 
-    cpdef receive(self, bytes data)
+    cdef int _receive(self, const char *data, Py_ssize_t size, bytes kept) except -1
     cpdef wake(self)
     cdef int _send(self, SimpleRequests requests) except -1
     cdef list _resumed(self, bytes data, object view)

@@ -3,7 +3,7 @@
 The readable form of everything here is ``fastnode/_twins/fast_connection.py``.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from fastnode._ext.wire.call_meter import Traffic
@@ -29,8 +29,8 @@ class _Transport(Protocol):
     def is_closing(self) -> bool: ...
 
 class Receiver:
-    """Gets the data of one connection; ``time`` is the loop's, and a burst is answered up to ``bytes_max`` bytes.
-    Without ``requests`` it does not rest: all goes to the connection.
+    """Gets the data of one connection; a burst is answered up to ``bytes_max`` bytes.  Without ``requests`` it does not
+    rest: all goes to the connection.
 
     It is answered for a slice of ``loop_time`` at most, which is charged to ``share``.  What is read goes into
     ``buffer``, which all connections of a loop share, or into ``small_buffer`` while others wait: so that the loop gets
@@ -41,7 +41,6 @@ class Receiver:
         self,
         requests: SimpleRequests | None,
         traffic: Traffic,
-        time: Callable[[], float],
         bytes_max: int,
         loop_time: LoopTime,
         share: Share,
@@ -77,10 +76,10 @@ class Receiver:
     #: The next data is read in the connection's turn, however many others wait.
     has_turn: bool
     #: Requests that were answered here since the connection was opened, the bytes of their answers, and when the last
-    #: one was.
+    #: ones came, by the clock of ``call_meter.now_ns``.
     begun: int
     written_bytes: int
-    active_at: float
+    active_ns: int
     #: Results of the first calls of a batch that a slice was too short for, the view they are of, and the bytes of the
     #: request: it is gone on with if the next burst begins with it.
     unfinished: tuple[list[tuple[bytes, int]], Any, bytes] | None

@@ -2,7 +2,7 @@
 
 cimport cython
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
-from cpython.bytes cimport PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t
 
 from fastnode._ext.clock cimport clock_ns
@@ -20,7 +20,6 @@ cdef class Receiver:
         self,
         SimpleRequests requests,
         Traffic traffic not None,
-        time,
         Py_ssize_t bytes_max,
         LoopTime loop_time not None,
         Share share not None,
@@ -29,7 +28,6 @@ cdef class Receiver:
     ):
         self._requests = requests
         self._traffic = traffic
-        self._time = time
         self._bytes_max = bytes_max
         self._loop_time = loop_time
         self._share = share
@@ -45,7 +43,7 @@ cdef class Receiver:
         if not 0 <= count <= PyByteArray_GET_SIZE(self._lent):
             raise ValueError(f"{count} bytes in a buffer of {len(self._lent)}")
         self.has_turn = False
-        self.receive(PyBytes_FromStringAndSize(PyByteArray_AS_STRING(self._lent), count))
+        self._receive(PyByteArray_AS_STRING(self._lent), count, None)
 
     def open(self, connection, transport, int descriptor=-1):
         self._connection = connection
@@ -60,33 +58,39 @@ cdef class Receiver:
     cpdef wake(self):
         self.is_resting = self._is_direct = False
 
-    cpdef receive(self, bytes data):
+    def receive(self, bytes data not None):
+        self._receive(PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), data)
+
+    cdef int _receive(self, const char *data, Py_ssize_t size, bytes kept) except -1:
+        """A burst; ``kept`` is the same, or None as long as nobody else has needed it."""
         cdef SimpleRequests requests = self._requests
         cdef object view
         cdef int64_t started
         if not self.is_resting or not requests.is_open or self._loop_time.is_crowded:
             if self._connection is not None:
-                self._connection.receive(data)
-            return
+                self._connection.receive(data[:size] if kept is None else kept)
+            return 0
         requests.payer = self.payer
         requests.started = started = clock_ns()
-        view = requests.begin_c()
+        view = requests.begin()
         requests.scan(
-            data, 0, self._bytes_max, view, started + self._loop_time.slice_ns, self._resumed(data, view)
+            data, size, 0, self._bytes_max, view, started + self._loop_time.slice_ns,
+            None if self.unfinished is None else self._resumed(data[:size], view),
         )
         # Fast path: everything received is answered, so write and wait for more.
-        if requests.size == 0 or requests.position != PyBytes_GET_SIZE(data):
-            self._connection.receive_rest(data, requests.take(), view, started)
-            return
+        if requests.size == 0 or requests.position != size:
+            self._connection.receive_rest(data[:size] if kept is None else kept, requests.take(), view, started)
+            return 0
         self.begun += requests.count
         self.written_bytes += requests.size
-        self._traffic.received_bytes += PyBytes_GET_SIZE(data)
+        self._traffic.received_bytes += size
         self._traffic.sent_bytes += requests.size
-        self.active_at = self._time()
+        self.active_ns = started
         self._send(requests)
         if not self.is_resting and self._connection is not None:
             self._connection.settle()
         self._loop_time.charge_c(self._share, clock_ns() - started)
+        return 0
 
     cdef int _send(self, SimpleRequests requests) except -1:
         """Straight to the system while the transport holds nothing: that saves its queue and a copy."""
@@ -107,10 +111,8 @@ cdef class Receiver:
             self._transport.writelines(answers)
         return 0
 
-    cdef inline list _resumed(self, bytes data, object view):
+    cdef list _resumed(self, bytes data, object view):
         """What there is already of the batch at the beginning of the data."""
         cdef tuple unfinished = self.unfinished
-        if unfinished is None:
-            return None
         self.unfinished = None
         return <list>unfinished[0] if unfinished[1] is view and data.startswith(unfinished[2]) else None

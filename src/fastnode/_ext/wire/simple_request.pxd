@@ -4,7 +4,6 @@ from fastnode._ext.wire.call_meter cimport CallMeter
 from fastnode._ext.wire.cached_responses cimport AnsweredCall, CachedResponses, Method
 from fastnode._ext.wire.packed cimport Member
 from fastnode._ext.wire.payer cimport Payer
-from fastnode._ext.wire.request_text cimport Call
 
 
 cdef class Published:
@@ -35,9 +34,11 @@ cdef class SimpleRequests:
         bytes _known_head
         Py_ssize_t _known_length
         bytes _known_accepted
+        int _known_coding
         # the head being read
         Py_ssize_t _length
         bytes _accepted
+        int _accepted_coding        # UNKNOWN_CODING until somebody asks
         # who pays
         public Payer payer          # of the connection whose data is read; None: calls are free
         # answers
@@ -71,9 +72,10 @@ cdef class SimpleRequests:
         readonly bytes batch
         readonly list outcomes
 
-    cdef object begin_c(self)
+    cpdef object begin(self)
     cdef int scan(
-        self, bytes data, Py_ssize_t start, Py_ssize_t bytes_max, object view, int64_t until_ns, list unfinished
+        self, const char *data, Py_ssize_t size, Py_ssize_t start, Py_ssize_t bytes_max, object view, int64_t until_ns,
+        list unfinished
     ) except -1
     cdef object take(self)
     cdef int drop(self) noexcept
@@ -88,11 +90,12 @@ cdef class SimpleRequests:
     cdef bint _answer_batch(self, const char *at, const char *end, object view, int64_t *started) except -1
     cdef bytes _result_of(self, AnsweredCall *call, Method method, object view)
     cdef int64_t _lap(self, int64_t *started) noexcept
-    cdef bint _answer(self, list results, bint is_batch) except -1
+    cdef bint _answer(self, Py_ssize_t count, bint is_batch) except -1
     cdef int _coding(self) except -1
-    cdef bint _add_member(self, list results, bint is_batch) except -1
-    cdef list _pieces(self, list results, bint is_batch)
+    cdef bint _can_pack(self, Py_ssize_t count, Py_ssize_t length)
+    cdef int _add_member(self, Py_ssize_t count, bint is_batch) except -1
+    cdef list _pieces(self, Py_ssize_t count, bint is_batch)
     cdef int _begin_answer(self, bytes head, Py_ssize_t length) except -1
-    cdef int _add_call(self, Call *call, bytes result) except -1
+    cdef int _add_call(self, AnsweredCall *call) except -1
     cdef int _append(self, const char *data, Py_ssize_t length) except -1
     cdef int _flush(self) except -1

@@ -5,6 +5,7 @@
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.ref cimport PyObject
 from cpython.unicode cimport PyUnicode_DecodeASCII
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport calloc, free, realloc
@@ -14,10 +15,10 @@ from fastnode._ext.clock cimport clock_ns
 from fastnode._ext.wire.call_meter cimport CallMeter
 from fastnode._ext.wire.encode cimport TEXT_NUMBER_DIGITS_MAX, text_put_number
 from fastnode._ext.wire.cached_responses cimport AnsweredCall, CachedResponses, Method
-from fastnode._ext.wire.packed cimport APART_BYTES_MIN, Member, Packed
+from fastnode._ext.wire.packed cimport APART_BYTES_MIN, Member
 from fastnode._ext.wire.payer cimport Payer
 from fastnode._ext.wire.request_text cimport (
-    BEFORE_ID_BYTES, BEFORE_RESULT_BYTES, Call, Head, answer_length, read_call, read_head
+    BEFORE_ID_BYTES, BEFORE_RESULT_BYTES, Head, answer_length, read_call, read_head
 )
 from fastnode._ext.wire.usual_params cimport skip_blanks
 
@@ -33,6 +34,7 @@ cdef enum:
 
 # What an answer is sent in.
 cdef enum:
+    UNKNOWN_CODING = -1
     PLAIN = 0
     GZIP = 1
     OTHER_CODING = 2
@@ -98,9 +100,7 @@ cdef class SimpleRequests:
         free(self._buffer)
         free(self._calls)
 
-    def set_head(
-        self, bytes before_length not None, bytes before_packed_length not None, bytes behind_length not None
-    ):
+    def set_head(self, bytes before_length not None, bytes before_packed_length not None, bytes behind_length not None):
         self._head_plain = before_length
         self._head_packed = before_packed_length
         self._end = behind_length
@@ -112,10 +112,7 @@ cdef class SimpleRequests:
 
     # ---- a burst ---------------------------------------------------------------------------
 
-    def begin(self):
-        return self.begin_c()
-
-    cdef object begin_c(self):
+    cpdef object begin(self):
         cdef Published published = self._published
         cdef object view
         if published is None:
@@ -132,23 +129,22 @@ cdef class SimpleRequests:
         self, bytes data not None, Py_ssize_t start, Py_ssize_t bytes_max, view=None, int64_t until_ns=0,
         list unfinished=None,
     ):
-        self.scan(data, start, bytes_max, view, until_ns, unfinished)
+        if not 0 <= start <= PyBytes_GET_SIZE(data):
+            raise ValueError(f"position {start} in {len(data)} bytes")
+        self.scan(PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), start, bytes_max, view, until_ns, unfinished)
         return self.take()
 
     cdef int scan(
-        self, bytes data, Py_ssize_t start, Py_ssize_t bytes_max, object view, int64_t until_ns, list unfinished
+        self, const char *data, Py_ssize_t size, Py_ssize_t start, Py_ssize_t bytes_max, object view, int64_t until_ns,
+        list unfinished,
     ) except -1:
         """As :meth:`answer`; what is collected is to be taken or dropped."""
-        cdef const char *first = PyBytes_AS_STRING(data)
-        cdef const char *end = first + PyBytes_GET_SIZE(data)
-        cdef const char *at
+        cdef const char *end = data + size
+        cdef const char *at = data + start
         cdef const char *body
         cdef const char *end_of_body
         cdef int64_t started
         cdef bint is_answered
-        if start < 0 or start > PyBytes_GET_SIZE(data):
-            raise ValueError(f"position {start} in {len(data)} bytes")
-        at = first + start
         self.count = 0
         self.method = self.body = self.batch = self.outcomes = None
         self.is_late = False
@@ -164,7 +160,7 @@ cdef class SimpleRequests:
                 break
             end_of_body = body + self._length
             body = skip_blanks(body, end_of_body)
-            self.end = end_of_body - first
+            self.end = end_of_body - data
             if body < end_of_body and body[0] == c"[":
                 is_answered = self._answer_batch(body, end_of_body, view, &started)
             else:
@@ -182,7 +178,7 @@ cdef class SimpleRequests:
             if until_ns and at < end and clock_ns() > until_ns:
                 self.is_late = True
                 break
-        self.position = at - first
+        self.position = at - data
         self.size = self._flushed + self._used
         return 0
 
@@ -205,7 +201,7 @@ cdef class SimpleRequests:
         if result is not None:
             if self._meter is not None:
                 self._meter.add(call.row, self._lap(started))
-            if self._answer([result], False):
+            if self._answer(1, False):
                 return True
         elif method is not None and self._results.outcome is not None:
             self.outcomes = [(self._results.outcome, self._lap(started))]
@@ -252,6 +248,7 @@ cdef class SimpleRequests:
                     return self._leave_batch(at, end, results, None if method is None else self._results.outcome, started)
                 results.append(result)
                 call.elapsed = self._lap(started)
+            call.result = <PyObject *>result
             results_length += PyBytes_GET_SIZE(result)
             if results_length > self._results_bytes_max:
                 return self._leave_batch(at, end, results[:index + 1], None, started)
@@ -259,7 +256,7 @@ cdef class SimpleRequests:
             self._add_batch(count)
         for index in range(0 if self._meter is None else count):
             self._meter.add(self._calls[index].row, self._calls[index].elapsed)
-        return self._answer(results, True)
+        return self._answer(count, True)
 
     cdef list _with_times(self, list results):
         return [(results[index], self._calls[index].elapsed) for index in range(len(results))]
@@ -296,6 +293,7 @@ cdef class SimpleRequests:
         else:
             result = self._results.result_of(method, call.text.params, call.text.params_length, view)
         call.row = method.row
+        call.result = <PyObject *>result
         call.is_kept = self._results.is_cached
         return result
 
@@ -308,26 +306,27 @@ cdef class SimpleRequests:
 
     # ---- answers ---------------------------------------------------------------------------
 
-    cdef bint _answer(self, list results, bint is_batch) except -1:
+    cdef bint _answer(self, Py_ssize_t count, bint is_batch) except -1:
         """Answer the calls that were read last.  False: the body is there, but it has to be coded elsewhere."""
-        cdef Py_ssize_t count = len(results)
         cdef Py_ssize_t length = count + 1 if is_batch else 0  # brackets and commas
         cdef Py_ssize_t index
         cdef int coding = PLAIN
         for index in range(count):
-            length += answer_length(&self._calls[index].text, PyBytes_GET_SIZE(<bytes>results[index]))
+            length += answer_length(&self._calls[index].text, PyBytes_GET_SIZE(<bytes>self._calls[index].result))
         if self._accepted is not None and length > self._coded_bytes_min:
-            coding = self._coding()
+            coding = self._coding() if self._accepted_coding == UNKNOWN_CODING else self._accepted_coding
         if coding == PLAIN:
             self._begin_answer(self._head_plain, length)
             for index in range(count):
                 if is_batch:
                     self._append(b"," if index else b"[", 1)
-                self._add_call(&self._calls[index].text, <bytes>results[index])
+                self._add_call(&self._calls[index])
             if is_batch:
                 self._append(b"]", 1)
-        elif coding != GZIP or not self._add_member(results, is_batch):
-            self.body = self._pieces(results, is_batch)
+        elif coding == GZIP and self._can_pack(count, length):
+            self._add_member(count, is_batch)
+        else:
+            self.body = self._pieces(count, is_batch)
             return False
         return True
 
@@ -340,31 +339,32 @@ cdef class SimpleRequests:
             if len(self._codings) >= CODINGS_MAX:
                 self._codings.clear()
             self._codings[self._accepted] = coding
+        if self._accepted is self._known_accepted:
+            self._known_coding = coding
         return coding
 
-    cdef bint _add_member(self, list results, bint is_batch) except -1:
-        """An answer in gzip, of results that are compressed once; False if too much would have to be compressed."""
-        cdef Member member = self._member
-        cdef Py_ssize_t count = len(results), new_bytes = 0, index
+    cdef bint _can_pack(self, Py_ssize_t count, Py_ssize_t length):
+        """Whether not too much of an answer would have to be compressed here."""
+        cdef Py_ssize_t index
         cdef AnsweredCall *call
-        cdef bytes result
-        cdef Packed packed
-        cdef list packs = []
         for index in range(count):
             call = &self._calls[index]
-            result = <bytes>results[index]
-            packed = None
-            if call.is_kept and PyBytes_GET_SIZE(result) >= APART_BYTES_MIN:
-                packed = self._results.find_packed(result)
-            if packed is None:
-                new_bytes += PyBytes_GET_SIZE(result)
-            if call.text.id_length > PACKED_ID_BYTES_MAX or new_bytes > COMPRESSED_BYTES_MAX:
+            if call.text.id_length > PACKED_ID_BYTES_MAX:
                 return False
-            packs.append(packed)
+            if length > COMPRESSED_BYTES_MAX and call.is_kept and self._results.find_packed(<bytes>call.result):
+                length -= PyBytes_GET_SIZE(<bytes>call.result)
+        return length <= COMPRESSED_BYTES_MAX
+
+    cdef int _add_member(self, Py_ssize_t count, bint is_batch) except -1:
+        """An answer in gzip, of results that are compressed once."""
+        cdef Member member = self._member
+        cdef Py_ssize_t index
+        cdef AnsweredCall *call
+        cdef bytes result
         member.begin()
         for index in range(count):
             call = &self._calls[index]
-            result = <bytes>results[index]
+            result = <bytes>call.result
             if is_batch:
                 member.add(b"," if index else b"[", 1)
             member.add(BEFORE_ID, BEFORE_ID_BYTES)
@@ -374,31 +374,30 @@ cdef class SimpleRequests:
             if PyBytes_GET_SIZE(result) < APART_BYTES_MIN:
                 member.add(PyBytes_AS_STRING(result), PyBytes_GET_SIZE(result))
             else:
-                packed = <Packed>packs[index]
-                member.add_packed(self._results.pack(result, call.is_kept) if packed is None else packed)
+                member.add_packed(self._results.pack(result, call.is_kept))
             member.add(b"}", 1)
         if is_batch:
             member.add(b"]", 1)
         member.finish()
         self._begin_answer(self._head_packed, member.size)
         self._append(<const char *>member.data, member.size)
-        return True
+        return 0
 
-    cdef list _pieces(self, list results, bint is_batch):
+    cdef list _pieces(self, Py_ssize_t count, bint is_batch):
         """The body as the strict path has it: results apart from what is around them."""
         cdef list pieces = []
         cdef Py_ssize_t index
-        cdef Call *call
-        cdef bytes result
-        for index in range(len(results)):
-            call = &self._calls[index].text
-            result = <bytes>results[index]
+        cdef AnsweredCall *call
+        cdef bytes text
+        for index in range(count):
+            call = &self._calls[index]
+            text = call.text.id[:call.text.id_length]
             if is_batch:
                 pieces.append(b"," if index else b"[")
-            if PyBytes_GET_SIZE(result) == 0:
-                pieces.append(b'{"jsonrpc":"2.0","id":%b}' % call.id[:call.id_length])
+            if PyBytes_GET_SIZE(<bytes>call.result) == 0:
+                pieces.append(b'{"jsonrpc":"2.0","id":%b}' % text)
             else:
-                pieces += (b'{"jsonrpc":"2.0","id":%b,"result":' % call.id[:call.id_length], result, b"}")
+                pieces += (b'{"jsonrpc":"2.0","id":%b,"result":' % text, <bytes>call.result, b"}")
         if is_batch:
             pieces.append(b"]")
         return pieces
@@ -410,9 +409,10 @@ cdef class SimpleRequests:
         self._append(PyBytes_AS_STRING(self._end), PyBytes_GET_SIZE(self._end))
         return 0
 
-    cdef int _add_call(self, Call *call, bytes result) except -1:
+    cdef int _add_call(self, AnsweredCall *call) except -1:
+        cdef bytes result = <bytes>call.result
         self._append(BEFORE_ID, BEFORE_ID_BYTES)
-        self._append(call.id, call.id_length)
+        self._append(call.text.id, call.text.id_length)
         if PyBytes_GET_SIZE(result) > 0:
             self._append(BEFORE_RESULT, BEFORE_RESULT_BYTES)
             if PyBytes_GET_SIZE(result) > COPIED_BYTES_MAX:
@@ -448,15 +448,13 @@ cdef class SimpleRequests:
         return 0
 
     cdef object take(self):
-        cdef object answers
+        cdef object answers = self._chunks
         if self.size == 0:
             return None
-        if self._chunks is None:
+        if answers is None:
             answers = PyBytes_FromStringAndSize(self._buffer, self._used)
-        else:
-            if self._used:
-                self._flush()
-            answers = self._chunks
+        elif self._used:
+            self._flush()
         self.drop()
         return answers
 
@@ -474,6 +472,7 @@ cdef class SimpleRequests:
         at = payer.find_body(at, end, self._head_bytes_max, self._headers_max, self._body_bytes_max)
         self._length = payer.length
         self._accepted = payer.accepted
+        self._accepted_coding = UNKNOWN_CODING
         return at
 
     cdef const char *_read_head(self, const char *at, const char *end) except? NULL:
@@ -485,14 +484,17 @@ cdef class SimpleRequests:
         if known and end - at >= known and memcmp(at, PyBytes_AS_STRING(self._known_head), known) == 0:
             self._length = self._known_length
             self._accepted = self._known_accepted
+            self._accepted_coding = self._known_coding
             return at + known
         body = read_head(at, end, self._head_bytes_max, self._headers_max, &head)
         if body == NULL or head.length > self._body_bytes_max:
             return NULL
         self._length = head.length
+        self._accepted_coding = UNKNOWN_CODING
         self._accepted = None if head.accepted == NULL else head.accepted[:head.accepted_length]
         if body - at <= KNOWN_HEAD_BYTES_MAX:
             self._known_head = at[:body - at]
             self._known_length = self._length
             self._known_accepted = self._accepted
+            self._known_coding = UNKNOWN_CODING
         return body
