@@ -6,11 +6,12 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 from tests.app.turns import turn_ns
 
-from fastnode.app.priorities import PRIMARY_NICENESS, TURN_NS, answer_soon, come_last
+from fastnode.app.priorities import MERGING_NICENESS, PRIMARY_NICENESS, TURN_NS, answer_soon, come_last
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux has turns")
@@ -73,3 +74,25 @@ def test_the_process_that_writes_comes_after_others() -> None:
     program = "import os; from fastnode.app.priorities import leave_to_requests as leave; leave(); print(os.nice(0))"
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert int(told) == min(19, os.nice(0) + PRIMARY_NICENESS)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere priority is of the whole process")
+def test_what_merges_tables_comes_last_whoever_needs_it(tmp_path: Path) -> None:
+    program = f"""
+import os, pathlib, plyvel
+from fastnode.app.priorities import merge_last
+merge_last(pathlib.Path({str(tmp_path / "merging")!r}))
+def threads():
+    found = sorted(map(int, os.listdir("/proc/self/task")))
+    return {{task: (os.sched_getscheduler(task), os.getpriority(os.PRIO_PROCESS, task)) for task in found}}
+before = threads()
+database = plyvel.DB({str(tmp_path / "database")!r}, create_if_missing=True)
+database.put(b"key", b"value")
+database.compact_range(start=b"a", stop=b"z")
+assert threads() == before, "another thread merges"
+print(*before.pop(os.getpid()), *before.popitem()[1], len(before))
+"""
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    nice = os.nice(0)
+    assert list(map(int, told.split())) == [os.SCHED_OTHER, nice, os.SCHED_BATCH, max(nice, MERGING_NICENESS), 0]
+    assert not (tmp_path / "merging").exists()

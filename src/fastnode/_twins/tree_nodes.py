@@ -10,7 +10,7 @@ A tile holds the nodes of 32 neighbouring leaves (levels 0 to 4) that differ fro
 
 from __future__ import annotations
 
-__all__ = ["TILE_LEAVES", "TILE_LEVELS", "node_key", "pack_tile", "tile_position", "unpack_tile"]
+__all__ = ["TILE_LEAVES", "TILE_LEVELS", "entries_of", "node_key", "pack_tile", "tile_position", "unpack_tile"]
 
 TILE_LEVELS = 5
 TILE_LEAVES = 1 << TILE_LEVELS
@@ -20,6 +20,19 @@ _BITMAP_BYTES = 8
 def node_key(level: int, index: int) -> bytes:
     """level 1 byte || index 6 bytes"""
     return bytes([level]) + index.to_bytes(6, "big")
+
+
+def entries_of(changes: list[tuple[bytes, bytes | None]], prefix: bytes, tail: int) -> list[tuple[bytes, bytes]]:
+    """The changes whose keys begin with ``prefix``: the key without it and without its last ``tail`` bytes, and the
+    value, empty for what is removed."""
+    if tail < 0:
+        raise ValueError("a tail of less than no bytes")
+    head = len(prefix)
+    return [
+        (key[head : len(key) - tail], value or b"")
+        for key, value in changes
+        if key.startswith(prefix) and len(key) >= head + tail
+    ]
 
 
 def tile_position(level: int, index: int) -> int:

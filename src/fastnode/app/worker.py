@@ -23,7 +23,7 @@ from fastnode.app.method_tables import Services, public_methods
 from fastnode.app.monitoring import open_spans
 from fastnode.app.node_settings import memory_budget_of
 from fastnode.app.opened import BUSY_THREADS, RPC_THREADS
-from fastnode.app.priorities import answer_soon
+from fastnode.app.priorities import repeat_soon
 from fastnode.app.rate_limits import limit_clients, reload_limits
 from fastnode.app.servers import ServerParts, rpc_server, tell_events
 from fastnode.chain_data import LOCAL_WORLD_STATE_CACHE_MB, ChainOptions
@@ -112,7 +112,7 @@ class Worker:
             on_first=lambda: self._in_loop(self._has_view.set),
         )
         self._pool = pool
-        self._link = pool.link = Link(seat.address, seat.number, self._replica, on_begin=answer_soon)
+        self._link = pool.link = Link(seat.address, seat.number, self._replica, on_begin=repeat_soon)
         self._replica.function_names.link = self._link
         self._is_stopping = False
         self._report_now = asyncio.Event()

@@ -13,16 +13,16 @@ What is none of these, such as trees that are built anew, is for a new copy: :cl
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 from fastnode.errors import DatabaseError
+from fastnode.kernels import tree_nodes
 from fastnode.storage.database import DatabaseMemory, SharedDatabase
 from fastnode.world_state.append_only import Change
 from fastnode.world_state.forest import Forest, block_cache_bytes
 from fastnode.world_state.layout import (
     BLOCK,
+    BLOCK_BYTES,
     NODE,
     NODE_HISTORY,
     RESET_KEY,
@@ -32,18 +32,10 @@ from fastnode.world_state.layout import (
     unpack_tip,
 )
 from fastnode.world_state.state import WORLD_STATE_DIRECTORY
-from fastnode.world_state.trees import TREES
+from fastnode.world_state.trees import Tree
 from fastnode.world_state.view import WorldStateView
 
 __all__ = ["CannotFollowError", "WorldStateReplica"]
-
-#: Bytes of a key before "level index", and of a block number behind it.
-_PREFIX_BYTES: Final = 2
-_BLOCK_BYTES: Final = 4
-_TREE_OF_PREFIX: Final = {tree.prefix: tree.id for tree in TREES}
-
-#: By tree id, (level u8 || index u48, stored node).
-_Nodes = dict[int, list[tuple[bytes, bytes]]]
 
 
 class CannotFollowError(DatabaseError):
@@ -83,7 +75,7 @@ class WorldStateReplica:
 
     # ---- what was written --------------------------------------------------------------------
 
-    def repeat(self, changes: Sequence[Change]) -> None:
+    def repeat(self, changes: list[Change]) -> None:
         """Apply a batch; :meth:`publish` shows it.  CannotFollowError, with the newest view as it was."""
         kept = dict(changes)
         if RESET_KEY in kept or (tip := kept.get(TIP_KEY)) is None:
@@ -97,7 +89,9 @@ class WorldStateReplica:
                 view.memory_limit = min(view.memory_limit, number)
         self._database.repeat(changes)
         if number != self._number:
-            self._repeat_in_memory(number, kept)
+            key = BLOCK + u32(number)
+            record = BlockRecord.unpack(number, kept.get(key) or self._required(key))
+            self._repeat_in_memory(number, changes, record)
         self._number = number
 
     def publish(self) -> WorldStateView:
@@ -112,20 +106,18 @@ class WorldStateReplica:
         self._views.add(view)
         return view
 
-    def _repeat_in_memory(self, number: int, changes: dict[bytes, bytes | None]) -> None:
-        nodes, history = _by_tree(changes, NODE), _by_tree(changes, NODE_HISTORY, tail=_BLOCK_BYTES)
-        record = BlockRecord.unpack(number, changes.get(BLOCK + u32(number)) or self._required(BLOCK + u32(number)))
+    def _repeat_in_memory(self, number: int, changes: list[Change], record: BlockRecord) -> None:
         is_undo = number < self._number
         for tree in self._forest.append_only:
-            new = [] if is_undo else nodes.get(tree.tree.id, [])
+            new = [] if is_undo else tree_nodes.entries_of(changes, _prefix(NODE, tree.tree), 0)
             tree.repeat(record.sizes[tree.tree.id], new)
         for indexed in self._forest.indexed:
-            of_tree = nodes.get(indexed.tree.id, [])
+            of_tree = tree_nodes.entries_of(changes, _prefix(NODE, indexed.tree), 0)
             if is_undo:
                 indexed.revert(self._number, of_tree)
             else:
-                replaced = [entry for entry in history.get(indexed.tree.id, ()) if entry[1]]
-                indexed.repeat(number, replaced, of_tree)
+                history = tree_nodes.entries_of(changes, _prefix(NODE_HISTORY, indexed.tree), BLOCK_BYTES)
+                indexed.repeat(number, [entry for entry in history if entry[1]], of_tree)
 
     def _required(self, key: bytes) -> bytes:
         value = self._database.get(key)
@@ -134,11 +126,6 @@ class WorldStateReplica:
         return value
 
 
-def _by_tree(changes: dict[bytes, bytes | None], kind: bytes, *, tail: int = 0) -> _Nodes:
-    """The entries of one kind; what is removed has an empty node.  ``tail``: bytes behind "level index"."""
-    found: _Nodes = {}
-    for key, value in changes.items():
-        if key[:1] == kind:
-            tree = _TREE_OF_PREFIX[key[1:_PREFIX_BYTES]]
-            found.setdefault(tree, []).append((key[_PREFIX_BYTES : len(key) - tail], value or b""))
-    return found
+def _prefix(kind: bytes, tree: Tree) -> bytes:
+    """Of the keys of one kind of one tree."""
+    return kind + tree.prefix

@@ -6,6 +6,11 @@ Keys and tiles are drawn in the readable form of this module, ``fastnode/_twins/
 TILE_LEVELS: int
 TILE_LEAVES: int
 
+def entries_of(changes: list[tuple[bytes, bytes | None]], prefix: bytes, tail: int) -> list[tuple[bytes, bytes]]:
+    """The changes whose keys begin with ``prefix``: the key without it and without its last ``tail`` bytes, and the
+    value, empty for what is removed.  Keys that are shorter than both are left out; ValueError for a negative tail.
+    """
+
 def tile_position(level: int, index: int) -> int:
     """Bit and slot of node ``index`` of ``level`` (both counted in the whole tree) in its tile."""
 

@@ -3,12 +3,12 @@
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t, uint64_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 
 from fastnode._ext.numbers cimport read_number, write_number
 
 
-__all__ = ["TILE_LEAVES", "TILE_LEVELS", "pack_tile", "tile_position", "unpack_tile"]
+__all__ = ["TILE_LEAVES", "TILE_LEVELS", "entries_of", "pack_tile", "tile_position", "unpack_tile"]
 
 cdef enum:
     KEY_BYTES = 7           # level u8 || index u48
@@ -35,6 +35,21 @@ cdef int split_key(bytes key, uint64_t *index) except -1:
     if source[0] >= LEVELS_MAX:
         raise ValueError(f"a node of level {source[0]}")
     return source[0]
+
+
+def entries_of(list changes not None, bytes prefix not None, Py_ssize_t tail):
+    cdef Py_ssize_t head = PyBytes_GET_SIZE(prefix), length
+    cdef const char *wanted = PyBytes_AS_STRING(prefix)
+    cdef bytes key
+    if tail < 0:
+        raise ValueError("a tail of less than no bytes")
+    found = []
+    for change in changes:
+        key, value = change
+        length = PyBytes_GET_SIZE(key) - head - tail if key is not None else -1
+        if length >= 0 and memcmp(PyBytes_AS_STRING(key), wanted, head) == 0:
+            found.append((PyBytes_FromStringAndSize(PyBytes_AS_STRING(key) + head, length), value or b""))
+    return found
 
 
 # ---- tiles ----------------------------------------------------------------------------------------
