@@ -72,7 +72,7 @@ class Process:
         monkeypatch.setattr(heap, "CHECK_INTERVAL_S", 0.001)
         monkeypatch.setattr(heap, "BURST_CHECK_INTERVAL_S", 0.001)
         monkeypatch.setattr(heap, "_libc", lambda: self)
-        monkeypatch.setattr(heap, "_resident_bytes", lambda: self.resident_bytes)
+        monkeypatch.setattr(heap, "resident_bytes", lambda: self.resident_bytes)
 
     def malloc_trim(self, pad: int) -> None:
         self.trims.append(self.resident_bytes)

@@ -12,12 +12,11 @@ import gc
 import os
 import sys
 from collections import deque
-from pathlib import Path
 from typing import Final
 
 from fastnode.http.memory_budget import MemoryBudget
 
-__all__ = ["bound_heap", "settle_memory", "trim_after_bursts"]
+__all__ = ["bound_heap", "resident_bytes", "settle_memory", "trim_after_bursts"]
 
 MIB: Final = 1 << 20
 ARENAS_MAX: Final = 2
@@ -49,7 +48,8 @@ UNSEEN_MAX: Final = 200_000
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 _M_ARENA_MAX: Final = -8
-_STATM: Final = Path("/proc/self/statm")
+_STATM: Final = "/proc/self/statm"
+_STATM_BYTES_MAX: Final = 256
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -86,7 +86,7 @@ async def trim_after_bursts(budget: MemoryBudget) -> None:
     """Never returns.  When requests have needed little for a moment, it lets the collector look at what is new, and
     trims if the process has grown.  Meanwhile it does so only if very much is new, or far more is kept than needed."""
     library = _libc()
-    settled_bytes = _resident_bytes() if library is not None else 0
+    settled_bytes = resident_bytes() if library is not None else 0
     peaks: deque[int] = deque(maxlen=QUIET_CHECKS)
     while True:
         is_burst = budget.used_bytes >= BURST_BYTES_MIN
@@ -97,15 +97,15 @@ async def trim_after_bursts(budget: MemoryBudget) -> None:
         _look_for_cycles(is_quiet=is_quiet)
         if library is None:
             continue
-        resident_bytes = _resident_bytes()
-        settled_bytes = min(settled_bytes, resident_bytes)
-        if is_quiet and resident_bytes > settled_bytes + GROWTH_BYTES_MIN:
+        now_bytes = resident_bytes()
+        settled_bytes = min(settled_bytes, now_bytes)
+        if is_quiet and now_bytes > settled_bytes + GROWTH_BYTES_MIN:
             # Small objects lie in pages of many: what the collector has not looked at yet holds on to all of them.
             gc.collect()
             await asyncio.to_thread(library.malloc_trim, 0)
-            settled_bytes = _resident_bytes()
+            settled_bytes = resident_bytes()
             peaks.clear()
-        elif resident_bytes > settled_bytes + budget.used_bytes + EXCESS_BYTES_MAX:
+        elif now_bytes > settled_bytes + budget.used_bytes + EXCESS_BYTES_MAX:
             await asyncio.to_thread(library.malloc_trim, 0)
 
 
@@ -117,5 +117,13 @@ def _look_for_cycles(*, is_quiet: bool) -> None:
         gc.collect(0)
 
 
-def _resident_bytes() -> int:
-    return int(_STATM.read_text(encoding="ascii").split()[1]) * _PAGE_BYTES
+def resident_bytes() -> int:
+    """Memory of this process; 0 where the system has no /proc."""
+    try:
+        file = os.open(_STATM, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return 0
+    try:
+        return int(os.read(file, _STATM_BYTES_MAX).split()[1]) * _PAGE_BYTES
+    finally:
+        os.close(file)

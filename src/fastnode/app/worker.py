@@ -11,14 +11,13 @@ import logging
 import os
 import resource
 import signal
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from fastnode.app.heap import settle_memory, trim_after_bursts
+from fastnode.app.heap import resident_bytes, settle_memory, trim_after_bursts
 from fastnode.app.method_tables import Services, public_methods
 from fastnode.app.monitoring import open_spans
 from fastnode.app.node_settings import memory_budget_of
@@ -61,6 +60,7 @@ from fastnode.workers.replica import Replica, ReplicaOptions
 if TYPE_CHECKING:
     from fastnode.config.allow_list import AllowedElement
     from fastnode.config.settings import Settings
+    from fastnode.view import View
     from fastnode.workers.seat import WorkerSeat
 
 __all__ = ["Worker"]
@@ -69,6 +69,8 @@ logger = logging.getLogger("fastnode.workers")
 
 #: How often the primary is told how it is.
 REPORT_INTERVAL_S: Final = 1.0
+#: While no block comes the files of the copy are looked at once in so many reports: transactions and merges.
+LOOKS_WITHOUT_SIZES: Final = 5
 #: How long connections may wait for a worker that takes another's place, without an answer that says so.
 QUIET_S: Final = 2.0
 #: A worker whose primary has been away for so long is not sent requests any more: what it has is old.
@@ -118,6 +120,11 @@ class Worker:
         self._report_now = asyncio.Event()
         self._served: _Served | None = None
         self._budget = MemoryBudget(memory_budget_of(settings))
+        #: What the copy takes, and how late views were, when this one was new.
+        self._measured_at: View | None = None
+        self._looks_without_sizes = 0
+        self._sizes = (0, 0)
+        self._delays: list[float] = []
 
     def _in_loop(self, action: Callable[[], object]) -> None:
         with suppress(RuntimeError):  # the loop has ended
@@ -352,21 +359,26 @@ class Worker:
         replica, served = self._replica, self._served
         assert served is not None
         replica.tidy()
-        own, total = replica.sizes()
+        view = replica.view
+        if view is not self._measured_at or self._looks_without_sizes >= LOOKS_WITHOUT_SIZES:
+            self._measured_at, self._looks_without_sizes = view, 0
+            self._sizes = replica.sizes()
+            self._delays = sorted(replica.delays_s)
+        else:
+            self._looks_without_sizes += 1
+        (own, total), delays = self._sizes, self._delays
         if self._link.is_connected and replica.has_grown_apart((own, total)):
             logger.info("the copy has grown apart", extra=log_facts(own_mb=own >> 20, of_mb=total >> 20))
             self._link.renew()
-        view = replica.view
         usage = resource.getrusage(resource.RUSAGE_SELF)
         server = served.server
-        delays = sorted(replica.delays_s)
         return {
             "serves": not self._is_stopping,
             "pid": os.getpid(),
             "tip": None if view is None else view.chain.tip_number,
             "connections": server.connection_count,
             "cpu_s": usage.ru_utime + usage.ru_stime,
-            "resident_bytes": _resident_bytes(),
+            "resident_bytes": resident_bytes(),
             "copies": replica.copy_count,
             "own_bytes": own,
             "copy_bytes": total,
@@ -388,10 +400,3 @@ def _share_of(settings: Settings, workers: int) -> Settings:
         proof_verifier_processes=max(1, settings.proof_verifier_processes // workers),
         rpc_max_event_clients=-(-settings.rpc_max_event_clients // workers),
     )
-
-
-def _resident_bytes() -> int:
-    if not sys.platform.startswith("linux"):
-        return 0
-    with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 - each second
-        return int(file.read().split()[1]) * resource.getpagesize()

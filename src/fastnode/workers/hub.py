@@ -31,7 +31,7 @@ logger = logging.getLogger("fastnode.workers")
 #: Below the data directory: hard links work there.
 COPIES_DIRECTORY: Final = "workers"
 #: How often it is looked whether the facts have changed, and how often they are sent in any case.
-_LOOK_INTERVAL_S: Final = 0.1
+_LOOK_INTERVAL_S: Final = 0.25
 #: While block follows block the record is made once in so long, not with each.
 _LOOK_PAUSE_S: Final = 0.02
 _FACTS_INTERVAL_S: Final = 1.0
@@ -238,16 +238,20 @@ class Hub:
             follower.put(frame(Kind.REPLY, (question, outcome)))
 
     def _send_facts(self) -> None:
-        sent, sent_at = b"", 0.0
+        sent: Facts | None = None
+        data, sent_at = b"", 0.0
         while not self._stop.is_set():
             self._look.wait(_LOOK_INTERVAL_S)
             self._look.clear()
             try:
-                data = frame(Kind.FACTS, self._facts())
+                facts = self._facts()
+                has_changed = facts != sent
+                if has_changed:
+                    sent, data = facts, frame(Kind.FACTS, facts)
             except Exception:
                 logger.exception("the facts for workers cannot be told")
                 continue
-            if data != sent or time.monotonic() - sent_at > _FACTS_INTERVAL_S:
-                sent, sent_at = data, time.monotonic()
+            if has_changed or time.monotonic() - sent_at > _FACTS_INTERVAL_S:
+                sent_at = time.monotonic()
                 self.feed.tell(data)
             self._stop.wait(_LOOK_PAUSE_S)
