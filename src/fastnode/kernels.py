@@ -29,6 +29,7 @@ __all__ = [
     "hash_threads",
     "indexed_tree",
     "json_shape",
+    "leaf_cache",
     "leveldb_table",
     "loop_time",
     "packed",
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
     from fastnode._ext.logs import tag_log
     from fastnode._ext.peers import peer_frames, rlp
     from fastnode._ext.storage import checked_reads, leveldb_table
-    from fastnode._ext.trees import append_tree, indexed_tree, tree_nodes
+    from fastnode._ext.trees import append_tree, indexed_tree, leaf_cache, tree_nodes
     from fastnode._ext.wire import (
         block_text,
         cached_responses,
@@ -93,6 +94,7 @@ else:
     indexed_tree = _load("trees", "indexed_tree")
     json_shape = _load("wire", "json_shape")
     cached_responses = _load("wire", "cached_responses")
+    leaf_cache = _load("trees", "leaf_cache")
     leveldb_table = _load("storage", "leveldb_table")
     loop_time = _load("wire", "loop_time")
     packed = _load("wire", "packed")

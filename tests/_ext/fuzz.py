@@ -504,6 +504,26 @@ def state_answers_calls(dice: Random, calls: Calls) -> None:
         assert all(ours == twin for ours, twin in zip(*outcomes, strict=False))
 
 
+def leaf_cache_calls(dice: Random, calls: Calls) -> None:
+    cache = calls.alone("leaf_cache", kernels.leaf_cache.LeafCache, dice.choice((0, 8192, 1 << 14, 1 << 20)))
+    keys = sorted({field(dice) for _ in range(8)})
+    for _ in range(20):
+        at, asked = dice.randrange(len(keys)), spoiled(dice, dice.choice(keys))
+        state = LeafState(1, 0, keys[(at + 1) % len(keys)], dice.choice((b"", keys[0])))
+        index = dice.choice((at, dice.randrange(1 << 10), dice.randrange(1 << 48)))
+        record = LeafRecord(keys[at], state, index, 1, keys[0]).pack()
+        generation = dice.choice((cache.generation, 0, 1 << 63))
+        calls.alone("leaf_cache", cache.keep_leaf, asked, keys[at], spoiled(dice, record), generation)
+        calls.alone("leaf_cache", cache.keep_tile, dice.choice((index, 0, 1 << 64)), spoiled(dice, record), generation)
+        found = calls.alone("leaf_cache", cache.low, spoiled(dice, dice.choice(keys)))
+        assert found is None or isinstance(found, type) or len(found[0]) == 32
+        calls.alone("leaf_cache", cache.tile, dice.choice((index, -1, 1 << 63)))
+        if dice.random() < 0.2:
+            calls.alone("leaf_cache", cache.drop, dice.choice(([index >> 5], [], [-1], None, range(40))))
+        assert cache.memory_bytes() < 1 << 21
+    cache.clear()
+
+
 def call_meter_calls(dice: Random, calls: Calls) -> None:
     meter = calls.alone("call_meter", kernels.call_meter.CallMeter, ["a", "b"], [1000, 10**6])
     for _ in range(8):
@@ -601,6 +621,7 @@ SUBJECTS: Final = (
     block_text_calls,
     witness_text_calls,
     state_answers_calls,
+    leaf_cache_calls,
     call_meter_calls,
     cached_responses_calls,
     simple_request_calls,

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from tests._ext.test_witness_text import Iterator
 
 from fastnode._twins import indexed_tree as twin_tree
+from fastnode._twins import leaf_cache as twin_cache
 from fastnode._twins import state_answers as twin
 from fastnode._twins import witness_text as witness_twin
 from fastnode.kernels import indexed_tree as kernel_tree
+from fastnode.kernels import leaf_cache as kernel_cache
 from fastnode.kernels import state_answers as kernel
 from fastnode.kernels import witness_text as kernel_text
 from fastnode.protocol.constants import SEPARATOR_PUBLIC_LEAF_SLOT
@@ -36,7 +38,9 @@ fields = st.integers(0, MODULUS - 1).map(field_from_int)
 class State:
     """A view's, over leaves in a dict."""
 
-    def __init__(self, module: Any, *, changed: int = 2, inserted: int = 2, slots: int = 16) -> None:
+    def __init__(
+        self, module: Any, *, changed: int = 2, inserted: int = 2, slots: int = 16, kept_bytes: int = 1 << 16
+    ) -> None:
         tree, self.text = (
             (kernel_tree, kernel_text) if module is kernel else (twin_tree, witness_twin)
         )  # a nodes object is of one or the other
@@ -50,9 +54,11 @@ class State:
         self.records = {number: SimpleNamespace(sizes=(1, 0, 1)) for number in (2, OLDEST, 5, TIP)}
         self.on_get: Any = lambda: None
         self.slots = module.LeafSlots(slots, SEPARATOR)
+        cache = kernel_cache if module is kernel else twin_cache
+        self.kept = [cache.LeafCache(kept_bytes), cache.LeafCache(kept_bytes)]
         self.answers = module.StateAnswers(
-            nullifiers=module.TreeAnswers(self.nodes, 0, b"n", b"tile n"),
-            public_data=module.TreeAnswers(self.nodes, 2, b"p", b"tile p"),
+            nullifiers=module.TreeAnswers(self.nodes, self.kept[0], 0, b"n", b"tile n"),
+            public_data=module.TreeAnswers(self.nodes, self.kept[1], 2, b"p", b"tile p"),
             slots=self.slots,
             get=self.get,
             iterators=deque(),
@@ -127,6 +133,44 @@ def test_after_an_undo_has_begun_no_path_comes_from_memory(module: Any) -> None:
     assert state.answers.low_nullifier_witness(NULLIFIER, 5) is None
     assert state.answers.low_nullifier_witness(NULLIFIER, OLDEST) is not None
     assert state.answers.storage(CONTRACT, SLOT, 5) == b'"0x%064x"' % 77  # a leaf is not from memory
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_what_was_read_once_is_not_read_again_until_a_block_changes_it(module: Any) -> None:
+    state = State(module)
+    reads: list[None] = []
+    state.on_get = lambda: reads.append(None)
+
+    def ask() -> list[bytes | None]:
+        answers = state.answers
+        return [
+            answers.nullifier_witness(NULLIFIER, 5),
+            answers.low_nullifier_witness(BETWEEN, 5),
+            answers.public_data_witness(state.leaf_slot, TIP),
+            answers.storage(CONTRACT, SLOT, TIP),
+        ]
+
+    first = ask()
+    assert None not in first
+    count = len(reads)
+    assert ask() == first
+    assert len(reads) == count
+    for kept in state.kept:
+        kept.drop([0])
+    assert ask() == first  # this view is not of the newest state any more: it reads its snapshot
+    assert ask() == first
+    assert len(reads) > count
+    assert all(kept.tile(0) is None and kept.low(NULLIFIER) is None for kept in state.kept)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_what_was_read_while_a_block_came_is_not_kept(module: Any) -> None:
+    state = State(module)
+    state.on_get = lambda: [kept.drop([0]) for kept in state.kept]
+    assert state.answers.nullifier_witness(NULLIFIER, 5) == state.witness(NULLIFIER, state.nullifier, 5)
+    assert state.answers.storage(CONTRACT, SLOT, TIP) == b'"0x%064x"' % 77
+    assert all(kept.tile(0) is None for kept in state.kept)
+    assert state.kept[0].low(NULLIFIER) is state.kept[1].low(state.leaf_slot) is None
 
 
 @pytest.mark.parametrize("module", MODULES)

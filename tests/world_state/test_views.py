@@ -14,6 +14,7 @@ from tests.world_state.verifier import HEIGHTS, Verifier
 from fastnode.kernels import poseidon2
 from fastnode.world_state.state import WorldState
 from fastnode.world_state.view import WorldStateView
+from fastnode.world_state.witnesses import nullifier_json, public_data_json
 
 BLOCKS = 1_000
 
@@ -55,10 +56,14 @@ class Reader(threading.Thread):
         witness = view.note_hash_witness(note, block)
         if witness is not None:
             assert root_from(note, witness.index, witness.path) == record.roots[1]
-        low = view.low_nullifier_witness(self._rng.choice(self._nullifiers), block)
+        nullifier = self._rng.choice(self._nullifiers)
+        low = view.low_nullifier_witness(nullifier, block)
+        assert view.low_nullifier_witness_json(nullifier, block) == nullifier_json(low)
         leaf = poseidon2.hash_leaves_3(low.key + low.next_key + low.next_index.to_bytes(32, "big"))
         assert root_from(leaf, low.index, low.path) == record.roots[0]
-        data = view.public_data_witness(self._rng.choice(self._slots), block)
+        slot = self._rng.choice(self._slots)
+        data = view.public_data_witness(slot, block)
+        assert view.public_data_witness_json(slot, block) == public_data_json(data)
         leaf = poseidon2.hash_leaves_4(data.key + data.value + data.next_key + data.next_index.to_bytes(32, "big"))
         assert root_from(leaf, data.index, data.path) == record.roots[2]
         self.answers += 3
@@ -112,6 +117,38 @@ def test_no_answer_mixes_two_tips_while_blocks_are_taken_back_and_replaced(tmp_p
 
         while_reading(state, contents, write, threads=2)
         assert state.check() == []
+
+
+def test_leaves_that_are_kept_are_those_of_the_newest_block_also_after_others_with_its_number(tmp_path: Path) -> None:
+    maker = Maker(random.Random(7))
+    contents = [maker.content(txs=2, most=6) for _ in range(24)]
+    nullifiers = [key for content in contents for effect in content.effects for key in effect.nullifiers]
+    slots = [
+        write.leaf_slot for content in contents for effect in content.effects for write in effect.public_data_writes
+    ]
+    with open_state(tmp_path) as state:
+
+        def ask(view: WorldStateView) -> None:
+            block = view.tip.number
+            for _ in range(2):  # read, and kept
+                for key in nullifiers:
+                    low = view.low_nullifier_witness(key, block)
+                    assert view.low_nullifier_witness_json(key, block) == nullifier_json(low)
+                    own = view.nullifier_witness(key, block)
+                    assert view.nullifier_witness_json(key, block) == (None if own is None else nullifier_json(own))
+                for slot in slots:
+                    data = view.public_data_witness(slot, block)
+                    assert view.public_data_witness_json(slot, block) == public_data_json(data)
+
+        for number, content in enumerate(contents):
+            before = state.view
+            build(state, content, 1)
+            ask(state.view)
+            if number % 3 == 2:
+                ask(before)
+                state.undo_above(state.block_number - 2)
+                ask(before)
+                ask(state.view)
 
 
 def test_a_view_outlives_the_reorg_of_its_blocks(tmp_path: Path) -> None:

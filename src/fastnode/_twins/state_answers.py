@@ -15,6 +15,7 @@ from fastnode._twins.witness_text import leaf_key, low_entry, tail_of, unchanged
 
 if TYPE_CHECKING:
     from fastnode._twins.indexed_tree import IndexedNodes
+    from fastnode._twins.leaf_cache import LeafCache
 
 __all__ = [
     "LOW_NULLIFIER_WITNESS",
@@ -68,8 +69,11 @@ class LeafSlots:
 
 
 class TreeAnswers:
-    def __init__(self, nodes: IndexedNodes, tree: int, leaf_prefix: bytes, tile_prefix: bytes) -> None:
-        self.nodes, self.tree, self.leaf_prefix, self.tile_prefix = nodes, tree, leaf_prefix, tile_prefix
+    def __init__(
+        self, nodes: IndexedNodes, leaves: LeafCache, tree: int, leaf_prefix: bytes, tile_prefix: bytes
+    ) -> None:
+        self.nodes, self.leaves, self.tree = nodes, leaves, tree
+        self.leaf_prefix, self.tile_prefix = leaf_prefix, tile_prefix
 
 
 class StateAnswers:
@@ -89,6 +93,7 @@ class StateAnswers:
         self._nullifiers, self._public_data, self._slots = nullifiers, public_data, slots
         self._get, self._iterators, self._make_iterator = get, iterators, make_iterator
         self._records, self.oldest, self.memory_limit = records, oldest, memory_limit
+        self._generations = {id(tree): tree.leaves.generation for tree in (nullifiers, public_data)}
 
     def low_nullifier_witness(self, nullifier: bytes, block: int) -> bytes | None:
         return self._low_witness(self._nullifiers, nullifier, block)
@@ -101,7 +106,7 @@ class StateAnswers:
         key = _field(nullifier)
         if size is None:
             return None
-        record = self._get(leaf_key(self._nullifiers.leaf_prefix, key))
+        record = self._own(self._nullifiers, key)
         if record is None or _INSERTED.unpack_from(record, tail_of(record))[0] > block:
             return b""
         return self._unchanged(self._nullifiers, key, record, block, size)
@@ -112,7 +117,7 @@ class StateAnswers:
     def storage(self, contract: bytes, slot: bytes, block: int) -> bytes | None:
         if block not in self._records or block < self.oldest:
             return None
-        record = self._get(leaf_key(self._public_data.leaf_prefix, self._slots.find(contract, slot)))
+        record = self._own(self._public_data, self._slots.find(contract, slot))
         if record is None:
             return _ZERO
         tail = tail_of(record)
@@ -135,11 +140,43 @@ class StateAnswers:
         size = self._size(tree, block)
         if size is None:
             return None
-        found = low_entry(self._iterators, self._make_iterator, tree.leaf_prefix, _field(key))
+        found = self._low(tree, _field(key))
         return None if found is None else self._unchanged(tree, *found, block, size)
 
+    def _low(self, tree: TreeAnswers, key: bytes) -> tuple[bytes, bytes] | None:
+        """The leaf with the greatest key <= ``key``, and its record."""
+        found = tree.leaves.low(key) if self._is_newest(tree) else None
+        if found is None:
+            found = low_entry(self._iterators, self._make_iterator, tree.leaf_prefix, key)
+            if found is not None:
+                tail_of(found[1])
+                tree.leaves.keep_leaf(key, *found, self._generations[id(tree)])
+        return found
+
+    def _own(self, tree: TreeAnswers, key: bytes) -> bytes | None:
+        """The record of the leaf with this key."""
+        found = tree.leaves.low(key) if self._is_newest(tree) else None
+        if found is not None:
+            return found[1] if found[0] == key else None
+        record = self._get(leaf_key(tree.leaf_prefix, key))
+        if record is not None:
+            tail_of(record)
+            tree.leaves.keep_leaf(key, key, record, self._generations[id(tree)])
+        return record
+
+    def _is_newest(self, tree: TreeAnswers) -> bool:
+        return self._generations[id(tree)] == tree.leaves.generation
+
     def _unchanged(self, tree: TreeAnswers, key: bytes, record: bytes, block: int, size: int) -> bytes | None:
-        witness = unchanged(tree.nodes, key, record, block, size, tree.tile_prefix, self._get)
+        def tile_of(tile_key: bytes) -> bytes | None:
+            index = int.from_bytes(tile_key[len(tree.tile_prefix) :], "big")
+            tile = tree.leaves.tile(index) if self._is_newest(tree) else None
+            if tile is None:
+                tile = self._get(tile_key) or b""
+                tree.leaves.keep_tile(index, tile, self._generations[id(tree)])
+            return tile
+
+        witness = unchanged(tree.nodes, key, record, block, size, tree.tile_prefix, tile_of)
         return witness if block <= self.memory_limit else None
 
 

@@ -14,16 +14,17 @@ MEBIBYTE = 1 << 20
 
 
 def block_cache_bytes(cache_mb: int) -> int:
-    """The database's share: tiles and leaves that were read lately."""
-    return max(MEBIBYTE, cache_mb * MEBIBYTE // 2)
+    """The database's share: what it has read lately of files that are not mapped into memory."""
+    return max(MEBIBYTE, cache_mb * MEBIBYTE * 3 // 8)
 
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """A quarter of the budget is for upper nodes, a quarter for superseded nodes of the indexed trees.
+    """A quarter of the budget is for upper nodes, a quarter for superseded nodes of the indexed trees, an eighth for
+    tiles and leaves of these that were asked for.
 
-    Both grow only as they fill: a small chain uses little of any budget.  The other half is the
-    database's, for what lies below: :func:`block_cache_bytes`.
+    All grow only as they fill: a small chain uses little of any budget.  The rest is the database's, for what lies
+    below: :func:`block_cache_bytes`.
     """
 
     nullifiers: IndexedTree
@@ -34,12 +35,16 @@ class Forest:
 
     @classmethod
     def within(cls, cache_mb: int) -> Forest:
-        """Trees that together keep at most half of ``cache_mb`` MiB in memory."""
+        """Trees that together keep at most five eighths of ``cache_mb`` MiB in memory."""
         part = cache_mb * MEBIBYTE // 32
         return cls(
-            nullifiers=IndexedTree(NULLIFIER, value_bytes=0, memory_bytes=2 * part, history_bytes=5 * part),
+            nullifiers=IndexedTree(
+                NULLIFIER, value_bytes=0, memory_bytes=2 * part, history_bytes=5 * part, leaf_bytes=2 * part
+            ),
             note_hashes=AppendOnlyTree(NOTE_HASH, memory_bytes=2 * part),
-            public_data=IndexedTree(PUBLIC_DATA, value_bytes=32, memory_bytes=2 * part, history_bytes=3 * part),
+            public_data=IndexedTree(
+                PUBLIC_DATA, value_bytes=32, memory_bytes=2 * part, history_bytes=3 * part, leaf_bytes=2 * part
+            ),
             messages=AppendOnlyTree(L1_TO_L2, memory_bytes=part),
             archive=AppendOnlyTree(ARCHIVE, memory_bytes=part),
         )
@@ -68,5 +73,6 @@ class Forest:
         return any(tree.load_next_level(snapshot, sizes[tree.tree.id]) for tree in self.in_order)
 
     def memory_bytes(self) -> int:
-        """Bytes of nodes held in memory."""
-        return sum(tree.nodes.memory_bytes() for tree in self.in_order)
+        """Bytes of nodes and leaves held in memory."""
+        kept = sum(tree.leaves.memory_bytes() for tree in self.indexed)
+        return kept + sum(tree.nodes.memory_bytes() for tree in self.in_order)

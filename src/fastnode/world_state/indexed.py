@@ -8,7 +8,7 @@ from itertools import islice, pairwise
 from typing import Final
 
 from fastnode.errors import BlockRejected, DatabaseError
-from fastnode.kernels import indexed_tree, poseidon2, state_answers, tree_nodes, witness_text
+from fastnode.kernels import indexed_tree, leaf_cache, poseidon2, state_answers, tree_nodes, witness_text
 from fastnode.records import dataclass
 from fastnode.world_state.append_only import Change, filled
 from fastnode.world_state.layout import (
@@ -77,15 +77,17 @@ class LeafChanges:
 class IndexedTree:
     """Reads take a snapshot and the block they refer to; the memory of nodes is shared."""
 
-    def __init__(self, tree: Tree, *, value_bytes: int, memory_bytes: int, history_bytes: int) -> None:
+    def __init__(self, tree: Tree, *, value_bytes: int, memory_bytes: int, history_bytes: int, leaf_bytes: int) -> None:
         self.tree = tree
         self.nodes = indexed_tree.IndexedNodes(tree.height, zero_nodes(tree.height), history_bytes=history_bytes)
+        #: Tiles and leaves that were asked for.
+        self.leaves = leaf_cache.LeafCache(leaf_bytes)
         self._value_bytes = value_bytes
         self._zeros = zero_nodes(tree.height)
         self._leaf_prefix = LEAF + tree.prefix
         self._leaf_history_prefix = LEAF_HISTORY + tree.prefix
         self._tile_prefix = TILE + tree.prefix
-        self.answers = state_answers.TreeAnswers(self.nodes, tree.id, self._leaf_prefix, self._tile_prefix)
+        self.answers = state_answers.TreeAnswers(self.nodes, self.leaves, tree.id, self._leaf_prefix, self._tile_prefix)
         self._node_prefix = NODE + tree.prefix
         self._node_history_prefix = NODE_HISTORY + tree.prefix
         self._levels = Levels(
@@ -320,6 +322,7 @@ class IndexedTree:
         """Make a written block part of the memory."""
         if prepared.nodes is not None:
             self.nodes.publish(prepared.nodes)
+            self.leaves.drop([index for index, _ in prepared.nodes.tiles])
             self._keep_within_limit()
 
     def undo(
@@ -387,13 +390,22 @@ class IndexedTree:
         """Remove an undone block from the memory."""
         self.nodes.pop_history(block)
         self.nodes.load(restored)
+        self.leaves.clear()
 
-    def repeat(self, block: int, history: Iterable[tuple[bytes, bytes]], nodes: Iterable[tuple[bytes, bytes]]) -> None:
+    def repeat(
+        self,
+        block: int,
+        history: Iterable[tuple[bytes, bytes]],
+        nodes: Iterable[tuple[bytes, bytes]],
+        tiles: Iterable[int],
+    ) -> None:
         """Make part of the memory what another process has written for ``block``: by level u8 || index u48 what was
-        replaced, and the newest nodes.  Superseded values go first, as when a block is published."""
+        replaced, and the newest nodes; which tiles have changed.  Superseded values go first, as when a block is
+        published."""
         for key, stored in history:
             self.nodes.push_history(key, stored, block)
         self.nodes.load(nodes)
+        self.leaves.drop(tiles)
         self._keep_within_limit()
 
     def prune(self, block: int, size_before: int, size: int, leaves: list[tuple[int, bytes]]) -> Iterator[Change]:

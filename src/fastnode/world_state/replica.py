@@ -6,6 +6,7 @@ is, and what the trees keep in memory is taken out of it::
     M"tip"                  how many blocks there are then: one more, one less, or as many (history was dropped)
     N tree level index      newest nodes
     H tree level index block    what the block replaced; only indexed trees have it
+    T tree index>>5         tiles that are not what they were
 
 What is none of these, such as trees that are built anew, is for a new copy: :class:`CannotFollowError`.
 """
@@ -26,6 +27,7 @@ from fastnode.world_state.layout import (
     NODE,
     NODE_HISTORY,
     RESET_KEY,
+    TILE,
     TIP_KEY,
     BlockRecord,
     u32,
@@ -117,7 +119,9 @@ class WorldStateReplica:
                 indexed.revert(self._number, of_tree)
             else:
                 history = tree_nodes.entries_of(changes, _prefix(NODE_HISTORY, indexed.tree), BLOCK_BYTES)
-                indexed.repeat(number, [entry for entry in history if entry[1]], of_tree)
+                tiles = tree_nodes.entries_of(changes, _prefix(TILE, indexed.tree), 0)
+                changed = [int.from_bytes(index, "big") for index, _ in tiles]
+                indexed.repeat(number, [entry for entry in history if entry[1]], of_tree, changed)
 
     def _required(self, key: bytes) -> bytes:
         value = self._database.get(key)

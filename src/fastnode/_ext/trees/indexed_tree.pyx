@@ -357,7 +357,8 @@ cdef class IndexedNodes:
     cdef int write_path(
         self, uint64_t index, uint32_t block, uint64_t size, bytes tile, uint8_t *target, list missing, bint use_memory
     ) except -1:
-        """A path to ``target``, which has room for HASH_BYTES of each level."""
+        """A path to ``target``, which has room for HASH_BYTES of each level; how many are missing."""
+        cdef int missing_count = 0
         if index >= size or size > <uint64_t>1 << self.height:
             raise ValueError(f"leaf {index} is not in a tree of {size} leaves")
         cdef uint64_t bitmap, sibling
@@ -385,12 +386,14 @@ cdef class IndexedNodes:
                 else:
                     node = NULL
             if node is NULL:
-                missing.append(level)
+                missing_count += 1
+                if missing is not None:
+                    missing.append(level)
                 memset(target, 0, HASH_BYTES)
             else:
                 memcpy(target, node, HASH_BYTES)
             target += HASH_BYTES
-        return 0
+        return missing_count
 
 
 # ---- between Python and the arrays ----------------------------------------------------------------

@@ -1,6 +1,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from fastnode._ext.trees.indexed_tree cimport IndexedNodes
+from fastnode._ext.trees.leaf_cache cimport KeptLeaf, LeafCache
 
 cdef enum:
     SLOT_BYTES = 32
@@ -30,6 +31,7 @@ cdef class LeafSlots:
 cdef class TreeAnswers:
     cdef:
         IndexedNodes nodes
+        LeafCache leaves
         int tree
         bytes leaf_prefix, tile_prefix
 
@@ -44,10 +46,15 @@ cdef class StateAnswers:
         dict records            # of the view: by block number
         object _block           # asked about last, and the sizes of the trees after it
         tuple _sizes
+        uint64_t _nullifiers_at, _public_data_at    # generation of the leaves that are kept, when the view was made
         readonly uint32_t oldest
         public int64_t memory_limit
 
     cdef int64_t size_of(self, TreeAnswers tree, object block) except -2
+    cdef uint64_t _generation(self, TreeAnswers tree) noexcept
+    cdef bint _find_low(self, TreeAnswers tree, const uint8_t *key, KeptLeaf *leaf) except -1
+    cdef bint _find_own(self, TreeAnswers tree, const uint8_t *key, KeptLeaf *leaf) except -1
+    cdef bytes _witness(self, TreeAnswers tree, const KeptLeaf *leaf, object block, int64_t size)
     cdef bytes low_witness_c(self, TreeAnswers tree, bytes key, object block)
     cdef bytes own_witness_c(self, TreeAnswers tree, bytes key, object block)
     cdef bytes storage_c(self, bytes contract, bytes slot, object block)

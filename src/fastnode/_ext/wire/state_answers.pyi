@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, final
 
 from fastnode._ext.trees.indexed_tree import IndexedNodes
+from fastnode._ext.trees.leaf_cache import LeafCache
 
 #: Kinds of questions.
 STORAGE: int
@@ -39,13 +40,17 @@ class LeafSlots:
 
 @final
 class TreeAnswers:
-    """What all views know of an indexed tree: its id, its nodes in memory, how the keys of leaves and tiles begin."""
+    """What all views know of an indexed tree: its nodes in memory, the tiles and leaves that are kept, its id, how the
+    keys of leaves and tiles begin."""
 
-    def __init__(self, nodes: IndexedNodes, tree: int, leaf_prefix: bytes, tile_prefix: bytes) -> None: ...
+    def __init__(
+        self, nodes: IndexedNodes, leaves: LeafCache, tree: int, leaf_prefix: bytes, tile_prefix: bytes
+    ) -> None: ...
 
 @final
 class StateAnswers:
-    """Reads a snapshot; usable from any thread.
+    """Reads a snapshot; usable from any thread.  To be made after the snapshot, by the thread that applies blocks: it
+    uses what is kept of the newest tiles and leaves until the next block changes some.
 
     ``records`` are the block records that the view has read, by number, and may grow.  Every method returns the
     text of a result; None for what it cannot say; ValueError for a key of another length, or for a damaged record.

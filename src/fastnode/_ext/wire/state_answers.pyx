@@ -9,10 +9,12 @@ from libc.string cimport memcmp, memcpy
 from fastnode._ext.hash.poseidon2 cimport hash_fields_c, hash_runs_c
 from fastnode._ext.numbers cimport read_number
 from fastnode._ext.trees.indexed_tree cimport IndexedNodes
-from fastnode._ext.trees.tree_nodes cimport HASH_BYTES
+from fastnode._ext.trees.leaf_cache cimport KeptLeaf, LeafCache
+from fastnode._ext.trees.tree_nodes cimport HASH_BYTES, LEVELS_PER_TILE
 from fastnode._ext.wire.encode cimport text_put_hex, text_put_literal
 from fastnode._ext.wire.witness_text cimport (
-    CHANGED, RECORD_INSERTED, VALUE, leaf_key, low_record, unchanged_witness, value_bytes_of,
+    CHANGED, RECORD_INSERTED, TAIL_BYTES, VALUE, index_of, leaf_key, low_record, stored_tile, unchanged_witness,
+    value_bytes_of,
 )
 
 cdef enum:
@@ -137,8 +139,12 @@ cdef const uint8_t *_field(bytes field) except NULL:
 
 @cython.final
 cdef class TreeAnswers:
-    def __init__(self, IndexedNodes nodes not None, int tree, bytes leaf_prefix not None, bytes tile_prefix not None):
+    def __init__(
+        self, IndexedNodes nodes not None, LeafCache leaves not None, int tree, bytes leaf_prefix not None,
+        bytes tile_prefix not None,
+    ):
         self.nodes = nodes
+        self.leaves = leaves
         self.tree = tree
         self.leaf_prefix = leaf_prefix
         self.tile_prefix = tile_prefix
@@ -160,6 +166,8 @@ cdef class StateAnswers:
         self._block = records       # no block
         self.oldest = oldest
         self.memory_limit = memory_limit
+        self._nullifiers_at = nullifiers.leaves.generation
+        self._public_data_at = public_data.leaves.generation
 
     def low_nullifier_witness(self, bytes nullifier not None, block):
         return self.low_witness_c(self.nullifiers, nullifier, block)
@@ -186,52 +194,100 @@ cdef class StateAnswers:
         number = block
         return -1 if number < self.oldest or number > self.memory_limit else self._sizes[tree.tree]
 
+    cdef uint64_t _generation(self, TreeAnswers tree) noexcept:
+        return self._nullifiers_at if tree is self.nullifiers else self._public_data_at
+
+    cdef bint _find_low(self, TreeAnswers tree, const uint8_t *key, KeptLeaf *leaf) except -1:
+        """The leaf with the greatest key <= ``key``, if there is one."""
+        cdef uint64_t generation = self._generation(tree)
+        cdef const KeptLeaf *kept = NULL
+        cdef bytes record
+        if generation == tree.leaves.generation:
+            kept = tree.leaves.low_leaf(key)
+        if kept is not NULL:
+            leaf[0] = kept[0]
+            return True
+        record = low_record(self.iterators, self.make_iterator, tree.leaf_prefix, key, leaf.key)
+        if record is None:
+            return False
+        _read_record(leaf, record)
+        tree.leaves.put_leaf(key, leaf, generation)
+        return True
+
+    cdef bint _find_own(self, TreeAnswers tree, const uint8_t *key, KeptLeaf *leaf) except -1:
+        """The leaf with this key, if there is one."""
+        cdef uint64_t generation = self._generation(tree)
+        cdef const KeptLeaf *kept = NULL
+        cdef bytes record
+        if generation == tree.leaves.generation:
+            kept = tree.leaves.low_leaf(key)
+        if kept is not NULL:
+            leaf[0] = kept[0]
+            return memcmp(leaf.key, key, HASH_BYTES) == 0
+        record = self.get(leaf_key(tree.leaf_prefix, key))
+        if record is None:
+            return False
+        memcpy(leaf.key, key, HASH_BYTES)
+        _read_record(leaf, record)
+        tree.leaves.put_leaf(key, leaf, generation)
+        return True
+
+    cdef bytes _witness(self, TreeAnswers tree, const KeptLeaf *leaf, object block, int64_t size):
+        cdef uint64_t generation = self._generation(tree)
+        cdef Py_ssize_t value_bytes = leaf.length - VALUE - TAIL_BYTES
+        cdef uint64_t tile_index = index_of(leaf.record, value_bytes) >> LEVELS_PER_TILE
+        cdef bytes tile = None
+        cdef bytes witness
+        if generation == tree.leaves.generation:
+            tile = tree.leaves.tile_at(tile_index)
+        if tile is None:
+            tile = stored_tile(tree.tile_prefix, tile_index, self.get)
+            tree.leaves.put_tile(tile_index, tile, generation)
+        witness = unchanged_witness(tree.nodes, leaf.key, leaf.record, value_bytes, block, size, tile)
+        return witness if block <= self.memory_limit else None  # an undo may have begun meanwhile
+
     cdef bytes low_witness_c(self, TreeAnswers tree, bytes key, object block):
         cdef int64_t size = self.size_of(tree, block)
-        cdef uint8_t[HASH_BYTES] found
-        cdef bytes record, witness
-        if size < 0:
+        cdef KeptLeaf leaf
+        if size < 0 or not self._find_low(tree, _field(key), &leaf):
             return None
-        record = low_record(self.iterators, self.make_iterator, tree.leaf_prefix, _field(key), found)
-        if record is None:
-            return None
-        witness = unchanged_witness(tree.nodes, found, record, block, size, tree.tile_prefix, self.get)
-        return witness if block <= self.memory_limit else None  # an undo may have begun meanwhile
+        return self._witness(tree, &leaf, block, size)
 
     cdef bytes own_witness_c(self, TreeAnswers tree, bytes key, object block):
         cdef int64_t size = self.size_of(tree, block)
         cdef const uint8_t *of_key = _field(key)
-        cdef const uint8_t *data
-        cdef bytes record, witness
+        cdef KeptLeaf leaf
         if size < 0:
             return None
-        record = self.get(leaf_key(tree.leaf_prefix, of_key))
-        if record is None:
+        if not self._find_own(tree, of_key, &leaf) or _inserted(&leaf) > <uint64_t>block:
             return b""
-        data = <const uint8_t *>PyBytes_AS_STRING(record)
-        if read_number(data + VALUE + value_bytes_of(record) + RECORD_INSERTED, 4) > <uint64_t>block:
-            return b""
-        witness = unchanged_witness(tree.nodes, of_key, record, block, size, tree.tile_prefix, self.get)
-        return witness if block <= self.memory_limit else None  # an undo may have begun meanwhile
+        return self._witness(tree, &leaf, block, size)
 
     cdef bytes storage_c(self, bytes contract, bytes slot, object block):
         cdef uint8_t[VALUE_TEXT_BYTES] text
-        cdef const uint8_t *data
-        cdef bytes record
+        cdef KeptLeaf leaf
         if block not in self.records or block < self.oldest:
             return None
-        record = self.get(leaf_key(self.public_data.leaf_prefix, self.slots.find_c(contract, slot)))
-        if record is None:
+        if not self._find_own(self.public_data, self.slots.find_c(contract, slot), &leaf):
             return ZERO
-        if value_bytes_of(record) != SLOT_BYTES:
-            raise ValueError(f"a leaf record of {PyBytes_GET_SIZE(record)} bytes in the public data tree")
-        data = <const uint8_t *>PyBytes_AS_STRING(record)
-        if read_number(data + VALUE + SLOT_BYTES + RECORD_INSERTED, 4) > <uint64_t>block:
+        if leaf.length != VALUE + SLOT_BYTES + TAIL_BYTES:
+            raise ValueError(f"a leaf record of {leaf.length} bytes in the public data tree")
+        if _inserted(&leaf) > <uint64_t>block:
             return ZERO
-        if read_number(data + CHANGED, 4) > <uint64_t>block:
+        if read_number(leaf.record + CHANGED, 4) > <uint64_t>block:
             return None
-        text_put_literal(text_put_hex(text_put_literal(text, b'"0x'), data + VALUE, SLOT_BYTES), b'"')
+        text_put_literal(text_put_hex(text_put_literal(text, b'"0x'), leaf.record + VALUE, SLOT_BYTES), b'"')
         return PyBytes_FromStringAndSize(<const char *>text, VALUE_TEXT_BYTES)
+
+
+cdef int _read_record(KeptLeaf *leaf, bytes record) except -1:
+    leaf.length = <uint8_t>(VALUE + value_bytes_of(record) + TAIL_BYTES)
+    memcpy(leaf.record, PyBytes_AS_STRING(record), leaf.length)
+    return 0
+
+
+cdef uint64_t _inserted(const KeptLeaf *leaf) noexcept:
+    return read_number(leaf.record + leaf.length - TAIL_BYTES + RECORD_INSERTED, 4)
 
 
 # ---- questions ------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
+from fastnode._ext.numbers cimport read_number
 from fastnode._ext.trees.indexed_tree cimport IndexedNodes
 
 cdef enum:
@@ -16,9 +17,15 @@ cdef enum:
 
 # As the functions for Python, with the key as its 32 bytes.
 cdef bytes low_record(object iterators, object make_iterator, bytes prefix, const uint8_t *key, uint8_t *found)
+# The witness of a leaf whose record is ``value_bytes`` longer than that of one without a value.  None as there.
 cdef bytes unchanged_witness(
-    IndexedNodes nodes, const uint8_t *key, bytes record, uint32_t block, uint64_t size, bytes tile_prefix, object get
+    IndexedNodes nodes, const uint8_t *key, const uint8_t *data, Py_ssize_t value_bytes, uint32_t block, uint64_t size,
+    bytes tile
 )
+cdef inline uint64_t index_of(const uint8_t *data, Py_ssize_t value_bytes) noexcept:
+    return read_number(data + VALUE + value_bytes + RECORD_INDEX, INDEX_BYTES)
+# The tile with a leaf, from the database; empty if there is none.
+cdef bytes stored_tile(bytes prefix, uint64_t tile_index, object get)
 # The key of a leaf: they are stored from the greatest to the smallest.
 cdef bytes leaf_key(bytes prefix, const uint8_t *key)
 # HASH_BYTES or 0; ValueError for what is no leaf record.

@@ -44,25 +44,32 @@ def unchanged(
     IndexedNodes nodes not None, bytes key not None, bytes record not None, uint32_t block, uint64_t size,
     bytes tile_prefix not None, get,
 ):
+    cdef Py_ssize_t value_bytes = value_bytes_of(record)
+    cdef const uint8_t *data = <const uint8_t *>PyBytes_AS_STRING(record)
     _require_key(key)
-    return unchanged_witness(nodes, <const uint8_t *>PyBytes_AS_STRING(key), record, block, size, tile_prefix, get)
+    return unchanged_witness(
+        nodes, <const uint8_t *>PyBytes_AS_STRING(key), data, value_bytes, block, size,
+        stored_tile(tile_prefix, index_of(data, value_bytes) >> LEVELS_PER_TILE, get),
+    )
+
+
+cdef bytes stored_tile(bytes prefix, uint64_t tile_index, object get):
+    cdef object tile = get(_tile_key(prefix, tile_index))
+    return b"" if tile is None else tile
 
 
 cdef bytes unchanged_witness(
-    IndexedNodes nodes, const uint8_t *key, bytes record, uint32_t block, uint64_t size, bytes tile_prefix, object get
+    IndexedNodes nodes, const uint8_t *key, const uint8_t *data, Py_ssize_t value_bytes, uint32_t block, uint64_t size,
+    bytes tile
 ):
     cdef uint8_t[4 + PATH_BYTES_MAX] counted
-    cdef Py_ssize_t value_bytes = value_bytes_of(record)
-    cdef const uint8_t *data = <const uint8_t *>PyBytes_AS_STRING(record)
     cdef const uint8_t *tail = data + VALUE + value_bytes
-    cdef uint64_t index = read_number(tail + RECORD_INDEX, INDEX_BYTES)
-    cdef list missing = []
-    cdef object tile
+    cdef uint64_t index = index_of(data, value_bytes)
     if read_number(tail + RECORD_INSERTED, 4) > block or read_number(data + CHANGED, 4) > block:
         return None
-    tile = get(_tile_key(tile_prefix, index >> LEVELS_PER_TILE))
-    nodes.write_path(index, block, size, b"" if tile is None else tile, counted + 4, missing, True)
-    return None if missing else _indexed(key, data, value_bytes, index, counted, nodes.height)
+    if nodes.write_path(index, block, size, tile, counted + 4, None, True):
+        return None
+    return _indexed(key, data, value_bytes, index, counted, nodes.height)
 
 
 cdef bytes _indexed(
