@@ -39,7 +39,7 @@ async def number_of_newest(node: Node) -> int:
 
 @pytest.mark.parametrize("writes", range(WRITES_WITH_ROOM, WRITES_WITH_ROOM + 4))
 def test_ingestion_waits_for_room_and_goes_on(
-    tmp_path: Path, short_chain: Path, monkeypatch: pytest.MonkeyPatch, writes: int
+    tmp_path: Path, short_chain: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, writes: int
 ) -> None:
     """Whichever write is the first without room: that of the chain or that of the state."""
     lock, left, is_full, has_room = threading.Lock(), [writes], threading.Event(), threading.Event()
@@ -64,6 +64,7 @@ def test_ingestion_waits_for_room_and_goes_on(
         disable_admin_api_key=True,
     )
     asyncio.run(fill_and_free(settings, is_full, has_room))
+    assert caplog.messages.count("ingestion waits for room on the disk") == 1
 
 
 async def fill_and_free(settings: Settings, is_full: threading.Event, has_room: threading.Event) -> None:

@@ -37,6 +37,16 @@ def test_a_node_that_has_to_catch_up_is_not_ready_and_nothing_is_wrong() -> None
     assert health.not_ready == "the chain is not new enough yet: no upstream answers"
 
 
+def test_a_node_that_loads_its_chain_file_is_not_ready_and_nothing_is_wrong() -> None:
+    view: Any = SimpleNamespace(state=object(), chain=SimpleNamespace(tip_number=16))
+    health = health_of(view, None, is_ready=True, is_stopping=False, is_importing=True)
+    assert health.failing == {}
+    assert health.not_ready == "the chain file is being loaded: it is at block 16"
+    faults = {"pool": "the disk is full"}
+    health = health_of(view, None, is_ready=True, is_stopping=False, is_importing=True, faults=faults)
+    assert health.not_ready == "the disk is full"
+
+
 def test_a_degraded_node_says_why_and_stays_ready() -> None:
     health = health_of(COMPLETE, {"state": "degraded", "reason": "away"}, is_ready=True, is_stopping=False)
     assert health.failing == {"sync": "away"}

@@ -166,6 +166,7 @@ def test_state_trees_that_were_removed_are_built_again_from_the_chain(
 
 def test_both_ports_answer_and_every_answer_names_the_network(start_node: Callable[..., Any]) -> None:
     node = start_node().wait_until_serving()
+    node.wait_for_line("chain file loaded")
     for port in (node.port, node.admin_port):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
         connection.request("GET", "/status")

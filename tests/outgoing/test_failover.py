@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fastnode.errors import UpstreamFault, UpstreamUnavailable
+from fastnode.errors import UpstreamFault, UpstreamRejection, UpstreamUnavailable
 from fastnode.outgoing.failover import Endpoint, Failover
 from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import Network
@@ -100,3 +100,55 @@ def test_all_are_put_aside_only_when_each_is(both: tuple[Scripted, Scripted]) ->
     assert not failover.are_all_put_aside
     both[1].put_aside("wrong")
     assert failover.are_all_put_aside
+
+
+def no_pauses(failover: Failover[Scripted]) -> None:
+    for each in failover.all:
+        each.health.usable_at = 0.0
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UpstreamRejection(-32000, "no EVM here"),
+        UpstreamUnavailable("status 500"),
+        UpstreamFault("odd"),
+    ],
+)
+def test_one_that_says_who_it_is_and_does_no_work_is_told_of_once_and_asked_more_and_more_seldom(
+    both: tuple[Scripted, Scripted], caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    caplog.set_level("INFO")
+    one, _ = both
+    failover = Failover([one])
+
+    def fail(_thing: Scripted) -> None:
+        raise error
+
+    pauses = []
+    for _ in range(5):
+        with pytest.raises(UpstreamUnavailable):
+            failover.run(fail)
+        pauses.append(failover.seconds_until_usable())
+        no_pauses(failover)
+    assert len(caplog.messages) == 2
+    assert caplog.messages[0] == "thing healthy"
+    assert pauses[4] > 3 * pauses[0]
+    assert failover.run(lambda thing: thing.name) == "one"
+    assert caplog.messages[2:] == ["thing healthy"]
+    failover.run(lambda thing: thing.name)
+    assert len(caplog.messages) == 3
+
+
+def test_another_reason_is_told_of(both: tuple[Scripted, Scripted], caplog: pytest.LogCaptureFixture) -> None:
+    one, _ = both
+    failover = Failover([one])
+    for reason in ("no EVM here", "no EVM here", "no state"):
+
+        def fail(_thing: Scripted, reason: str = reason) -> None:
+            raise UpstreamRejection(-32000, reason)
+
+        with pytest.raises(UpstreamUnavailable):
+            failover.run(fail)
+        no_pauses(failover)
+    assert caplog.messages == ["thing unavailable"] * 2

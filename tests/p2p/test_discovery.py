@@ -19,6 +19,7 @@ from tests.p2p.vectors import VERSION
 from tests.ports import free_port
 
 from fastnode.errors import PeerUnavailable
+from fastnode.p2p import discovery
 from fastnode.p2p.discovery import Discovery
 from fastnode.p2p.discovery_limits import AddressVotes, PacketGate, is_relayed_well
 from fastnode.p2p.discovery_messages import FindNode, Message, Nodes, Ping, TalkAnswer, TalkRequest
@@ -163,6 +164,11 @@ def test_the_sequence_of_the_record_only_grows(tmp_path: Path) -> None:
 # ---- one node by hand ----------------------------------------------------------------------------
 
 
+USUAL_ANSWER_S = discovery._ANSWER_S
+#: For all that a test does.
+ALONE_S = 60.0
+
+
 class Lone:
     """Discovery without a network around it."""
 
@@ -200,13 +206,16 @@ def alone(work: Callable[..., Any], count: int = 2) -> None:
     async def run() -> None:
         nodes = [Lone() for _ in range(count)]
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(ALONE_S):
                 await work(*nodes)
         finally:
             for node in nodes:
                 await node.discovery.stop()
 
-    asyncio.run(run())
+    with pytest.MonkeyPatch.context() as patch:
+        if discovery._ANSWER_S == USUAL_ANSWER_S:  # a machine that holds everything up for a while is no silent node
+            patch.setattr(discovery, "_ANSWER_S", ALONE_S)
+        asyncio.run(run())
 
 
 def test_a_ping_is_answered_and_brings_both_into_the_tables() -> None:
@@ -234,13 +243,15 @@ def test_nobody_is_told_of_private_peers() -> None:
     alone(work, 3)
 
 
-def test_a_talk_request_is_answered_with_nothing() -> None:
+def test_a_talk_request_is_answered_with_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(one: Lone, two: Lone) -> None:
         await one.discovery.ping(two.contact)
         answered: list[Message] = []
         one.discovery._be_answered = lambda source, address, message: answered.append(message)  # type: ignore[method-assign]
-        with pytest.raises(PeerUnavailable):
-            await one.discovery._ask(two.contact, lambda request: TalkRequest(request, b"sync", b"?"))
+        monkeypatch.setattr(discovery, "_ANSWER_S", 0.3)
+        while not answered:
+            with suppress(PeerUnavailable):  # nobody waits for such an answer
+                await one.discovery._ask(two.contact, lambda request: TalkRequest(request, b"sync", b"?"))
         assert isinstance(answered[0], TalkAnswer)
         assert answered[0].content == b""
 
@@ -272,11 +283,10 @@ def test_a_session_that_the_other_side_has_lost_is_made_anew() -> None:
 
 
 def test_a_node_that_does_not_answer_loses_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fastnode.p2p.discovery._ANSWER_S", 0.1)
-
     async def work(one: Lone, two: Lone) -> None:
         await one.discovery.ping(two.contact)
         await two.discovery.stop()
+        monkeypatch.setattr("fastnode.p2p.discovery._ANSWER_S", 0.1)
         for _ in range(2):
             with pytest.raises(PeerUnavailable):
                 await one.discovery.ping(two.contact)
@@ -392,11 +402,11 @@ def test_one_network_has_one_vote() -> None:
     assert votes.vote(b"", "9.9.6.1", b"\x0a\0\0\1", 10_000.0) is None  # nobody outside can know that
 
 
-def test_time_of_a_lookup_without_anybody_is_short() -> None:
+def test_a_lookup_without_anybody_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fastnode.p2p.discovery._ANSWER_S", 600.0)
+
     async def work(one: Lone) -> None:
-        began = time.monotonic()
         assert await one.discovery.lookup(os.urandom(32)) == []
-        assert time.monotonic() - began < 1
 
     alone(work, 1)
 

@@ -113,7 +113,8 @@ def start_site(runner: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory)
 
 async def _until_loaded(node: Node, tip: int) -> None:
     deadline = asyncio.get_running_loop().time() + PATIENCE_S
-    while node.view is None or node.view.chain.tip_number < tip or node.view.state is None:
+    condition = node.joined.condition
+    while condition.is_importing or node.view is None or node.view.chain.tip_number < tip or node.view.state is None:
         assert asyncio.get_running_loop().time() < deadline, "the chain is not loaded"
         await asyncio.sleep(0.02)
 

@@ -111,7 +111,7 @@ def test_the_page_shows_the_node_and_loads_nothing_from_elsewhere(open_site: Any
     async def scenario(page: Page) -> None:
         await page.open(open_site.url)
         await page.wait(IS_SHOWN)
-        assert await page.text("#health") == "ready"
+        await page.wait("document.querySelector('#health').textContent === 'ready'")
         assert "proposed" in await page.text("#tips")
         assert "kernel" in await page.text("#software")
         assert await page.evaluate("document.querySelectorAll('#blocks tr').length") == LAST_BLOCK + 1

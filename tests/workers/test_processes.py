@@ -76,6 +76,7 @@ def test_without_its_primary_a_node_serves_what_it_has_says_so_and_takes_transac
     clients = [workers.connect() for _ in range(CONNECTIONS)]
     first, second = made_txs(2)
     clients[0].result("node_sendTx", first)
+    until(lambda: workers.status("/readyz")[0] == 200, "a worker is not ready")
     workers.node.process.send_signal(signal.SIGSTOP)  # nobody starts the next primary
     workers.kill("primary")
     until(lambda: workers.status()[0] == 503, "a worker does not see that its primary has gone")

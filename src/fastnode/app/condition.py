@@ -89,6 +89,7 @@ class Condition:
             self.sync_status(),
             is_ready=self.is_ready(),
             is_stopping=self.is_stopping,
+            is_importing=self.is_importing,
             faults=_asked(self._faults),
             troubles=_asked(self._troubles) | ({} if self.judge is None else {"proofs": self.judge.fault}),
             notes=self._notes(),

@@ -18,12 +18,14 @@ def health_of(
     *,
     is_ready: bool,
     is_stopping: bool,
+    is_importing: bool = False,
     faults: Mapping[str, str | None] = MappingProxyType({}),
     troubles: Mapping[str, str | None] = MappingProxyType({}),
     notes: Mapping[str, str] = MappingProxyType({}),
     states: Mapping[str, str] = MappingProxyType({}),
 ) -> Health:
-    """``sync`` says how the chain is followed, None if it is not; ``is_ready``, whether it is new enough.
+    """``sync`` says how the chain is followed, None if it is not; ``is_ready``, whether it is new enough;
+    ``is_importing``, whether a chain file is still loaded.
 
     ``faults`` is what keeps parts that work in the background from their work, None for nothing: a node with one of
     them is not ready.  ``troubles`` are for an operator to look at; the node goes on serving.  ``notes`` is what an
@@ -43,6 +45,8 @@ def health_of(
             components["l1"] = l1["reason"]
     fault = next(filter(None, faults.values()), None)
     not_ready = components["stop"] or components["chain"] or components["state"] or fault
+    if not_ready is None and view is not None and is_importing:
+        not_ready = f"the chain file is being loaded: it is at block {view.chain.tip_number}"
     if not_ready is None and not is_ready:
         not_ready = f"the chain is not new enough yet{_distance(sync or {})}"
     return Health(components=components, not_ready=not_ready, notes=notes, states=states)

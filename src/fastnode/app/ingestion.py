@@ -69,6 +69,8 @@ class IngestionThread:
         self._on_done = on_done
         self._on_failure = on_failure
         self._next_line_at = 0.0
+        #: The newest block when the disk was found full last.
+        self._full_at: int | None = None
         self._thread = threading.Thread(target=self._run, name="fastnode-ingestion")
 
     def start(self) -> None:
@@ -103,7 +105,10 @@ class IngestionThread:
         try:
             self._work()
         except DatabaseFull as error:
-            logger.error("ingestion waits for room on the disk", extra=log_facts(reason=str(error)))
+            tip = self._ingestor.view.tip_number
+            if tip != self._full_at:  # one line until a block found room: lines take room too
+                logger.error("ingestion waits for room on the disk", extra=log_facts(reason=str(error)))
+            self._full_at = tip
             return False
         return True
 
@@ -123,8 +128,8 @@ class IngestionThread:
         summary = import_chain_file(self._ingestor, file, progress=self._on_import)
         seconds = round(time.monotonic() - started, 3)
         extra = log_facts(blocks=summary.blocks, new=summary.new_blocks, tip=summary.tip, seconds=seconds)
-        logger.info("chain file loaded", extra=extra)
         self._on_done()
+        logger.info("chain file loaded", extra=extra)
 
     # ---- between blocks ------------------------------------------------------------------------
 

@@ -75,7 +75,12 @@ class Endpoint:
         """Identify it, and use it from now on; UpstreamError or DecodeError."""
         self.identify()
         if self.health.on_identified():
-            logger.info(f"{self.kind} healthy", extra=log_facts(**self._log_facts()))
+            self._log_healthy()
+
+    def on_useful(self) -> None:
+        """Work with it was done."""
+        if self.health.on_useful():
+            self._log_healthy()
 
     def on_error(self, error: UpstreamError | DecodeError) -> None:
         """It gave no answer, or a wrong one."""
@@ -101,6 +106,9 @@ class Endpoint:
             "reason": health.reason or None,
             "since": int(health.since),
         }
+
+    def _log_healthy(self) -> None:
+        logger.info(f"{self.kind} healthy", extra=log_facts(**self._log_facts()))
 
     def _log_put_aside(self) -> None:
         health = self.health
@@ -150,8 +158,9 @@ class Failover(Generic[E]):
                 result = work(each)
             except (UpstreamError, DecodeError) as error:
                 each.on_error(error)
+                each.health.on_useless(error)
             else:
-                each.health.on_useful()
+                each.on_useful()
                 return result
         raise UpstreamUnavailable(self.reasons() or "no endpoint is configured")
 

@@ -53,6 +53,8 @@ class EndpointHealth:
         self._lock = threading.Lock()
         self._failures = 0  # one after the other
         self._times_aside = 0
+        #: Why the last work with it failed; None when it was of use since.
+        self._unproven: str | None = None
         self.state = EndpointState.UNKNOWN
         #: Why it is not healthy; empty if it is.
         self.reason = ""
@@ -74,16 +76,27 @@ class EndpointHealth:
         return self.usable_at > time.monotonic()
 
     def on_identified(self) -> bool:
-        """It answers, and it is the expected server."""
+        """It answers, and it is the expected server.  After work that failed that alone is no news: it may do no more
+        than say who it is."""
         with self._lock:
-            is_news = self.state is not EndpointState.HEALTHY
-            self._failures = 0
+            is_news = self.state is not EndpointState.HEALTHY and self._unproven is None
+            if self._unproven is None:
+                self._failures = 0
             self._enter(EndpointState.HEALTHY, "", 0.0)
         return is_news
 
-    def on_useful(self) -> None:
+    def on_useless(self, error: Exception) -> None:
+        """Work with it has failed, after :meth:`on_error`: pauses grow, and the same is no news, until it is of use."""
+        with self._lock:
+            self._unproven = str(error)
+
+    def on_useful(self) -> bool:
         """Its answers could be used: the next pause is a short one again."""
-        self._times_aside = 0
+        with self._lock:
+            is_news = self._unproven is not None and self.is_healthy
+            self._unproven = None
+            self._failures = self._times_aside = 0
+        return is_news
 
     def on_unavailable(self, reason: str, retry_after_s: float | None = None) -> bool:
         """It gives no answer.  During a pause nothing changes: several requests may have been under way."""
@@ -95,7 +108,7 @@ class EndpointHealth:
             if retry_after_s is not None:
                 pause = max(pause, min(retry_after_s, patience.retry_after_max_s))
             self._failures += 1
-            is_news = self.state is not EndpointState.UNAVAILABLE
+            is_news = self.state is not EndpointState.UNAVAILABLE and reason != self._unproven
             self._enter(EndpointState.UNAVAILABLE, reason, pause)
         return is_news
 
@@ -114,7 +127,7 @@ class EndpointHealth:
             return self.on_unavailable(str(error), error.retry_after_s)
         if isinstance(error, UpstreamRejection):  # what it refuses now it may grant later
             return self.on_unavailable(str(error))
-        is_news = self.reason != str(error)
+        is_news = str(error) not in (self.reason, self._unproven)
         self.put_aside(str(error))
         return is_news
 

@@ -13,6 +13,7 @@ from fastnode.errors import CallReverted, DecodeError, UpstreamRejection
 from fastnode.publishing.encoding import selector
 from fastnode.records import dataclass
 from fastnode.sources.l1.abi import ADDRESS_BYTES, WORD_BYTES, hex_data
+from fastnode.sources.l1.endpoints import is_revert
 from fastnode.sources.l1.proposals import call_data_of
 
 __all__ = ["reverted", "reverted_of"]
@@ -23,8 +24,6 @@ _WORDS_SHOWN_MAX: Final = 4
 _TEXT: Final = selector("Error(string)")
 _PANIC: Final = selector("Panic(uint256)")
 _TEXT_BYTES_MAX: Final = 300
-#: Of a call that a contract refused, in JSON-RPC.
-_REVERTED_CODE: Final = 3
 
 #: Signature, names of its words, what it says.
 _ERRORS: Final = (
@@ -156,7 +155,7 @@ def reverted_of(rejection: UpstreamRejection, what: str) -> CallReverted | None:
             return reverted(call_data_of(found[0] if found else None), what)
         except DecodeError:
             return reverted(b"", what)
-    if rejection.code == _REVERTED_CODE or "revert" in rejection.message.lower():
+    if is_revert(rejection):
         return reverted(b"", what)
     return None
 

@@ -356,7 +356,7 @@ class Follower:
         self.last_pass_at = time.time()
         if not source.is_behind:
             self._end_trouble()
-            upstream.health.on_useful()
+            upstream.on_useful()
             # A long pass ends where the other node was when it started; only the next one tells whether more came.
             new_blocks = self._ingestor.view.tip_number - tip_before
             self._pace.on_look(time.monotonic() - begun, has_blocks=new_blocks > 0)

@@ -13,7 +13,7 @@ from fastnode.errors import UpstreamRejection
 from fastnode.records import dataclass
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import ADDRESS_BYTES
-from fastnode.sources.l1.endpoints import L1Endpoint, contract_call
+from fastnode.sources.l1.endpoints import L1Endpoint, contract_call, is_revert
 from fastnode.sources.l1.multicall import Read, read_together
 from fastnode.sources.l1.rollup import RollupFacts
 
@@ -24,7 +24,6 @@ EPOCHS_PER_LOOK: Final = 4
 #: Slots in one call.
 PROPOSERS_PER_CALL: Final = 8
 _NO_VALIDATOR: Final = bytes(ADDRESS_BYTES)
-_REVERTED_CODE: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ def _read(endpoint: L1Endpoint, facts: RollupFacts, epoch: int, *, has_multicall
     answer = endpoint.answers([contract_call(facts.rollup, contracts.COMMITTEE_OF_EPOCH, epoch)])[0]
     if isinstance(answer, UpstreamRejection):
         # Too few validators for a committee: the contract gives up.
-        return _Drawn((), ()) if _is_revert(answer) else None
+        return _Drawn((), ()) if is_revert(answer) else None
     committee: tuple[bytes, ...] = contracts.COMMITTEE_OF_EPOCH.decode(answer)[0]
     if not committee:
         return _Drawn((), ())
@@ -120,14 +119,10 @@ def _proposers_one_by_one(
     proposers: list[bytes | None] = []
     for answer in endpoint.answers([contract_call(facts.rollup, contracts.PROPOSER_AT, time) for time in times]):
         if isinstance(answer, UpstreamRejection):
-            if not _is_revert(answer):
+            if not is_revert(answer):
                 return None
             proposers.append(None)
             continue
         address: bytes = contracts.PROPOSER_AT.decode(answer)[0]
         proposers.append(None if address == _NO_VALIDATOR else address)
     return proposers
-
-
-def _is_revert(rejection: UpstreamRejection) -> bool:
-    return rejection.code == _REVERTED_CODE or "revert" in rejection.message.lower()

@@ -14,13 +14,15 @@ from fastnode.outgoing.network import Network
 from fastnode.records import dataclass
 from fastnode.sources.l1.abi import ADDRESS_BYTES, Argument, Function, from_quantity, hex_data, quantity, words_of
 
-__all__ = ["L1Block", "L1Client", "L1Endpoint", "block_call", "contract_call"]
+__all__ = ["L1Block", "L1Client", "L1Endpoint", "block_call", "contract_call", "is_revert"]
 
 #: Calls in one request.  Providers allow between 10 and 1000; one that refuses so many gets half.
 BATCH_CALLS_MAX: Final = 50
 #: Codes and words of a rate limit.  The code -32005 alone may also mean that one request asked for too much.
 _TOO_FAST_CODES: Final = frozenset({-32016, 429})
 _TOO_FAST_WORDS: Final = ("rate limit", "too many requests", "rate-limit", "compute units per second")
+#: Of a call that a contract refused, in JSON-RPC.
+_REVERTED_CODE: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,11 @@ def _beacon_root(value: object) -> bytes | None:
 def _is_too_fast(rejection: UpstreamRejection) -> bool:
     text = rejection.message.lower()
     return rejection.code in _TOO_FAST_CODES or any(words in text for words in _TOO_FAST_WORDS)
+
+
+def is_revert(rejection: UpstreamRejection) -> bool:
+    """Whether the contract has refused the call, and not the node."""
+    return rejection.code == _REVERTED_CODE or "revert" in rejection.message.lower()
 
 
 def block_call(tag: str | int) -> RpcCall:

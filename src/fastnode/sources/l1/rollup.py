@@ -13,7 +13,7 @@ from fastnode.kernels import encode
 from fastnode.records import dataclass
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import ADDRESS_BYTES, from_quantity, hex_data
-from fastnode.sources.l1.endpoints import L1Endpoint, block_call, contract_call
+from fastnode.sources.l1.endpoints import L1Endpoint, block_call, contract_call, is_revert
 from fastnode.sources.l1.terms import CircuitValues, SlashingRounds, read_circuit_values, read_slashing_rounds
 
 __all__ = ["RollupFacts", "Wanted", "difference", "read_facts"]
@@ -155,6 +155,8 @@ def _find_rollup(endpoint: L1Endpoint, wanted: Wanted) -> bytes:
     # That the node is there at all is seen first, so that what is missing then is the contract.
     _, answer = endpoint.answers([block_call("latest"), call])
     which = "no rollup" if version is None else f"no rollup of version {version}"
+    if isinstance(answer, UpstreamRejection) and not is_revert(answer):
+        raise answer
     if isinstance(answer, UpstreamRejection):
         raise StartError(f"the registry {hex_data(wanted.registry)} has {which} on L1: {answer}")
     if answer == "0x":
