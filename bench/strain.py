@@ -321,6 +321,10 @@ def attacks(chain: Chain) -> dict[str, Attack]:
         "pipelined heads": Attack(
             "GET / without waiting for answers", floods(b"GET /status HTTP/1.1\r\nHost: node\r\n\r\n")
         ),
+        "event queries": Attack(
+            "GET /events with 16 kB of parameters, pipelined",
+            floods(b"GET /events?types=no&%b HTTP/1.1\r\nHost: node\r\n\r\n" % (b"a&" * 7_900)),
+        ),
         "signatures": Attack(
             "registrations of 60 names without waiting for answers",
             floods(post(orjson.dumps(call("node_registerContractFunctionSignatures", [signature] * 60)))),

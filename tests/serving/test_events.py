@@ -14,7 +14,7 @@ from tests.serving.event_client import EventClient, event_client, is_gone
 from tests.serving.sockets import Connection, RunningServer, request, wait_until
 
 from fastnode.serving import event_streams, events
-from fastnode.serving.event_streams import EventStreams
+from fastnode.serving.event_streams import QUERY_BYTES_MAX, EventStreams
 from fastnode.testing import RunningNetwork, local_network
 from fastnode.view import View
 
@@ -222,6 +222,14 @@ def test_a_type_that_there_is_not_is_refused(network: RunningNetwork, types: str
         answer = connection.ask(request("GET", f"/events?types={types}"))
         assert (answer.status, answer.headers["connection"]) == (400, "keep-alive")
         assert b"block,tips,tx" in answer.body
+
+
+def test_more_parameters_than_there_can_be_are_not_taken_apart(network: RunningNetwork) -> None:
+    with Connection(port_of(network)) as connection:
+        target = "/events?types=block" + "&a" * QUERY_BYTES_MAX
+        answer = connection.ask(request("GET", target))
+        assert (answer.status, answer.headers["connection"]) == (400, "keep-alive")
+        assert connection.ask(request("GET", "/livez")).status == 200
 
 
 def test_other_verbs_than_get_are_refused(network: RunningNetwork) -> None:

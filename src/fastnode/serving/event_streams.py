@@ -46,6 +46,8 @@ COLLECT_S: Final = 0.1
 COLLECTED_MAX: Final = 1024
 #: Clients that are written to before others have their turn on the loop.
 CLIENTS_PER_TURN: Final = 128
+#: Parameters are taken apart on the loop: 16 kB of them, which a head may have, would hold it for milliseconds.
+QUERY_BYTES_MAX: Final = 512
 #: When a client that was cut off comes again.
 RETRY_MS: Final = 2000
 
@@ -284,8 +286,10 @@ class EventClient(asyncio.BufferedProtocol):
 
 
 def _types_of(target: bytes) -> int | None:
-    """The bits of ``types=``, all of them without it; None for what there is not."""
+    """The bits of ``types=``, all of them without it; None for what there is not, and for too many parameters."""
     query = target.partition(b"?")[2].decode("latin-1")
+    if len(query) > QUERY_BYTES_MAX:
+        return None
     wanted = [value for name, value in parse_qsl(query, keep_blank_values=True) if name == "types"]
     if not wanted:
         return sum(TYPES.values())
