@@ -91,3 +91,18 @@ def test_a_node_that_starts_is_not_charged_for_what_was_before(
     sharing.exchange()
     starting.exchange()
     assert granted(new, 1) == 1
+
+
+def test_nodes_that_have_gone_are_forgotten_after_a_while(
+    nodes: list[tuple[RateLimits, SharedBudgets]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _, shared in reversed(nodes):
+        shared.exchange()
+    one = nodes[0][1]
+    assert len(one._others) == NODES - 1
+    monkeypatch.setattr(one._bus, "matching", lambda *question: [])
+    one.exchange()
+    assert len(one._others) == NODES - 1, "the bus may have been away"
+    monkeypatch.setattr("fastnode.bus.budgets.OTHERS_KEPT_S", 0.0)
+    one.exchange()
+    assert not one._others

@@ -27,6 +27,9 @@ EXCHANGE_S: Final = 1.0
 #: A client that was not seen here for so long is not written any more.
 FORGET_S: Final = 20.0
 CLIENTS_MAX: Final = 5_000
+#: What a node wrote last is remembered for so long when the bus has it no more: a bus that is away is back by then, and
+#: nodes that have gone do not come again under their names.
+OTHERS_KEPT_S: Final = 600.0
 _SPENT: Final = "spent"
 
 
@@ -61,7 +64,8 @@ class SharedBudgets:
         self._in_loop = in_loop
         self._spent: dict[str, float] = {}  # since the start of this process
         self._seen_at: dict[str, float] = {}
-        self._others: dict[str, tuple[Any, dict[str, float]]] = {}  # by node: its session, and what it wrote
+        #: By node: its session, what it wrote, and when that was read.
+        self._others: dict[str, tuple[Any, dict[str, float], float]] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="fastnode-budgets", daemon=True)
 
@@ -117,6 +121,7 @@ class SharedBudgets:
 
     def _owed_to_others(self, own_subject: str) -> dict[str, float]:
         owed: dict[str, float] = {}
+        now = time.monotonic()
         for message in self._bus.matching(self._subjects.bucket, self._subjects.value(f"{_SPENT}.*")):
             if message.subject == own_subject:
                 continue
@@ -128,11 +133,13 @@ class SharedBudgets:
                 continue
             known = self._others.get(message.subject)
             before = known[1] if known is not None and known[0] == session else None
-            self._others[message.subject] = (session, spent)
+            self._others[message.subject] = (session, spent, now)
             if known is None:
                 continue  # what it granted before this node heard of it is not charged
             for client, cost in spent.items():
                 # A client that it forgot in between begins at nothing again.
                 earlier = 0.0 if before is None else before.get(client, 0.0)
                 owed[client] = owed.get(client, 0.0) + (cost - earlier if cost >= earlier else cost)
+        for subject in [subject for subject, known in self._others.items() if now - known[2] > OTHERS_KEPT_S]:
+            del self._others[subject]
         return {client: cost for client, cost in owed.items() if cost > 0}
