@@ -131,6 +131,18 @@ def test_who_sent_a_head_is_asked_once_until_the_rules_change() -> None:
     assert len(clients.heads) == 2
 
 
+@pytest.mark.parametrize("pair", PAIRS)
+def test_new_rules_hold_for_the_last_head_too_when_another_was_left_meanwhile(pair: tuple[Any, Any]) -> None:
+    clients = Clients()
+    reader, asked = paid_reader(pair, clients), post(ASKED, "Who: alice")
+    everything_read(reader, asked)
+    clients.version += 1
+    clients.clients = {b"alice": Client(5.0)}
+    everything_read(reader, post(ASKED, "Who: carol"))
+    everything_read(reader, asked)
+    assert clients.clients[b"alice"].budget == 4.0
+
+
 def test_only_some_heads_of_a_connection_are_remembered() -> None:
     clients = Clients(budget=2000.0)
     reader = paid_reader(PAIRS[0], clients)

@@ -77,7 +77,9 @@ class Bucket:
 
     def take(self, cost: float, now: float) -> float:
         """0.0 if the cost has been taken; else nothing has, and it is there after this many seconds."""
-        tokens = min(self.burst, self.tokens + (now - self._at) * self.per_second)
+        tokens = self.tokens + (now - self._at) * self.per_second
+        if tokens > self.burst:
+            tokens = self.burst
         self._at = now
         if tokens < cost:
             self.tokens = tokens
@@ -164,10 +166,15 @@ class Client:
 
     def prepay(self, method: str) -> float | None:
         """Charge a call that can be made; what it cost.  Otherwise None, and nothing is charged."""
-        price = self._prices.get(method)
-        if price is None or (self._bucket is not None and self._bucket.take(price, self._clock())):
+        price, bucket = self._prices.get(method), self._bucket
+        if price is None or (bucket is not None and bucket.take(price, self._clock())):
             return None
-        self._count(price, 1)
+        # Fast path: as _count, without the call, which would be a tenth of all that a call costs here.
+        usage = self.usage
+        usage.calls += 1
+        usage.cost += price
+        if self._spent is not None:
+            self._spent[self.name] = self._spent.get(self.name, 0.0) + price
         return price
 
     def _count(self, cost: float, calls: int) -> None:

@@ -1,14 +1,18 @@
+from libc.stdint cimport int64_t
+
+
 cdef class Payer:
     cdef:
         object _identify
         object _rules               # who is who holds until the next ones
-        object _seen                # their version
+        int64_t _seen               # their version
         frozenset _left_out         # methods that are not answered here
         Py_ssize_t _body_bytes_max  # of a longer body more is charged than its calls
         dict _known                 # by head: client, length of the body, Accept-Encoding
         object _client              # that sent the request
         list _paid                  # for it, call by call
         # of the head that was read last
+        bytes _head                 # itself; None: there is none
         Py_ssize_t length           # of the body
         bytes accepted              # Accept-Encoding; None: not given
 

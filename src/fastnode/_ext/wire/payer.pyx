@@ -2,6 +2,8 @@
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.stdint cimport int64_t
+from libc.string cimport memcmp
 
 from fastnode._ext.wire.request_text cimport Head, read_head
 
@@ -22,15 +24,23 @@ cdef class Payer:
         self._body_bytes_max = body_bytes_max
         self._known = {}
         self._paid = []
+        self._seen = -1
 
     cdef const char *find_body(
         self, const char *at, const char *end, Py_ssize_t head_bytes_max, Py_ssize_t headers_max, Py_ssize_t body_bytes_max
     ) except? NULL:
         """The start of the body of a simple request whose client is known; NULL otherwise."""
-        cdef const char *body = <const char *>memmem(at, end - at, b"\r\n\r\n", END_BYTES)
-        cdef object version = self._rules.version
+        cdef const char *body
+        cdef int64_t version = self._rules.version
+        cdef Py_ssize_t last = 0 if self._head is None or version != self._seen else PyBytes_GET_SIZE(self._head)
         cdef bytes head
         cdef tuple known
+        if self._paid:
+            self._paid = []
+        # Fast path: the head is the last one again, and so is its client.
+        if last and end - at >= last and memcmp(at, PyBytes_AS_STRING(self._head), last) == 0:
+            return at + last
+        body = <const char *>memmem(at, end - at, b"\r\n\r\n", END_BYTES)
         if body == NULL or body - at > head_bytes_max - headers_max:
             return NULL
         body += END_BYTES
@@ -38,6 +48,7 @@ cdef class Payer:
         if version != self._seen:
             self._seen = version
             self._known = {}
+            self._head = None
         known = self._known.get(head)
         if known is None:
             known = self._identified(head, head_bytes_max, headers_max, body_bytes_max)
@@ -46,10 +57,10 @@ cdef class Payer:
             if len(self._known) >= HEADS_MAX:
                 self._known.clear()
             self._known[head] = known
+        self._head = head
         self._client = known[0]
         self.length = known[1]
         self.accepted = <bytes>known[2]
-        self._paid = []
         return body
 
     cdef tuple _identified(
