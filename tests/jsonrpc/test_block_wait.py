@@ -85,7 +85,7 @@ def test_without_the_block_the_error_comes_when_the_time_is_up() -> None:
         begun = loop.time()
         answer = await Rig(0.05).call("test_ask")
         assert answer["error"]["message"] == "Block hash not found"
-        assert loop.time() - begun >= 0.05
+        assert round(loop.time() - begun, 3) >= 0.05  # whole milliseconds, of which the difference is a little less
 
     run(test)
 
