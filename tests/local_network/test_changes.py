@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -256,3 +258,27 @@ def test_options_can_be_changed_for_the_next_block(tmp_path: Path) -> None:
         chain.network.keep()
         chain.changes.mine()
         assert chain.header().global_variables.fee_recipient == ALICE
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Temporary files lie on a file system of 16 kB; skips where it cannot be made."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounting = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", disk], capture_output=True)
+    if mounting.returncode != 0:
+        pytest.skip("no file system can be made here: only root can")
+    monkeypatch.setattr("tempfile.tempdir", str(disk))
+    yield
+    subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+def test_a_state_that_the_disk_does_not_take_is_refused(quiet_chain: LocalChain, full_disk: None) -> None:
+    for attempt in (
+        lambda: dump_chain(quiet_chain.view.chain),
+        lambda: load_chain(quiet_chain.network, bytes(1 << 20)),
+    ):
+        with pytest.raises(Refused, match=r"needs room for temporary files.*No space left") as refused:
+            attempt()
+        assert refused.value.data == {"code": "DISK_FULL"}
+    assert quiet_chain.tip == 5

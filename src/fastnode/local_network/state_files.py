@@ -5,11 +5,13 @@ from __future__ import annotations
 import gzip
 import logging
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fastnode.archiver.source import CheckpointRecord, TipsRecord
-from fastnode.errors import BlockRejected, FastnodeError, Refused, StartError
+from fastnode.errors import BlockRejected, ChainFileError, FastnodeError, Refused, StartError
 from fastnode.log import log_facts
 from fastnode.sources.chain_export import export_chain_file
 from fastnode.sources.chain_file import ChainFileSource
@@ -24,8 +26,8 @@ logger = logging.getLogger(__name__)
 
 
 def dump_chain(chain: ChainView) -> bytes:
-    """A compressed chain file of all blocks."""
-    with tempfile.TemporaryDirectory(prefix="fastnode-state-") as directory:
+    """A compressed chain file of all blocks.  Refused when the disk of temporary files does not take it."""
+    with _taken_by_the_disk(), tempfile.TemporaryDirectory(prefix="fastnode-state-") as directory:
         path = Path(directory) / "chain.jsonl.gz"
         export_chain_file(chain, path)
         return path.read_bytes()
@@ -46,16 +48,27 @@ def write_state(chain: ChainView, file: Path | None) -> None:
 def load_chain(network: LocalNetwork, content: bytes) -> None:
     """Let the chain be that of a chain file, compressed or not, of the same network.
 
-    Refused when it is another network's, or no chain file; the chain is then as it was as far as the file's
-    blocks were refused.
+    Refused when it is another network's, or no chain file, or there is no room for it; the chain is then as it was as
+    far as the file's blocks were refused.
     """
-    with tempfile.TemporaryDirectory(prefix="fastnode-state-") as directory:
-        path = Path(directory) / ("chain.jsonl.gz" if content[:2] == gzip.compress(b"")[:2] else "chain.jsonl")
-        path.write_bytes(content)
+    with ExitStack() as stack:
+        with _taken_by_the_disk():
+            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="fastnode-state-"))
+            path = Path(directory) / ("chain.jsonl.gz" if content[:2] == gzip.compress(b"")[:2] else "chain.jsonl")
+            path.write_bytes(content)
         try:
             network.do(lambda: _load(network, path))
         except (StartError, BlockRejected) as error:
             raise Refused(f"The state cannot be loaded: {error}") from None
+
+
+@contextmanager
+def _taken_by_the_disk() -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ChainFileError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise Refused(f"The state needs room for temporary files: {reason}", data={"code": "DISK_FULL"}) from error
 
 
 def _load(network: LocalNetwork, path: Path) -> None:
