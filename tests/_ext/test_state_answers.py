@@ -164,6 +164,20 @@ def test_what_was_read_once_is_not_read_again_until_a_block_changes_it(module: A
 
 
 @pytest.mark.parametrize("module", MODULES)
+def test_one_leaf_says_what_is_not_between_it_and_the_next_where_the_tree_has_room(module: Any) -> None:
+    small, large = State(module), State(module, kept_bytes=0)
+    reads: list[State] = []
+    for state in (small, large):
+        state.on_get = lambda state=state: reads.append(state)
+        for number in range(101, 110):
+            assert state.answers.nullifier_witness(field_from_int(number), TIP) == b""
+    assert reads == [large] * 9
+    small.entries.clear()  # nothing is read any more
+    assert small.answers.nullifier_witness(field_from_int(110), TIP) == b""
+    assert small.answers.low_nullifier_witness(field_from_int(99), TIP) is None
+
+
+@pytest.mark.parametrize("module", MODULES)
 def test_what_was_read_while_a_block_came_is_not_kept(module: Any) -> None:
     state = State(module)
     state.on_get = lambda: [kept.drop([0]) for kept in state.kept]

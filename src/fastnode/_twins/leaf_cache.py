@@ -47,6 +47,10 @@ class LeafCache:
         self.generation += 1
         self._places.clear()
 
+    def has_room_for(self, size: int | None) -> bool:
+        """Whether all leaves of a tree of ``size`` can be here; not of one whose size is not known."""
+        return size is not None and size <= self._count * _LEAVES_PER_TILE
+
     def memory_bytes(self) -> int:
         kept = sum(
             len(place.tile or b"") + sum(_KEY_BYTES + 1 + len(record) for _, record in place.leaves.values())

@@ -106,7 +106,7 @@ class StateAnswers:
         key = _field(nullifier)
         if size is None:
             return None
-        record = self._own(self._nullifiers, key)
+        record = self._own(self._nullifiers, key, size)
         if record is None or _INSERTED.unpack_from(record, tail_of(record))[0] > block:
             return b""
         return self._unchanged(self._nullifiers, key, record, block, size)
@@ -117,7 +117,8 @@ class StateAnswers:
     def storage(self, contract: bytes, slot: bytes, block: int) -> bytes | None:
         if block not in self._records or block < self.oldest:
             return None
-        record = self._own(self._public_data, self._slots.find(contract, slot))
+        size = self._size(self._public_data, block)
+        record = self._own(self._public_data, self._slots.find(contract, slot), size)
         if record is None:
             return _ZERO
         tail = tail_of(record)
@@ -153,11 +154,13 @@ class StateAnswers:
                 tree.leaves.keep_leaf(key, *found, self._generations[id(tree)])
         return found
 
-    def _own(self, tree: TreeAnswers, key: bytes) -> bytes | None:
+    def _own(self, tree: TreeAnswers, key: bytes, size: int | None) -> bytes | None:
         """The record of the leaf with this key."""
-        found = tree.leaves.low(key) if self._is_newest(tree) else None
-        if found is not None:
-            return found[1] if found[0] == key else None
+        # Where the whole tree has room, the leaf below one that is not there is worth finding: it answers for all
+        # keys up to the next one.
+        if self._is_newest(tree) and (tree.leaves.low(key) is not None or tree.leaves.has_room_for(size)):
+            found = self._low(tree, key)
+            return found[1] if found is not None and found[0] == key else None
         record = self._get(leaf_key(tree.leaf_prefix, key))
         if record is not None:
             tail_of(record)

@@ -1,4 +1,4 @@
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from fastnode._ext.trees.tree_nodes cimport HASH_BYTES, LEAVES_PER_TILE
 
@@ -36,6 +36,9 @@ cdef class LeafCache:
     # The leaf with the greatest key <= ``key``; NULL if it is not here.  Valid until the GIL is given up.
     cdef const KeptLeaf *low_leaf(self, const uint8_t *key) noexcept
     cdef int put_leaf(self, const uint8_t *asked, const KeptLeaf *leaf, uint64_t generation) except -1
+    # Whether all leaves of a tree of ``size`` can be here; not of one whose size is not known, which is negative.
+    cdef inline bint has_room_for(self, int64_t size) noexcept:
+        return 0 <= size <= <int64_t>(self._count * LEAVES_PER_TILE)
     cdef KeptTile *_place(self, uint64_t index) noexcept
     cdef KeptTile *_taken_place(self, uint64_t index) noexcept
     cdef void _free(self, KeptTile *place) noexcept

@@ -53,7 +53,7 @@ cdef class StateAnswers:
     cdef int64_t size_of(self, TreeAnswers tree, object block) except -2
     cdef uint64_t _generation(self, TreeAnswers tree) noexcept
     cdef bint _find_low(self, TreeAnswers tree, const uint8_t *key, KeptLeaf *leaf) except -1
-    cdef bint _find_own(self, TreeAnswers tree, const uint8_t *key, KeptLeaf *leaf) except -1
+    cdef bint _find_own(self, TreeAnswers tree, const uint8_t *key, int64_t size, KeptLeaf *leaf) except -1
     cdef bytes _witness(self, TreeAnswers tree, const KeptLeaf *leaf, object block, int64_t size)
     cdef bytes low_witness_c(self, TreeAnswers tree, bytes key, object block)
     cdef bytes own_witness_c(self, TreeAnswers tree, bytes key, object block)

@@ -214,16 +214,16 @@ cdef class StateAnswers:
         tree.leaves.put_leaf(key, leaf, generation)
         return True
 
-    cdef bint _find_own(self, TreeAnswers tree, const uint8_t *key, KeptLeaf *leaf) except -1:
+    cdef bint _find_own(self, TreeAnswers tree, const uint8_t *key, int64_t size, KeptLeaf *leaf) except -1:
         """The leaf with this key, if there is one."""
         cdef uint64_t generation = self._generation(tree)
-        cdef const KeptLeaf *kept = NULL
         cdef bytes record
-        if generation == tree.leaves.generation:
-            kept = tree.leaves.low_leaf(key)
-        if kept is not NULL:
-            leaf[0] = kept[0]
-            return memcmp(leaf.key, key, HASH_BYTES) == 0
+        # Where the whole tree has room, the leaf below one that is not there is worth finding: it answers for all
+        # keys up to the next one.
+        if generation == tree.leaves.generation and (
+            tree.leaves.low_leaf(key) is not NULL or tree.leaves.has_room_for(size)
+        ):
+            return self._find_low(tree, key, leaf) and memcmp(leaf.key, key, HASH_BYTES) == 0
         record = self.get(leaf_key(tree.leaf_prefix, key))
         if record is None:
             return False
@@ -259,16 +259,18 @@ cdef class StateAnswers:
         cdef KeptLeaf leaf
         if size < 0:
             return None
-        if not self._find_own(tree, of_key, &leaf) or _inserted(&leaf) > <uint64_t>block:
+        if not self._find_own(tree, of_key, size, &leaf) or _inserted(&leaf) > <uint64_t>block:
             return b""
         return self._witness(tree, &leaf, block, size)
 
     cdef bytes storage_c(self, bytes contract, bytes slot, object block):
         cdef uint8_t[VALUE_TEXT_BYTES] text
         cdef KeptLeaf leaf
+        cdef int64_t size
         if block not in self.records or block < self.oldest:
             return None
-        if not self._find_own(self.public_data, self.slots.find_c(contract, slot), &leaf):
+        size = self.size_of(self.public_data, block)
+        if not self._find_own(self.public_data, self.slots.find_c(contract, slot), size, &leaf):
             return ZERO
         if leaf.length != VALUE + SLOT_BYTES + TAIL_BYTES:
             raise ValueError(f"a leaf record of {leaf.length} bytes in the public data tree")
