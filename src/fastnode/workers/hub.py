@@ -239,19 +239,16 @@ class Hub:
 
     def _send_facts(self) -> None:
         sent: Facts | None = None
-        data, sent_at = b"", 0.0
+        sent_at = 0.0
         while not self._stop.is_set():
             self._look.wait(_LOOK_INTERVAL_S)
             self._look.clear()
             try:
                 facts = self._facts()
-                has_changed = facts != sent
-                if has_changed:
-                    sent, data = facts, frame(Kind.FACTS, facts)
+                if facts != sent or time.monotonic() - sent_at > _FACTS_INTERVAL_S:
+                    sent, sent_at = facts, time.monotonic()
+                    self.feed.tell(frame(Kind.FACTS, facts))
             except Exception:
                 logger.exception("the facts for workers cannot be told")
                 continue
-            if has_changed or time.monotonic() - sent_at > _FACTS_INTERVAL_S:
-                sent_at = time.monotonic()
-                self.feed.tell(data)
             self._stop.wait(_LOOK_PAUSE_S)
