@@ -19,11 +19,6 @@ cdef extern from "text.h" nogil:
     uint8_t *text_put_literal(uint8_t *out, const char *text)
     uint8_t *text_put_hex(uint8_t *out, const uint8_t *data, size_t size)
     uint8_t *text_put_number(uint8_t *out, uint64_t number)
-    size_t text_base64_length(size_t size)
-    void text_write_base64(const uint8_t *data, size_t size, uint8_t *out)
-    void text_write_base64_narrow(const uint8_t *data, size_t size, uint8_t *out)
-    Py_ssize_t text_base64_size(const uint8_t *text, size_t count)
-    bint text_read_base64(const uint8_t *text, size_t size, uint8_t *out)
 
 
 # Characters that stay where they are: borrowed from a str or bytes that the caller holds.

@@ -5,6 +5,10 @@ from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.stdint cimport uint8_t
 from libc.string cimport memcpy
 
+from fastnode._ext.wire.base64 cimport (
+    text_base64_length, text_base64_size, text_read_base64, text_write_base64, text_write_base64_narrow,
+)
+
 
 cdef extern from "Python.h":
     bint PyUnicode_IS_ASCII(object text)

@@ -4,9 +4,8 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
-from fastnode._ext.wire.encode cimport (
-    text_base64_length, text_put, text_put_hex, text_put_literal, text_put_number, text_write_base64,
-)
+from fastnode._ext.wire.base64 cimport text_base64_length, text_write_base64
+from fastnode._ext.wire.encode cimport text_put, text_put_hex, text_put_literal, text_put_number
 from fastnode._ext.trees.indexed_tree cimport IndexedNodes
 from fastnode._ext.trees.tree_nodes cimport HASH_BYTES, LEVELS_PER_TILE
 from fastnode._ext.numbers cimport read_number, write_number
