@@ -4,6 +4,7 @@ from fastnode._ext.trees.tree_nodes cimport HASH_BYTES, LEAVES_PER_TILE
 
 cdef enum:
     RECORD_BYTES_MAX = 116      # of a leaf with a value, as world_state/layout.py draws it
+    BEFORE_RECORD = 33          # of a KeptLeaf
 
 
 # A leaf of the newest tree.
@@ -33,7 +34,8 @@ cdef class LeafCache:
     # The bytes object of a tile; None if it is not here.
     cdef bytes tile_at(self, uint64_t index)
     cdef int put_tile(self, uint64_t index, bytes tile, uint64_t generation) except -1
-    # The leaf with the greatest key <= ``key``; NULL if it is not here.  Valid until the GIL is given up.
+    # The leaf with the greatest key <= ``key``; NULL if it is not here.  Valid until the GIL is given up.  A shorter
+    # record has no memory for more: to be copied by its length.
     cdef const KeptLeaf *low_leaf(self, const uint8_t *key) noexcept
     cdef int put_leaf(self, const uint8_t *asked, const KeptLeaf *leaf, uint64_t generation) except -1
     # Whether all leaves of a tree of ``size`` can be here; not of one whose size is not known, which is negative.

@@ -23,7 +23,6 @@ cdef enum:
     NEXT_KEY_AT = 10
     TAIL_BYTES = 42
     INDEX_BYTES = 6             # the beginning of the tail
-    BEFORE_RECORD = 33          # of a KeptLeaf
 
 PLACE_BYTES = PLACE_BYTES_MAX
 

@@ -9,7 +9,7 @@ from libc.string cimport memcmp, memcpy
 from fastnode._ext.hash.poseidon2 cimport hash_fields_c, hash_runs_c
 from fastnode._ext.numbers cimport read_number
 from fastnode._ext.trees.indexed_tree cimport IndexedNodes
-from fastnode._ext.trees.leaf_cache cimport KeptLeaf, LeafCache
+from fastnode._ext.trees.leaf_cache cimport BEFORE_RECORD, KeptLeaf, LeafCache
 from fastnode._ext.trees.tree_nodes cimport HASH_BYTES, LEVELS_PER_TILE
 from fastnode._ext.wire.encode cimport text_put_hex, text_put_literal
 from fastnode._ext.wire.witness_text cimport (
@@ -205,7 +205,7 @@ cdef class StateAnswers:
         if generation == tree.leaves.generation:
             kept = tree.leaves.low_leaf(key)
         if kept is not NULL:
-            leaf[0] = kept[0]
+            memcpy(leaf, kept, BEFORE_RECORD + kept.length)
             return True
         record = low_record(self.iterators, self.make_iterator, tree.leaf_prefix, key, leaf.key)
         if record is None:
