@@ -99,7 +99,7 @@ if SANITIZE:
     link_args += [f"-fsanitize={SANITIZE}"]
 
 #: Extensions that are optimised for size: no answer to a client waits for them.
-SMALL = ("loop_time", "peer_frames", "rlp")
+SMALL = ("avm", "hash_threads", "loop_time", "peer_frames", "poseidon2", "rlp")
 #: Those that were a twentieth slower with less inlined.
 OFTEN_CALLED = ("encode", "indexed_tree", "tag_log")
 #: With -Og instead of -O1 questions that were never asked before took a twentieth longer.
