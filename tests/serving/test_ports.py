@@ -119,6 +119,7 @@ def test_admin_methods_are_not_on_the_public_port(served: Any, ports: tuple[int,
 def test_everything_is_found_under_the_prefix_too(start_node: Any, short_chain: Any) -> None:
     node = start_node("--chain-file", short_chain, "--api-prefix", "/a/b/", "--disable-admin-api-key")
     node.wait_until_serving()
+    node.wait_for_line("chain file loaded")
 
     def asked(port: int, request: bytes) -> tuple[bytes, bytes]:
         head, body = asyncio.run(exchange(port, request))
