@@ -430,8 +430,8 @@ class RpcApplication:
         made: list[tuple[bytes, packed.Packed]] = []
 
         def compress() -> bytes:
-            with interpreter.BUSY.left():
-                return self.coded.encode(pieces, coding, made)
+            # Not outside of the busy place: two threads that compress would leave the loop no processor.
+            return self.coded.encode(pieces, coding, made)
 
         try:
             allowance.take_for_waiting()
