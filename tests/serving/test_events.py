@@ -229,6 +229,7 @@ def test_more_parameters_than_there_can_be_are_not_taken_apart(network: RunningN
         target = "/events?types=block" + "&a" * QUERY_BYTES_MAX
         answer = connection.ask(request("GET", target))
         assert (answer.status, answer.headers["connection"]) == (400, "keep-alive")
+        assert str(QUERY_BYTES_MAX).encode() in answer.body
         assert connection.ask(request("GET", "/livez")).status == 200
 
 

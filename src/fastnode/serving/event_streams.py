@@ -97,6 +97,7 @@ class EventStreams:
         types = _types_of(target)
         if types is None:
             reason = f"types: must be some of {','.join(TYPES)}, with commas between them"
+            reason += f"; there may be {QUERY_BYTES_MAX} bytes of parameters"
             return Response(HTTPStatus.BAD_REQUEST, text_fields, reason.encode())
         view = self._view()
         if view is None or len(self._clients) >= self.clients_max:
