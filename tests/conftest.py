@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -184,6 +185,15 @@ class NodeProcess:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    def readiness(self) -> str:
+        """What /readyz says, whatever its status."""
+        try:
+            with urllib.request.urlopen(f"{self.url}/readyz", timeout=PATIENCE_S) as response:
+                return str(response.read().decode())
+        except urllib.error.HTTPError as error:
+            with error:
+                return str(error.read().decode())
 
     def call(self, method: str, *parameters: object) -> Any:
         """The answer to one call, as a dict."""

@@ -9,8 +9,6 @@ import signal
 import subprocess
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -103,15 +101,6 @@ def outcome_of(node: NodeProcess, tx: dict[str, Any]) -> str:
     return str(answer["error"]["data"]["code"]) if "error" in answer else "accepted"
 
 
-def readiness(node: NodeProcess) -> str:
-    try:
-        with urllib.request.urlopen(f"{node.url}/readyz", timeout=PATIENCE_S) as response:
-            return str(response.read().decode())
-    except urllib.error.HTTPError as error:
-        with error:
-            return str(error.read().decode())
-
-
 def wait_until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
@@ -133,13 +122,13 @@ def test_the_pool_goes_on_after_writes_that_the_disk_refused(
     log = max((tmp_path / "data" / "p2p").glob("*.log"))
     limit_files(pool_node, log.stat().st_size + 5000)  # in the middle of the next transaction
     assert [outcome_of(pool_node, tx) for tx in txs[1:3]] == ["DISK_FAILS"] * 2
-    not_ready = readiness(pool_node)
+    not_ready = pool_node.readiness()
     assert not_ready.startswith(f"cannot write the database {tmp_path / 'data' / 'p2p'}: ")
     assert not_ready.endswith("; it is opened anew every few seconds, and the node goes on by itself")
     assert pool_node.call("node_getBlockNumber")["result"] == SAMPLE_TIP
     assert pool_node.call("node_getTxByHash", hash_of(txs[0]))["result"] is not None
     limit_files(pool_node, resource.RLIM_INFINITY)
-    wait_until(lambda: readiness(pool_node) == "OK")
+    wait_until(lambda: pool_node.readiness() == "OK")
     assert [outcome_of(pool_node, tx) for tx in txs[1:]] == ["accepted"] * 3
     assert pool_node.call("node_getPendingTxCount")["result"] == 4
     pool_node.stop(signal.SIGKILL)
@@ -168,9 +157,9 @@ def test_the_pool_waits_for_room_and_goes_on(small_disk: Path, pool_node: NodePr
     filling = small_disk / "filling"
     filling.write_bytes(bytes(database.free_bytes(small_disk) - database.ROOM_BYTES + 1))
     assert outcome_of(pool_node, txs[1]) == "DISK_FULL"
-    assert "is full: " in readiness(pool_node)
+    assert "is full: " in pool_node.readiness()
     assert pool_node.call("node_getBlockNumber")["result"] == SAMPLE_TIP
     assert pool_node.call("node_getPendingTxCount")["result"] == 1
     filling.unlink()
-    wait_until(lambda: readiness(pool_node) == "OK")
+    wait_until(lambda: pool_node.readiness() == "OK")
     assert outcome_of(pool_node, txs[1]) == "accepted"

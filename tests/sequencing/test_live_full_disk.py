@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.conftest import PATIENCE_S, NodeProcess
 from tests.publishing.live_l1 import needs_anvil
 from tests.sequencing.network import ProposingNetwork, checkpointed, wait_until, warm_up
 from tests.sequencing.played import Played, published
@@ -32,15 +29,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", disk], check=True)
 
 
-def readiness(node: NodeProcess) -> str:
-    try:
-        with urllib.request.urlopen(f"{node.url}/readyz", timeout=PATIENCE_S) as response:
-            return str(response.read().decode())
-    except urllib.error.HTTPError as error:
-        with error:
-            return str(error.read().decode())
-
-
 @pytest.mark.parametrize("left", [0, ROOM_BYTES - 1], ids=["nothing", "too little for a database"])
 def test_nothing_is_signed_that_cannot_be_written_down(small_disk: Path, alone: ProposingNetwork, left: int) -> None:
     warm_up(alone.anvil)
@@ -55,11 +43,11 @@ def test_nothing_is_signed_that_cannot_be_written_down(small_disk: Path, alone: 
         slot = alone.begin_slot()
         wait_until(lambda slot=slot: played.outcome(node, slot), alone.log)  # type: ignore[misc]
         assert played.outcome(node, slot) == "missed"
-        assert not readiness(node).startswith("OK")
+        assert not node.readiness().startswith("OK")
         assert checkpointed(node) == newest, "reads go on"
         alone.anvil.mine(alone.start_of(slot))
     assert len(published(alone)) == count
     filling.unlink()
-    wait_until(lambda: readiness(node).startswith("OK"), lambda: readiness(node))
+    wait_until(lambda: node.readiness().startswith("OK"), lambda: node.readiness())
     played.play_until_there_is_one()
     assert "could not be looked at" not in alone.log()
