@@ -57,6 +57,7 @@ C_SOURCES: dict[str, list[str]] = {
         "poseidon2_ifma_single.c",
         "poseidon2_kernels.c",
         "poseidon2_portable.c",
+        "poseidon2_tables.c",
     ],
 }
 
@@ -82,6 +83,13 @@ compile_args = [
 ]
 link_args: list[str] = []
 compile_args += ["-O0", "-g", "-UNDEBUG"] if DEBUG else ["-DNDEBUG"]
+compile_args += [
+    # What no extension need have, and how many KB of a wheel that is.  15: instances of the kernels' classes are made
+    # once in a while, and may take a tuple of arguments.
+    "-DCYTHON_VECTORCALL_TPNEW=0",
+    # 14: no process has a second interpreter to import an extension into.
+    "-DCYTHON_PEP489_MULTI_PHASE_INIT=0",
+]
 if DEBUG:
     # Where overflows are checked, Cython subtracts pointers as numbers.
     compile_args.append("-Wno-int-conversion")

@@ -60,7 +60,8 @@ require_leveldb() {
     has_leveldb_wheel "$version" && return
     for compiler in "${CXX:-}" c++ g++ clang++; do
         [ -n "$compiler" ] && command -v "${compiler%% *}" >/dev/null || continue
-        printf '#include <leveldb/db.h>\n' | $compiler -x c++ -E - >/dev/null 2>&1 && return
+        # No pipe: a compiler that ends before it has read all of it would fail the line's writer.
+        $compiler -x c++ -E - >/dev/null 2>&1 <<<'#include <leveldb/db.h>' && return
         break
     done
     die "plyvel, the LevelDB binding, has no wheel for Python $version on this machine, and a C++ compiler with the" \

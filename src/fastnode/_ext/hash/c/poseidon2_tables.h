@@ -6,6 +6,9 @@
 
 #include <stdint.h>
 
+/* In poseidon2_tables.c. */
+#define SHARED extern __attribute__((visibility("hidden")))
+
 #define ROUNDS_FULL_FIRST 4
 #define ROUNDS_PARTIAL 56
 #define ROUNDS_FULL_LAST 4
@@ -106,7 +109,9 @@ static const uint64_t P64_ROUND[6][4] = {
     {0x0be313f7968188a1, 0x56ac0150343088a5, 0xcc3142970bcfafb7, 0x0859755ad5dd7b2b},
 };
 
-static const uint64_t P64_ROUND_CONSTANTS[56][4] = {
+SHARED const uint64_t P64_ROUND_CONSTANTS[56][4];
+#ifdef POSEIDON2_TABLES_HERE
+const uint64_t P64_ROUND_CONSTANTS[56][4] = {
     {0x539bfe61f23df3c1, 0xabe43246e7f56c66, 0x7b94c0c67f8829b3, 0x1772a581de48ea0a},
     {0x769fa3678872fc61, 0xc5f732fdf96deb88, 0xedc340124eadc041, 0x09e8e948aaede623},
     {0x73c192ecef7cd04c, 0x8a43b1d77812ef6c, 0xe7152c8e4adde961, 0x28b179d402575a56},
@@ -164,6 +169,7 @@ static const uint64_t P64_ROUND_CONSTANTS[56][4] = {
     {0xa173d9ff3e171809, 0x98d7eb13d90fbf1e, 0xe2d429cc47403c21, 0x1b1f79ae5eca2f30},
     {0x77bada400729c916, 0x49a621e8d0025c25, 0xecdcdfadb71966f2, 0x097a8ed4bc135006},
 };
+#endif
 
 static const uint64_t P64_LEAVE_X[4] = {0x4e5cb6456b88d8cd, 0xf23ca98fd1a90f54, 0xae75c145bcdb68bd, 0x00af9b2ce219da10};
 
@@ -227,7 +233,9 @@ typedef struct {
     uint64_t leave_constant[3][5];
 } vector_tables;
 
-static const vector_tables VECTOR_TABLES = {
+SHARED const vector_tables VECTOR_TABLES;
+#ifdef POSEIDON2_TABLES_HERE
+const vector_tables VECTOR_TABLES = {
     .limb_mask = 0xfffffffffffff,
     .negative_inverse = 0x1f593efffffff,
     .zero = {0x0000000000000, 0x0000000000000, 0x0000000000000, 0x0000000000000, 0x0000000000000},
@@ -427,6 +435,7 @@ static const vector_tables VECTOR_TABLES = {
         {0x8ee8aae46fd82, 0xd3143a1ac5ba4, 0xb33d6012a790b, 0x4d39d5ae87ede, 0x02c2e470fc782},
     },
 };
+#endif
 
 #endif
 
@@ -539,7 +548,9 @@ static const uint64_t P1_FACTORS[2][5][2][8] __attribute__((aligned(64))) = {
             },
         },
     };
-static const uint64_t P1_CONSTANTS[56][8] __attribute__((aligned(64))) = {
+SHARED const uint64_t P1_CONSTANTS[56][8] __attribute__((aligned(64)));
+#ifdef POSEIDON2_TABLES_HERE
+const uint64_t P1_CONSTANTS[56][8] __attribute__((aligned(64))) = {
         {0xac0714665fc45, 0xd5304e43c277a, 0xde8d1b272cb19, 0xe247ca22b27d0, 0x022000f691fbf, 0x0000000000000, 0x0000000000000, 0x0000000000000},
         {0xe55aced5cb0cd, 0x0c629dc1c1a42, 0xdd5ba53092c1f, 0xa7a67eb2b0e18, 0x01568a7ace435, 0x0000000000000, 0x0000000000000, 0x0000000000000},
         {0x8aa144454a7f9, 0xca3415581599f, 0xc2d5d604cbb07, 0xf15a120060b20, 0x013dbb97b8bb1, 0x0000000000000, 0x0000000000000, 0x0000000000000},
@@ -597,6 +608,7 @@ static const uint64_t P1_CONSTANTS[56][8] __attribute__((aligned(64))) = {
         {0x896a534259926, 0x8de813791db4f, 0x27153c033568a, 0x83ae7c3eb71f3, 0x02c5ff4df61f5, 0x0000000000000, 0x0000000000000, 0x0000000000000},
         {0xd3b5d9f84bb0b, 0x23a0d9d7c8b1c, 0xc94c48a810702, 0x9c989558d6749, 0x02be5051eba84, 0x0000000000000, 0x0000000000000, 0x0000000000000},
     };
+#endif
 static const uint64_t P1_MODULUS[8] __attribute__((aligned(64))) = {0x1f593f0000001, 0x4879b9709143e, 0x181585d2833e8, 0xa029b85045b68, 0x030644e72e131, 0x0000000000000, 0x0000000000000, 0x0000000000000};
 /* From limbs to words of 64 bits: limbs shifted down, and the rest, for the word below, up. */
 static const uint64_t P1_SHIFTS[2][8] __attribute__((aligned(64))) = {
@@ -606,7 +618,9 @@ static const uint64_t P1_SHIFTS[2][8] __attribute__((aligned(64))) = {
 #define P1_NEGATIVE_INVERSE 0x1f593efffffffULL  /* -1 / modulus mod 2^52 */
 
 /* The largest multiple of the modulus in j * 2^252, modulo 2^256. */
-static const uint64_t P1_MULTIPLES[120][4] = {
+SHARED const uint64_t P1_MULTIPLES[120][4];
+#ifdef POSEIDON2_TABLES_HERE
+const uint64_t P1_MULTIPLES[120][4] = {
         {0x0000000000000000, 0x0000000000000000, 0x0000000000000000, 0x0000000000000000},
         {0x0000000000000000, 0x0000000000000000, 0x0000000000000000, 0x0000000000000000},
         {0x0000000000000000, 0x0000000000000000, 0x0000000000000000, 0x0000000000000000},
@@ -728,6 +742,7 @@ static const uint64_t P1_MULTIPLES[120][4] = {
         {0x576c698990000027, 0x1fe8630a8b402621, 0x143a9ecdbab47631, 0x5f47f3804e8f665b},
         {0x576c698990000027, 0x1fe8630a8b402621, 0x143a9ecdbab47631, 0x5f47f3804e8f665b},
     };
+#endif
 static const uint64_t P1_FOLD[4] = {0x2d3e8053e396ee4d, 0xca478dbeab3c92cd, 0xb2d8f06f77f52a93, 0x24d6ba07f7aa8f04};  /* 2^-64 */
 static const uint64_t P1_B0_HALF[4] = {0x64337ff843d52a5c, 0xa527596d873fd89d, 0x9a8ac8ad26fa3b24, 0x28264eb64b37cf09};
 
