@@ -12,7 +12,15 @@ from pathlib import Path
 import pytest
 
 from fastnode import files
-from fastnode.files import UNFINISHED_SUFFIX, put_file, read_checked_file, replace_checked_file, replace_file, sync_path
+from fastnode.files import (
+    UNFINISHED_SUFFIX,
+    make_folder,
+    put_file,
+    read_checked_file,
+    replace_checked_file,
+    replace_file,
+    sync_path,
+)
 
 
 def test_a_file_gets_its_content_of_all_parts(tmp_path: Path) -> None:
@@ -65,6 +73,13 @@ def test_what_the_disk_refuses_leaves_the_old_content(tmp_path: Path, monkeypatc
     )
 
 
+def test_what_cannot_be_put_under_its_name_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "facts").mkdir()
+    with pytest.raises(IsADirectoryError):
+        put_file(tmp_path / "facts", b"new")
+    assert [item.name for item in tmp_path.iterdir()] == ["facts"]
+
+
 @pytest.mark.parametrize("content", [b"", b"one\n", bytes(range(200))])
 def test_a_checked_file_is_what_was_written_or_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "facts"
@@ -101,3 +116,11 @@ def test_a_process_that_is_killed_while_it_writes_leaves_one_whole_content(tmp_p
         numbers = path.read_bytes().split(b",")
         assert len(numbers) == 10_001
         assert len(set(numbers[:-1])) == 1
+
+
+def test_a_folder_is_on_disk_with_those_that_it_lies_in(tmp_path: Path, synced: list[str]) -> None:
+    make_folder(tmp_path / "one" / "two")
+    assert (tmp_path / "one" / "two").is_dir()
+    assert synced == [tmp_path.name, "one"]
+    make_folder(tmp_path / "one" / "two")
+    assert len(synced) == 2, "it is there"

@@ -8,12 +8,21 @@ A checked file says whether it is still what was written:
 
 from __future__ import annotations
 
+import contextlib
 import os
 import zlib
 from pathlib import Path
 from typing import Final
 
-__all__ = ["UNFINISHED_SUFFIX", "put_file", "read_checked_file", "replace_checked_file", "replace_file", "sync_path"]
+__all__ = [
+    "UNFINISHED_SUFFIX",
+    "make_folder",
+    "put_file",
+    "read_checked_file",
+    "replace_checked_file",
+    "replace_file",
+    "sync_path",
+]
 
 #: Behind a file's name while it is written; what a crash leaves of it is overwritten the next time.
 UNFINISHED_SUFFIX: Final = ".new"
@@ -24,7 +33,8 @@ _CHECK_BYTES: Final = 10
 def replace_file(path: Path, *parts: bytes, mode: int = 0o666) -> None:
     """Give ``path`` the content ``parts``, joined; on disk, under its name, when this returns.
 
-    ``mode``: who may read and write it, less what the process's mask takes away.  OSError: the old content stands.
+    One thread at a time for a path.  ``mode``: who may read and write it, less what the process's mask takes away.
+    OSError: the old content stands, or the new one if the disk refused to keep its name.
     """
     put_file(path, *parts, mode=mode)
     sync_path(path.parent)
@@ -62,10 +72,23 @@ def put_file(path: Path, *parts: bytes, mode: int = 0o666, is_synced: bool = Tru
             file.flush()
             if is_synced:
                 os.fsync(file.fileno())
+        unfinished.replace(path)
     except OSError:
-        unfinished.unlink(missing_ok=True)  # a full disk needs its room
+        with contextlib.suppress(OSError):  # what the disk said first counts
+            unfinished.unlink(missing_ok=True)  # a full disk needs its room
         raise
-    unfinished.replace(path)
+
+
+def make_folder(path: Path) -> None:
+    """Make it, and those that it lies in, where they are not there; their names are on disk when this returns."""
+    try:
+        path.mkdir()
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        make_folder(path.parent)
+        path.mkdir(exist_ok=True)
+    sync_path(path.parent)
 
 
 def sync_path(path: Path) -> None:

@@ -163,6 +163,15 @@ def test_settings_of_the_bus_that_make_no_sense_are_refused(settings: dict[str, 
         BusOptions.of(Settings(**settings))
 
 
+def test_a_stream_that_no_server_has_now_is_said_in_words(server: NatsServer) -> None:
+    bus = open_bus(server.url)
+    try:
+        with pytest.raises(UpstreamUnavailable, match=r"^the bus: no server has the stream$"):
+            bus.since("nothing", 1, "nothing.>")
+    finally:
+        bus.close()
+
+
 def test_an_answer_that_goes_beyond_what_was_asked_for_is_refused(server: NatsServer) -> None:
     """Whoever may answer for the server gives a megabyte after the other, without an end."""
     bus = open_bus(server.url)

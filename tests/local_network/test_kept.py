@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from fastnode.errors import DataDirectoryError
+from fastnode.files import replace_checked_file
 from fastnode.local_network.kept import FILE_NAME, KeptState, OpenMessage, StateFile
 
 STATE = KeptState(interval_s=2.5, coinbase=b"\1" * 20, fixed_fee=7, messages=[OpenMessage(*[b"\2" * 32] * 4)])
@@ -31,7 +32,7 @@ def test_no_changed_bit_and_no_cut_is_taken_for_another_state(tmp_path: Path) ->
         damages.append(bytes(changed))
     for damage in damages:
         path.write_bytes(damage)
-        with pytest.raises(DataDirectoryError, match=r"is damaged .*; remove it"):
+        with pytest.raises(DataDirectoryError, match=r"cannot be used .*; put it back from a backup"):
             StateFile(tmp_path).read()
 
 
@@ -42,3 +43,9 @@ def test_the_file_of_an_older_node_counts(tmp_path: Path) -> None:
     assert file.read() == STATE
     file.write(STATE)
     assert not path.read_bytes().endswith(b"}"), "it is a checked one now"
+
+
+def test_the_file_of_a_newer_node_is_said_to_be_one(tmp_path: Path) -> None:
+    replace_checked_file(tmp_path / FILE_NAME, orjson.dumps(STATE.to_json() | {"version": 3}))
+    with pytest.raises(DataDirectoryError, match="it is of version 3, this node reads up to 2"):
+        StateFile(tmp_path).read()

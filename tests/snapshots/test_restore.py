@@ -75,7 +75,8 @@ def test_an_old_chain_and_what_belongs_to_it_give_way(snapshot: Path, old: Path)
     for database in ("p2p", "offenses"):
         (old / database).mkdir()
         (old / database / "CURRENT").touch()
-    (old / "tag_filter").touch()
+    for mark in ("tag_filter", "sample-chain", "sample-chain.unfinished"):
+        (old / mark).touch()
     (old / "admin").mkdir()
     restore(old, snapshot)
     assert newest_block(old) == 16

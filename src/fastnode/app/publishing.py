@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from fastnode.errors import StartError
+from fastnode.files import make_folder
 from fastnode.kernels import encode
 from fastnode.keystore.from_settings import keystore_of_settings, names_keys
 from fastnode.log import log_facts
@@ -61,7 +62,7 @@ class Publishing:
         self.door = SigningDoor(self._signers, rollup, self._network, self._locks)
         self.keys = KeyDoor(self.door, self.keystore)
         directory = opened.data.directory.path / _DIRECTORY
-        directory.mkdir(exist_ok=True)
+        make_folder(directory)
         keep_cell_points_in(directory)
         self.guard = SlotGuard(directory / "slot")
         self.attested_guard = SlotGuard(directory / "attested slot")

@@ -463,6 +463,8 @@ def _stored(answer: Any) -> Message | None:
     status = headers.get("Status")
     if status in ("404", "204"):
         return None
+    if status == "503":
+        raise nats_errors.NoRespondersError
     if status is not None or "Nats-Sequence" not in headers:
         raise UpstreamUnavailable(f"the bus: {headers.get('Description', 'an answer that is not understood')}")
     return Message(headers["Nats-Subject"], int(headers["Nats-Sequence"]), answer.data or b"")

@@ -7,13 +7,14 @@ may lack a block, but never the other way round.
 
 from __future__ import annotations
 
+import errno
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
-from fastnode.errors import DataDirectoryError
+from fastnode.errors import DatabaseFull, DatabaseUnwritable, DataDirectoryError
 from fastnode.files import read_checked_file, replace_checked_file
 from fastnode.kernels import encode
 from fastnode.local_network.clock import ChainTime
@@ -119,7 +120,7 @@ class KeptState:
     def from_json(cls, record: dict[str, Any]) -> KeptState:
         """KeyError, TypeError or ValueError for anything that :meth:`to_json` does not produce."""
         if record["version"] not in (_VERSION_UNCHECKED, FORMAT_VERSION):
-            raise ValueError(f"version {record['version']}")
+            raise ValueError(f"it is of version {record['version']}, this node reads up to {FORMAT_VERSION}")
         coinbase, fee, fees = record["coinbase"], record["fixedFee"], record["l1Fees"]
         return cls(
             time=ChainTime.from_json(record["time"]),
@@ -136,7 +137,7 @@ class KeptState:
 
 
 class StateFile:
-    """Reads and replaces the file.  DataDirectoryError says what is wrong with it."""
+    """Reads and replaces the file.  DataDirectoryError says what is wrong with its content."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / FILE_NAME
@@ -156,7 +157,8 @@ class StateFile:
             raise DataDirectoryError(f"{self._path} cannot be read: {error.strerror}") from error
         except (KeyError, TypeError, ValueError) as error:
             raise DataDirectoryError(
-                f"{self._path} is damaged ({error}); remove it, and the network goes on with its chain alone"
+                f"{self._path} cannot be used ({error}); put it back from a backup, or begin in another data directory "
+                f"with a copy of the chain (--fork-from {self._path.parent})"
             ) from error
 
     def _content(self) -> bytes:
@@ -170,12 +172,13 @@ class StateFile:
         return self._written
 
     def write(self, state: KeptState) -> None:
-        """Replace the file if it would differ."""
+        """Replace the file if it would differ.  DatabaseFull or DatabaseUnwritable: it is as it was."""
         text = orjson.dumps(state.to_json())
         if text == self._written:
             return
         try:
             replace_checked_file(self._path, text)
         except OSError as error:
-            raise DataDirectoryError(f"{self._path} cannot be written: {error.strerror}") from error
+            kind = DatabaseFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else DatabaseUnwritable
+            raise kind(f"{self._path} cannot be written: {error.strerror}") from error
         self._written = text

@@ -19,9 +19,9 @@ from fastnode.protocol.hashing import poseidon2_hash_with_separator, sha256_to_f
 from fastnode.protocol.messages import L1ToL2Message, first_message_index
 
 if TYPE_CHECKING:
-    from fastnode.archiver.queries import ChainInfo
+    from fastnode.archiver.queries import ChainInfo, ChainView
 
-__all__ = ["fee_juice_deposit", "message_hash", "messages_of_checkpoint", "secret_hash_of"]
+__all__ = ["fee_juice_deposit", "message_hash", "messages_of_checkpoint", "open_messages", "secret_hash_of"]
 
 #: Of ``claim(bytes32,uint256)``: what the fee juice contract expects a deposit to say.
 _CLAIM_SELECTOR: Final = bytes.fromhex("63f44968")
@@ -57,3 +57,11 @@ def fee_juice_deposit(to: bytes, amount: int, secret_hash: bytes) -> OpenMessage
 def secret_hash_of(secret: bytes) -> bytes:
     """What a secret is known by until it is used."""
     return poseidon2_hash_with_separator(SEPARATOR_SECRET_HASH, [secret])
+
+
+def open_messages(chain: ChainView, messages: list[OpenMessage]) -> list[OpenMessage]:
+    """Those of a state file that the newest checkpoint has not taken: a crash leaves the file as it was before it."""
+    newest = chain.tips.checkpointed.checkpoint.number
+    taken = chain.l1_to_l2_messages(newest) if newest else []
+    is_older = taken and taken == messages_of_checkpoint(chain.chain, messages[: len(taken)], newest)
+    return messages[len(taken) :] if is_older else messages

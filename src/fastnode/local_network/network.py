@@ -32,7 +32,7 @@ import orjson
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.source import CheckpointRecord
 from fastnode.building.jobs import JobQueue
-from fastnode.errors import Refused
+from fastnode.errors import DatabaseError, DatabaseFull, Refused
 from fastnode.local_network.callers import Callers
 from fastnode.local_network.clock import ChainClock, SlotTime
 from fastnode.local_network.fees import MANA_TARGET, LocalFees, mana_of
@@ -40,7 +40,7 @@ from fastnode.local_network.finality import final_checkpoint
 from fastnode.local_network.genesis import SetupBlock
 from fastnode.local_network.kept import StateFile
 from fastnode.local_network.l1_away import L1AwayError
-from fastnode.local_network.messages import messages_of_checkpoint
+from fastnode.local_network.messages import messages_of_checkpoint, open_messages
 from fastnode.local_network.mining import Mined, Miner
 from fastnode.local_network.options import Fork, LocalNetworkOptions, options_of
 from fastnode.local_network.state_files import write_state
@@ -74,6 +74,8 @@ ANSWER_WAIT_S: Final = 5.0
 KEEP_ALIVE_S: Final = 43_200
 #: How often the age of the newest block is looked at.
 KEEP_ALIVE_CHECK_S: Final = 30.0
+#: How often a full disk is looked at.
+ROOM_CHECK_S: Final = 1.0
 #: Transactions that are kept decoded from their arrival to their block.
 DECODED_MAX: Final = 256
 
@@ -98,10 +100,9 @@ class LocalNetwork:
         self._state = state
         self._control = control or SyncControl()
         self._file = StateFile(directory)
-        self.kept = self._file.read()
         chain = ingestor.view.chain
         self.clock = ChainClock(SlotTime(chain.l1_genesis_time, chain.slot_duration), self._tip, wall=wall)
-        self.clock.time = self.kept.time
+        self._take_kept()
         self.miner = Miner(ingestor, lambda: self._state, self.clock, self._messages_of)
         self.l1 = l1
         if l1 is not None:
@@ -118,8 +119,9 @@ class LocalNetwork:
         self._callers = Callers()
         self._next_interval_at: float | None = None
         self._mana = (0, 0)
+        #: The newest block when there was no room for the next.
+        self._full_at: int | None = None
         self._apply_kept()
-        self._forget_taken_messages()
         self._count_mana()
 
     # ---- life --------------------------------------------------------------------------------
@@ -235,14 +237,20 @@ class LocalNetwork:
         return self.options.interval_s if self.kept.interval_s is None else (self.kept.interval_s or None)
 
     def _mine_when_due(self) -> None:
+        tip = self._ingestor.view.tip_number
         try:
+            if tip == self._full_at:
+                self._ingestor.catch_up()
             self._follow_l1()
             self._mine_what_waits()
             self._mine_at_interval()
             self._keep_alive()
-        except L1AwayError:
+        except (L1AwayError, DatabaseFull) as error:
             # What waits goes on waiting; the health of the node says why.
             self._callers.release()
+            if isinstance(error, DatabaseFull) and tip != self._full_at:
+                self._full_at = tip  # one line until there is a block
+                logger.error("the local network waits for room on the disk", extra=log_facts(reason=str(error)))
 
     def _follow_l1(self) -> None:
         """Take what happened on L1: its time, messages, and a proven tip that was moved there."""
@@ -304,6 +312,8 @@ class LocalNetwork:
 
     def _idle_s(self) -> float:
         longest = KEEP_ALIVE_CHECK_S if self.l1 is None else self.l1.poll_s
+        if self._full_at == self._ingestor.view.tip_number:
+            longest = ROOM_CHECK_S
         if self._next_interval_at is None:
             return longest
         return max(0.0, min(longest, self._next_interval_at - time.monotonic()))
@@ -313,10 +323,7 @@ class LocalNetwork:
     def mine_one(self, *, may_be_empty: bool, txs: Sequence[Tx] | None = None) -> Mined | None:
         """A block of ``txs``, or of what waits."""
         started = time.perf_counter()
-        pool = None if self._mempool is None else self._mempool.pool
-        validator = None if self._mempool is None else self._mempool.validator
-        assert pool is not None
-        assert validator is not None
+        pool, validator = self.mempool.pool, self.mempool.validator
         self._look_at_l1()
         self._keep()
         limits = replace(self.options.limits, txs_per_block_min=0) if may_be_empty else self.options.limits
@@ -414,14 +421,6 @@ class LocalNetwork:
         self._settle()
         self._keep()
 
-    def _forget_taken_messages(self) -> None:
-        """After a crash the file may still have messages that the newest checkpoint took."""
-        chain, messages = self._ingestor.view, self.kept.messages
-        newest = chain.tips.checkpointed.checkpoint.number
-        taken = chain.l1_to_l2_messages(newest) if newest else []
-        if taken and taken == messages_of_checkpoint(chain.chain, messages[: len(taken)], newest):
-            self.kept.messages = messages[len(taken) :]
-
     def _messages_of(self, checkpoint_number: int) -> Sequence[bytes]:
         if self.l1 is not None:
             return self.l1.messages_of(checkpoint_number)
@@ -459,13 +458,22 @@ class LocalNetwork:
     # ---- what is kept ------------------------------------------------------------------------------
 
     def _keep(self) -> None:
-        self._file.write(self.kept)
+        try:
+            self._file.write(self.kept)
+        except DatabaseError:  # as after a restart: what was not written down is not so
+            self._take_kept()
+            raise
+
+    def _take_kept(self) -> None:
+        self.kept = self._file.read()
+        self.clock.time = self.kept.time
+        self.kept.messages = open_messages(self._ingestor.view, self.kept.messages)
 
     def keep(self) -> None:
         """Write down what was changed beside the chain."""
         self.kept.time = self.clock.time
-        self._apply_kept()
         self._keep()
+        self._apply_kept()
 
     def _apply_kept(self) -> None:
         kept = self.kept

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import orjson
 
-from fastnode.files import read_checked_file, replace_checked_file, replace_file
+from fastnode.files import make_folder, read_checked_file, replace_checked_file, replace_file
 from fastnode.log import log_facts
 from fastnode.protocol.kzg import BLOB_BYTES
 from fastnode.publishing.envelope import BlobBundle, SignedTransaction, Transaction
@@ -72,14 +72,17 @@ class InFlight:
 
     @property
     def newest_bundle(self) -> BlobBundle | None:
-        """The blobs that go with the newest attempt."""
-        return self.cancellation if self.is_cancelled else self.bundle
+        """The blobs that go with the newest attempt, which may be the call although it is cancelled: L1 may refuse the
+        cancellation."""
+        transaction, bundle = self.newest.transaction, self.bundle
+        is_call = bundle is not None and transaction.versioned_hashes == bundle.versioned_hashes
+        return bundle if is_call else self.cancellation
 
 
 _BLOBS_SUFFIX: Final = ".blobs"
 _DAMAGED: Final = (
-    "a transaction in flight is not watched: its file is damaged. It may still be mined, at the price it has; remove "
-    "the file once L1 counts more transactions of the account than the number in its name"
+    "a transaction in flight is not watched: its file cannot be used. It may still be mined, at the price it has; "
+    "remove the file once L1 counts more transactions of the account than the number in its name"
 )
 
 
@@ -93,7 +96,7 @@ class KeptTransactions:
         """OSError when the disk refuses."""
         if self._directory is None:
             return
-        self._directory.mkdir(parents=True, exist_ok=True)
+        make_folder(self._directory)
         file = self._file(item)
         if item.bundle is not None and item.blobs_check is None:
             # Whatever lies there is of another one: a start that was killed in between, or a file that was damaged.
@@ -177,7 +180,7 @@ def _read(file: Path) -> InFlight:
         record["blobsCheck"] = None
     else:
         if record["version"] != _VERSION:
-            raise ValueError("it is of another version")
+            raise ValueError(f"it is of version {record['version']}, this node reads up to {_VERSION}")
     return _from_json(record, file.with_suffix(_BLOBS_SUFFIX))
 
 

@@ -396,8 +396,8 @@ class L1Publisher:
         except NotTaken as error:
             logger.warning("L1 does not take a cancellation", extra=self._facts(item, reason=str(error)))
             item.is_cancelled, item.cancellation = False, None
-            item.give_up_at = None
-            item.first_sent_at = now
+            item.give_up_at, item.first_sent_at = None, now
+            self._keep(item)  # on disk it is cancelled still
             return
         item.sent_at = now
         self.cancellations += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from fastnode.errors import CallReverted, DecodeError, NoPublisher, UpstreamUnavailable
 from fastnode.log import log_facts
@@ -17,10 +17,8 @@ from fastnode.publishing.requests import OutcomeKind, Request
 from fastnode.publishing.simulation import Simulator
 from fastnode.sources.l1.abi import from_quantity, hex_data
 from fastnode.sources.l1.endpoints import L1Client, L1Endpoint
-from fastnode.sources.l1.rollup import RollupFacts
 
 if TYPE_CHECKING:
-    from fastnode.config.settings import Settings
     from fastnode.publishing.signing import SigningDoor
 
 __all__ = ["Publishers"]
@@ -28,8 +26,6 @@ __all__ = ["Publishers"]
 logger = logging.getLogger(__name__)
 
 _WEI_PER_ETH: Final = 10**18
-#: In the data directory.
-_DIRECTORY: Final = "l1_transactions"
 _PREFERENCE: Final = {state: place for place, state in enumerate(AccountState)}
 
 
@@ -64,30 +60,6 @@ class Publishers:
             for address in dict.fromkeys(addresses)
         )
         self._warned: set[bytes] = set()
-
-    @classmethod
-    def of(
-        cls,
-        settings: Settings,
-        addresses: Iterable[bytes],
-        l1: L1Client,
-        door: SigningDoor,
-        facts: RollupFacts,
-        directory: Path | None,
-    ) -> Self:
-        """As the settings say; ``directory``: of the node's data."""
-        return cls(
-            addresses,
-            l1,
-            door,
-            chain_id=facts.chain_id,
-            rollup=facts.rollup,
-            fees=FeeLimits.of(settings),
-            limits=WatchLimits.of(settings),
-            directory=None if directory is None else directory / _DIRECTORY,
-            allows_busy=settings.seq_publisher_allow_invalid_states,
-            balance_min_wei=int(settings.publisher_balance_min_eth * _WEI_PER_ETH),
-        )
 
     def start(self) -> int:
         """Watch what was in flight at the last stop; how many transactions."""

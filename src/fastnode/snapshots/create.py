@@ -44,9 +44,9 @@ def create_snapshot(
 ) -> Snapshot:
     """Copy the databases of the locked data directory within ``pause``, and upload the copy.
 
-    SnapshotError when the location refuses or there is nothing to copy; OSError when the disk refuses.
+    SnapshotError when the location or the disk refuses, or there is nothing to copy.
     """
-    with _copied(directory, pause) as copy:
+    with _told_of_the_disk(directory), _copied(directory, pause) as copy:
         contents = read_contents(copy)
         if contents.state_is_behind:
             raise SnapshotError(
@@ -55,6 +55,14 @@ def create_snapshot(
         for name in DIRECTORIES.values():
             settle_copy(copy / name)
         return _upload(copy, contents, location, on_progress)
+
+
+@contextmanager
+def _told_of_the_disk(directory: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SnapshotError(f"the databases of {directory} cannot be copied: {error.strerror or error}") from error
 
 
 @contextmanager

@@ -96,7 +96,7 @@ def download(
     """Unpack the snapshot into the new folder ``target`` and verify everything in it; SnapshotError if it is wrong."""
     if lacking := lacking_bytes(target.parent, snapshot.bytes):
         raise SnapshotError(f"{(lacking >> 20) + 1} MiB more must be free on the disk of {target.parent}")
-    target.mkdir()
+    _make(target)
     done = 0
     for key, folder in DIRECTORIES.items():
         name, facts = snapshot.file_name(key), snapshot.files[key]
@@ -108,11 +108,20 @@ def download(
             read_archive(chunks, facts, target / folder)
         except SnapshotError as error:
             raise SnapshotError(f"{location.text}: {name}: {error}") from error
+        except OSError as error:
+            raise SnapshotError(f"{target} cannot be written: {error.strerror or error}") from error
         done += facts.bytes
     try:
         verify_apart(target, network, snapshot, partial(on_progress, VERIFYING), location.check)
     except SnapshotError as error:
         raise SnapshotError(f"{location.text}: the snapshot of block {snapshot.l2_block_number}: {error}") from error
+
+
+def _make(target: Path) -> None:
+    try:
+        target.mkdir()
+    except OSError as error:
+        raise SnapshotError(f"{target} cannot be written: {error.strerror or error}") from error
 
 
 def _report(on_progress: OnProgress, before: int, total: int, count: int) -> None:

@@ -29,8 +29,8 @@ PART_FOLDER: Final = "restore.part"
 _READY_FOLDER: Final = "restore.ready"
 
 #: What belongs to the chain that was there before: transactions that wait, offenses of its validators, the filter of
-#: log tags, the mark of a sample chain that is being loaded.
-_OF_THE_OLD_CHAIN: Final = ("p2p", "offenses", "tag_filter", "sample-chain.unfinished")
+#: log tags, the marks of the sample chain.
+_OF_THE_OLD_CHAIN: Final = ("p2p", "offenses", "tag_filter", "sample-chain", "sample-chain.unfinished")
 
 
 def replace_databases(directory: Path, names: tuple[str, ...]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from fastnode.files import put_file, sync_path
+from fastnode.files import make_folder, put_file, sync_path
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.kzg import BLOB_BYTES, versioned_hash
 from fastnode.sources.blobs.base import BlobRequest, BlobSourceError
@@ -36,7 +36,7 @@ class OwnBlobs:
 
     def keep(self, blobs: Sequence[bytes], commitments: Sequence[bytes]) -> None:
         """Durable when it returns; the oldest ones go.  OSError."""
-        self._directory.mkdir(parents=True, exist_ok=True)
+        make_folder(self._directory)
         for blob, commitment in zip(blobs, commitments, strict=True):
             put_file(self._file(versioned_hash(commitment)), blob.rstrip(b"\0"))
         sync_path(self._directory)

@@ -1,0 +1,114 @@
+"""An account whose L1 refuses what it is sent."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import pytest
+from coincurve import PrivateKey
+from tests.http_stand_in import HttpStandIn, answer_json
+from tests.publishing.test_kept import SENDER, in_flight
+
+from fastnode.outgoing.network import Network
+from fastnode.publishing.account import WatchLimits
+from fastnode.publishing.envelope import SignedTransaction, Transaction
+from fastnode.publishing.kept import KeptTransactions
+from fastnode.publishing.publisher import L1Publisher
+from fastnode.sources.l1.abi import hex_data
+from fastnode.sources.l1.endpoints import L1Client
+
+PATIENCE_S = 60.0
+BLOCK = {
+    "number": "0x1",
+    "hash": "0x" + "01" * 32,
+    "parentHash": "0x" + "00" * 32,
+    "timestamp": hex(1_800_000_000),
+    "baseFeePerGas": "0x1",
+    "transactions": [],
+}
+
+
+class Door:
+    """Signs with one key."""
+
+    def sign_transaction(self, _address: bytes, transaction: Transaction) -> SignedTransaction:
+        return transaction.sign(lambda digest: PrivateKey(b"\7" * 32).sign_recoverable(digest, hasher=None))
+
+
+class RefusingL1:
+    """Has what :func:`in_flight` sent while ``is_known``, and takes nothing more."""
+
+    def __init__(self, nonce: int) -> None:
+        self.is_known = True
+        self.refused = threading.Semaphore(0)
+        hashes = {hex_data(attempt.hash()) for attempt in in_flight(nonce).attempts}
+        self._answers: dict[str, Callable[[list[Any]], Any]] = {
+            "eth_getBlockByNumber": lambda _: BLOCK,
+            "eth_getTransactionCount": lambda params: hex(nonce + (params[1] == "pending" and self.is_known)),
+            "eth_getTransactionByHash": lambda params: {} if self.is_known and params[0] in hashes else None,
+            "eth_chainId": lambda _: hex(31337),
+            "eth_blobBaseFee": lambda _: "0x1",
+            "eth_maxPriorityFeePerGas": lambda _: "0x1",
+            "eth_feeHistory": lambda _: None,
+        }
+
+    def respond(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        calls = json.loads(body)
+        answers = [self._answer(call) for call in (calls if isinstance(calls, list) else [calls])]
+        answer_json(handler, answers if isinstance(calls, list) else answers[0])
+
+    def _answer(self, call: dict[str, Any]) -> dict[str, Any]:
+        head = {"jsonrpc": "2.0", "id": call["id"]}
+        if call["method"] in self._answers:
+            return head | {"result": self._answers[call["method"]](call["params"])}
+        assert call["method"] == "eth_sendRawTransaction"
+        self.refused.release()
+        return head | {"error": {"code": -32000, "message": "no"}}
+
+
+@pytest.fixture
+def l1() -> RefusingL1:
+    return RefusingL1(nonce=7)
+
+
+@pytest.fixture
+def publisher(tmp_path: Path, l1: RefusingL1) -> Iterator[L1Publisher]:
+    """Watches a transaction with blobs that is too late for its slot."""
+    kept = KeptTransactions(tmp_path)
+    kept.put(in_flight(7))
+    with Network() as network, HttpStandIn(l1.respond) as server:
+        client = L1Client([server.url], network)
+        limits = WatchLimits(check_interval_s=0.01)
+        publisher = L1Publisher(SENDER, client, Door(), 31337, limits=limits, kept=kept)  # type: ignore[arg-type]
+        yield publisher
+        publisher.close()
+
+
+def test_a_cancellation_that_l1_refuses_is_none_after_a_restart_either(
+    tmp_path: Path, l1: RefusingL1, publisher: L1Publisher
+) -> None:
+    assert publisher.resume() == 1
+    assert l1.refused.acquire(timeout=PATIENCE_S)
+    publisher.close()
+    (item,) = KeptTransactions(tmp_path).load(SENDER)
+    assert not item.is_cancelled
+    assert item.newest.transaction.data == b"call"
+
+
+def test_a_call_that_l1_forgets_while_it_is_cancelled_is_watched_on(
+    tmp_path: Path, l1: RefusingL1, publisher: L1Publisher
+) -> None:
+    """As a node that was killed at its cancellation has left it: the call goes with its own blobs."""
+    item = in_flight(7)
+    item.is_cancelled, item.cancelled_at = True, 1_800_000_000
+    KeptTransactions(tmp_path).put(item)
+    l1.is_known = False
+    assert publisher.resume() == 1
+    assert publisher.in_flight[0].cancellation is not None
+    for _ in range(3):
+        assert l1.refused.acquire(timeout=PATIENCE_S), "it is sent again and again"
