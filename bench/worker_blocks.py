@@ -4,32 +4,37 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from tests.sources.made_chain import Unit
 from tests.sources.recorded_chain import RecordedChain
 from tests.sources.scripted_upstream import scripted_upstream
 
-from load_client import Client, wallet_requests
+from fastnode.development import synthetic_chain as synthetic
+from fastnode.development.synthetic_chain import SyntheticBlock
+from fastnode.protocol.tips import BlockId, CheckpointId, TipId
+from load_client import Client, Measured, wallet_requests
 from worker_node import Node, process_s, tasks
 
 CONNECTIONS = 32
 HEADERS = wallet_requests([[("node_getBlockHeader", ["latest"])], [("node_getL2Tips", [])]])
 REST_S = 10.0
 SLICE_S = 0.5
+#: Rest and blocks come by turns, so often in one run.
+ROUNDS = 4
 UPSTREAM_NICENESS = 19
 PRIMARY_NICENESS = 5
 #: Until what follows a block, such as merges, is done.
-SETTLE_S = 2.0
+SETTLE_S = 1.0
 
 
 # ---- growth -----------------------------------------------------------------------------------------
@@ -82,19 +87,59 @@ def measure_growth(file: Path, workers: int, folder: Path) -> None:
 # ---- reads ------------------------------------------------------------------------------------------
 
 
+class _Grown(RecordedChain):
+    """Grows at no cost worth mentioning: what makes blocks would be on another machine."""
+
+    def __init__(self, directory: Path, chain_file: Path) -> None:
+        super().__init__(directory, chain_file)
+        self._hashes = {block.number: block.hash() for block, _ in self._blocks}
+        self._published = [record.published.to_json() for record in self.recorded]
+        self._tips = [
+            TipId(
+                BlockId(record.published.checkpoint.blocks[-1].number, record.published.checkpoint.blocks[-1].hash()),
+                CheckpointId(number, record.published.checkpoint.header.hash()),
+            )
+            for number, record in enumerate(self.recorded, 1)
+        ]
+        self._tip = 0
+
+    @property
+    def tip(self) -> int:
+        return self._tip
+
+    def block_id(self, number: int) -> BlockId:
+        return BlockId(number, self._hashes[number]) if number else super().block_id(0)
+
+    def reveal(self) -> None:
+        unit = self.units[-1] if self.units else None
+        if unit is not None and unit.published is None:
+            place = unit.number - 1
+            if len(unit.blocks) == len(self.recorded[place].published.checkpoint.blocks):
+                unit.published, unit.tip = self._published[place], self._tips[place]
+                return
+        block, record = self._blocks[self._tip]
+        if block.index_within_checkpoint == 0:
+            making = synthetic._CheckpointInTheMaking(block.header.global_variables, record.l1_to_l2_messages)
+            self.units.append(Unit(block.checkpoint_number, making))
+        messages = record.l1_to_l2_messages if block.index_within_checkpoint == 0 else None
+        self.units[-1].making.blocks.append(SyntheticBlock(block, messages))
+        self._tip += 1
+
+
 def _grow(file: Path, pace: float, folder: Path, end: Any) -> None:
-    """In a process of its own: another node, whose chain grows once somebody has said so."""
+    """In a process of its own: another node, whose chain grows for so many seconds each time that somebody says so."""
     os.nice(UPSTREAM_NICENESS)
-    chain = RecordedChain(folder, file)
+    chain = _Grown(folder, file)
     chain.reveal()
     with scripted_upstream(chain) as upstream:
         end.send(upstream.url)
-        end.recv()
-        begun, tip = time.monotonic(), chain.tip
-        while not chain.is_complete:
-            time.sleep(max(0.0, begun + (chain.tip - tip) / pace - time.monotonic()))
-            with upstream.lock:
-                chain.reveal()
+        while True:
+            seconds = end.recv()
+            begun, tip = time.monotonic(), chain.tip
+            while not chain.is_complete and time.monotonic() < begun + seconds:
+                time.sleep(max(0.0, begun + (chain.tip - tip) / pace - time.monotonic()))
+                with upstream.lock:
+                    chain.reveal()
 
 
 @contextmanager
@@ -166,6 +211,33 @@ def _stand_apart(node: Node, others: Sequence[int]) -> Callable[[], float]:
     return lambda: sum(int(os.pread(file, 64, 0).split()[1]) for file in files) / 1e9
 
 
+@dataclass
+class _Phase:
+    """The parts of a run in which blocks come, or those in which none comes."""
+
+    times: list[float] = field(default_factory=list)
+    own: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+    blocks: int = 0
+    #: Processor time of each process, in seconds.
+    spent: list[float] = field(default_factory=list)
+
+    def add(self, measured: Measured) -> None:
+        self.times += measured.times
+        self.own += measured.own
+
+    @contextmanager
+    def counted(self, node: Node, processes: Sequence[Busy]) -> Iterator[None]:
+        first, before, begun = node.tip(), [process_s(each.pid) for each in processes], time.monotonic()
+        yield
+        self.seconds += time.monotonic() - begun
+        self.blocks += node.tip() - first
+        had = self.spent or [0.0] * len(before)
+        self.spent = [
+            total + process_s(each.pid) - then for total, each, then in zip(had, processes, before, strict=True)
+        ]
+
+
 def measure_blocks(
     file: Path, workers: int, rate: float, pace: float | None, seconds: float, folder: Path, *, is_apart: bool = False
 ) -> None:
@@ -191,39 +263,35 @@ def measure_blocks(
         client = Client(node.port, CONNECTIONS)
         stack.callback(client.close)
         client.ask_at_rate(HEADERS, rate, SLICE_S)
-        before, first, begun = [process_s(each.pid) for each in processes], node.tip(), time.monotonic()
-        during: list[float] = []
-        own_during: list[float] = []
+        during, at_rest = _Phase(), _Phase()
         if pace is None:
-            while not node.has_said("chain file loaded"):
-                measured = client.ask_at_rate(HEADERS, rate, SLICE_S, waited)
-                during += measured.times
-                own_during += measured.own
+            with during.counted(node, processes):
+                while not node.has_said("chain file loaded"):
+                    during.add(client.ask_at_rate(HEADERS, rate, SLICE_S, waited))
+            time.sleep(SETTLE_S)
+            with at_rest.counted(node, processes):
+                at_rest.add(client.ask_at_rate(HEADERS, rate, max(REST_S, during.seconds), waited))
         else:
-            pipe.send(None)
-            measured = client.ask_at_rate(HEADERS, rate, seconds, waited)
-            during, own_during = measured.times, measured.own
-        seconds, blocks = time.monotonic() - begun, node.tip() - first
-        spent = [process_s(each.pid) - had for each, had in zip(processes, before, strict=True)]
+            # By turns, so that what else the machine and its host do meets both alike.
+            for _ in range(ROUNDS):
+                with at_rest.counted(node, processes):
+                    at_rest.add(client.ask_at_rate(HEADERS, rate, seconds / ROUNDS, waited))
+                with during.counted(node, processes):
+                    pipe.send(seconds / ROUNDS)
+                    during.add(client.ask_at_rate(HEADERS, rate, seconds / ROUNDS, waited))
+                time.sleep(SETTLE_S)
         delays = node.figure("fastnode_worker_view_delay_ms")
-        if pace is not None:
-            os.kill(processes[0].pid, signal.SIGKILL)
-        time.sleep(SETTLE_S)
-        own = [each for each in processes if each.pid in pids]
-        before, rest_s = [process_s(each.pid) for each in own], min(REST_S, seconds)
-        at_rest = client.ask_at_rate(HEADERS, rate, rest_s, waited)
-        rest = at_rest.times
-        idle = [0.0] * (len(processes) - len(own)) + [
-            (process_s(each.pid) - had) / rest_s for each, had in zip(own, before, strict=True)
-        ]
-        for each, during_s, idle_share in zip(processes, spent, idle, strict=True):
-            each.block_s = max(0.0, during_s - idle_share * seconds) / max(1, blocks)
-        control = [] if is_apart else _control(client, rate, processes, blocks / seconds, rest_s)
-    print(f"{workers} workers, {rate:g} requests a second, {blocks} blocks in {seconds:.1f} s")
+        for each, spent_s, idle_s in zip(processes, during.spent, at_rest.spent, strict=True):
+            each.block_s = max(0.0, spent_s - idle_s * during.seconds / at_rest.seconds) / max(1, during.blocks)
+        control = []
+        if not is_apart:
+            mine = [each for each in processes if each.pid in pids]
+            control = _control(client, rate, mine, during.blocks / during.seconds, min(REST_S, during.seconds))
+    print(f"{workers} workers, {rate:g} requests a second, {during.blocks} blocks in {during.seconds:.1f} s")
     print("processor time a block:", ", ".join(f"{1e3 * each.block_s:.1f}" for each in processes), "ms")
-    tell("reads", during, rest, control)
+    tell("reads", during.times, at_rest.times, control)
     if is_apart:
-        tell("reads without what the worker and the client waited for a processor", own_during, at_rest.own, [])
+        tell("reads without what the worker and the client waited for a processor", during.own, at_rest.own, [])
     if delays:
         print(
             f"blocks visible after (p99, each worker): {', '.join(f'{delay:.1f}' for delay in delays)} ms", flush=True

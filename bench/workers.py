@@ -17,12 +17,14 @@ requests each time; what counts is the round that cost least, so that what else 
 
 ``--growth`` loads FILE and tells how much the copies of the workers have for themselves meanwhile, at most.
 
-``--blocks`` asks for headers at a rate, first while the node loads the chain file FILE (scripts/make-chain), as fast as
-it can, then at rest; and tells how late views were visible in workers.  With ``--pace`` the node follows another one
-that has so many blocks a second of FILE, in a process of a niceness of 19.  Last comes what the machine alone is to
-blame for: the node at rest, beside processes that do nothing but take the processor time that each process took for a
-block, at the same pace and priority.  With ``--apart`` the one worker has a processor of its own, and primary, other
-node and client share the others; told besides is what is left of the times without waiting for a processor.
+``--blocks`` asks for headers at a rate, while the node loads the chain file FILE (scripts/make-chain) as fast as it
+can, and then at rest; and tells how late views were visible in workers.  With ``--pace`` the node follows another one
+that has so many blocks a second of FILE ready, in a process of a niceness of 19; rest and blocks come by turns, four
+times.  The client runs with SCHED_FIFO where it may, so that its own waiting is in neither time. Last comes what the
+machine alone is to blame for: the node at rest, beside processes that do nothing but take the processor time that each
+process took for a block, at the same pace and priority. With ``--apart`` the one worker has a processor of its own, and
+primary, other node and client share the others; told besides is what is left of the times without waiting for a
+processor.
 """
 
 from __future__ import annotations
@@ -47,7 +49,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.mempool.made import made_txs
 from tests.mempool.recorded import hashes, recordings
 
-from fastnode.app.priorities import answer_soon
 from load_client import Client, post, wallet_requests
 from worker_blocks import CONNECTIONS, measure_blocks, measure_growth
 from worker_node import Node, processor_s, tasks
@@ -56,7 +57,7 @@ from workload import SAMPLE, ask_over_http, fitted, learn_chain
 CONNECTIONS_OF_TXS = 16
 TXS = 400
 REQUESTS_OF_A_ROUND = 12_000
-CLIENT_NICENESS = -10
+CLIENT_PRIORITY = 1
 
 
 @dataclass
@@ -219,14 +220,11 @@ def one_rows(chain: Path, folder: Path, counts: Sequence[int], rounds: int) -> l
 
 
 def client_first() -> None:
-    """The client is what measures: where it may, it has a processor as soon as it wants one.
-
-    A wish for short turns is what gets it one from threads that have just begun theirs.  What it starts is of usual
-    priority again.
+    """The client is what measures, and would be on another machine: where it may, it has a processor as soon as it
+    wants one, at rest and meanwhile, so that its own waiting is in neither time.  What it starts is of usual priority.
     """
     try:
-        answer_soon()
-        os.setpriority(os.PRIO_PROCESS, 0, CLIENT_NICENESS)
+        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(CLIENT_PRIORITY))
     except PermissionError:
         print("the client has no priority here: its own waiting is measured too")
 

@@ -10,7 +10,15 @@ from collections.abc import Iterator
 import pytest
 from tests.conftest import PATIENCE_S
 
-from fastnode.interpreter import GIVING_WAY_S, ROUND_INTERVAL_S, SWITCH_INTERVAL_S, BusyPlace, LoopFirst
+from fastnode.interpreter import (
+    GIVING_WAY_S,
+    REPEATING_INTERVAL_S,
+    ROUND_INTERVAL_S,
+    SWITCH_INTERVAL_S,
+    BusyPlace,
+    LoopFirst,
+    step_aside,
+)
 
 
 def test_one_thread_has_the_place_at_a_time() -> None:
@@ -93,6 +101,39 @@ def test_nobody_asks_for_the_interpreter_in_the_middle_of_a_round(loop_first: Lo
     loop_first.let_go()
     found.append(sys.getswitchinterval())
     assert found == pytest.approx([SWITCH_INTERVAL_S, ROUND_INTERVAL_S, SWITCH_INTERVAL_S])
+
+
+def test_a_thread_that_repeats_writes_is_asked_sooner_until_it_has_done_so(loop_first: LoopFirst) -> None:
+    with loop_first.asked_soon():
+        found = [sys.getswitchinterval()]
+        loop_first.hold()
+        found.append(sys.getswitchinterval())
+        loop_first.let_go()
+        found.append(sys.getswitchinterval())
+    found.append(sys.getswitchinterval())
+    assert found == pytest.approx([REPEATING_INTERVAL_S, ROUND_INTERVAL_S, REPEATING_INTERVAL_S, SWITCH_INTERVAL_S])
+
+
+def test_a_thread_that_steps_aside_leaves_the_interpreter() -> None:
+    interval, gate, gone = sys.getswitchinterval(), threading.Lock(), list[None]()
+    gate.acquire()
+
+    def work() -> None:
+        gate.acquire()
+        gone.append(None)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        sys.setswitchinterval(1000.0)  # nobody asks
+        gate.release()
+        deadline = time.monotonic() + PATIENCE_S
+        while not gone and time.monotonic() < deadline:
+            step_aside()
+        assert gone
+    finally:
+        sys.setswitchinterval(interval)
+        thread.join()
 
 
 def test_a_busy_thread_waits_for_the_end_of_a_round(loop_first: LoopFirst) -> None:

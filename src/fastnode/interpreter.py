@@ -18,6 +18,7 @@ not asked in the middle of a round, and a busy thread begins one piece of work i
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -26,15 +27,27 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Final
 
-__all__ = ["BUSY", "LOOP", "BusyPlace", "LoopFirst"]
+__all__ = ["BUSY", "LOOP", "BusyPlace", "LoopFirst", "step_aside"]
 
 #: How long a thread waits before it asks for the interpreter.  Python's own 5 ms would be the latency of every request
 #: that arrives while a block is applied.
 SWITCH_INTERVAL_S: Final = 100e-6
+#: The same while a worker repeats what the primary has written: it runs code for a millisecond, several times a second,
+#: and the loop needs the interpreter several times for a request.
+REPEATING_INTERVAL_S: Final = 20e-6
 #: The same while the loop gives turns.
 ROUND_INTERVAL_S: Final = 5e-3
 #: Of a thread that gives way to the loop, the longest wait.
 GIVING_WAY_S: Final = 0.01
+
+
+def step_aside() -> None:
+    """Leave the interpreter and the processor to any thread that wants them, for a moment.
+
+    A thread that runs is not made to before the system's next tick, milliseconds later, when others have slept for too
+    short a time to come before it.
+    """
+    os.sched_yield()
 
 
 class BusyPlace:
@@ -84,6 +97,7 @@ class LoopFirst:
         self._is_awaited = False
         self._gap = threading.Lock()
         self._gap.acquire()
+        self._interval_s = SWITCH_INTERVAL_S
 
     def begin(self) -> None:
         """Of a process that serves: from now on threads give way to its loop."""
@@ -98,7 +112,18 @@ class LoopFirst:
     def let_go(self) -> None:
         """It looks for new data, or does something else."""
         if self._is_on:
-            sys.setswitchinterval(SWITCH_INTERVAL_S)
+            sys.setswitchinterval(self._interval_s)
+
+    @contextmanager
+    def asked_soon(self) -> Iterator[None]:
+        """The loop asks the calling thread for the interpreter sooner than others; for one thread of a process."""
+        self._interval_s = REPEATING_INTERVAL_S
+        self.let_go()
+        try:
+            yield
+        finally:
+            self._interval_s = SWITCH_INTERVAL_S
+            self.let_go()
 
     def end_round(self, *, is_crowded: bool) -> None:
         """One round is over; ``is_crowded``: there is a next one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.app.turns import turn_ns
 
-from fastnode.app.priorities import MERGING_NICENESS, PRIMARY_NICENESS, TURN_NS, answer_soon, come_last
+from fastnode.app.priorities import MERGING_NICENESS, PRIMARY_NICENESS, TURN_NS, answer_soon, come_last, wake_on_time
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux has turns")
@@ -44,6 +45,27 @@ def test_a_thread_that_answers_soon_has_short_turns_and_those_that_it_begins_hav
     usual_ns, own_ns = turns
     assert own_ns == TURN_NS
     assert usual_ns > own_ns
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux is late on purpose")
+def test_a_thread_that_wakes_on_time_and_those_that_it_begins_are_not_late_on_purpose() -> None:
+    get_timer_slack, found = 30, list[int]()
+    system = ctypes.CDLL(None)
+
+    def look() -> None:
+        found.append(system.prctl(get_timer_slack, 0, 0, 0, 0))
+
+    def run() -> None:
+        wake_on_time()
+        look()
+        inner = threading.Thread(target=look)
+        inner.start()
+        inner.join()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert found == [1, 1]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere priority is of the whole process")

@@ -55,7 +55,10 @@ class Wire:
         self.is_closed = False
 
     def put(self, data: bytes) -> None:
-        self.frames.append(data)
+        while data:
+            length = _HEAD_BYTES + int.from_bytes(data[:4], "big")
+            self.frames.append(data[:length])
+            data = data[length:]
 
     def close(self) -> None:
         self.is_closed = True

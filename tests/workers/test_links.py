@@ -112,6 +112,24 @@ def test_a_worker_gets_facts_and_names_before_its_copy(link: Link, notes: Notes)
     assert [kind for kind, _ in notes.seen][:3] == ["facts", "names", "copy"]
 
 
+def test_a_worker_waits_for_its_turn_to_repeat_a_block(hub: Hub, notes: Notes, tmp_path: Path) -> None:
+    delay_s = 0.2
+    link = Link(tmp_path / "primary", 1, notes, delay_s=delay_s)
+    link.start()
+    try:
+        notes.wait_for("copy")
+        shown_at = time.monotonic_ns()
+        hub.feed.tell(frame(Kind.BLOCK, shown_at) + batch_frame(0, [(b"first", b"")]))
+        notes.wait_for("batch")
+        assert time.monotonic_ns() - shown_at >= delay_s * 1e9
+        begun = time.monotonic()
+        hub.feed.tell(frame(Kind.BLOCK, shown_at) + batch_frame(0, [(b"second", b"")]))  # it is late already
+        notes.wait_for("batch", (0, [(b"second", b"")]))
+        assert time.monotonic() - begun < delay_s
+    finally:
+        link.close()
+
+
 def test_questions_are_answered_and_refusals_are_what_the_client_is_told(link: Link) -> None:
     assert link.ask("sum", 1, 2, 3) == 6
     with pytest.raises(Refused, match="no") as refused:

@@ -96,6 +96,37 @@ def test_blocks_that_are_taken_back_are_gone_from_a_replica_and_its_memory(pair:
     assert pair.compare() > 200
 
 
+@pytest.fixture
+def _nothing_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each batch goes out before the block that it belongs to is shown, as those of many blocks do."""
+    monkeypatch.setattr("fastnode.workers.feed.HELD_BYTES_MAX", 1)
+
+
+def test_batches_go_out_with_the_block_that_they_belong_to(pair: Pair) -> None:
+    pair.primary.publication.hold()
+    pair.primary.apply(1)
+    assert not pair.wire.frames
+    pair.primary.publication.release()
+    kinds = [data[4] for data in pair.wire.frames]
+    assert kinds[0] == Kind.BLOCK
+    assert kinds[-1] == Kind.VIEW
+    assert set(kinds[1:-1]) == {Kind.BATCH}
+
+
+@pytest.mark.usefixtures("_nothing_held")
+def test_what_is_not_shown_for_long_is_not_held_for_long(pair: Pair) -> None:
+    pair.primary.publication.hold()
+    before = pair.replica.view
+    pair.primary.apply(3)
+    assert {data[4] for data in pair.wire.frames} == {Kind.BATCH}
+    pair.deliver()
+    assert pair.replica.view is before
+    pair.primary.publication.release()
+    pair.deliver()
+    pair.compare()
+
+
+@pytest.mark.usefixtures("_nothing_held")
 def test_nothing_of_a_reorg_is_seen_before_it_is_whole(pair: Pair) -> None:
     pair.primary.apply(20)
     pair.deliver()
@@ -114,6 +145,7 @@ def test_nothing_of_a_reorg_is_seen_before_it_is_whole(pair: Pair) -> None:
     assert pair.compare() > 100
 
 
+@pytest.mark.usefixtures("_nothing_held")
 def test_a_view_is_shown_with_the_last_of_its_batches_and_not_before(pair: Pair) -> None:
     before = pair.replica.view
     assert before is not None

@@ -13,7 +13,7 @@ import uvloop
 from fastnode import interpreter
 from fastnode.app.heap import bound_heap
 from fastnode.app.node_settings import worker_count
-from fastnode.app.priorities import answer_soon, leave_to_requests, merge_last
+from fastnode.app.priorities import answer_soon, leave_to_requests, merge_last, wake_on_time
 from fastnode.app.process import OTHER_FILES, allow_open_files, run_node, stop_requested_by_signal
 from fastnode.app.worker import Worker
 from fastnode.config.consistency import check_settings
@@ -59,6 +59,7 @@ def run_with_workers(settings: Settings) -> None:
 
 def _run_worker(settings: Settings, seat: WorkerSeat) -> None:
     interpreter.LOOP.begin()
+    wake_on_time()
     answer_soon()
     merge_last(seat.address.parent / f"merging-{seat.number}")
     bound_heap()

@@ -26,11 +26,11 @@ from fastnode.app.priorities import repeat_soon
 from fastnode.app.rate_limits import limit_clients, reload_limits
 from fastnode.app.servers import ServerParts, rpc_server, tell_events
 from fastnode.chain_data import LOCAL_WORLD_STATE_CACHE_MB, ChainOptions
+from fastnode.http.allowance import MemoryBudget
 from fastnode.http.fair_threads import FairThreads
 from fastnode.http.health import Health
 from fastnode.http.limited_threads import LimitedThreads
 from fastnode.http.limits import Limits
-from fastnode.http.memory_budget import MemoryBudget
 from fastnode.http.turns import Turns
 from fastnode.jsonrpc.block_wait import BlockWait
 from fastnode.kernels import hash_threads
@@ -71,6 +71,9 @@ logger = logging.getLogger("fastnode.workers")
 REPORT_INTERVAL_S: Final = 1.0
 #: While no block comes the files of the copy are looked at once in so many reports: transactions and merges.
 LOOKS_WITHOUT_SIZES: Final = 5
+#: A worker repeats a block in about this time, and all of them begin within so many times that.
+REPEATING_S: Final = 2e-3
+TURNS_MAX: Final = 4
 #: How long connections may wait for a worker that takes another's place, without an answer that says so.
 QUIET_S: Final = 2.0
 #: A worker whose primary has been away for so long is not sent requests any more: what it has is old.
@@ -114,7 +117,9 @@ class Worker:
             on_first=lambda: self._in_loop(self._has_view.set),
         )
         self._pool = pool
-        self._link = pool.link = Link(seat.address, seat.number, self._replica, on_begin=repeat_soon)
+        self._link = pool.link = Link(
+            seat.address, seat.number, self._replica, on_begin=repeat_soon, delay_s=_delay_s(seat.number)
+        )
         self._replica.function_names.link = self._link
         self._is_stopping = False
         self._report_now = asyncio.Event()
@@ -385,6 +390,14 @@ class Worker:
             "delay_p99_ms": round(_MS * delays[min(len(delays) - 1, len(delays) * 99 // 100)], 2) if delays else None,
             "kept_bytes": server.cached_responses.kept_bytes,
         }
+
+
+def _delay_s(number: int) -> float:
+    """How long after the first ones worker ``number``, from 1 on, repeats a block: half of the processors are left to
+    requests meanwhile, as far as there is time for that.
+    """
+    at_once = max(1, (os.cpu_count() or 1) // 2)
+    return REPEATING_S * min((number - 1) // at_once, TURNS_MAX - 1)
 
 
 def _share_of(settings: Settings, workers: int) -> Settings:

@@ -4,6 +4,9 @@ Each write goes to the followers while the database's lock is held, so all see o
 between the batches that made it and those that come after it.  A follower begins with a copy of the databases that is
 made while all three are held, so its first batch is the first that the copy does not have.
 
+What a block has written goes out when it is shown, in one piece: nothing of it can be seen before, and a worker that
+is woken up for each batch would work beside the primary, and not after it.
+
 What a follower has not taken yet is bounded: one that falls behind is dropped, and comes again for a new copy.
 """
 
@@ -29,6 +32,9 @@ __all__ = ["Feed", "Follower"]
 
 #: What may wait for one follower.  A block of a hundred transactions is about a megabyte.
 BEHIND_BYTES_MAX: Final = 64 << 20
+
+#: What is written before it is shown is sent together up to here: many blocks, of a chain that is caught up with.
+HELD_BYTES_MAX: Final = 1 << 20
 
 #: Places of the databases in a batch; the pool does not decide what a view shows.
 _POOL: Final = 2
@@ -121,6 +127,9 @@ class Feed:
         #: written.
         self._shown: Shown | None = None
         self._contents = contents
+        #: Batches that are sent when they are shown.
+        self._held: list[bytes] = []
+        self._held_bytes = 0
         #: Batches, bytes and copies so far.
         self.batch_count = self.batch_bytes = self.copy_count = 0
         for place, database in enumerate(self._databases):
@@ -141,7 +150,20 @@ class Feed:
             data = batch_frame(place, changes)
             self.batch_count += 1
             self.batch_bytes += len(data)
-            self._put(data)
+            if place == _POOL:
+                self._put(data)
+                return
+            self._held.append(data)
+            self._held_bytes += len(data)
+            if self._held_bytes > HELD_BYTES_MAX:
+                self._put(self._let_go())
+
+    def _let_go(self) -> bytes:
+        """What was held, for those that follow now."""
+        data = b"".join(self._held)
+        self._held.clear()
+        self._held_bytes = 0
+        return data
 
     def show(self, view: View) -> None:
         """``view`` is what new requests see, and all that it shows has been written.  In the thread that ingests."""
@@ -149,7 +171,8 @@ class Feed:
         shown = Shown(tip.number, tip.hash, view.state is not None, time.monotonic_ns())
         with self._lock:
             self._shown = shown
-            self._put(frame(Kind.VIEW, shown))
+            is_block = len(self._held) > 0
+            self._put((frame(Kind.BLOCK, shown.at_ns) if is_block else b"") + self._let_go() + frame(Kind.VIEW, shown))
 
     def tell(self, data: bytes) -> None:
         """A frame for all followers."""
@@ -157,6 +180,8 @@ class Feed:
             self._put(data)
 
     def _put(self, data: bytes) -> None:
+        if not data:
+            return
         for follower in self._followers:
             follower.put(data)
         if any(follower.is_closed for follower in self._followers):
@@ -176,6 +201,7 @@ class Feed:
             seconds = time.monotonic() - begun
             with self._lock:
                 self.copy_count += 1
+                self._put(self._let_go())  # the copy has it
                 follower.put(frame(Kind.COPY, target))
                 if self._shown is not None:
                     follower.put(frame(Kind.VIEW, self._shown))

@@ -5,6 +5,7 @@
     primary -> worker
         COPY      path of a copy of the databases made for this worker; what follows continues it
         BATCH     u8 which database, marshal: [(key, value or None), ...] as it was written
+        BLOCK     the batches that come now were shown at this time, in nanoseconds of CLOCK_MONOTONIC
         VIEW      what has been written so far is what requests are answered from: :class:`Shown`
         FACTS     what else answers rest on: :class:`~fastnode.workers.facts.Facts`
         NAMES     signatures of functions that clients have registered
@@ -51,6 +52,7 @@ class Kind(IntEnum):
     REPLY = 6
     HELLO = 7
     CALL = 8
+    BLOCK = 9
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from fastnode import interpreter
 from fastnode.errors import FastnodeError
 from fastnode.log import log_facts
 from fastnode.workers.calls import away, raised
@@ -61,13 +62,21 @@ class _Question:
 class Link:
     """``address`` is the socket of the primary, ``number`` that of this worker.  ``start`` it once.
 
-    The thread calls ``on_begin`` before anything else.
+    The thread calls ``on_begin`` before anything else.  A block waits for ``delay_s`` after it was shown, so that not
+    all workers of a machine repeat it at the same time.
     """
 
     def __init__(
-        self, address: Path, number: int, follows: Follows, *, on_begin: Callable[[], object] = lambda: None
+        self,
+        address: Path,
+        number: int,
+        follows: Follows,
+        *,
+        on_begin: Callable[[], object] = lambda: None,
+        delay_s: float = 0.0,
     ) -> None:
         self._on_begin = on_begin
+        self._delay_s = delay_s
         self._address = address
         self._number = number
         self._follows = follows
@@ -159,7 +168,12 @@ class Link:
             connection.send(frame(Kind.HELLO, (self._number, os.getpid())))
             while not self._stop.is_set() and (received := connection.receive()) is not None:
                 self._is_heard = True
-                if not self._take(*received):
+                if received[0] is Kind.BLOCK:
+                    self._stop.wait(max(0.0, pickle.loads(received[1]) / 1e9 + self._delay_s - time.monotonic()))
+                    continue
+                with interpreter.LOOP.asked_soon():
+                    is_followed = self._take(*received)
+                if not is_followed:
                     break
         except FastnodeError as error:
             logger.warning("a new copy is needed", extra=log_facts(reason=str(error)))
@@ -175,7 +189,10 @@ class Link:
     def _take(self, kind: Kind, payload: bytes) -> bool:
         follows = self._follows
         if kind is Kind.BATCH:
-            follows.on_batch(*batch_of(payload))
+            database, changes = batch_of(payload)
+            interpreter.step_aside()
+            follows.on_batch(database, changes)
+            interpreter.step_aside()
             return True
         content = pickle.loads(payload)
         if kind is Kind.VIEW:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from fastnode.archiver.store import ArchiverStore
+from fastnode.interpreter import step_aside
 from fastnode.kernels import simple_request
 from fastnode.log import log_facts
 from fastnode.log_index import layout as log_layout
@@ -180,6 +181,7 @@ class Replica:
         if database == _CHAIN:
             if self._next is None:
                 self._learn_tags(changes)
+                step_aside()
             copy.store.database.repeat(changes)
         elif database == _STATE:
             copy.state.repeat(changes)
@@ -197,7 +199,9 @@ class Replica:
             raise CannotFollowError(f"the copy is at block {chain.tip_number}, the primary shows {shown.number}")
         if is_new_copy:
             self.known_tags.begin_anew()  # before anyone reads what the filter does not know
+        step_aside()
         view = View(chain, copy.state.publish() if shown.has_state else None)
+        step_aside()
         if is_new_copy:
             self._change_to(copy)
         self.published.publish(view)

@@ -17,6 +17,7 @@ import weakref
 from pathlib import Path
 
 from fastnode.errors import DatabaseError
+from fastnode.interpreter import step_aside
 from fastnode.kernels import tree_nodes
 from fastnode.storage.database import DatabaseMemory, SharedDatabase
 from fastnode.world_state.append_only import Change
@@ -90,6 +91,7 @@ class WorldStateReplica:
             for view in list(self._views):
                 view.memory_limit = min(view.memory_limit, number)
         self._database.repeat(changes)
+        step_aside()
         if number != self._number:
             key = BLOCK + u32(number)
             record = BlockRecord.unpack(number, kept.get(key) or self._required(key))
@@ -114,6 +116,7 @@ class WorldStateReplica:
             new = [] if is_undo else tree_nodes.entries_of(changes, _prefix(NODE, tree.tree), 0)
             tree.repeat(record.sizes[tree.tree.id], new)
         for indexed in self._forest.indexed:
+            step_aside()
             of_tree = tree_nodes.entries_of(changes, _prefix(NODE, indexed.tree), 0)
             if is_undo:
                 indexed.revert(self._number, of_tree)
