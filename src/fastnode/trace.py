@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final, NamedTuple, Protocol
 
-__all__ = ["OpenSpan", "Spans", "Trace", "current", "entered", "is_named", "read"]
+__all__ = ["NAMES", "OpenSpan", "Spans", "Trace", "current", "entered", "read"]
 
 _PARENT: Final = re.compile(rb"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 _REQUEST_ID: Final = re.compile(rb"[\x21-\x7e]{1,128}")
@@ -56,6 +56,9 @@ class Spans(Protocol):
         """A call to this node; ``body`` is what came."""
 
 
+#: The headers in which a request says which it is.
+NAMES: Final = frozenset((b"traceparent", b"x-request-id"))
+
 _CURRENT: ContextVar[Trace | None] = ContextVar("trace", default=None)
 
 
@@ -72,11 +75,6 @@ def entered(trace: Trace) -> Iterator[None]:
         yield
     finally:
         _CURRENT.reset(token)
-
-
-def is_named(headers: Mapping[bytes, bytes]) -> bool:
-    """Whether a request says which it is."""
-    return b"traceparent" in headers or b"x-request-id" in headers
 
 
 def read(headers: Mapping[bytes, bytes]) -> Trace:

@@ -1,4 +1,4 @@
-"""Blocks as JSON: the kernel, its twin, and the records that are put together from values."""
+"""Blocks and their transactions as JSON: the kernel, its twin, and the records that are put together from values."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from fastnode._twins import block_text as twin
 from fastnode.api import chain_records as records
-from fastnode.archiver.layout import block_key, effect_key
-from fastnode.archiver.records import BlockInfo, StoredBlock
+from fastnode.archiver.layout import TRANSACTION, block_key, effect_key
+from fastnode.archiver.records import BlockInfo, StoredBlock, StoredTransaction
 from fastnode.kernels import block_text as kernel
 
 MODULES = [kernel, twin]
@@ -128,3 +128,85 @@ def test_what_was_read_last_is_kept_within_bounds(module: Any) -> None:
     assert [header(view, number) for number in range(299)] == [b"%d" % number for number in range(299)]
     assert header(view, 0) == b"0"
     assert read.count(block_key(0)) == 2  # others have taken its place
+
+
+# ---- transactions --------------------------------------------------------------------------------
+
+RESULTS = (b"success", b"app_logic_reverted", b"teardown_reverted", b"both_reverted")
+
+
+def blocks_with(module: Any, transaction: StoredTransaction, tx_hash: bytes, effect: bytes | None, **tips: int) -> Any:
+    values = {TRANSACTION + tx_hash: transaction.encode()}
+    if effect is not None:
+        values[effect_key(transaction.block_number, transaction.index_in_block)] = effect
+    return module.Blocks(values.get, 9, results=RESULTS, **tips)
+
+
+@given(numbers, numbers, st.integers(0, 3), hashes, hashes, texts, texts, st.tuples(*[st.integers(-1, 1)] * 3))
+def test_a_mined_transaction_is_the_one_of_its_values(
+    number: int, index: int, revert_code: int, block_hash: bytes, tx_hash: bytes, tail: bytes, effect: bytes,
+    behind: tuple[int, int, int],
+) -> None:  # fmt: skip
+    transaction = StoredTransaction(number, index, revert_code, block_hash, tail)
+    finalized, proven, checkpointed = sorted(min(max(number + each, 0), 2**32 - 1) for each in behind)
+    reached = [
+        name
+        for name, tip in (("checkpointed", checkpointed), ("proven", proven), ("finalized", finalized))
+        if number <= tip
+    ]
+    receipt = b'{"txHash":"0x%b","status":"%b","executionResult":"%b",%b' % (
+        tx_hash.hex().encode(), (reached or ["proposed"])[-1].encode(), RESULTS[revert_code], tail,
+    )  # fmt: skip
+    indexed = b'{"l2BlockHash":"0x%b","l2BlockNumber":%d,"txIndexInBlock":%d,"data":%b}' % (
+        block_hash.hex().encode(), number, index, effect,
+    )  # fmt: skip
+    for module in MODULES:
+        blocks = blocks_with(
+            module, transaction, tx_hash, effect, checkpointed=checkpointed, proven=proven, finalized=finalized
+        )
+        for _ in range(2):  # read, and kept
+            assert module.mined(module.RECEIPT, tx_hash, blocks) == receipt
+            assert module.mined(module.EFFECT, tx_hash, blocks) == indexed
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_transaction_that_no_block_has_is_asked_of_who_knows_the_others(module: Any) -> None:
+    transaction = StoredTransaction(7, 0, 0, bytes(32), b"}")
+    view = SimpleNamespace(chain=SimpleNamespace(blocks=blocks_with(module, transaction, b"m" * 32, b"effect")))
+    asked: list[Any] = []
+
+    def otherwise(*arguments: Any) -> bytes:
+        asked.append(arguments)
+        return b"otherwise"
+
+    receipt = module.TxQuestion(module.RECEIPT, otherwise)
+    assert receipt(view, b"m" * 32) == module.mined(module.RECEIPT, b"m" * 32, view.chain.blocks)
+    assert asked == []
+    assert receipt(view, b"u" * 32) == b"otherwise"
+    assert asked == [(view, b"u" * 32)]
+    effect = module.TxQuestion(module.EFFECT)
+    assert effect(view, b"m" * 32) == module.mined(module.EFFECT, b"m" * 32, view.chain.blocks)
+    assert effect(view, b"u" * 32) is module.mined(module.EFFECT, b"u" * 32, view.chain.blocks) is None
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_transaction_that_does_not_fit_is_refused(module: Any) -> None:
+    tx_hash = b"m" * 32
+    transaction = StoredTransaction(7, 1, 4, bytes(32), b"")
+    blocks = blocks_with(module, transaction, tx_hash, None)
+    with pytest.raises(ValueError, match="revert code 4"):
+        module.mined(module.RECEIPT, tx_hash, blocks)
+    with pytest.raises(LookupError, match="effect 1 of block 7"):
+        module.mined(module.EFFECT, tx_hash, blocks)
+    short = module.Blocks({TRANSACTION + tx_hash: transaction.encode()[:-1]}.get, 9)
+    for form in (module.RECEIPT, module.EFFECT):
+        with pytest.raises(ValueError, match="record of 40 bytes"):
+            module.mined(form, tx_hash, short)
+        for wrong in (b"", b"m" * 31, b"m" * 33):
+            with pytest.raises(ValueError, match="hash of"):
+                module.mined(form, wrong, blocks)
+    for form in (-1, 2):
+        with pytest.raises(ValueError, match="form"):
+            module.mined(form, tx_hash, blocks)
+        with pytest.raises(ValueError, match="form"):
+            module.TxQuestion(form)

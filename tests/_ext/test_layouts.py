@@ -48,6 +48,10 @@ def test_a_block_is_read_where_the_archiver_writes_it() -> None:
     assert bytes([of_kernel["EFFECT_LETTER"]]) == chain_layout.EFFECT
     assert of_kernel["BLOCK_KEY_BYTES"] == len(chain_layout.block_key(0))
     assert of_kernel["EFFECT_KEY_BYTES"] == len(chain_layout.effect_key(0, 0))
+    names = ("TX_BLOCK", "TX_INDEX", "TX_REVERT_CODE", "TX_BLOCK_HASH", "TX_HEAD_BYTES")
+    assert [of_kernel[name] for name in names] == offsets(records._TRANSACTION_HEAD)
+    assert bytes([of_kernel["TX_LETTER"]]) == chain_layout.TRANSACTION
+    assert of_kernel["TX_KEY_BYTES"] == len(chain_layout.TRANSACTION) + of_kernel["HASH_BYTES"]
 
 
 def test_a_leaf_is_read_where_the_world_state_writes_it() -> None:

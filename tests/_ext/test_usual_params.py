@@ -105,7 +105,7 @@ def number_or_hash(reference: BlockReference) -> Any:
         assert reference.value == "proposed"
         assert not reference.is_development_form
         return TIP
-    assert reference.kind in (BlockReferenceKind.NUMBER, BlockReferenceKind.HASH)
+    assert reference.kind is BlockReferenceKind.HASH
     return reference.value
 
 

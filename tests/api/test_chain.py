@@ -242,7 +242,7 @@ def test_checkpoint_data_of_the_sets_differ_in_one_key(clients: dict[str, Any]) 
 # ---- transactions -----------------------------------------------------------------------------
 
 
-def test_a_receipt_asks_the_pool_and_then_the_chain(make_client: Callable[..., Any], view: View) -> None:
+def test_a_receipt_asks_the_chain_and_then_the_pool(make_client: Callable[..., Any], view: View) -> None:
     pending = bytes.fromhex(UNKNOWN[2:])
     asked = []
 
@@ -256,9 +256,9 @@ def test_a_receipt_asks_the_pool_and_then_the_chain(make_client: Callable[..., A
     assert untaken.result("node_getTxReceipt", UNKNOWN) == {"txHash": UNKNOWN, "status": "pending", "error": "it waits"}
     dropped = client.result("node_getTxReceipt", "0x" + "0" * 64)
     assert dropped == {"txHash": "0x" + "0" * 64, "status": "dropped", "error": "Tx dropped by P2P node"}
-    assert asked == [pending, bytes(32)]
     effect = client.result("node_getBlock", 42)["body"]["txEffects"][0]
     assert client.result("node_getTxReceipt", effect["txHash"])["blockNumber"] == 42
+    assert asked == [pending, bytes(32)]
     assert client.result("node_getTxEffect", effect["txHash"])["data"] == effect
 
 

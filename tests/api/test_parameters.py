@@ -169,18 +169,17 @@ NUMBER, HASH_KIND, ARCHIVE, TIP = BlockReferenceKind
 @pytest.mark.parametrize(
     ("value", "reference"),
     [
-        (5, BlockReference(NUMBER, 5)),
-        (5.0, BlockReference(NUMBER, 5)),
-        ("  2 ", BlockReference(NUMBER, 2)),
-        (1e30, BlockReference(NUMBER, 10**30)),
+        (5, 5),
+        (5.0, 5),
+        ("  2 ", 2),
+        (10**30, 10**30),
+        (1e30, int(1e30)),
         ("1", BlockReference(HASH_KIND, (1).to_bytes(32, "big"))),
         (HASH, BlockReference(HASH_KIND, HASH_BYTES)),
         ("latest", BlockReference(TIP, "proposed")),
     ],
 )
-def test_both_sets_name_a_block_in_these_ways(value: object, reference: BlockReference) -> None:
-    if value == 1e30:
-        reference = BlockReference(NUMBER, int(1e30))
+def test_both_sets_name_a_block_in_these_ways(value: object, reference: BlockReference | int) -> None:
     assert chain.RELEASE_BLOCK.from_json(value) == reference
     assert chain.DEVELOPMENT_BLOCK.from_json(value) == reference
 

@@ -13,8 +13,8 @@ from weakref import finalize
 import pytest
 
 from fastnode.app import heap
+from fastnode.http.allowance import MemoryBudget
 from fastnode.http.limits import Limits
-from fastnode.http.memory_budget import MemoryBudget
 
 MIB = 1 << 20
 CODE = """

@@ -20,7 +20,7 @@ from fastnode.archiver.queries import ChainView
 from fastnode.archiver.source import CheckpointRecord
 from fastnode.config.settings import Settings
 from fastnode.errors import SettingError
-from fastnode.http.memory_budget import MemoryBudget
+from fastnode.http.allowance import MemoryBudget
 from fastnode.keystore.private_keys import EthKey
 from fastnode.local_network.accounts import TOKEN_ALLOW_LIST
 from fastnode.mempool.service import Mempool, MempoolOptions

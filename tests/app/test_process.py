@@ -13,7 +13,7 @@ import pytest
 
 from fastnode.app import process
 from fastnode.config.settings import Settings
-from fastnode.http.memory_budget import MemoryBudget
+from fastnode.http.allowance import MemoryBudget
 
 ASK = """
 import logging, resource, sys

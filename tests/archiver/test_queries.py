@@ -14,6 +14,7 @@ from fastnode.archiver.ingest import Ingestor, Verification
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.store import ArchiverStore
 from fastnode.errors import DatabaseError
+from fastnode.kernels import block_text
 from fastnode.protocol.genesis import genesis_tips
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def test_an_unknown_hash_gives_nothing(view: ChainView) -> None:
     assert view.block_number_by_hash(UNKNOWN) is None
     assert view.block_number_by_archive(UNKNOWN) is None
     assert view.tx_location(UNKNOWN) is None
-    assert view.tx_effect_json(UNKNOWN) is None
+    assert block_text.mined(block_text.EFFECT, UNKNOWN, view.blocks) is None
     assert view.tx_receipt_json(UNKNOWN) is None
     assert view.l1_to_l2_message_index(UNKNOWN) is None
     assert view.contract_class_json(UNKNOWN) is None
@@ -174,7 +175,7 @@ def test_every_transaction_is_found(view: ChainView, blocks: list[Json], sample:
         for index, effect in enumerate(raw["body"]["txEffects"]):
             tx_hash = as_bytes(effect["txHash"])
             assert view.tx_location(tx_hash) == (number, index)
-            assert view.tx_effect_json(tx_hash) == orjson.dumps(
+            assert block_text.mined(block_text.EFFECT, tx_hash, view.blocks) == orjson.dumps(
                 {"l2BlockHash": block_hash, "l2BlockNumber": number, "txIndexInBlock": index, "data": effect}
             )
             receipt = orjson.loads(view.tx_receipt_json(tx_hash) or b"")
@@ -210,8 +211,9 @@ def test_receipts_of_newer_node_versions_only_say_that_a_transaction_reverted(
 ) -> None:
     effects = [effect for raw in blocks for effect in raw["body"]["txEffects"]]
     reverted = next(effect for effect in effects if effect["revertCode"])
-    view.chain = dataclasses.replace(view.chain, node_info=view.chain.node_info | {"nodeVersion": "4.3.0"})
-    receipt = orjson.loads(view.tx_receipt_json(as_bytes(reverted["txHash"])) or b"")
+    chain = dataclasses.replace(view.chain, node_info=view.chain.node_info | {"nodeVersion": "4.3.0"})
+    with ChainView(view._database, chain) as newer:
+        receipt = orjson.loads(newer.tx_receipt_json(as_bytes(reverted["txHash"])) or b"")
     assert receipt["executionResult"] == "reverted"
 
 

@@ -14,9 +14,8 @@ import pytest
 
 from fastnode.errors import NodeBusy
 from fastnode.http import connection, stream
-from fastnode.http.allowance import Allowance, Party
+from fastnode.http.allowance import Allowance, MemoryBudget, Party
 from fastnode.http.limits import Limits
-from fastnode.http.memory_budget import MemoryBudget
 from fastnode.http.messages import CONTINUE, Refusal, Request, Response, ResponseWriter
 from fastnode.http.meters import Traffic
 from fastnode.http.stream import LINGER_BYTES_MAX, WRITTEN_BYTES, HttpStream, Next, Slot

@@ -14,8 +14,7 @@ from fastnode.jsonrpc.engine import (
     Engine,
     Reply,
 )
-from fastnode.jsonrpc.methods import BoundMethod, MethodTable
-from fastnode.jsonrpc.replies import Begun
+from fastnode.jsonrpc.methods import Begun, BoundMethod, MethodTable
 
 
 def body(*params: object) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any
 from tests.conftest import PATIENCE_S
 from tests.p2p.vectors import VERSION
 
-from fastnode.http.memory_budget import MemoryBudget
+from fastnode.http.allowance import MemoryBudget
 from fastnode.p2p.enr import NodeRecord
 from fastnode.p2p.gossip_cache import Verdict
 from fastnode.p2p.gossip_wire import GossipOptions

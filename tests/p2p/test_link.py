@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 from tests.conftest import PATIENCE_S
 
-from fastnode.http.memory_budget import MemoryBudget
+from fastnode.http.allowance import MemoryBudget
 from fastnode.p2p import link as link_module
 from fastnode.p2p.identity import Identity
 from fastnode.p2p.limits import Limits

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.mempool.made import made_txs
 
-from fastnode.http.memory_budget import MemoryBudget
+from fastnode.http.allowance import MemoryBudget
 from fastnode.p2p import gossip_sink
 from fastnode.p2p.gossip_sink import GossipSink
 from fastnode.p2p.node_host import NodeHost

@@ -11,7 +11,7 @@ import pytest
 from tests.mempool.made import made_txs
 from tests.mempool.pools import Harness
 
-from fastnode.http.memory_budget import MemoryBudget
+from fastnode.http.allowance import MemoryBudget
 from fastnode.mempool.entries import PoolEntry
 from fastnode.p2p.proposal_txs import ProposalTxs
 from fastnode.proofs.verdict import VALID, Verdict

@@ -15,10 +15,9 @@ from tests.conftest import PATIENCE_S
 from tests.serving.sockets import RIGHT, SMALL, Connection, RunningServer, call, post, wait_until
 
 from fastnode.http import connection
-from fastnode.http.allowance import WAITING_BYTES
+from fastnode.http.allowance import WAITING_BYTES, MemoryBudget
 from fastnode.http.connection import HttpConnection
 from fastnode.http.limits import Limits
-from fastnode.http.memory_budget import MemoryBudget
 from fastnode.http.turns import Turns
 
 KIB = 1 << 10

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from fastnode.api import chain as chain_methods
+from fastnode.http.allowance import MemoryBudget
 from fastnode.http.connection import HttpConnection
 from fastnode.http.limits import Limits
-from fastnode.http.memory_budget import MemoryBudget
 from fastnode.http.messages import ResponseWriter
 from fastnode.http.meters import CallMeters
 from fastnode.http.stream import WRITTEN_BYTES
@@ -422,6 +422,8 @@ class HotCalls:
         self._hashes = [b'"0x%b"' % view.chain.block_id(number).hash.hex().encode() for number in range(1, 107)]
         bodies = [view.chain.body_json(number) or b"" for number in range(1, 107)]
         self._fields = [field for body in bodies for field in _FIELD.findall(body)]
+        tx_hashes = [tx_hash for number in range(1, 107) for tx_hash in view.chain.tx_hashes(number) or []]
+        self._tx_hashes = [b'"0x%b"' % tx_hash.hex().encode() for tx_hash in tx_hashes]
 
     def request(self, rng: random.Random) -> bytes:
         """A call, or a batch of several methods, of which some come twice."""
@@ -460,5 +462,7 @@ class HotCalls:
         if letter == "t":
             tags = [self._value(rng, "h") for _ in range(rng.randrange(6))]
             return b"[%b]" % rng.choice([b",", b" , "]).join(tags)
+        if letter == "h" and rng.random() < 0.3:
+            return rng.choice(self._tx_hashes)
         near = int(rng.choice(self._fields)[3:-1], 16) + rng.choice([-1, 1])
         return rng.choice([*rng.sample(self._fields, 3), b'"0x%064x"' % near, b'"0x%x"' % rng.randrange(1 << 20)])

@@ -1,4 +1,4 @@
-"""Blocks as JSON, in plain Python: the readable form of the block_text kernel.
+"""Blocks and their transactions as JSON, in plain Python: the readable form of the block_text kernel.
 
 The stub ``fastnode/_ext/wire/block_text.pyi`` says what everything does.
 """
@@ -12,14 +12,18 @@ from typing import Any, Final
 __all__ = [
     "DATA",
     "DEVELOPMENT",
+    "EFFECT",
     "EMPTY_ARCHIVE",
     "HEADER",
     "JOINT",
+    "RECEIPT",
     "RELEASE",
     "BlockQuestion",
     "Blocks",
+    "TxQuestion",
     "block",
     "header",
+    "mined",
 ]
 
 RELEASE: Final = 0
@@ -27,6 +31,9 @@ JOINT: Final = 1
 DEVELOPMENT: Final = 2
 DATA: Final = 3
 HEADER: Final = 4
+
+RECEIPT: Final = 0
+EFFECT: Final = 1
 
 EMPTY_ARCHIVE: Final = b'{"root":"0x' + b"0" * 64 + b'","nextAvailableLeafIndex":0}'
 
@@ -37,11 +44,24 @@ _BLOCK_KEY: Final = struct.Struct(">cI")
 _KEPT_MAX: Final = 128
 _KEPT_BYTES_MAX: Final = 8192
 _EFFECT_KEY: Final = struct.Struct(">cII")
+#: Block, index in it, revert code, block hash.
+_TX_HEAD: Final = struct.Struct(">IIB32s")
+_HASH_BYTES: Final = 32
 
 
 class Blocks:
-    def __init__(self, get: Callable[[bytes], bytes | None], tip: int) -> None:
-        self._get, self.tip = get, tip
+    def __init__(
+        self,
+        get: Callable[[bytes], bytes | None],
+        tip: int,
+        *,
+        checkpointed: int = 0,
+        proven: int = 0,
+        finalized: int = 0,
+        results: tuple[bytes, ...] = (),
+    ) -> None:
+        self._get, self.tip, self.results = get, tip, results
+        self._tips = {b"finalized": finalized, b"proven": proven, b"checkpointed": checkpointed}
         self._kept: dict[bytes, bytes] = {}
 
     def read(self, key: bytes) -> bytes | None:
@@ -53,6 +73,9 @@ class Blocks:
                     self._kept.clear()
                 self._kept[key] = found
         return found
+
+    def status(self, number: int) -> bytes:
+        return next((name for name, tip in self._tips.items() if number <= tip), b"proposed")
 
 
 class BlockQuestion:
@@ -121,3 +144,39 @@ def _effect(number: int, index: int, get: Callable[[bytes], bytes | None]) -> by
     if effect is None:
         raise LookupError(f"no effect {index} of block {number}")
     return effect
+
+
+class TxQuestion:
+    def __init__(self, form: int, otherwise: Callable[[Any, bytes], bytes | None] | None = None) -> None:
+        _require_tx_form(form)
+        self._form, self._otherwise = form, otherwise
+
+    def __call__(self, view: Any, tx_hash: bytes) -> bytes | None:
+        found = mined(self._form, tx_hash, view.chain.blocks)
+        return found if found is not None or self._otherwise is None else self._otherwise(view, tx_hash)
+
+
+def _require_tx_form(form: int) -> None:
+    if form not in (RECEIPT, EFFECT):
+        raise ValueError(f"form {form} of a transaction")
+
+
+def mined(form: int, tx_hash: bytes, blocks: Blocks) -> bytes | None:
+    _require_tx_form(form)
+    if len(tx_hash) != _HASH_BYTES:
+        raise ValueError(f"a transaction hash of {len(tx_hash)} bytes")
+    record = blocks.read(b"t" + tx_hash)
+    if record is None:
+        return None
+    if len(record) < _TX_HEAD.size:
+        raise ValueError(f"a transaction record of {len(record)} bytes")
+    number, index, revert_code, block_hash = _TX_HEAD.unpack_from(record)
+    if form == EFFECT:
+        return b'{"l2BlockHash":"0x%b","l2BlockNumber":%d,"txIndexInBlock":%d,"data":%b}' % (
+            block_hash.hex().encode(), number, index, _effect(number, index, blocks.read),
+        )  # fmt: skip
+    if revert_code >= len(blocks.results):
+        raise ValueError(f"a transaction record with revert code {revert_code}")
+    return b'{"txHash":"0x%b","status":"%b","executionResult":"%b",%b' % (
+        tx_hash.hex().encode(), blocks.status(number), blocks.results[revert_code], record[_TX_HEAD.size :],
+    )  # fmt: skip

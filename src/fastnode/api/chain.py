@@ -15,8 +15,8 @@ from fastnode.api.chain_parameters import CHAIN_TIP
 from fastnode.api.checkpoints import CHECKPOINT_METHODS
 from fastnode.api.lookups import block_of_tip, checkpoint_of_tip
 from fastnode.api.outbox_witness import OutboxRoot, witness_method
-from fastnode.jsonrpc.methods import Context, Method, Parameter, Signature, common
-from fastnode.kernels import encode
+from fastnode.jsonrpc.methods import Context, Method, Parameter, Read, Signature, common
+from fastnode.kernels import block_text, encode
 from fastnode.values.field_elements import FIELD, TX_HASH
 from fastnode.values.numbers import Integer
 
@@ -32,6 +32,7 @@ _TRUE: Final = b"true"
 _FALSE: Final = b"false"
 #: The error of a receipt for a transaction that neither a block nor the pool has.
 _DROPPED: Final = "Tx dropped by P2P node"
+_DROPPED_TEXT: Final = orjson.dumps(_DROPPED)
 
 
 # ---- tips -----------------------------------------------------------------------------------
@@ -60,10 +61,6 @@ def _get_tips(context: Context) -> bytes:
 # ---- transactions ---------------------------------------------------------------------------
 
 
-def _tx_effect(view: View, tx_hash: bytes) -> bytes | None:
-    return view.chain.tx_effect_json(tx_hash)
-
-
 class TxNotes(Protocol):
     """What a node that builds blocks knows of a transaction, in addition to its effect."""
 
@@ -87,19 +84,26 @@ class _Receipts:
         self._waiting_reason = waiting_reason
         self._notes = notes
 
-    def get(self, view: View, tx_hash: bytes) -> bytes:
-        # Asked before the chain: a tx that is mined in between is found there, never missed by both.
-        is_pending = self._is_pending(tx_hash)
+    @property
+    def read(self) -> Read:
+        """The method's: for what is mined, Python is asked only by a node that has something to say about it."""
+        return block_text.TxQuestion(block_text.RECEIPT, self._unmined) if self._notes is None else self._noted
+
+    def _noted(self, view: View, tx_hash: bytes) -> bytes:
         mined = view.chain.tx_receipt_json(tx_hash)
-        if mined is not None:
-            logs = None if self._notes is None else self._notes.debug_logs_json(tx_hash)
-            return mined if logs is None else b'%b,"debugLogs":%b}' % (mined[:-1], logs)
-        if is_pending:
+        if mined is None:
+            return self._unmined(view, tx_hash)
+        logs = None if self._notes is None else self._notes.debug_logs_json(tx_hash)
+        return mined if logs is None else b'%b,"debugLogs":%b}' % (mined[:-1], logs)
+
+    def _unmined(self, _view: View, tx_hash: bytes) -> bytes:
+        """What no block of the view has.  The pool has a transaction until its block is final."""
+        if self._is_pending(tx_hash):
             waiting = self._waiting_reason(tx_hash)
             error = b"" if waiting is None else b',"error":%b' % orjson.dumps(waiting)
             return b'{"txHash":"%b","status":"pending"%b}' % (encode.to_hex(tx_hash), error)
         reason = None if self._notes is None else self._notes.dropped_reason(tx_hash)
-        text = orjson.dumps(_DROPPED if reason is None else f"{_DROPPED}: {reason}")
+        text = _DROPPED_TEXT if reason is None else orjson.dumps(f"{_DROPPED}: {reason}")
         return b'{"txHash":"%b","status":"dropped","error":%b}' % (encode.to_hex(tx_hash), text)
 
 
@@ -179,14 +183,14 @@ def methods(
         Method(
             name="node_getTxReceipt",
             summary="What became of a transaction: pending, dropped, or mined with its fee and block.",
-            read=receipts.get,
+            read=receipts.read,
             shape=b"h",
             **common("TxReceipt", Parameter("txHash", TX_HASH)),
         ),
         Method(
             name="node_getTxEffect",
             summary="Everything that a mined transaction changed.",
-            read=_tx_effect,
+            read=block_text.TxQuestion(block_text.EFFECT),
             shape=b"h",
             is_cached=True,
             **common("IndexedTxEffect", Parameter("txHash", TX_HASH), may_be_absent=True),

@@ -63,7 +63,9 @@ class BlockReferenceKind(Enum):
 
 
 class BlockReference(NamedTuple):
-    """Which block a parameter means.  ``value``: int for NUMBER, 32 bytes for HASH and ARCHIVE, a tip's name for TIP.
+    """Which block a parameter means; a bare number stands for itself.
+
+    ``value``: int for NUMBER, 32 bytes for HASH and ARCHIVE, a tip's name for TIP.
 
     ``is_development_form`` is true for a form that only the development set knows: such a caller
     expects that set's record.
@@ -84,10 +86,13 @@ def _read_block_hash_text(text: str) -> BlockReference | None:
     return BlockReference(BlockReferenceKind.HASH, BLOCK_HASH.from_json(text))
 
 
-def _read_block_number(kind: ValueType, value: object) -> BlockReference:
+def _read_block_number(kind: ValueType, value: object) -> int:
+    if type(value) is int and value >= 0:  # as nearly all are written
+        return value
     if _BLOCK_NUMBER.read(value) is None:
         raise kind.refuse(value)
-    return BlockReference(BlockReferenceKind.NUMBER, _BLOCK_NUMBER.from_json(value))
+    number: int = _BLOCK_NUMBER.from_json(value)
+    return number
 
 
 class ReleaseBlock(NamedType):
@@ -103,7 +108,7 @@ class ReleaseBlock(NamedType):
     def wider(self) -> ValueType:
         return DEVELOPMENT_BLOCK
 
-    def from_json(self, value: object) -> BlockReference:
+    def from_json(self, value: object) -> BlockReference | int:
         if value == LATEST:
             return _LATEST_BLOCK
         if isinstance(value, str) and (reference := _read_block_hash_text(value)) is not None:
@@ -129,7 +134,7 @@ class DevelopmentBlock(NamedType):
         "or an object with one of number, hash, archive, tag"
     )
 
-    def from_json(self, value: object) -> BlockReference:
+    def from_json(self, value: object) -> BlockReference | int:
         if isinstance(value, dict):
             return self._read_object(value)
         if value == LATEST:

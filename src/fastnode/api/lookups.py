@@ -18,7 +18,7 @@ __all__ = ["block_of_tip", "checkpoint_of_tip", "find_block", "find_checkpoint"]
 
 
 def find_block(chain: ChainView, reference: BlockReference | int) -> int | None:
-    """The number of the block meant, or None if the chain has no such block; a number is one already."""
+    """The number of the block meant, or None if the chain has no such block."""
     if isinstance(reference, int):
         return reference if reference <= chain.tip_number else None
     kind, value = reference.kind, reference.value

@@ -51,11 +51,13 @@ def _state(view: View) -> WorldStateView:
     return state
 
 
-def reference_block(view: View, reference: BlockReference) -> int:
+def reference_block(view: View, reference: BlockReference | int) -> int:
     """Number of the block a parameter means; ServerError naming the block when this chain does not have it.
 
     A number is passed on as it is: the state itself says whether it is too new or too old.
     """
+    if isinstance(reference, int):
+        return reference
     if reference.kind is BlockReferenceKind.NUMBER:
         return int(reference.value)
     number = find_block(view.chain, reference)
@@ -86,7 +88,7 @@ def _reads(read: Callable[..., bytes | None], shape: bytes, kind: int | None = N
     """
 
     def ask(view: View, reference: BlockReference | int, *values: Any) -> bytes | None:
-        block = reference if isinstance(reference, int) else reference_block(view, reference)
+        block = reference_block(view, reference)
         return read(_state(view), block, *values)
 
     read_first = ask if kind is None else state_answers.StateQuestion(kind, ask)
@@ -112,7 +114,7 @@ def find_leaves_indexes(
         leaves = [leaves[place : place + FIELD_BYTES] for place in range(0, len(leaves), FIELD_BYTES)]
     if context is None and (tree_id not in MERKLE_TREE_ID.choices or len(leaves) > LEAVES_ON_LOOP_MAX):
         raise LeftToStrictPath(f"{len(leaves)} leaves of tree {tree_id}")
-    block = reference if isinstance(reference, int) else reference_block(view, reference)
+    block = reference_block(view, reference)
     return _find_leaves(_state(view), block, tree_id, leaves)
 
 
@@ -149,12 +151,10 @@ def _low_nullifier_witness_in(method_set: MethodSet) -> Read:
     """
 
     def read(view: View, reference: BlockReference | int, nullifier: bytes) -> bytes | None:
-        proves_absence = method_set == "development"
-        if isinstance(reference, int):
-            block = reference
-        else:
-            block = reference_block(view, reference)
-            proves_absence = proves_absence or reference.is_development_form
+        block = reference_block(view, reference)
+        proves_absence = method_set == "development" or (
+            isinstance(reference, BlockReference) and reference.is_development_form
+        )
         state = _state(view)
         if proves_absence:
             return _absent_if_present(state.low_nullifier_witness(nullifier, block), nullifier)

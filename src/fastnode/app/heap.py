@@ -14,7 +14,7 @@ import sys
 from collections import deque
 from typing import Final
 
-from fastnode.http.memory_budget import MemoryBudget
+from fastnode.http.allowance import MemoryBudget
 
 __all__ = ["bound_heap", "resident_bytes", "settle_memory", "trim_after_bursts"]
 

@@ -9,8 +9,8 @@ from fastnode.archiver.queries import ChainInfo
 from fastnode.config.gas_budgets import BlockBudget
 from fastnode.config.settings import Settings
 from fastnode.errors import SettingError, StartError
+from fastnode.http.allowance import default_budget
 from fastnode.http.limits import Limits
-from fastnode.http.memory_budget import default_budget
 from fastnode.log import log_facts
 from fastnode.serving.api_key import AdminKey, choose_admin_key
 from fastnode.values.counts import AUTO

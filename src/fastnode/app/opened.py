@@ -17,9 +17,9 @@ from fastnode.chain_data import ChainData, ChainOptions
 from fastnode.config.allow_list import AllowedElement
 from fastnode.config.settings import Settings
 from fastnode.errors import StartError
+from fastnode.http.allowance import MemoryBudget
 from fastnode.http.fair_threads import FairThreads
 from fastnode.http.limits import Limits
-from fastnode.http.memory_budget import MemoryBudget
 from fastnode.http.turns import Turns
 from fastnode.log import log_facts
 from fastnode.proofs.options import checks_at_once

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fastnode.app.condition import Condition
     from fastnode.archiver.queries import ChainInfo
     from fastnode.config.settings import Settings
-    from fastnode.http.memory_budget import MemoryBudget
+    from fastnode.http.allowance import MemoryBudget
     from fastnode.keystore.validators import Validators
     from fastnode.mempool.handover import TxSink
     from fastnode.mempool.service import Mempool

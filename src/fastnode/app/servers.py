@@ -9,8 +9,8 @@ from typing import cast
 from fastnode.api.discovery import discovery
 from fastnode.app.node_settings import limits_of
 from fastnode.config.settings import Settings
+from fastnode.http.allowance import MemoryBudget
 from fastnode.http.health import Health
-from fastnode.http.memory_budget import MemoryBudget
 from fastnode.http.meters import CallMeters
 from fastnode.http.turns import Turns
 from fastnode.jsonrpc.block_wait import BlockWait

@@ -130,10 +130,17 @@ class ChainView:
         self.chain = chain
         stored = self.stored_tips()
         self._tip = stored.proposed_block
-        #: What kernels read blocks from.
-        self.blocks = block_text.Blocks(self._get, self._tip)
         self.tips = self._resolve_tips(stored)
         self.tips_json = orjson.dumps(self.tips.to_json())
+        #: What kernels read blocks and transactions from.
+        self.blocks = block_text.Blocks(
+            self._get,
+            self._tip,
+            checkpointed=self.tips.checkpointed.block.number,
+            proven=self.tips.proven.block.number,
+            finalized=self.tips.finalized.block.number,
+            results=DETAILED_EXECUTION_RESULTS if chain.detailed_execution_results else EXECUTION_RESULTS,
+        )
 
     # ---- life ----------------------------------------------------------------------------
 
@@ -313,32 +320,9 @@ class ChainView:
         transaction = StoredTransaction.decode(value)
         return TxLocation(transaction.block_number, transaction.index_in_block)
 
-    def tx_effect_json(self, tx_hash: bytes) -> bytes | None:
-        """IndexedTxEffect: ``{"l2BlockHash":..,"l2BlockNumber":..,"txIndexInBlock":..,"data":TxEffect}``."""
-        value = self._get(layout.TRANSACTION + tx_hash)
-        if value is None:
-            return None
-        transaction = StoredTransaction.decode(value)
-        return b'{"l2BlockHash":"%b","l2BlockNumber":%d,"txIndexInBlock":%d,"data":%b}' % (
-            encode.to_hex(transaction.block_hash),
-            transaction.block_number,
-            transaction.index_in_block,
-            self._required(layout.effect_key(transaction.block_number, transaction.index_in_block)),
-        )
-
     def tx_receipt_json(self, tx_hash: bytes) -> bytes | None:
         """TxReceipt of a mined transaction; the status follows from this view's tips."""
-        value = self._get(layout.TRANSACTION + tx_hash)
-        if value is None:
-            return None
-        transaction = StoredTransaction.decode(value)
-        results = DETAILED_EXECUTION_RESULTS if self.chain.detailed_execution_results else EXECUTION_RESULTS
-        return b'{"txHash":"%b","status":"%b","executionResult":"%b",%b' % (
-            encode.to_hex(tx_hash),
-            self.block_status(transaction.block_number),
-            results[transaction.revert_code],
-            transaction.receipt_json,
-        )
+        return block_text.mined(block_text.RECEIPT, tx_hash, self.blocks)
 
     def block_status(self, number: int) -> bytes:
         """``proposed``, ``checkpointed``, ``proven`` or ``finalized``."""

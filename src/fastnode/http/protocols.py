@@ -11,10 +11,9 @@ from fastnode.http.messages import Refusal, Request, Response
 if TYPE_CHECKING:
     import asyncio
 
-    from fastnode.http.allowance import Allowance
+    from fastnode.http.allowance import Allowance, MemoryBudget
     from fastnode.http.connection import HttpConnection
     from fastnode.http.limits import Limits
-    from fastnode.http.memory_budget import MemoryBudget
     from fastnode.http.messages import ResponseWriter
     from fastnode.http.meters import Traffic
     from fastnode.http.stream import HttpStream

@@ -11,7 +11,6 @@ is answered within about two rounds, for any requests of others.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
@@ -140,7 +139,3 @@ class Turns:
     def elapsed_s(self, since_ns: int) -> float:
         """Seconds since a moment of the clock that the kernels read."""
         return (call_meter.now_ns() - since_ns) / 1e9
-
-    def slice_end(self) -> int:
-        """When a slice that begins now is over, in nanoseconds of ``time.monotonic_ns``."""
-        return time.monotonic_ns() + self.time.slice_ns

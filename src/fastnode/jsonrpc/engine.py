@@ -43,14 +43,10 @@ from fastnode.http.limits import Limits
 from fastnode.http.meters import CallMeters, Traffic
 from fastnode.jsonrpc import json_text
 from fastnode.jsonrpc.block_wait import BlockWait
-from fastnode.jsonrpc.json_text import IdTexts
-from fastnode.jsonrpc.methods import BoundMethod, Context, MethodTable
-from fastnode.jsonrpc.rate_limits import Client
-from fastnode.jsonrpc.refusals import answer_to
-from fastnode.jsonrpc.replies import (
+from fastnode.jsonrpc.json_text import (
     NULL_ID,
     SILENCE,
-    Begun,
+    IdTexts,
     Reply,
     busy_reply,
     error_reply,
@@ -59,6 +55,9 @@ from fastnode.jsonrpc.replies import (
     silenced,
     splice,
 )
+from fastnode.jsonrpc.methods import Begun, BoundMethod, Context, MethodTable
+from fastnode.jsonrpc.rate_limits import Client
+from fastnode.jsonrpc.refusals import answer_to
 from fastnode.kernels import call_meter
 from fastnode.values.refusal import describe
 from fastnode.view import View

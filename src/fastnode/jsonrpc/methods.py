@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Any, Final, Literal, TypeAlias, TypedDict
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypedDict
 
 from fastnode.errors import InvalidParams, ResponseTooLarge, ServerError
 from fastnode.http.allowance import Allowance, Party
@@ -28,6 +28,7 @@ from fastnode.view import View
 
 __all__ = [
     "METHOD_SETS",
+    "Begun",
     "BoundMethod",
     "Context",
     "Handler",
@@ -42,6 +43,18 @@ __all__ = [
 
 MethodSet: TypeAlias = Literal["both", "release", "development"]
 METHOD_SETS: Final[tuple[MethodSet, ...]] = ("both", "release", "development")
+
+
+class Begun(NamedTuple):
+    """What the fast path has come to with a request: what the handlers of its first calls have said to ``view``, each a
+    result (empty: nothing was found) or an exception, and the nanoseconds that it took."""
+
+    view: View | None
+    outcomes: list[tuple[bytes | Exception, int]]
+
+    def outcome(self, index: int) -> tuple[bytes | Exception, int] | None:
+        """Of a call; None: its handler has not run."""
+        return self.outcomes[index] if index < len(self.outcomes) else None
 
 
 class Context:

@@ -39,9 +39,9 @@ from fastnode.http.health import PROBE_PATHS, Health, answer_probe
 from fastnode.http.messages import Refusal, Request, Response, header_fields, length_of
 from fastnode.http.meters import LIMITS_BY_STATUS
 from fastnode.jsonrpc.engine import Engine
+from fastnode.jsonrpc.json_text import Reply
 from fastnode.jsonrpc.methods import Context
 from fastnode.jsonrpc.rate_limits import Client, refusal_delay
-from fastnode.jsonrpc.replies import Reply
 from fastnode.kernels import packed
 from fastnode.serving.event_streams import EVENTS_PATH, EventStreams
 
@@ -288,7 +288,7 @@ class RpcApplication:
     def _on_call(
         self, headers: dict[bytes, bytes], body: bytes, client: Client | None, allowance: Allowance
     ) -> Response | Coroutine[Any, Any, Response]:
-        if self._spans is not None or trace.is_named(headers):
+        if self._spans is not None or not trace.NAMES.isdisjoint(headers):
             return self._on_named_call(headers, body, client, allowance)
         return self._read_call(headers, body, client, allowance)
 

@@ -26,7 +26,7 @@ from fastnode.http.socket_queues import unsent_bytes
 from fastnode.serving.events import BLOCKS_BYTES_MAX, TX, TYPES, ChainEvents, Event, joined, pending_events
 
 if TYPE_CHECKING:
-    from fastnode.http.memory_budget import MemoryBudget
+    from fastnode.http.allowance import MemoryBudget
     from fastnode.http.meters import Traffic
     from fastnode.view import Committed, View
 

@@ -29,7 +29,8 @@ from fastnode.http.messages import Request, Response, ResponseWriter
 from fastnode.http.stream import CORKED_BYTES_MAX, HttpStream
 from fastnode.jsonrpc import json_text
 from fastnode.jsonrpc.engine import READ_ON_LOOP_BYTES_MAX, Engine
-from fastnode.jsonrpc.replies import Begun, Reply, busy_reply, splice
+from fastnode.jsonrpc.json_text import Reply, busy_reply, splice
+from fastnode.jsonrpc.methods import Begun
 from fastnode.kernels import cached_responses, call_meter, simple_request
 from fastnode.serving.application import COMPRESSED_BYTES_MIN, RpcApplication
 from fastnode.view import View

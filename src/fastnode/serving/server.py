@@ -12,13 +12,13 @@ from concurrent.futures import Executor
 from http import HTTPStatus
 from typing import Any, Final
 
+from fastnode.http.allowance import MemoryBudget
 from fastnode.http.client_connections import ConnectionCounts
 from fastnode.http.connection import HttpConnection
 from fastnode.http.guard import RequestGuard
 from fastnode.http.health import Health
 from fastnode.http.limits import Limits
 from fastnode.http.listener import Arrival, Listener, bind, listen
-from fastnode.http.memory_budget import MemoryBudget
 from fastnode.http.messages import Refusal, Response, ResponseWriter
 from fastnode.http.meters import Traffic
 from fastnode.http.protocols import Application

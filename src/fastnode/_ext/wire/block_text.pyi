@@ -1,7 +1,7 @@
-"""Blocks as JSON, straight from a block record and the effects of its transactions as they are stored.
+"""Blocks and their transactions as JSON, straight from records and effects as they are stored.
 
 The readable form of everything here is ``fastnode/_twins/block_text.py``; records are drawn in archiver/records.py, the
-forms in api/chain_records.py.
+forms of blocks in api/chain_records.py.
 """
 
 from collections.abc import Callable
@@ -16,6 +16,10 @@ DATA: int
 
 #: The header alone, of a question.
 HEADER: int
+
+#: Forms of a transaction: TxReceipt of a mined one; IndexedTxEffect.
+RECEIPT: int
+EFFECT: int
 
 #: What the release set has as the archive of block 0.
 EMPTY_ARCHIVE: bytes
@@ -33,10 +37,21 @@ def block(form: int, number: int, get: Callable[[bytes], bytes | None]) -> bytes
 class Blocks:
     """The blocks of one view up to ``tip``; ``get`` reads its snapshot.
 
-    Up to 1 MB of what was read last is kept: one block is asked for in several forms, by its number and by its hash.
+    ``checkpointed``, ``proven`` and ``finalized`` are the last blocks of these tips, ``results`` what a receipt says of
+    an execution, by revert code.  Up to 1 MB of what was read last is kept: one block is asked for in several forms, by
+    its number and by its hash, and a receipt until it says what its reader waits for.
     """
 
-    def __init__(self, get: Callable[[bytes], bytes | None], tip: int) -> None: ...
+    def __init__(
+        self,
+        get: Callable[[bytes], bytes | None],
+        tip: int,
+        *,
+        checkpointed: int = 0,
+        proven: int = 0,
+        finalized: int = 0,
+        results: tuple[bytes, ...] = (),
+    ) -> None: ...
     @property
     def tip(self) -> int: ...
 
@@ -50,3 +65,20 @@ class BlockQuestion:
 
     def __init__(self, form: int, otherwise: Callable[..., bytes | None]) -> None: ...
     def __call__(self, view: Any, block: Any = None, options: Any = None) -> bytes | None: ...
+
+def mined(form: int, tx_hash: bytes, blocks: Blocks) -> bytes | None:
+    """A mined transaction in a form; None if no block has it.
+
+    ValueError for what is no hash, form or record; LookupError if its effect is not there.
+    """
+
+@final
+class TxQuestion:
+    """A method's ``read(view, tx_hash)``: what :func:`mined` says of ``view.chain.blocks``; of a transaction that no
+    block has, what ``otherwise`` says to the same, or None without one.
+
+    ValueError for what is no form, hash or record; LookupError if the effect is not there.
+    """
+
+    def __init__(self, form: int, otherwise: Callable[[Any, bytes], bytes | None] | None = None) -> None: ...
+    def __call__(self, view: Any, tx_hash: bytes) -> bytes | None: ...

@@ -1,4 +1,4 @@
-# Blocks as JSON.  The stub (block_text.pyi) says what everything does.
+# Blocks and their transactions as JSON.  The stub (block_text.pyi) says what everything does.
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -9,23 +9,6 @@ from libc.string cimport strlen
 from fastnode._ext.wire.encode cimport text_put, text_put_hex, text_put_literal, text_put_number
 from fastnode._ext.numbers cimport read_number, write_number
 
-cdef extern from *:
-    # In C, so that their lengths are known when this is compiled.
-    """
-    #define ARCHIVE_FIRST "{\\"archive\\":"
-    #define ARCHIVE_NEXT ",\\"archive\\":"
-    #define HEADER_FIRST "{\\"header\\":"
-    #define HEADER_NEXT ",\\"header\\":"
-    #define EFFECTS_BEGIN ",\\"body\\":{\\"txEffects\\":["
-    #define EFFECTS_END "]}"
-    """
-    const char *ARCHIVE_FIRST
-    const char *ARCHIVE_NEXT
-    const char *HEADER_FIRST
-    const char *HEADER_NEXT
-    const char *EFFECTS_BEGIN
-    const char *EFFECTS_END
-
 cdef enum:
     # A block record, as archiver/records.py draws it; the header and the archive follow.
     HASH = 0
@@ -35,16 +18,26 @@ cdef enum:
     HEADER_LENGTH = 88
     HEAD_BYTES = 92
     HASH_BYTES = 32
-    # Keys: of a block's record a letter and a number, of a transaction's effect another one and two numbers.
+    # A transaction record; the end of its receipt follows.
+    TX_BLOCK = 0
+    TX_INDEX = 4
+    TX_REVERT_CODE = 8
+    TX_BLOCK_HASH = 9
+    TX_HEAD_BYTES = 41
+    # Keys: of a block's record a letter and a number, of a transaction's effect another one and two numbers, of a
+    # transaction's record another one and its hash.
     BLOCK_LETTER = 98
     BLOCK_KEY_BYTES = 5
     EFFECT_LETTER = 101
     EFFECT_KEY_BYTES = 9
+    TX_LETTER = 116
+    TX_KEY_BYTES = 33
     # Of what is kept, how many and how long at most: 1 MB.
     KEPT_MAX = 128
     KEPT_BYTES_MAX = 8192
-    # What stands behind the stored parts, with room to spare.
-    END_BYTES_MAX = 256
+    # What is written around the stored parts, with room to spare.
+    AROUND_BYTES_MAX = 256
+    PARTS_MAX = 8
 
 RELEASE = 0
 JOINT = 1
@@ -59,6 +52,13 @@ cdef enum:
     C_DATA = 3
     C_HEADER = 4
 
+RECEIPT = 0
+EFFECT = 1
+
+cdef enum:
+    C_RECEIPT = 0
+    C_EFFECT = 1
+
 EMPTY_ARCHIVE = b'{"root":"0x' + b"0" * 64 + b'","nextAvailableLeafIndex":0}'
 cdef bytes EMPTY_ARCHIVE_TEXT = EMPTY_ARCHIVE
 
@@ -69,11 +69,23 @@ cdef struct Part:
     Py_ssize_t length
 
 
+# What is put together, in order; with effects behind the first ``before`` parts.
+cdef struct Parts:
+    Part[PARTS_MAX] each
+    int count
+    int before
+
+
 @cython.final
 cdef class Blocks:
-    def __init__(self, get, uint32_t tip):
+    def __init__(
+        self, get, uint32_t tip, *, uint32_t checkpointed=0, uint32_t proven=0, uint32_t finalized=0,
+        tuple results not None=(),
+    ):
         self.get = get
         self.tip = tip
+        self.checkpointed, self.proven, self.finalized = checkpointed, proven, finalized
+        self.results = results
         self.kept = {}
 
     cdef bytes read(self, bytes key):
@@ -135,10 +147,11 @@ def block(int form, uint32_t number, get):
 cdef bytes _block(int form, uint32_t number, object source):
     cdef bytes record = _read(source, _block_key(number))
     cdef const uint8_t *head
+    cdef list effects = None
     cdef Part json
     cdef Part archive
-    cdef uint8_t[END_BYTES_MAX] end
-    cdef Py_ssize_t end_length
+    cdef Parts parts
+    cdef uint8_t[AROUND_BYTES_MAX] end
     if not C_RELEASE <= form <= C_DATA:
         raise ValueError(f"form {form} of a block")
     if record is None:
@@ -147,48 +160,64 @@ cdef bytes _block(int form, uint32_t number, object source):
     archive.start = json.start + json.length
     archive.length = PyBytes_GET_SIZE(record) - HEAD_BYTES - json.length
     head = <const uint8_t *>PyBytes_AS_STRING(record)
-    end_length = _end(end, form, number, head) - end
+    parts.count = 0
     if form == C_DEVELOPMENT or form == C_DATA:
-        return _without_body(json, archive, end, end_length)
-    if number == 0:
-        archive.start = <const uint8_t *>PyBytes_AS_STRING(EMPTY_ARCHIVE_TEXT)
-        archive.length = PyBytes_GET_SIZE(EMPTY_ARCHIVE_TEXT)
-    return _with_body(json, archive, _effects(number, read_number(head + TX_COUNT, 4), source), end, end_length)
+        _add_literal(&parts, b'{"header":')
+        _add(&parts, json.start, json.length)
+        _add_literal(&parts, b',"archive":')
+        _add(&parts, archive.start, archive.length)
+    else:
+        effects = _effects(number, read_number(head + TX_COUNT, 4), source)
+        _add_literal(&parts, b'{"archive":')
+        if number == 0:
+            _add_bytes(&parts, EMPTY_ARCHIVE_TEXT)
+        else:
+            _add(&parts, archive.start, archive.length)
+        _add_literal(&parts, b',"header":')
+        _add(&parts, json.start, json.length)
+        _add_literal(&parts, b',"body":{"txEffects":[')
+        parts.before = parts.count
+        _add_literal(&parts, b"]}")
+    _add(&parts, end, _end(end, form, number, head) - end)
+    return _joined(&parts, effects)
 
 
-cdef bytes _with_body(Part json, Part archive, list effects, const uint8_t *end, Py_ssize_t end_length):
-    cdef Py_ssize_t length = strlen(ARCHIVE_FIRST) + archive.length + strlen(HEADER_NEXT) + json.length
+cdef inline void _add(Parts *parts, const uint8_t *start, Py_ssize_t length) noexcept:
+    parts.each[parts.count].start = start
+    parts.each[parts.count].length = length
+    parts.count += 1
+
+
+cdef inline void _add_literal(Parts *parts, const char *text) noexcept:
+    _add(parts, <const uint8_t *>text, strlen(text))
+
+
+cdef inline void _add_bytes(Parts *parts, bytes text) noexcept:
+    _add(parts, <const uint8_t *>PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
+
+
+cdef bytes _joined(const Parts *parts, list effects):
+    cdef Py_ssize_t length = 0 if effects is None else max(len(effects) - 1, 0)
     cdef Py_ssize_t index
     cdef bytes effect
     cdef bytes text
     cdef uint8_t *at
-    length += strlen(EFFECTS_BEGIN) + max(len(effects) - 1, 0) + strlen(EFFECTS_END) + end_length
-    for effect in effects:
-        length += PyBytes_GET_SIZE(effect)
+    cdef int place
+    for place in range(parts.count):
+        length += parts.each[place].length
+    if effects is not None:
+        for effect in effects:
+            length += PyBytes_GET_SIZE(effect)
     text = PyBytes_FromStringAndSize(NULL, length)
-    at = text_put_literal(<uint8_t *>PyBytes_AS_STRING(text), ARCHIVE_FIRST)
-    at = text_put(at, archive.start, archive.length)
-    at = text_put_literal(at, HEADER_NEXT)
-    at = text_put(at, json.start, json.length)
-    at = text_put_literal(at, EFFECTS_BEGIN)
-    for index in range(len(effects)):
-        if index:
-            at = text_put_literal(at, b",")
-        effect = <bytes>effects[index]
-        at = text_put(at, PyBytes_AS_STRING(effect), PyBytes_GET_SIZE(effect))
-    at = text_put_literal(at, EFFECTS_END)
-    text_put(at, end, end_length)
-    return text
-
-
-cdef bytes _without_body(Part json, Part archive, const uint8_t *end, Py_ssize_t end_length):
-    cdef Py_ssize_t length = strlen(HEADER_FIRST) + json.length + strlen(ARCHIVE_NEXT) + archive.length + end_length
-    cdef bytes text = PyBytes_FromStringAndSize(NULL, length)
-    cdef uint8_t *at = text_put_literal(<uint8_t *>PyBytes_AS_STRING(text), HEADER_FIRST)
-    at = text_put(at, json.start, json.length)
-    at = text_put_literal(at, ARCHIVE_NEXT)
-    at = text_put(at, archive.start, archive.length)
-    text_put(at, end, end_length)
+    at = <uint8_t *>PyBytes_AS_STRING(text)
+    for place in range(parts.count):
+        if effects is not None and place == parts.before:
+            for index in range(len(effects)):
+                if index:
+                    at = text_put_literal(at, b",")
+                effect = <bytes>effects[index]
+                at = text_put(at, PyBytes_AS_STRING(effect), PyBytes_GET_SIZE(effect))
+        at = text_put(at, parts.each[place].start, parts.each[place].length)
     return text
 
 
@@ -231,13 +260,16 @@ cdef Part _header(bytes record) except *:
 cdef list _effects(uint32_t number, uint32_t count, object source):
     cdef list effects = []
     cdef uint32_t index
-    cdef bytes effect
     for index in range(count):
-        effect = _read(source, _effect_key(number, index))
-        if effect is None:
-            raise LookupError(f"no effect {index} of block {number}")
-        effects.append(effect)
+        effects.append(_effect(number, index, source))
     return effects
+
+
+cdef bytes _effect(uint32_t number, uint32_t index, object source):
+    cdef bytes effect = _read(source, _effect_key(number, index))
+    if effect is None:
+        raise LookupError(f"no effect {index} of block {number}")
+    return effect
 
 
 cdef bytes _block_key(uint32_t number):
@@ -253,3 +285,87 @@ cdef bytes _effect_key(uint32_t number, uint32_t index):
     write_number(key + 1, number, 4)
     write_number(key + 5, index, 4)
     return PyBytes_FromStringAndSize(<const char *>key, EFFECT_KEY_BYTES)
+
+
+# ---- transactions ----------------------------------------------------------------------------------
+
+@cython.final
+cdef class TxQuestion:
+    def __init__(self, int form, otherwise=None):
+        _require_tx_form(form)
+        self.form = form
+        self.otherwise = otherwise
+
+    def __call__(self, view, bytes tx_hash not None):
+        cdef bytes found = _mined(self.form, tx_hash, <Blocks?>view.chain.blocks)
+        return found if found is not None or self.otherwise is None else self.otherwise(view, tx_hash)
+
+
+def mined(int form, bytes tx_hash not None, Blocks blocks not None):
+    _require_tx_form(form)
+    return _mined(form, tx_hash, blocks)
+
+
+cdef int _require_tx_form(int form) except -1:
+    if form != C_RECEIPT and form != C_EFFECT:
+        raise ValueError(f"form {form} of a transaction")
+    return 0
+
+
+cdef bytes _mined(int form, bytes tx_hash, Blocks blocks):
+    cdef bytes record = blocks.read(_tx_key(tx_hash))
+    cdef const uint8_t *head
+    cdef uint32_t number
+    cdef uint8_t[AROUND_BYTES_MAX] around
+    cdef uint8_t *at
+    cdef bytes inner
+    cdef Parts parts
+    if record is None:
+        return None
+    if PyBytes_GET_SIZE(record) < TX_HEAD_BYTES:
+        raise ValueError(f"a transaction record of {PyBytes_GET_SIZE(record)} bytes")
+    head = <const uint8_t *>PyBytes_AS_STRING(record)
+    number = <uint32_t>read_number(head + TX_BLOCK, 4)
+    parts.count = 0
+    if form == C_EFFECT:
+        inner = _effect(number, <uint32_t>read_number(head + TX_INDEX, 4), blocks)
+        at = text_put_literal(around, b'{"l2BlockHash":"0x')
+        at = text_put_hex(at, head + TX_BLOCK_HASH, HASH_BYTES)
+        at = text_put_literal(at, b'","l2BlockNumber":')
+        at = text_put_number(at, number)
+        at = text_put_literal(at, b',"txIndexInBlock":')
+        at = text_put_number(at, read_number(head + TX_INDEX, 4))
+        at = text_put_literal(at, b',"data":')
+    else:
+        if head[TX_REVERT_CODE] >= len(blocks.results):
+            raise ValueError(f"a transaction record with revert code {head[TX_REVERT_CODE]}")
+        inner = <bytes?>blocks.results[head[TX_REVERT_CODE]]
+        at = text_put_literal(around, b'{"txHash":"0x')
+        at = text_put_hex(at, <const uint8_t *>PyBytes_AS_STRING(tx_hash), HASH_BYTES)
+        at = text_put_literal(at, b'","status":"')
+        if number <= blocks.finalized:
+            at = text_put_literal(at, b"finalized")
+        elif number <= blocks.proven:
+            at = text_put_literal(at, b"proven")
+        elif number <= blocks.checkpointed:
+            at = text_put_literal(at, b"checkpointed")
+        else:
+            at = text_put_literal(at, b"proposed")
+        at = text_put_literal(at, b'","executionResult":"')
+    _add(&parts, around, at - around)
+    _add_bytes(&parts, inner)
+    if form == C_EFFECT:
+        _add_literal(&parts, b"}")
+    else:
+        _add_literal(&parts, b'",')
+        _add(&parts, head + TX_HEAD_BYTES, PyBytes_GET_SIZE(record) - TX_HEAD_BYTES)
+    return _joined(&parts, None)
+
+
+cdef bytes _tx_key(bytes tx_hash):
+    cdef uint8_t[TX_KEY_BYTES] key
+    if PyBytes_GET_SIZE(tx_hash) != HASH_BYTES:
+        raise ValueError(f"a transaction hash of {PyBytes_GET_SIZE(tx_hash)} bytes")
+    key[0] = TX_LETTER
+    text_put(key + 1, PyBytes_AS_STRING(tx_hash), HASH_BYTES)
+    return PyBytes_FromStringAndSize(<const char *>key, TX_KEY_BYTES)

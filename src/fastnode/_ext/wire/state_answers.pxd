@@ -50,6 +50,7 @@ cdef class StateAnswers:
         readonly uint32_t oldest
         public int64_t memory_limit
 
+    cdef bint _has_record(self, object block) except -1
     cdef int64_t size_of(self, TreeAnswers tree, object block) except -2
     cdef uint64_t _generation(self, TreeAnswers tree) noexcept
     cdef bint _find_low(self, TreeAnswers tree, const uint8_t *key, KeptLeaf *leaf) except -1

@@ -64,10 +64,12 @@ cdef class LeafSlots:
     cdef const uint8_t *find_c(self, bytes contract, bytes slot) except NULL:
         cdef uint8_t[HASHED_BYTES] hashed
         cdef uint8_t[SLOT_BYTES] leaf_slot
-        cdef KnownSlot *place = self._place_of(_field(contract), _field(slot))
-        if _holds(place, _field(contract), _field(slot)):
+        cdef const uint8_t *of_contract = _field(contract)
+        cdef const uint8_t *of_slot = _field(slot)
+        cdef KnownSlot *place = self._place_of(of_contract, of_slot)
+        if _holds(place, of_contract, of_slot):
             return place.leaf_slot
-        self._write_hashed(hashed, _field(contract), _field(slot))
+        self._write_hashed(hashed, of_contract, of_slot)
         if hash_fields_c(hashed, HASHED_FIELDS, leaf_slot) != 0:
             raise ValueError("a contract or a slot is not below the field modulus")
         _fill(place, hashed, leaf_slot)
@@ -181,16 +183,21 @@ cdef class StateAnswers:
     def storage(self, bytes contract not None, bytes slot not None, block):
         return self.storage_c(contract, slot, block)
 
-    cdef int64_t size_of(self, TreeAnswers tree, object block) except -2:
-        """Leaves of a tree after a block; -1 if it is not known, or cannot be asked about here."""
-        cdef object record
-        cdef int64_t number
+    cdef bint _has_record(self, object block) except -1:
+        """Whether a block can be asked about; its sizes are there then."""
         # Fast path. If: it is the block of the last question, such as the tip.  Then: its record is not looked for.
         if block is not self._block:
             record = self.records.get(block)
             if record is None:
-                return -1
+                return False
             self._sizes, self._block = record.sizes, block
+        return True
+
+    cdef int64_t size_of(self, TreeAnswers tree, object block) except -2:
+        """Leaves of a tree after a block; -1 if it is not known, or cannot be asked about here."""
+        cdef int64_t number
+        if not self._has_record(block):
+            return -1
         number = block
         return -1 if number < self.oldest or number > self.memory_limit else self._sizes[tree.tree]
 
@@ -217,13 +224,19 @@ cdef class StateAnswers:
     cdef bint _find_own(self, TreeAnswers tree, const uint8_t *key, int64_t size, KeptLeaf *leaf) except -1:
         """The leaf with this key, if there is one."""
         cdef uint64_t generation = self._generation(tree)
+        cdef const KeptLeaf *kept
         cdef bytes record
-        # Where the whole tree has room, the leaf below one that is not there is worth finding: it answers for all
-        # keys up to the next one.
-        if generation == tree.leaves.generation and (
-            tree.leaves.low_leaf(key) is not NULL or tree.leaves.has_room_for(size)
-        ):
-            return self._find_low(tree, key, leaf) and memcmp(leaf.key, key, HASH_BYTES) == 0
+        if generation == tree.leaves.generation:
+            kept = tree.leaves.low_leaf(key)
+            if kept is not NULL:
+                if memcmp(kept.key, key, HASH_BYTES) != 0:
+                    return False
+                memcpy(leaf, kept, BEFORE_RECORD + kept.length)
+                return True
+            # Where the whole tree has room, the leaf below one that is not there is worth finding: it answers for all
+            # keys up to the next one.
+            if tree.leaves.has_room_for(size):
+                return self._find_low(tree, key, leaf) and memcmp(leaf.key, key, HASH_BYTES) == 0
         record = self.get(leaf_key(tree.leaf_prefix, key))
         if record is None:
             return False
@@ -266,17 +279,22 @@ cdef class StateAnswers:
     cdef bytes storage_c(self, bytes contract, bytes slot, object block):
         cdef uint8_t[VALUE_TEXT_BYTES] text
         cdef KeptLeaf leaf
-        cdef int64_t size
-        if block not in self.records or block < self.oldest:
+        cdef int64_t size = -1
+        cdef int64_t number
+        if not self._has_record(block):
             return None
-        size = self.size_of(self.public_data, block)
+        number = block
+        if number < self.oldest:
+            return None
+        if number <= self.memory_limit:
+            size = self._sizes[self.public_data.tree]
         if not self._find_own(self.public_data, self.slots.find_c(contract, slot), size, &leaf):
             return ZERO
         if leaf.length != VALUE + SLOT_BYTES + TAIL_BYTES:
             raise ValueError(f"a leaf record of {leaf.length} bytes in the public data tree")
-        if _inserted(&leaf) > <uint64_t>block:
+        if _inserted(&leaf) > <uint64_t>number:
             return ZERO
-        if read_number(leaf.record + CHANGED, 4) > <uint64_t>block:
+        if read_number(leaf.record + CHANGED, 4) > <uint64_t>number:
             return None
         text_put_literal(text_put_hex(text_put_literal(text, b'"0x'), leaf.record + VALUE, SLOT_BYTES), b'"')
         return PyBytes_FromStringAndSize(<const char *>text, VALUE_TEXT_BYTES)

@@ -137,7 +137,10 @@ cdef object _read_field(const char **place, const char *end):
     cdef const char *first
     cdef Py_ssize_t length
     cdef uint8_t *out
-    cdef bytes field
+    # Fast path: nearly every field has all its digits, which need not be counted.
+    cdef bytes field = _read_hash(place, end)
+    if field is not None:
+        return field
     if end - at < 3 or memcmp(at, b'"0x', 3) != 0:
         return None
     first = at = at + 3

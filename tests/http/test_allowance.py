@@ -7,8 +7,7 @@ import threading
 import pytest
 
 from fastnode.errors import NodeBusy
-from fastnode.http.allowance import Allowance, Party
-from fastnode.http.memory_budget import BUDGET_BYTES_MAX, MemoryBudget, default_budget
+from fastnode.http.allowance import BUDGET_BYTES_MAX, Allowance, MemoryBudget, Party, default_budget
 
 
 def test_what_is_too_much_is_refused_and_not_taken() -> None:
