@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import subprocess
 from pathlib import Path
 
+import click
 import pytest
 from tests.doc_runner import PROJECT, PageRun, blocks_of, matches, reason_against_running
+
+from fastnode.cli.app import root
 
 PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
 PAGES_WITH_COMMANDS = [page for page in PAGES if any(block.is_run for block in blocks_of(page))]
@@ -54,6 +58,29 @@ def test_pages_have_no_commands_in_other_blocks() -> None:
     for page in PAGES:
         for number, line in enumerate(page.read_text().splitlines(), 1):
             assert not line.startswith(("```bash", "```shell", "    $ ")), f"{page.name}:{number}"
+
+
+def flags_of(command: click.Command) -> set[str]:
+    """Of a command and of all below it."""
+    found = {flag for option in command.params for flag in (*option.opts, *option.secondary_opts)}
+    return found.union(*map(flags_of, command.commands.values())) if isinstance(command, click.Group) else found
+
+
+def test_every_flag_that_a_page_names_is_one() -> None:
+    known = flags_of(root) | {"--help"}
+    for page in PAGES:
+        if page.name == "settings.md":
+            continue  # made from the table of settings; it has former names and those of other nodes
+        for number, line in enumerate(page.read_text().splitlines(), 1):
+            for name in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*[a-z0-9](?![\w-]|\.\w)", line):
+                assert name in known, f"{page.name}:{number}: {name}"
+
+
+def test_every_start_in_a_page_says_of_what() -> None:
+    for page in PAGES:
+        for number, line in enumerate(page.read_text().splitlines(), 1):
+            for start in re.findall(r"fastnode start (--\S+.*)", line):
+                assert re.match(r"--node|--local-network|--help", start), f"{page.name}:{number}: {start}"
 
 
 # ---- the runner itself ---------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""fastnode: a layer-2 rollup node made for serving."""
+"""fastnode: a fast node for the Aztec network."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def _print_version(context: click.Context, _parameter: click.Parameter, wanted: 
 )
 @click.option("--debug", is_flag=True, help=f"Show a traceback when something fails.  [env: {_DEBUG_ENVIRONMENT}]")
 def root(debug: bool) -> None:
-    """A layer-2 rollup node made for serving."""
+    """A fast node for the Aztec network."""
     if debug:
         os.environ[_DEBUG_ENVIRONMENT] = "1"
 

@@ -28,8 +28,8 @@ def check_settings(settings: Settings) -> None:
         raise SettingError("--bus-publish: say where the bus is with --bus-url")
     if settings.validator_ha_signing_enabled and not settings.sequencer:
         raise SettingError(
-            "VALIDATOR_HA_SIGNING_ENABLED: nothing in this node signs, so there is nothing to agree on with other "
-            "nodes; leave it out (a signer of your own takes its locks with fastnode.ha.duties)"
+            "VALIDATOR_HA_SIGNING_ENABLED: nothing in this node signs without --sequencer, so there is nothing to "
+            "agree on with other nodes; leave it out (a signer of your own takes its locks with fastnode.ha.duties)"
         )
     if settings.validator_ha_pool_min > settings.validator_ha_pool_max:
         raise SettingError("VALIDATOR_HA_POOL_MIN is above VALIDATOR_HA_POOL_MAX")

@@ -47,9 +47,9 @@ log-json = true
 
 A setting marked *No effect* is for a part that this node does not have. It is read and checked like the others, so that
 the configuration of a network's node can be kept, and shown by `nodeAdmin_getConfig`. A start that is given one warns
-in its log, and names what the setting would need; so it does for keys of validators and the database of redundant
-signers, as nothing here signs, and for settings of offenses without `--sentinel-enabled`. `fastnode start --help` marks
-settings without effect, `fastnode start -h` leaves them out. `VALIDATOR_HA_SIGNING_ENABLED=true` stops the start.
+in its log, and names what the setting would need; so it does for keys of validators without `--sequencer`, as nothing
+signs then, and for settings of offenses without `--sentinel-enabled`. `fastnode start --help` marks settings without
+effect, `fastnode start -h` leaves them out. `VALIDATOR_HA_SIGNING_ENABLED=true` without `--sequencer` stops the start.
 
 Names that Kubernetes makes for the services of a namespace (`SVC_X_SERVICE_HOST`, `SVC_X_PORT_80_TCP`, ...) are passed
 over, also where one is called as a setting is: `SVC_PORT=tcp://10.0.0.1:80` is no port.
