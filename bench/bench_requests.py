@@ -46,6 +46,10 @@ SLOTS_IN_BATCH = 30
 NULLIFIER = f"0x{12345:064x}"
 #: The transaction of that block.
 TX = "0x14ada8a9268456ee2b92f5be992471a72e7c1f51a0fbfa01bb1b6c074e21b86e"
+#: What the append-only trees of the sample chain have, and the hash of its block 50.
+NOTE_HASH = "0x0221c1a898aea7eb85a2ed1ed9ad609bc4558e70d7ec74283f5075841481251b"
+MESSAGE = "0x0084da7627506624c64a17aa5479d06f9d043a440afa9ffcaadccae796dc5f8f"
+BLOCK_HASH = "0x2efe21588be74c8b99029210f51243ea08831f0dbfb0271e5fec8226d2d760b1"
 UNKNOWN_TAGS = [f"0x{number:064x}" for number in range(0x1000, 0x1064)]
 
 #: Method, parameters, how it is asked, and the limit of the ratio if there is one.
@@ -62,6 +66,9 @@ CALLS: dict[str, tuple[str, list[Any], str, float | None]] = {
     "nullifier witness at the tip": ("getLowNullifierMembershipWitness", ["latest", NULLIFIER], "kept", 1.6),
     "nullifier witness at the tip, new": ("getLowNullifierMembershipWitness", ["latest", NULLIFIER], "new", 1.5),
     "public data witness at the tip, new": ("getPublicDataWitness", ["latest", NULLIFIER], "new", 1.5),
+    "note hash witness, new": ("getNoteHashMembershipWitness", ["latest", NOTE_HASH], "new", 1.5),
+    "message witness, new": ("getL1ToL2MessageMembershipWitness", ["latest", MESSAGE], "new", 1.5),
+    "block hash witness, new": ("getBlockHashMembershipWitness", ["latest", BLOCK_HASH], "new", 1.5),
     "getPublicStorageAt, latest": ("getPublicStorageAt", ["latest", f"0x{1:064x}", f"0x{2:064x}"], "kept", None),
     "getPublicStorageAt, latest, new": ("getPublicStorageAt", ["latest", f"0x{1:064x}", f"0x{2:064x}"], "new", None),
     "getPublicStorageAt, a slot never asked before": (

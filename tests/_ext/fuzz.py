@@ -64,7 +64,14 @@ from fastnode._twins import (
     usual_params,
     witness_text,
 )
-from fastnode.archiver.layout import TRANSACTION, block_key, effect_key
+from fastnode.archiver.layout import (
+    BLOCK_BY_ARCHIVE,
+    BLOCK_BY_HASH,
+    TRANSACTION,
+    block_key,
+    effect_key,
+    encode_number,
+)
 from fastnode.archiver.records import BlockInfo, StoredBlock, StoredTransaction
 from fastnode.protocol.fields import MODULUS
 from fastnode.protocol.grumpkin import GENERATOR
@@ -441,12 +448,17 @@ def block_text_calls(dice: Random, calls: Calls) -> None:
     calls.alike("block_text", kernels.block_text, block_text, "header", record)
     form = dice.randrange(-1, 6)
     calls.alike("block_text", kernels.block_text, block_text, "block", form, numbers[0], values.get)
-    number = dice.choice((numbers[0], -1, 1 << 40, 1 << 70, "tip"))
+    values[BLOCK_BY_HASH + info.hash] = values[BLOCK_BY_ARCHIVE + info.archive_root] = encode_number(numbers[0])
+    values[BLOCK_BY_HASH + bytes(32)] = dice.randbytes(dice.randrange(6))
+    named = SimpleNamespace(is_development_form=dice.choice((True, False)))
+    place = dice.choice((numbers[0], -1, 1 << 40, 1 << 70, None))
+    ways = (place, place, info.hash, info.archive_root, bytes(32), field(dice), bytes(31), named)
+    block, named_form = dice.choice(ways), dice.choice((None, *range(-1, 6)))
     outcomes = []
     for module in (kernels.block_text, block_text):
         view = SimpleNamespace(chain=SimpleNamespace(blocks=module.Blocks(values.get, 0xFFFFFFFF)))
-        question = calls.alone("block_text", module.BlockQuestion, form, lambda *_: b"")
-        outcomes.append(isinstance(question, type) or calls.alone("block_text", question, view, number))
+        question = calls.alone("block_text", module.BlockQuestion, form, lambda *_: place, named_form=named_form)
+        outcomes.append(isinstance(question, type) or calls.alone("block_text", question, view, block))
     assert outcomes[0] == outcomes[1]
     mined_calls(dice, calls, numbers, values)
 
@@ -509,10 +521,13 @@ def state_answers_calls(dice: Random, calls: Calls) -> None:
         state = State(module, changed=changed, inserted=inserted, slots=dice.choice((1, 2, 16)))
         if spoils:
             state.entries = {key: spoiled(dice, record) for key, record in state.entries.items()}
-        view = SimpleNamespace(state=dice.choice((state, None)))
-        question = calls.alone("state_answers", module.StateQuestion, kind, lambda *_: b"")
+        blocks = kernels.block_text.Blocks({b"H" + bytes(32): encode_number(block)}.get, 0xFFFFFFFF)
+        view = SimpleNamespace(state=dice.choice((state, None)), chain=SimpleNamespace(blocks=blocks))
+        find = dice.choice((None, lambda *_: block))
+        question = calls.alone("state_answers", module.StateQuestion, kind, lambda *_: b"", find=find)
         if not isinstance(question, type) and (module is kernels.state_answers or kind != state_answers.STORAGE):
-            calls.alone("state_answers", question, view, dice.choice((block, "tip", -1, 1 << 70)), *keys)
+            ways = (block, block, "tip", -1, 1 << 70, bytes(32), field(dice), bytes(31))
+            calls.alone("state_answers", question, view, dice.choice(ways), *keys)
         if module is kernels.state_answers:
             calls.alone("state_answers", state.slots.learn, [dice.sample(keys, 2) for _ in range(dice.randrange(40))])
         answers = state.answers

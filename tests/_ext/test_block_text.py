@@ -10,26 +10,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastnode._twins import block_text as twin
-from fastnode.api import chain_records as records
-from fastnode.archiver.layout import TRANSACTION, block_key, effect_key
+from fastnode.archiver.layout import (
+    BLOCK_BY_ARCHIVE,
+    BLOCK_BY_HASH,
+    TRANSACTION,
+    block_key,
+    effect_key,
+    encode_number,
+)
 from fastnode.archiver.records import BlockInfo, StoredBlock, StoredTransaction
 from fastnode.kernels import block_text as kernel
 
 MODULES = [kernel, twin]
+EMPTY_ARCHIVE = b'{"root":"0x' + b"0" * 64 + b'","nextAvailableLeafIndex":0}'
 hashes = st.binary(min_size=32, max_size=32)
 numbers = st.integers(0, 2**32 - 1)
 texts = st.binary(max_size=400)
 
 
-class Chain:
-    """What the records ask of a view."""
-
-    def __init__(self, number: int, effects: list[bytes]) -> None:
-        self.values: dict[bytes, bytes] = {effect_key(number, index): effect for index, effect in enumerate(effects)}
-        self._effects = effects
-
-    def body_of(self, info: BlockInfo) -> bytes:
-        return b'{"txEffects":[' + b",".join(self._effects) + b"]}"
+def values_with(number: int, effects: list[bytes]) -> dict[bytes, bytes]:
+    """What a chain database has of a block, without its record."""
+    return {effect_key(number, index): effect for index, effect in enumerate(effects)}
 
 
 @given(numbers, hashes, hashes, numbers, numbers, numbers, st.integers(0, 2**64 - 1), texts, texts, st.lists(texts))
@@ -38,19 +39,23 @@ def test_a_block_is_the_one_of_its_values(
     archive: bytes, effects: list[bytes],
 ) -> None:  # fmt: skip
     info = BlockInfo(number, block_hash, root, checkpoint, index, slot, timestamp, len(effects))
-    block = StoredBlock(info, header, archive)
-    chain: Any = Chain(number, effects)
-    record = chain.values[block_key(number)] = block.encode()
+    values = values_with(number, effects)
+    record = values[block_key(number)] = StoredBlock(info, header, archive).encode()
+    named = b'"hash":"0x%b"' % block_hash.hex().encode()
+    place = b'"checkpointNumber":%d,"indexWithinCheckpoint":%d' % (checkpoint, index)
+    of_release = b'"archive":%b,"header":%b,"body":{"txEffects":[%b]},%b' % (
+        archive if number else EMPTY_ARCHIVE, header, b",".join(effects), place,
+    )  # fmt: skip
+    data = b'"header":%b,"archive":%b' % (header, archive)
     for module in MODULES:
         assert module.header(record) == header
-        assert module.block(module.RELEASE, number, chain.values.get) == records.release_block(chain, block)
-        assert module.block(module.JOINT, number, chain.values.get) == records.joint_block(chain, block)
-        development = records.development_block(chain, block, frozenset(), None)
-        assert module.block(module.DEVELOPMENT, number, chain.values.get) == development
-        data = b'{"header":%b,"archive":%b,"blockHash":"0x%b","checkpointNumber":%d,"indexWithinCheckpoint":%d}' % (
-            header, archive, block_hash.hex().encode(), checkpoint, index,
+        assert module.block(module.RELEASE, number, values.get) == b"{%b}" % of_release
+        assert module.block(module.JOINT, number, values.get) == b'{%b,%b,"number":%d}' % (of_release, named, number)
+        of_development = b'{%b,%b,%b,"number":%d}' % (data, named, place, number)
+        assert module.block(module.DEVELOPMENT, number, values.get) == of_development
+        assert module.block(module.DATA, number, values.get) == b'{%b,"blockHash":"0x%b",%b}' % (
+            data, block_hash.hex().encode(), place,
         )  # fmt: skip
-        assert module.block(module.DATA, number, chain.values.get) == data
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -70,55 +75,106 @@ def test_what_does_not_fit_is_refused(module: Any) -> None:
         module.block(module.RELEASE, 7, {block_key(7): record}.get)
 
 
+HASH, ROOT = b"h" * 32, b"r" * 32
+
+
+def view_of_block_7(module: Any, tip: int = 8) -> tuple[SimpleNamespace, dict[bytes, bytes]]:
+    block = StoredBlock(BlockInfo(7, HASH, ROOT, 1, 2, 3, 4, 0), b"header", b"archive")
+    values = {block_key(7): block.encode(), BLOCK_BY_HASH + HASH: encode_number(7)}
+    values[BLOCK_BY_ARCHIVE + ROOT] = encode_number(7)
+    return SimpleNamespace(chain=SimpleNamespace(blocks=module.Blocks(values.get, tip))), values
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_a_question_reads_the_blocks_of_its_view(module: Any) -> None:
-    chain = Chain(7, [])
-    block = StoredBlock(BlockInfo(7, bytes(32), bytes(32), 1, 2, 3, 4, 0), b"header", b"archive")
-    chain.values[block_key(7)] = block.encode()
-    blocks = module.Blocks(chain.values.get, 8)
-    assert blocks.tip == 8
-    view = SimpleNamespace(chain=SimpleNamespace(blocks=blocks))
-    asked: list[Any] = []
+    view, values = view_of_block_7(module)
+    assert view.chain.blocks.tip == 8
 
-    def otherwise(*arguments: Any) -> bytes:
-        asked.append(arguments)
-        return b"otherwise"
+    def never(*_: Any) -> None:
+        raise AssertionError
 
     for form in (module.RELEASE, module.JOINT, module.DEVELOPMENT, module.DATA):
-        assert module.BlockQuestion(form, otherwise)(view, 7) == module.block(form, 7, chain.values.get)
-    header = module.BlockQuestion(module.HEADER, otherwise)
+        expected = module.block(form, 7, values.get)
+        question = module.BlockQuestion(form, never, named_form=module.HEADER)
+        assert question(view, 7) == question(view, HASH) == question(view, ROOT) == expected
+        assert question(view, b"x" * 32) is None
+    header = module.BlockQuestion(module.HEADER, never)
     assert header(view, 7) == b"header"
     assert header(view, 9) is header(view, -1) is header(view, 1 << 70) is None
-    assert asked == []
-    assert header(view) == header(view, "tip") == header(view, True) == header(view, 7, frozenset()) == b"otherwise"
-    assert asked == [(view, None), (view, "tip"), (view, True), (view, 7, frozenset())]
     for form in (module.RELEASE, module.HEADER):
         with pytest.raises(LookupError, match="no block 8"):
-            module.BlockQuestion(form, otherwise)(view, 8)
+            module.BlockQuestion(form, never)(view, 8)
+    with pytest.raises(ValueError, match="a hash of 31 bytes"):
+        header(view, bytes(31))
     for form in (-1, 5):
         with pytest.raises(ValueError, match="form"):
-            module.BlockQuestion(form, otherwise)
+            module.BlockQuestion(form, never)
+        with pytest.raises(ValueError, match="form"):
+            module.BlockQuestion(module.RELEASE, never, named_form=form)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_block_that_is_named_otherwise_is_asked_for(module: Any) -> None:
+    view, values = view_of_block_7(module, tip=7)
+    asked: list[Any] = []
+
+    def find(chain: Any, block: Any) -> int | None:
+        assert chain is view.chain
+        asked.append(block)
+        return block.number  # type: ignore[no-any-return]
+
+    question = module.BlockQuestion(module.RELEASE, find, named_form=module.DATA)
+    named = SimpleNamespace(number=7, is_development_form=False)
+    assert question(view, named) == module.block(module.RELEASE, 7, values.get)
+    other = SimpleNamespace(number=7, is_development_form=True)
+    assert question(view, other) == module.block(module.DATA, 7, values.get)
+    unknown = [SimpleNamespace(number=number, is_development_form=False) for number in (None, 8, -1, 1 << 70)]
+    assert [question(view, each) for each in unknown] == [None] * 4
+    assert asked == [named, other, *unknown]
+    newest = module.BlockQuestion(module.HEADER, find)
+    assert newest(view) == newest(view, None) == b"header"
+    with_options = module.BlockQuestion(module.RELEASE, find, with_options=lambda *asked: asked)
+    assert with_options(view, 7, frozenset("x")) == (view, 7, frozenset("x"))
+    assert with_options(view, 7, None) == module.block(module.RELEASE, 7, values.get)
+    assert len(asked) == 6
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_blocks_are_found_by_their_hash_and_their_root(module: Any) -> None:
+    view, values = view_of_block_7(module)
+    blocks = view.chain.blocks
+    assert blocks.number_by_hash(HASH) == blocks.number_by_archive(ROOT) == 7
+    assert blocks.number_by_hash(ROOT) is blocks.number_by_archive(HASH) is blocks.number_of(b"x" * 32) is None
+    assert blocks.number_of(HASH) == blocks.number_of(ROOT) == 7
+    assert blocks.text(module.DATA, 7) == module.block(module.DATA, 7, values.get)
+    assert blocks.text(module.DATA, 9) is blocks.text(module.DATA, -1) is blocks.text(module.DATA, 1 << 70) is None
+    with pytest.raises(LookupError, match="no block 8"):
+        blocks.text(module.DATA, 8)
+    for ask in (blocks.number_by_hash, blocks.number_by_archive, blocks.number_of):
+        with pytest.raises(ValueError, match="a hash of 33 bytes"):
+            ask(bytes(33))
+    values[BLOCK_BY_HASH + b"y" * 32] = b"12345"
+    with pytest.raises(ValueError, match="a block number of 5 bytes"):
+        blocks.number_by_hash(b"y" * 32)
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_what_was_read_last_is_kept_within_bounds(module: Any) -> None:
-    chain = Chain(0, [])
+    values: dict[bytes, bytes] = {}
     for number in range(300):
         info = BlockInfo(number, bytes(32), bytes(32), 1, 2, 3, 4, 0)
-        chain.values[block_key(number)] = StoredBlock(
-            info, b"%d" % number, b"x" * (9000 if number == 299 else 9)
-        ).encode()
+        values[block_key(number)] = StoredBlock(info, b"%d" % number, b"x" * (9000 if number == 299 else 9)).encode()
     read: list[bytes] = []
 
     def get(key: bytes) -> bytes | None:
         read.append(key)
-        return chain.values.get(key)
+        return values.get(key)
 
     view = SimpleNamespace(chain=SimpleNamespace(blocks=module.Blocks(get, 400)))
     header = module.BlockQuestion(module.HEADER, get)
     for _ in range(2):
         assert [header(view, number) for number in range(100)] == [b"%d" % number for number in range(100)]
-    assert module.BlockQuestion(module.DATA, get)(view, 7) == module.block(module.DATA, 7, chain.values.get)
+    assert module.BlockQuestion(module.DATA, get)(view, 7) == module.block(module.DATA, 7, values.get)
     assert len(read) == 100
     for _ in range(2):
         assert header(view, 299) == b"299"  # too long

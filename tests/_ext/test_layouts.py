@@ -51,7 +51,10 @@ def test_a_block_is_read_where_the_archiver_writes_it() -> None:
     names = ("TX_BLOCK", "TX_INDEX", "TX_REVERT_CODE", "TX_BLOCK_HASH", "TX_HEAD_BYTES")
     assert [of_kernel[name] for name in names] == offsets(records._TRANSACTION_HEAD)
     assert bytes([of_kernel["TX_LETTER"]]) == chain_layout.TRANSACTION
-    assert of_kernel["TX_KEY_BYTES"] == len(chain_layout.TRANSACTION) + of_kernel["HASH_BYTES"]
+    assert bytes([of_kernel["BY_HASH_LETTER"]]) == chain_layout.BLOCK_BY_HASH
+    assert bytes([of_kernel["BY_ARCHIVE_LETTER"]]) == chain_layout.BLOCK_BY_ARCHIVE
+    assert of_kernel["HASH_KEY_BYTES"] == len(chain_layout.TRANSACTION) + of_kernel["HASH_BYTES"]
+    assert of_kernel["NUMBER_BYTES"] == len(chain_layout.encode_number(0))
 
 
 def test_a_leaf_is_read_where_the_world_state_writes_it() -> None:

@@ -15,6 +15,7 @@ from fastnode._twins import indexed_tree as twin_tree
 from fastnode._twins import leaf_cache as twin_cache
 from fastnode._twins import state_answers as twin
 from fastnode._twins import witness_text as witness_twin
+from fastnode.kernels import block_text
 from fastnode.kernels import indexed_tree as kernel_tree
 from fastnode.kernels import leaf_cache as kernel_cache
 from fastnode.kernels import state_answers as kernel
@@ -205,6 +206,15 @@ def test_a_question_asks_the_view_and_then_others(module: Any) -> None:
     assert question("NULLIFIER_WITNESS")(view, TIP, NULLIFIER) == question("LOW_NULLIFIER_WITNESS")(view, TIP, BETWEEN)
     assert question("PUBLIC_DATA_WITNESS")(view, TIP, state.leaf_slot).startswith(b'{"index":"0"')
     assert asked == []
+    blocks = block_text.Blocks({b"H" + CONTRACT: TIP.to_bytes(4, "big")}.get, TIP)
+    view.chain = SimpleNamespace(blocks=blocks)
+    for name, values in (("STORAGE", (CONTRACT, SLOT)), ("LOW_NULLIFIER_WITNESS", (BETWEEN,))):
+        assert question(name)(view, CONTRACT, *values) == question(name)(view, TIP, *values)
+        found = module.StateQuestion(getattr(module, name), otherwise, find=lambda view, block: TIP)
+        assert found(view, "tip", *values) == question(name)(view, TIP, *values)
+    assert asked == []
+    assert question("LOW_NULLIFIER_WITNESS")(view, SLOT, BETWEEN) == b"otherwise"
+    assert asked.pop() == (view, SLOT, BETWEEN)
     no_state = SimpleNamespace(state=None)
     for where, block in ((view, 5), (view, "tip"), (view, True), (no_state, TIP)):
         assert question("STORAGE")(where, block, CONTRACT, SLOT) == b"otherwise"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastnode.api import chain_parameters as chain
-from fastnode.api.chain_parameters import BlockReference, BlockReferenceKind, CheckpointReferenceKind
+from fastnode.api.chain_parameters import BlockName, BlockReference, BlockReferenceKind, CheckpointReferenceKind
 from fastnode.values import refusal
 from fastnode.values.arrays import ArrayOf
 from fastnode.values.field_elements import ADDRESS, BLOCK_HASH, FIELD, TX_HASH
@@ -174,12 +174,12 @@ NUMBER, HASH_KIND, ARCHIVE, TIP = BlockReferenceKind
         ("  2 ", 2),
         (10**30, 10**30),
         (1e30, int(1e30)),
-        ("1", BlockReference(HASH_KIND, (1).to_bytes(32, "big"))),
-        (HASH, BlockReference(HASH_KIND, HASH_BYTES)),
+        ("1", (1).to_bytes(32, "big")),
+        (HASH, HASH_BYTES),
         ("latest", BlockReference(TIP, "proposed")),
     ],
 )
-def test_both_sets_name_a_block_in_these_ways(value: object, reference: BlockReference | int) -> None:
+def test_both_sets_name_a_block_in_these_ways(value: object, reference: BlockName) -> None:
     assert chain.RELEASE_BLOCK.from_json(value) == reference
     assert chain.DEVELOPMENT_BLOCK.from_json(value) == reference
 

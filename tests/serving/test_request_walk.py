@@ -8,6 +8,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import pytest
 from tests.serving.two_paths import METHODS, Side
 
 import fastnode
@@ -18,7 +19,7 @@ from fastnode.view import View
 PACKAGE = Path(fastnode.__file__).parent
 PAGE = PACKAGE.parent.parent / "docs" / "architecture.md"
 MODULES_MAX = 14
-BODY = b'{"jsonrpc":"2.0","id":1,"method":"node_getBlock","params":[5]}'
+BODY = b'{"jsonrpc":"2.0","id":1,"method":%b}'
 #: No usual head: the target has a query.
 REQUEST = b"POST /? HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
 
@@ -41,18 +42,58 @@ def modules_run_by(action: Callable[[], None]) -> set[str]:
     return seen
 
 
-def test_a_request_runs_the_modules_that_the_walk_names(view: View, loop_runner: asyncio.Runner) -> None:
+def walk_of(view: View, loop_runner: asyncio.Runner, call: bytes) -> tuple[set[str], bytes]:
+    """The modules that run lines for a call that is asked for the second time, and its answer."""
     side = Side(view, ResponseWriter(65.0), MethodTable(METHODS), is_fast=True)
     connection = side.connect()
-    request = REQUEST % (len(BODY), BODY)
+    body = BODY % call
+    request = REQUEST % (len(body), body)
     connection.data_received(request)  # what is imported or made once
     side.wire.take()
     before = len(side.wire.sent)
-
     ran = modules_run_by(lambda: connection.data_received(request))
+    return ran, bytes(side.wire.sent[before:])
 
-    assert bytes(side.wire.sent[before:]).startswith(b"HTTP/1.1 200 OK\r\n")
+
+def test_a_request_runs_the_modules_that_the_walk_names(view: View, loop_runner: asyncio.Runner) -> None:
+    ran, answer = walk_of(view, loop_runner, b'"node_getBlock","params":[5]')
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
     walk = re.search(r"\*\*A request\*\*.*?:\n(`.*?)\.$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     assert walk is not None
     assert ran == set(re.findall(r"`([\w/]+\.py)`", walk[1]))
-    assert len(ran) <= MODULES_MAX
+
+
+ONE = b'"0x%064x"' % 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        b'"node_getBlock","params":["BLOCK_HASH"]',
+        b'"node_getBlock","params":["ROOT"]',
+        b'"node_getBlock","params":["latest"]',
+        b'"node_getBlock","params":["proven"]',
+        b'"node_getBlock","params":[{"number":5}]',
+        b'"node_getBlock","params":[{"hash":"BLOCK_HASH"}]',
+        b'"node_getBlock","params":[{"archive":"ROOT"}]',
+        b'"node_getBlock","params":[{"tag":"proven"}]',
+        b'"node_getBlockHeader","params":[]',
+        b'"node_getBlockByHash","params":["BLOCK_HASH"]',
+        b'"node_getBlocks","params":[1,2]',
+        b'"node_getL2Tips","params":[]',
+        b'"node_getNodeInfo","params":[]',
+        b'"node_getTxReceipt","params":["TX_HASH"]',
+        b'"node_getTxEffect","params":["TX_HASH"]',
+        b'"node_getTxReceipt","params":[%b]' % ONE,
+    ],
+)
+def test_no_request_runs_more_modules_than_there_may_be(view: View, loop_runner: asyncio.Runner, call: bytes) -> None:
+    info = view.chain.block_info(5)
+    assert info is not None
+    tx_hash = next(tx_hash for number in range(1, 107) for tx_hash in view.chain.tx_hashes(number) or [])
+    for name, value in ((b"BLOCK_HASH", info.hash), (b"ROOT", info.archive_root), (b"TX_HASH", tx_hash)):
+        call = call.replace(name, b"0x" + value.hex().encode())
+    ran, answer = walk_of(view, loop_runner, call)
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b'"error":{' not in answer
+    assert len(ran) <= MODULES_MAX, sorted(ran)

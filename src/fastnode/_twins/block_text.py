@@ -47,6 +47,7 @@ _EFFECT_KEY: Final = struct.Struct(">cII")
 #: Block, index in it, revert code, block hash.
 _TX_HEAD: Final = struct.Struct(">IIB32s")
 _HASH_BYTES: Final = 32
+_NUMBER_BYTES: Final = 4
 
 
 class Blocks:
@@ -74,24 +75,60 @@ class Blocks:
                 self._kept[key] = found
         return found
 
+    def text(self, form: int, number: int) -> bytes | None:
+        return _block(form, number, self._get) if 0 <= number <= self.tip else None
+
+    def number_by_hash(self, block_hash: bytes) -> int | None:
+        return self._number(_hash_key(b"H", block_hash))
+
+    def number_by_archive(self, root: bytes) -> int | None:
+        return self._number(_hash_key(b"A", root))
+
+    def number_of(self, field: bytes) -> int | None:
+        number = self.number_by_hash(field)
+        return self.number_by_archive(field) if number is None else number
+
+    def _number(self, key: bytes) -> int | None:
+        found = self.read(key)
+        if found is not None and len(found) != _NUMBER_BYTES:
+            raise ValueError(f"a block number of {len(found)} bytes")
+        return None if found is None else int.from_bytes(found, "big")
+
     def status(self, number: int) -> bytes:
         return next((name for name, tip in self._tips.items() if number <= tip), b"proposed")
 
 
 class BlockQuestion:
-    def __init__(self, form: int, otherwise: Callable[..., bytes | None]) -> None:
-        if form not in (RELEASE, JOINT, DEVELOPMENT, DATA, HEADER):
-            raise ValueError(f"form {form} of a block")
-        self._form, self._otherwise = form, otherwise
+    def __init__(
+        self,
+        form: int,
+        find: Callable[..., int | None],
+        *,
+        named_form: int | None = None,
+        with_options: Callable[..., bytes | None] | None = None,
+    ) -> None:
+        self._form, self._named_form = form, form if named_form is None else named_form
+        for each in (self._form, self._named_form):
+            if each not in (RELEASE, JOINT, DEVELOPMENT, DATA, HEADER):
+                raise ValueError(f"form {each} of a block")
+        self._find, self._with_options = find, with_options
 
     def __call__(self, view: Any, block: Any = None, options: Any = None) -> bytes | None:
-        if type(block) is not int or options is not None:
-            return self._otherwise(view, block) if options is None else self._otherwise(view, block, options)
-        blocks = view.chain.blocks
-        if not 0 <= block <= blocks.tip:
+        if options is not None:
+            assert self._with_options is not None
+            return self._with_options(view, block, options)
+        blocks, form = view.chain.blocks, self._form
+        if type(block) is bytes:
+            block = blocks.number_of(block)
+        elif block is None:
+            block = blocks.tip
+        elif type(block) is not int:
+            form = self._named_form if block.is_development_form else form
+            block = self._find(view.chain, block)
+        if block is None or not 0 <= block <= blocks.tip:
             return None
-        if self._form != HEADER:
-            return _block(self._form, block, blocks.read)
+        if form != HEADER:
+            return _block(form, block, blocks.read)
         record = blocks.read(_BLOCK_KEY.pack(b"b", block))
         if record is None:
             raise LookupError(f"no block {block}")
@@ -146,6 +183,12 @@ def _effect(number: int, index: int, get: Callable[[bytes], bytes | None]) -> by
     return effect
 
 
+def _hash_key(letter: bytes, field: bytes) -> bytes:
+    if len(field) != _HASH_BYTES:
+        raise ValueError(f"a hash of {len(field)} bytes")
+    return letter + field
+
+
 class TxQuestion:
     def __init__(self, form: int, otherwise: Callable[[Any, bytes], bytes | None] | None = None) -> None:
         _require_tx_form(form)
@@ -163,9 +206,7 @@ def _require_tx_form(form: int) -> None:
 
 def mined(form: int, tx_hash: bytes, blocks: Blocks) -> bytes | None:
     _require_tx_form(form)
-    if len(tx_hash) != _HASH_BYTES:
-        raise ValueError(f"a transaction hash of {len(tx_hash)} bytes")
-    record = blocks.read(b"t" + tx_hash)
+    record = blocks.read(_hash_key(b"t", tx_hash))
     if record is None:
         return None
     if len(record) < _TX_HEAD.size:

@@ -184,7 +184,9 @@ class StateAnswers:
 
 
 class StateQuestion:
-    def __init__(self, kind: int, otherwise: Callable[..., bytes | None]) -> None:
+    def __init__(
+        self, kind: int, otherwise: Callable[..., bytes | None], *, find: Callable[..., int] | None = None
+    ) -> None:
         names = {
             STORAGE: "storage",
             PUBLIC_DATA_WITNESS: "public_data_witness",
@@ -194,13 +196,18 @@ class StateQuestion:
         if kind not in names:
             raise ValueError(f"question {kind}")
         self._name = names[kind]
-        self._otherwise = otherwise
+        self._otherwise, self._find = otherwise, find
         self.prepare = self._learn if kind == STORAGE else None
 
     def __call__(self, view: Any, block: Any, *values: bytes) -> bytes | None:
         found: bytes | None = None
-        if type(block) is int and view.state is not None:
-            found = getattr(view.state.answers, self._name)(*values, block)
+        number = block
+        if type(block) is bytes:
+            number = view.chain.blocks.number_of(block)
+        elif type(block) is not int and self._find is not None:
+            number = self._find(view, block)
+        if type(number) is int and view.state is not None:
+            found = getattr(view.state.answers, self._name)(*values, number)
         if found is None:
             return self._otherwise(view, block, *values)
         return found or None

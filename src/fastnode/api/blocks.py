@@ -15,7 +15,7 @@ from fastnode.api.chain_parameters import (
     BLOCKS_INCLUDE_OPTIONS,
     DEVELOPMENT_BLOCK,
     RELEASE_BLOCK,
-    BlockReference,
+    BlockName,
 )
 from fastnode.api.lookups import block_of_tip, find_block
 from fastnode.api.ranges import FIRST, LIMIT, array, is_long_range, range_signatures
@@ -25,7 +25,7 @@ from fastnode.values.field_elements import BLOCK_HASH, FIELD
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
-    from fastnode.archiver.records import StoredBlock, StoredCheckpoint
+    from fastnode.archiver.records import StoredCheckpoint
     from fastnode.view import View
 
 __all__ = ["BLOCK_METHODS", "wants_development_record"]
@@ -33,84 +33,56 @@ __all__ = ["BLOCK_METHODS", "wants_development_record"]
 _NO_OPTIONS: Final[frozenset[str]] = frozenset()
 
 
-def wants_development_record(
-    method_set: MethodSet, include: frozenset[str] | None, reference: BlockReference | int | None = None
-) -> bool:
-    """In the set ``both``: options, and ways to name a block that only the development set has, ask for its record."""
-    if method_set == "both":
-        return include is not None or (isinstance(reference, BlockReference) and reference.is_development_form)
-    return method_set == "development"
+def wants_development_record(method_set: MethodSet, include: frozenset[str] | None) -> bool:
+    """In the set ``both`` options ask for it, and so do ways to name a block that only the development set has."""
+    return include is not None if method_set == "both" else method_set == "development"
 
 
 def _block_in(method_set: MethodSet, form: int) -> Read:
     """``form`` is what the set has of a block that is asked for without options."""
 
-    def read(view: View, reference: BlockReference | int, include: frozenset[str] | None = None) -> bytes | None:
-        chain = view.chain
-        number = find_block(chain, reference)
-        block = None if number is None else chain.block(number)
-        return None if block is None else _render_block(method_set, chain, block, include, reference)
+    def with_options(view: View, block: BlockName, include: frozenset[str]) -> bytes | None:
+        number = find_block(view.chain, block)
+        return None if number is None else _render_block(method_set, view.chain, number, include)
 
-    return block_text.BlockQuestion(form, read)
+    named_form = block_text.DEVELOPMENT if method_set == "both" else form
+    return block_text.BlockQuestion(form, find_block, named_form=named_form, with_options=with_options)
 
 
-def _render_block(
-    method_set: MethodSet,
-    chain: ChainView,
-    block: StoredBlock,
-    include: frozenset[str] | None,
-    reference: BlockReference | int | None = None,
-) -> bytes:
+def _render_block(method_set: MethodSet, chain: ChainView, number: int, include: frozenset[str] | None) -> bytes | None:
     if method_set == "release":
-        return records.release_block(chain, block)
-    if not wants_development_record(method_set, include, reference):
-        return records.joint_block(chain, block)
-    include = include or _NO_OPTIONS
-    wants_checkpoint = "includeL1PublishInfo" in include or "includeAttestations" in include
-    checkpoint = chain.checkpoint(block.info.checkpoint_number) if wants_checkpoint else None
-    return records.development_block(chain, block, include, checkpoint)
+        return chain.blocks.text(block_text.RELEASE, number)
+    if not wants_development_record(method_set, include):
+        return chain.blocks.text(block_text.JOINT, number)
+    return records.development_block(chain, number, include or _NO_OPTIONS)
 
 
 def _get_block_by_hash(context: Context, block_hash: bytes) -> bytes | None:
     chain = context.view.chain
-    number = chain.block_number_by_hash(block_hash)
-    return _release_block(chain, number)
+    number = chain.blocks.number_by_hash(block_hash)
+    return None if number is None else chain.blocks.text(block_text.RELEASE, number)
 
 
 def _get_block_by_archive(context: Context, archive_root: bytes) -> bytes | None:
     chain = context.view.chain
-    # The genesis root names no block here: 0 gives nothing, as in the reference.
-    return _release_block(chain, chain.block_number_by_archive(archive_root) or None)
-
-
-def _release_block(chain: ChainView, number: int | None) -> bytes | None:
-    block = None if number is None else chain.block(number)
-    return None if block is None else records.release_block(chain, block)
-
-
-def _block_data(view: View, reference: BlockReference | int) -> bytes | None:
-    number = find_block(view.chain, reference)
-    return None if number is None else view.chain.block_json(number, block_text.DATA)
-
-
-def _header(view: View, reference: BlockReference | int | None = None) -> bytes | None:
-    chain = view.chain
-    number = chain.tip_number if reference is None else find_block(chain, reference)
-    return None if number is None else chain.header_json(number)
+    number = chain.blocks.number_by_archive(archive_root)
+    return chain.blocks.text(block_text.RELEASE, number) if number else None  # the genesis root names no block here
 
 
 def _get_block_header_by_archive(context: Context, archive_root: bytes) -> bytes | None:
     chain = context.view.chain
-    number = chain.block_number_by_archive(archive_root)
+    number = chain.blocks.number_by_archive(archive_root)
     return chain.header_json(number) if number else None  # the genesis root names no block here
 
 
 def _get_blocks(context: Context, first: int, limit: int, include: frozenset[str] | None = None) -> bytes:
     chain = context.view.chain
     only_checkpointed = include is not None and "onlyCheckpointed" in include
-    last = block_of_tip(chain, "checkpointed") if only_checkpointed else chain.tip_number
-    blocks = _stored_blocks(chain, first, limit, last)
-    return array(context, (_render_block(context.method_set, chain, block, include) for block in blocks))
+    last = block_of_tip(chain, "checkpointed") if only_checkpointed else chain.blocks.tip
+    records_of_blocks = (
+        _render_block(context.method_set, chain, number, include) for number in _numbers(first, limit, last)
+    )
+    return array(context, (record for record in records_of_blocks if record is not None))
 
 
 def _get_checkpointed_blocks(context: Context, first: int, limit: int) -> bytes:
@@ -120,18 +92,17 @@ def _get_checkpointed_blocks(context: Context, first: int, limit: int) -> bytes:
 
 def _render_checkpointed_blocks(chain: ChainView, first: int, limit: int) -> Iterator[bytes]:
     checkpoint: StoredCheckpoint | None = None
-    for block in _stored_blocks(chain, first, limit, block_of_tip(chain, "checkpointed")):
-        if checkpoint is None or checkpoint.number != block.info.checkpoint_number:
-            checkpoint = chain.checkpoint(block.info.checkpoint_number)
-        if checkpoint is not None:
-            yield records.checkpointed_block(chain, block, checkpoint)
+    for number in _numbers(first, limit, block_of_tip(chain, "checkpointed")):
+        if checkpoint is None or checkpoint.last_block < number:
+            info = chain.block_info(number)
+            checkpoint = None if info is None else chain.checkpoint(info.checkpoint_number)
+        block = chain.blocks.text(block_text.RELEASE, number)
+        if checkpoint is not None and block is not None:
+            yield records.checkpointed_block(checkpoint, block)
 
 
-def _stored_blocks(chain: ChainView, first: int, limit: int, last: int) -> Iterator[StoredBlock]:
-    for number in range(first, min(first + limit - 1, last) + 1):
-        block = chain.block(number)
-        if block is not None:
-            yield block
+def _numbers(first: int, limit: int, last: int) -> range:
+    return range(first, min(first + limit - 1, last) + 1)
 
 
 BLOCK_METHODS: Final = [
@@ -172,7 +143,7 @@ BLOCK_METHODS: Final = [
     Method(
         name="node_getBlockData",
         summary="A block without its transactions.",
-        read=block_text.BlockQuestion(block_text.DATA, _block_data),
+        read=block_text.BlockQuestion(block_text.DATA, find_block),
         shape=b"b",
         is_cached=True,
         development=Signature("BlockData", (Parameter("blockParameter", DEVELOPMENT_BLOCK),), may_be_absent=True),
@@ -188,7 +159,7 @@ BLOCK_METHODS: Final = [
     Method(
         name="node_getBlockHeader",
         summary="The header of one block; of the newest without a parameter.",
-        read=block_text.BlockQuestion(block_text.HEADER, _header),
+        read=block_text.BlockQuestion(block_text.HEADER, find_block),
         shape=b"b",
         is_cached=True,
         release=Signature("BlockHeader", (Parameter("block", RELEASE_BLOCK, optional=True),), may_be_absent=True),

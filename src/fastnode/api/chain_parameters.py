@@ -34,6 +34,7 @@ __all__ = [
     "LOG_FILTER",
     "MERKLE_TREE_ID",
     "RELEASE_BLOCK",
+    "BlockName",
     "BlockReference",
     "BlockReferenceKind",
     "CheckpointRange",
@@ -63,7 +64,8 @@ class BlockReferenceKind(Enum):
 
 
 class BlockReference(NamedTuple):
-    """Which block a parameter means; a bare number stands for itself.
+    """Which block a parameter means; a bare number stands for itself, and so do the bytes of a bare hash, which may be
+    an archive root too.
 
     ``value``: int for NUMBER, 32 bytes for HASH and ARCHIVE, a tip's name for TIP.
 
@@ -76,14 +78,16 @@ class BlockReference(NamedTuple):
     is_development_form: bool = False
 
 
+BlockName = int | bytes | BlockReference
+
 _LATEST_BLOCK: Final = BlockReference(BlockReferenceKind.TIP, "proposed")
 
 
-def _read_block_hash_text(text: str) -> BlockReference | None:
+def _read_block_hash_text(text: str) -> bytes | None:
     """A string that looks like hex is a hash and nothing else: a bad one is refused, not tried as a number."""
     if _LOOKS_LIKE_HEX.fullmatch(text) is None:
         return None
-    return BlockReference(BlockReferenceKind.HASH, BLOCK_HASH.from_json(text))
+    return BLOCK_HASH.from_json(text)
 
 
 def _read_block_number(kind: ValueType, value: object) -> int:
@@ -108,11 +112,11 @@ class ReleaseBlock(NamedType):
     def wider(self) -> ValueType:
         return DEVELOPMENT_BLOCK
 
-    def from_json(self, value: object) -> BlockReference | int:
+    def from_json(self, value: object) -> BlockName:
         if value == LATEST:
             return _LATEST_BLOCK
-        if isinstance(value, str) and (reference := _read_block_hash_text(value)) is not None:
-            return reference
+        if isinstance(value, str) and (block_hash := _read_block_hash_text(value)) is not None:
+            return block_hash
         return _read_block_number(self, value)
 
     def definition(self) -> Schema:
@@ -134,7 +138,7 @@ class DevelopmentBlock(NamedType):
         "or an object with one of number, hash, archive, tag"
     )
 
-    def from_json(self, value: object) -> BlockReference | int:
+    def from_json(self, value: object) -> BlockName:
         if isinstance(value, dict):
             return self._read_object(value)
         if value == LATEST:
@@ -142,15 +146,18 @@ class DevelopmentBlock(NamedType):
         if isinstance(value, str):
             if value in CHAIN_TIPS:
                 return BlockReference(BlockReferenceKind.TIP, value, is_development_form=True)
-            if (reference := _read_block_hash_text(value)) is not None:
-                return reference
+            if (block_hash := _read_block_hash_text(value)) is not None:
+                return block_hash
         return _read_block_number(self, value)
 
     def _read_object(self, value: dict[str, object]) -> BlockReference:
         if len(value) != 1 or next(iter(value)) not in _BLOCK_OBJECT_TYPES:
             raise Reject("must be an object with exactly one of the keys number, hash, archive, tag")
         [(key, content)] = value.items()
-        read = read_member(_BLOCK_OBJECT_TYPES[key], content, key)
+        try:
+            read = _BLOCK_OBJECT_TYPES[key].from_json(content)
+        except Reject as error:
+            raise error.under(f".{key}") from None
         return BlockReference(BlockReferenceKind(key), read, is_development_form=True)
 
     def definition(self) -> Schema:

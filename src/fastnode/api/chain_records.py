@@ -10,90 +10,55 @@ A flag that an include option names is in the set ``include``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from fastnode.kernels import encode
+from fastnode.kernels import block_text, encode
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
-    from fastnode.archiver.records import StoredBlock, StoredCheckpoint
+    from fastnode.archiver.records import StoredCheckpoint
 
 __all__ = [
     "checkpoint_data",
     "checkpointed_block",
     "development_block",
     "development_checkpoint",
-    "joint_block",
     "joint_checkpoint",
-    "release_block",
     "release_checkpoint",
 ]
 
-#: What the release set has as the archive of block 0.
-_EMPTY_ARCHIVE: Final = b'{"root":"0x%b","nextAvailableLeafIndex":0}' % (b"0" * 64)
 _NOT_PUBLISHED: Final = b'{"published":false}'
 
 # ---- blocks ---------------------------------------------------------------------------------
 
 
-def release_block(chain: ChainView, block: StoredBlock) -> bytes:
-    """L2Block."""
-    return b"{" + _release_block_members(chain, block) + b"}"
-
-
-def joint_block(chain: ChainView, block: StoredBlock) -> bytes:
-    """L2Block and the keys ``hash`` and ``number`` of BlockResponse."""
-    info = block.info
-    members = _release_block_members(chain, block)
-    return b'{%b,"hash":"%b","number":%d}' % (members, encode.to_hex(info.hash), info.number)
-
-
-def _release_block_members(chain: ChainView, block: StoredBlock) -> bytes:
-    info = block.info
-    return b'"archive":%b,"header":%b,"body":%b,"checkpointNumber":%d,"indexWithinCheckpoint":%d' % (
-        block.archive_json if info.number else _EMPTY_ARCHIVE,
-        block.header_json,
-        _body(chain, block),
-        info.checkpoint_number,
-        info.index_within_checkpoint,
-    )
-
-
-def development_block(
-    chain: ChainView, block: StoredBlock, include: frozenset[str], checkpoint: StoredCheckpoint | None
-) -> bytes:
-    """BlockResponse.  ``checkpoint`` is the block's, None while it is not complete."""
-    info = block.info
-    record = b'{"header":%b,"archive":%b,"hash":"%b","checkpointNumber":%d,"indexWithinCheckpoint":%d,"number":%d' % (
-        block.header_json,
-        block.archive_json,
-        encode.to_hex(info.hash),
-        info.checkpoint_number,
-        info.index_within_checkpoint,
-        info.number,
-    )
+def development_block(chain: ChainView, number: int, include: frozenset[str]) -> bytes | None:
+    """BlockResponse; None if there is no such block."""
+    info = chain.block_info(number)
+    record = None if info is None else chain.blocks.text(block_text.DEVELOPMENT, number)
+    if info is None or record is None:
+        return None
+    record = record[:-1]
     if "includeTransactions" in include:
-        record += b',"body":' + _body(chain, block)
-    if "includeL1PublishInfo" in include:
-        record += b',"l1":' + _publish_info(checkpoint)
-    if "includeAttestations" in include:
-        record += b',"attestations":' + (checkpoint.attestations_json if checkpoint else b"[]")
+        record += b',"body":' + chain.body_of(info)
+    if "includeL1PublishInfo" in include or "includeAttestations" in include:
+        checkpoint = chain.checkpoint(info.checkpoint_number)  # None while it is not complete
+        if "includeL1PublishInfo" in include:
+            record += b',"l1":' + _publish_info(checkpoint)
+        if "includeAttestations" in include:
+            record += b',"attestations":' + (checkpoint.attestations_json if checkpoint else b"[]")
     return record + b"}"
 
 
-def checkpointed_block(chain: ChainView, block: StoredBlock, checkpoint: StoredCheckpoint) -> bytes:
-    """CheckpointedL2Block."""
+def checkpointed_block(checkpoint: StoredCheckpoint, block: bytes) -> bytes:
+    """CheckpointedL2Block of an L2Block."""
     return b'{"checkpointNumber":%d,"block":%b,"l1":%b,"attestations":%b}' % (
         checkpoint.number,
-        release_block(chain, block),
+        block,
         checkpoint.l1_json,
         checkpoint.attestations_json,
     )
-
-
-def _body(chain: ChainView, block: StoredBlock) -> bytes:
-    return chain.body_of(block.info)
 
 
 def _publish_info(checkpoint: StoredCheckpoint | None) -> bytes:
@@ -118,7 +83,7 @@ def joint_checkpoint(chain: ChainView, checkpoint: StoredCheckpoint) -> bytes:
 
 
 def _release_checkpoint_members(chain: ChainView, checkpoint: StoredCheckpoint) -> bytes:
-    blocks = _join_blocks(chain, checkpoint, lambda block: release_block(chain, block))
+    blocks = _join_blocks(checkpoint, lambda number: chain.blocks.text(block_text.RELEASE, number))
     inner = b'{"archive":%b,"header":%b,"blocks":%b,"number":%d,"feeAssetPriceModifier":"%d"}' % (
         checkpoint.archive_json,
         checkpoint.header_json,
@@ -134,8 +99,8 @@ def development_checkpoint(chain: ChainView, checkpoint: StoredCheckpoint, inclu
     record = b"{" + _development_checkpoint_members(checkpoint)
     if "includeBlocks" in include:
         of_blocks = include & {"includeTransactions"}
-        render = lambda block: development_block(chain, block, of_blocks, checkpoint)  # noqa: E731
-        record += b',"blocks":' + _join_blocks(chain, checkpoint, render)
+        blocks = _join_blocks(checkpoint, lambda number: development_block(chain, number, of_blocks))
+        record += b',"blocks":' + blocks
     if "includeL1PublishInfo" in include:
         record += b',"l1":' + _publish_info(checkpoint)
     if "includeAttestations" in include:
@@ -179,12 +144,6 @@ def checkpoint_data(checkpoint: StoredCheckpoint, *, with_price_modifier: bool) 
     )
 
 
-def _join_blocks(chain: ChainView, checkpoint: StoredCheckpoint, render: Callable[[StoredBlock], bytes]) -> bytes:
-    return b"[" + b",".join(render(block) for block in _blocks_of(chain, checkpoint)) + b"]"
-
-
-def _blocks_of(chain: ChainView, checkpoint: StoredCheckpoint) -> Iterator[StoredBlock]:
-    for number in range(checkpoint.start_block, checkpoint.last_block + 1):
-        block = chain.block(number)
-        if block is not None:
-            yield block
+def _join_blocks(checkpoint: StoredCheckpoint, render: Callable[[int], bytes | None]) -> bytes:
+    records = (render(number) for number in range(checkpoint.start_block, checkpoint.last_block + 1))
+    return b"[" + b",".join(record for record in records if record is not None) + b"]"

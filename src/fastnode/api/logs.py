@@ -74,7 +74,7 @@ def _read_unusual_tag(value: Any, index: int) -> bytes:
     try:
         return FIELD.from_json(value)
     except Reject as error:
-        raise Reject(error.reason, f"[{index}]{error.path}") from None
+        raise error.under(f"[{index}]") from None
 
 
 def _limits_in(context: Context | None) -> tuple[int, Callable[[int], None] | None]:

@@ -13,12 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypedDict
 
-from fastnode.api.chain_parameters import MERKLE_TREE_ID, RELEASE_BLOCK, BlockReference, BlockReferenceKind
-from fastnode.api.lookups import find_block
-from fastnode.errors import LeftToStrictPath, ServerError, UnknownBlock
+from fastnode.api.chain_parameters import (
+    MERKLE_TREE_ID,
+    RELEASE_BLOCK,
+    BlockName,
+    BlockReference,
+)
+from fastnode.api.lookups import reference_block
+from fastnode.errors import LeftToStrictPath, ServerError
 from fastnode.jsonrpc.methods import Context, Method, MethodSet, Parameter, Read, common
 from fastnode.kernels import encode, state_answers, witness_text
-from fastnode.protocol.fields import hex_text
 from fastnode.values.arrays import ArrayOf
 from fastnode.values.field_elements import ADDRESS, BLOCK_HASH, FIELD
 from fastnode.view import View
@@ -29,7 +33,7 @@ from fastnode.world_state.witnesses import (
     nullifier_json,
 )
 
-__all__ = ["LEAVES_MAX", "METHODS", "reference_block"]
+__all__ = ["LEAVES_MAX", "METHODS"]
 
 #: Leaves that one call may look for.
 LEAVES_MAX: Final = 100
@@ -51,28 +55,6 @@ def _state(view: View) -> WorldStateView:
     return state
 
 
-def reference_block(view: View, reference: BlockReference | int) -> int:
-    """Number of the block a parameter means; ServerError naming the block when this chain does not have it.
-
-    A number is passed on as it is: the state itself says whether it is too new or too old.
-    """
-    if isinstance(reference, int):
-        return reference
-    if reference.kind is BlockReferenceKind.NUMBER:
-        return int(reference.value)
-    number = find_block(view.chain, reference)
-    if number is None:
-        named = "Block with archive" if reference.kind is BlockReferenceKind.ARCHIVE else "Block hash"
-        message = (
-            f"{named} {hex_text(reference.value)} not found: no such block on the chain of this node. "
-            "If it was there before, a reorg has replaced it."
-        )
-        if reference.kind is BlockReferenceKind.HASH:
-            raise UnknownBlock(message, reference.value)
-        raise ServerError(message)
-    return number
-
-
 class Reads(TypedDict):
     """Keyword arguments of :class:`Method`."""
 
@@ -87,11 +69,11 @@ def _reads(read: Callable[..., bytes | None], shape: bytes, kind: int | None = N
     Questions of a ``kind`` are asked of the kernel first where the block is a number.
     """
 
-    def ask(view: View, reference: BlockReference | int, *values: Any) -> bytes | None:
+    def ask(view: View, reference: BlockName, *values: Any) -> bytes | None:
         block = reference_block(view, reference)
         return read(_state(view), block, *values)
 
-    read_first = ask if kind is None else state_answers.StateQuestion(kind, ask)
+    read_first = ask if kind is None else state_answers.StateQuestion(kind, ask, find=reference_block)
     return {"read": read_first, "shape": shape, "is_cached": True}
 
 
@@ -100,7 +82,7 @@ def _reads(read: Callable[..., bytes | None], shape: bytes, kind: int | None = N
 
 def find_leaves_indexes(
     view: View,
-    reference: BlockReference | int,
+    reference: BlockName,
     tree_id: int,
     leaves: Sequence[bytes] | bytes,
     *,
@@ -150,7 +132,7 @@ def _low_nullifier_witness_in(method_set: MethodSet) -> Read:
     For one that is in it, the release set answers with its own leaf; in the development set there is none.
     """
 
-    def read(view: View, reference: BlockReference | int, nullifier: bytes) -> bytes | None:
+    def read(view: View, reference: BlockName, nullifier: bytes) -> bytes | None:
         block = reference_block(view, reference)
         proves_absence = method_set == "development" or (
             isinstance(reference, BlockReference) and reference.is_development_form

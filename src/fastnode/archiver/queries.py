@@ -211,13 +211,11 @@ class ChainView:
 
     def block_number_by_hash(self, block_hash: bytes) -> int | None:
         """Number of the block with this header hash; the chain's genesis hash gives 0."""
-        value = self._get(layout.BLOCK_BY_HASH + block_hash)
-        return None if value is None else layout.decode_number(value)
+        return self.blocks.number_by_hash(block_hash)
 
     def block_number_by_archive(self, archive_root: bytes) -> int | None:
         """Number of the block after which the archive tree has this root; the genesis root gives 0."""
-        value = self._get(layout.BLOCK_BY_ARCHIVE + archive_root)
-        return None if value is None else layout.decode_number(value)
+        return self.blocks.number_by_archive(archive_root)
 
     def block(self, number: int) -> StoredBlock | None:
         """Numbers, header and archive of a block in one read."""
@@ -235,15 +233,6 @@ class ChainView:
         if not 0 <= number <= self._tip:
             return None
         return block_text.header(self._required(layout.block_key(number)))
-
-    def block_json(self, number: int, form: int) -> bytes | None:
-        """A block in a form of the kernel ``block_text``, spliced from what is stored.
-
-        LookupError if the database lacks a part of it.
-        """
-        if not 0 <= number <= self._tip:
-            return None
-        return block_text.block(form, number, self._get)
 
     def archive_json(self, number: int) -> bytes | None:
         """AppendOnlyTreeSnapshot of the archive after this block; block 0: the genesis root and size 1."""

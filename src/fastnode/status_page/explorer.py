@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from fastnode.api.chain_records import joint_block
 from fastnode.api.lookups import block_of_tip
 from fastnode.errors import Refused, RpcError
 from fastnode.jsonrpc.methods import Context, MethodTable
-from fastnode.kernels import encode
+from fastnode.kernels import block_text, encode
 from fastnode.log_index.range_queries import AnswerLimits, find_public_logs, span_of_blocks, span_of_tx
 from fastnode.mempool.ledger import ViewLedger
 from fastnode.protocol.constants import NOTE_HASH_TREE_ID, NULLIFIER_TREE_ID
@@ -83,8 +82,7 @@ class Explorer:
 
     def block(self, view: View | None, number: int) -> bytes | None:
         """A block with the effects of all its transactions, as JSON; None if there is none."""
-        block = None if view is None else view.chain.block(number)
-        return None if view is None or block is None else joint_block(view.chain, block)
+        return None if view is None else view.chain.blocks.text(block_text.JOINT, number)
 
 
 class _NoAnswer(Exception):  # noqa: N818 - said to a person

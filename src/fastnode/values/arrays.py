@@ -67,7 +67,7 @@ class ArrayOf(ValueType):
             try:
                 read.append(self.element.from_json(item))
             except Reject as error:
-                raise Reject(error.reason, f"[{index}]{error.path}") from None
+                raise error.under(f"[{index}]") from None
         return tuple(read)
 
     def to_text(self, value: Any) -> str:

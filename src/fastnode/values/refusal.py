@@ -22,6 +22,10 @@ class Reject(Exception):  # noqa: N818 - a verdict, not a fault
         self.path = path
         self.is_specific = is_specific
 
+    def under(self, path: str) -> Reject:
+        """The same of a part of a value, where ``path`` leads to the part."""
+        return Reject(self.reason, path + self.path)
+
 
 def describe(value: object) -> str:
     """A refused value as it appears in an error text: short, printable, never a container's content."""

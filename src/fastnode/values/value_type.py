@@ -153,4 +153,4 @@ def read_member(kind: ValueType, value: object, key: str) -> Any:
     try:
         return kind.from_json(value)
     except Reject as error:
-        raise Reject(error.reason, f".{key}{error.path}") from None
+        raise error.under(f".{key}") from None

@@ -1,4 +1,4 @@
-from libc.stdint cimport uint32_t
+from libc.stdint cimport int64_t, uint32_t
 
 
 # Belongs to one view, and reads its snapshot.
@@ -11,13 +11,16 @@ cdef class Blocks:
         dict kept               # what was read last, by key
 
     cdef bytes read(self, bytes key)
+    cdef object number_of_c(self, bytes field)
+    cdef object _number(self, bytes key)
+    cdef int64_t _place_of(self, object number) except -2
 
 
 # What a method reads.
 cdef class BlockQuestion:
     cdef:
-        int form
-        object otherwise
+        int form, named_form
+        object find, with_options
 
 
 # What a method about a transaction reads.

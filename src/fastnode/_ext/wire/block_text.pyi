@@ -54,16 +54,37 @@ class Blocks:
     ) -> None: ...
     @property
     def tip(self) -> int: ...
+    def text(self, form: int, number: int) -> bytes | None:
+        """The block with this number as :func:`block` has it, None if there is none; what is read is not kept."""
+
+    def number_by_hash(self, block_hash: bytes) -> int | None:
+        """Number of the block with this header hash, None if there is none.  ValueError for what is no hash."""
+
+    def number_by_archive(self, root: bytes) -> int | None:
+        """Number of the block after which the archive tree has this root."""
+
+    def number_of(self, field: bytes) -> int | None:
+        """Number of the block with this header hash, or else with this root; no two of them are alike."""
 
 @final
 class BlockQuestion:
-    """A method's ``read(view, block, options)``: the block of ``view.chain.blocks`` with this number in a form, None if
-    there is none; ``otherwise`` is asked the same when ``block`` is no number, or when there are options.
+    """A method's ``read(view, block, options)``: a block of ``view.chain.blocks`` in a form, None if there is none.
+
+    ``block`` is its number, its hash or archive root, or None for the newest; of anything else ``find(view.chain,
+    block)`` gives the number, and the form is ``named_form`` if it has a true ``is_development_form``.
+    ``with_options`` is asked the same when there are options.
 
     ValueError for what is no form or record; LookupError if the record or an effect is not there.
     """
 
-    def __init__(self, form: int, otherwise: Callable[..., bytes | None]) -> None: ...
+    def __init__(
+        self,
+        form: int,
+        find: Callable[..., int | None],
+        *,
+        named_form: int | None = None,
+        with_options: Callable[..., bytes | None] | None = None,
+    ) -> None: ...
     def __call__(self, view: Any, block: Any = None, options: Any = None) -> bytes | None: ...
 
 def mined(form: int, tx_hash: bytes, blocks: Blocks) -> bytes | None:

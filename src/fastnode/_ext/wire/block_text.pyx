@@ -3,7 +3,7 @@
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.long cimport PyLong_AsLongLongAndOverflow
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport strlen
 
 from fastnode._ext.wire.encode cimport text_put, text_put_hex, text_put_literal, text_put_number
@@ -25,13 +25,16 @@ cdef enum:
     TX_BLOCK_HASH = 9
     TX_HEAD_BYTES = 41
     # Keys: of a block's record a letter and a number, of a transaction's effect another one and two numbers, of a
-    # transaction's record another one and its hash.
+    # transaction's record, and of a block's number, another one and a hash.
     BLOCK_LETTER = 98
     BLOCK_KEY_BYTES = 5
     EFFECT_LETTER = 101
     EFFECT_KEY_BYTES = 9
     TX_LETTER = 116
-    TX_KEY_BYTES = 33
+    BY_HASH_LETTER = 72
+    BY_ARCHIVE_LETTER = 65
+    HASH_KEY_BYTES = 33
+    NUMBER_BYTES = 4
     # Of what is kept, how many and how long at most: 1 MB.
     KEPT_MAX = 128
     KEPT_BYTES_MAX = 8192
@@ -98,6 +101,37 @@ cdef class Blocks:
                 self.kept[key] = found
         return <bytes>found
 
+    def text(self, int form, number):
+        cdef int64_t place = self._place_of(number)
+        return None if place < 0 else _block(form, <uint32_t>place, self.get)
+
+    cdef int64_t _place_of(self, object number) except -2:
+        """The number of a block, or -1 for a number that no block has."""
+        cdef int overflow = 0
+        cdef int64_t place = PyLong_AsLongLongAndOverflow(number, &overflow)
+        return place if not overflow and 0 <= place <= self.tip else -1
+
+    def number_by_hash(self, bytes block_hash not None):
+        return self._number(_hash_key(BY_HASH_LETTER, block_hash))
+
+    def number_by_archive(self, bytes root not None):
+        return self._number(_hash_key(BY_ARCHIVE_LETTER, root))
+
+    def number_of(self, bytes field not None):
+        return self.number_of_c(field)
+
+    cdef object number_of_c(self, bytes field):
+        cdef object number = self._number(_hash_key(BY_HASH_LETTER, field))
+        return self._number(_hash_key(BY_ARCHIVE_LETTER, field)) if number is None else number
+
+    cdef object _number(self, bytes key):
+        cdef bytes found = self.read(key)
+        if found is None:
+            return None
+        if PyBytes_GET_SIZE(found) != NUMBER_BYTES:
+            raise ValueError(f"a block number of {PyBytes_GET_SIZE(found)} bytes")
+        return read_number(<const uint8_t *>PyBytes_AS_STRING(found), NUMBER_BYTES)
+
 
 cdef inline bytes _read(object source, bytes key):
     """Of blocks, or of a function."""
@@ -106,25 +140,35 @@ cdef inline bytes _read(object source, bytes key):
 
 @cython.final
 cdef class BlockQuestion:
-    def __init__(self, int form, otherwise):
-        if form != C_HEADER and not C_RELEASE <= form <= C_DATA:
-            raise ValueError(f"form {form} of a block")
+    def __init__(self, int form, find, *, object named_form=None, with_options=None):
         self.form = form
-        self.otherwise = otherwise
+        self.named_form = form if named_form is None else named_form
+        for form in (self.form, self.named_form):
+            if form != C_HEADER and not C_RELEASE <= form <= C_DATA:
+                raise ValueError(f"form {form} of a block")
+        self.find = find
+        self.with_options = with_options
 
     def __call__(self, view, block=None, options=None):
         cdef Blocks blocks
         cdef bytes record
-        cdef long long number
-        cdef int overflow = 0
-        if type(block) is not int or options is not None:
-            return self.otherwise(view, block) if options is None else self.otherwise(view, block, options)
+        cdef int64_t number
+        cdef int form = self.form
+        if options is not None:
+            return self.with_options(view, block, options)
         blocks = <Blocks?>view.chain.blocks
-        number = PyLong_AsLongLongAndOverflow(block, &overflow)
-        if overflow or not 0 <= number <= blocks.tip:
+        if type(block) is bytes:
+            block = blocks.number_of_c(block)
+        elif block is None:
+            block = blocks.tip
+        elif type(block) is not int:
+            form = self.named_form if block.is_development_form else form
+            block = self.find(view.chain, block)
+        number = -1 if block is None else blocks._place_of(block)
+        if number < 0:
             return None
-        if self.form != C_HEADER:
-            return _block(self.form, <uint32_t>number, blocks)
+        if form != C_HEADER:
+            return _block(form, <uint32_t>number, blocks)
         record = blocks.read(_block_key(<uint32_t>number))
         if record is None:
             raise LookupError(f"no block {number}")
@@ -287,6 +331,15 @@ cdef bytes _effect_key(uint32_t number, uint32_t index):
     return PyBytes_FromStringAndSize(<const char *>key, EFFECT_KEY_BYTES)
 
 
+cdef bytes _hash_key(uint8_t letter, bytes field):
+    cdef uint8_t[HASH_KEY_BYTES] key
+    if PyBytes_GET_SIZE(field) != HASH_BYTES:
+        raise ValueError(f"a hash of {PyBytes_GET_SIZE(field)} bytes")
+    key[0] = letter
+    text_put(key + 1, PyBytes_AS_STRING(field), HASH_BYTES)
+    return PyBytes_FromStringAndSize(<const char *>key, HASH_KEY_BYTES)
+
+
 # ---- transactions ----------------------------------------------------------------------------------
 
 @cython.final
@@ -313,7 +366,7 @@ cdef int _require_tx_form(int form) except -1:
 
 
 cdef bytes _mined(int form, bytes tx_hash, Blocks blocks):
-    cdef bytes record = blocks.read(_tx_key(tx_hash))
+    cdef bytes record = blocks.read(_hash_key(TX_LETTER, tx_hash))
     cdef const uint8_t *head
     cdef uint32_t number
     cdef uint8_t[AROUND_BYTES_MAX] around
@@ -362,10 +415,3 @@ cdef bytes _mined(int form, bytes tx_hash, Blocks blocks):
     return _joined(&parts, None)
 
 
-cdef bytes _tx_key(bytes tx_hash):
-    cdef uint8_t[TX_KEY_BYTES] key
-    if PyBytes_GET_SIZE(tx_hash) != HASH_BYTES:
-        raise ValueError(f"a transaction hash of {PyBytes_GET_SIZE(tx_hash)} bytes")
-    key[0] = TX_LETTER
-    text_put(key + 1, PyBytes_AS_STRING(tx_hash), HASH_BYTES)
-    return PyBytes_FromStringAndSize(<const char *>key, TX_KEY_BYTES)

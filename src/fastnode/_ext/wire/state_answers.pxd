@@ -65,4 +65,4 @@ cdef class StateAnswers:
 cdef class StateQuestion:
     cdef:
         int kind
-        object otherwise
+        object otherwise, find

@@ -88,13 +88,16 @@ class StateAnswers:
 
 @final
 class StateQuestion:
-    """A method's ``read(view, block, *values)``: asks ``view.state.answers`` about a block number, and ``otherwise``
-    the same when that is None, when ``block`` is no number and when the view has no state.
+    """A method's ``read(view, block, *values)``: asks ``view.state.answers`` about the block with this number, or with
+    this hash or archive root in ``view.chain.blocks``; about that whose number ``find(view, block)`` gives for anything
+    else; and ``otherwise`` the same when that is None, when there is no number and when the view has no state.
 
     The values are contract and slot for STORAGE, a key for the other kinds.  ValueError for a kind that is none.
     """
 
-    def __init__(self, kind: int, otherwise: Callable[..., bytes | None]) -> None: ...
+    def __init__(
+        self, kind: int, otherwise: Callable[..., bytes | None], *, find: Callable[..., int] | None = None
+    ) -> None: ...
     def __call__(self, view: Any, block: Any, first: bytes, second: bytes | None = None) -> bytes | None: ...
     @property
     def prepare(self) -> Callable[[list[tuple[Any, ...]]], None] | None:

@@ -11,6 +11,7 @@ from fastnode._ext.numbers cimport read_number
 from fastnode._ext.trees.indexed_tree cimport IndexedNodes
 from fastnode._ext.trees.leaf_cache cimport BEFORE_RECORD, KeptLeaf, LeafCache
 from fastnode._ext.trees.tree_nodes cimport HASH_BYTES, LEVELS_PER_TILE
+from fastnode._ext.wire.block_text cimport Blocks
 from fastnode._ext.wire.encode cimport text_put_hex, text_put_literal
 from fastnode._ext.wire.witness_text cimport (
     CHANGED, RECORD_INSERTED, TAIL_BYTES, VALUE, index_of, leaf_key, low_record, stored_tile, unchanged_witness,
@@ -314,30 +315,36 @@ cdef uint64_t _inserted(const KeptLeaf *leaf) noexcept:
 
 @cython.final
 cdef class StateQuestion:
-    def __init__(self, int kind, otherwise):
+    def __init__(self, int kind, otherwise, *, find=None):
         if not C_STORAGE <= kind <= C_LOW_NULLIFIER_WITNESS:
             raise ValueError(f"question {kind}")
         self.kind = kind
         self.otherwise = otherwise
+        self.find = find
 
     def __call__(self, view, block, bytes first not None, bytes second=None):
         cdef object state
         cdef StateAnswers answers
         cdef bytes found = None
-        if type(block) is int:
+        cdef object number = block
+        if type(block) is bytes:
+            number = (<Blocks?>view.chain.blocks).number_of_c(block)
+        elif type(block) is not int and self.find is not None:
+            number = self.find(view, block)
+        if type(number) is int:
             state = view.state
             if state is not None:
                 answers = <StateAnswers?>state.answers
                 if self.kind == C_STORAGE:
                     if second is None:
                         raise TypeError("a slot is missing")
-                    found = answers.storage_c(first, second, block)
+                    found = answers.storage_c(first, second, number)
                 elif self.kind == C_PUBLIC_DATA_WITNESS:
-                    found = answers.low_witness_c(answers.public_data, first, block)
+                    found = answers.low_witness_c(answers.public_data, first, number)
                 elif self.kind == C_NULLIFIER_WITNESS:
-                    found = answers.own_witness_c(answers.nullifiers, first, block)
+                    found = answers.own_witness_c(answers.nullifiers, first, number)
                 else:
-                    found = answers.low_witness_c(answers.nullifiers, first, block)
+                    found = answers.low_witness_c(answers.nullifiers, first, number)
         if found is None:
             return self.otherwise(view, block, first) if second is None else self.otherwise(view, block, first, second)
         return found if PyBytes_GET_SIZE(found) else None
