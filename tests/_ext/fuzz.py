@@ -490,7 +490,7 @@ def witness_text_calls(dice: Random, calls: Calls) -> None:
         "witness_text",
         kernels.witness_text,
         witness_text,
-        "membership",
+        dice.choice(("membership", "message")),
         dice.randrange(1 << 64),
         run_of_fields(dice, 70),
     )
@@ -516,7 +516,8 @@ def state_answers_calls(dice: Random, calls: Calls) -> None:
     changed, inserted, block = (dice.randrange(12) for _ in range(3))
     keys = [dice.choice((field(dice), b"", spoiled(dice, field(dice)))) for _ in range(2)]
     spoils, compares_storage = dice.random() < 0.3, not dice.randrange(TWIN_HASHES)
-    kind, outcomes = dice.randrange(-1, 5), []
+    leaf = dice.choice((u48(dice.randrange(20)).rjust(32, b"\0"), keys[0]))
+    kind, outcomes = dice.randrange(-1, 8), []
     for module in (kernels.state_answers, state_answers):
         state = State(module, changed=changed, inserted=inserted, slots=dice.choice((1, 2, 16)))
         if spoils:
@@ -534,6 +535,10 @@ def state_answers_calls(dice: Random, calls: Calls) -> None:
         said = [
             calls.alone("state_answers", ask, keys[0], block)
             for ask in (answers.nullifier_witness, answers.low_nullifier_witness, answers.public_data_witness)
+        ]
+        said += [
+            calls.alone("state_answers", ask, leaf, block)
+            for ask in (answers.note_hash_witness, answers.message_witness, answers.block_hash_witness)
         ]
         if module is kernels.state_answers or compares_storage:
             said.append(calls.alone("state_answers", answers.storage, *keys, block))

@@ -66,6 +66,12 @@ def test_a_leaf_is_read_where_the_world_state_writes_it() -> None:
     assert of_kernel["INDEX_BYTES"] == state_layout.INDEX_BYTES
 
 
+def test_places_of_leaves_are_read_where_the_layout_has_them() -> None:
+    of_kernel = constants("wire/state_answers.pyx")
+    assert of_kernel["PLACE_BYTES"] == len(state_layout.pack_place(0, 0))
+    assert state_layout.unpack_place(bytes(5) + b"\1" + bytes(4)) == (1, 0)
+
+
 @pytest.mark.parametrize("module", [tag_log, tag_twin])
 @pytest.mark.parametrize("owner", [b"", b"o" * 32])
 def test_a_page_of_a_tag_is_looked_up_where_the_index_writes_it(module: Any, owner: bytes) -> None:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests._ext.test_append_tree import Tree as AppendTree
 from tests._ext.test_witness_text import Iterator
 
+from fastnode._twins import append_tree as twin_append
 from fastnode._twins import indexed_tree as twin_tree
 from fastnode._twins import leaf_cache as twin_cache
 from fastnode._twins import state_answers as twin
 from fastnode._twins import witness_text as witness_twin
+from fastnode.kernels import append_tree as kernel_append
 from fastnode.kernels import block_text
 from fastnode.kernels import indexed_tree as kernel_tree
 from fastnode.kernels import leaf_cache as kernel_cache
@@ -23,17 +27,35 @@ from fastnode.kernels import witness_text as kernel_text
 from fastnode.protocol.constants import SEPARATOR_PUBLIC_LEAF_SLOT
 from fastnode.protocol.fields import MODULUS, field_from_int
 from fastnode.protocol.siloing import public_leaf_slot
-from fastnode.world_state.layout import LeafRecord, LeafState, inverted
+from fastnode.world_state.layout import LeafRecord, LeafState, inverted, pack_place, u48
 from fastnode.world_state.trees import zero_nodes
 
 MODULES = [kernel, twin]
 SEPARATOR = field_from_int(SEPARATOR_PUBLIC_LEAF_SLOT)
 HEIGHT = 40
 OLDEST, TIP = 3, 9
+#: Of the append-only tree; it has more of them than a tile holds.
+LEAVES_OF_BLOCK = 4
 CONTRACT, SLOT = field_from_int(5), field_from_int(6)
 NULLIFIER, BETWEEN = field_from_int(100), field_from_int(150)
 ZERO = b'"0x' + b"0" * 64 + b'"'
 fields = st.integers(0, MODULUS - 1).map(field_from_int)
+
+
+@cache
+def append_tree(module: Any) -> AppendTree:
+    """Each leaf twice, so that every other one is not the first of its kind."""
+    grown = AppendTree(kernel_append if module is kernel else twin_append)
+    for number in range(LEAVES_OF_BLOCK * TIP):
+        grown.append([field_from_int(number // 2)])
+    return grown
+
+
+def entries_of(grown: AppendTree) -> dict[bytes, bytes]:
+    entries = {b"edge " + u48(size): edge for size, edge in grown.edges.items()}
+    entries |= {b"tile a " + u48(index): tile for index, tile in grown.tiles.items()}
+    places = {leaf: index for index, leaf in reversed(list(enumerate(grown.leaves)))}
+    return entries | {b"place " + leaf: pack_place(index, 0) for leaf, index in places.items()}
 
 
 class State:
@@ -52,12 +74,22 @@ class State:
         self.leaf_slot = public_leaf_slot(CONTRACT, SLOT)
         self.public = LeafRecord(self.leaf_slot, value, 0, inserted, bytes(32)).pack()
         self.entries = {b"n" + inverted(NULLIFIER): self.nullifier, b"p" + inverted(self.leaf_slot): self.public}
-        self.records = {number: SimpleNamespace(sizes=(1, 0, 1)) for number in (2, OLDEST, 5, TIP)}
+        self.records = {
+            number: SimpleNamespace(sizes=(1, LEAVES_OF_BLOCK * number, 1)) for number in (2, OLDEST, 5, TIP)
+        }
         self.on_get: Any = lambda: None
         self.slots = module.LeafSlots(slots, SEPARATOR)
         cache = kernel_cache if module is kernel else twin_cache
         self.kept = [cache.LeafCache(kept_bytes), cache.LeafCache(kept_bytes)]
+        grown = append_tree(module)
+        self.entries.update(entries_of(grown))
+        note_hashes, archive = (
+            module.AppendAnswers(grown.nodes, tree, b"place ", b"tile a ", b"edge ") for tree in (1, 4)
+        )
         self.answers = module.StateAnswers(
+            note_hashes=note_hashes,
+            messages=note_hashes,
+            archive=archive,
             nullifiers=module.TreeAnswers(self.nodes, self.kept[0], 0, b"n", b"tile n"),
             public_data=module.TreeAnswers(self.nodes, self.kept[1], 2, b"p", b"tile p"),
             slots=self.slots,
@@ -89,6 +121,46 @@ def test_witnesses_are_those_of_the_leaf_records(module: Any) -> None:
     above = field_from_int(MODULUS - 1)
     assert answers.public_data_witness(above, TIP) == state.witness(state.leaf_slot, state.public, TIP)
     assert answers.low_nullifier_witness(field_from_int(99), 5) is None  # no leaf at all: others say so
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_witnesses_of_places_are_the_paths_of_the_tree(module: Any) -> None:
+    state, grown = State(module), append_tree(module)
+    answers, text = state.answers, state.text
+    for block in (OLDEST, 5, TIP):
+        size = LEAVES_OF_BLOCK * block
+        for number in (0, 1, size // 2 - 1):
+            leaf, index = field_from_int(number), 2 * number
+            path = grown.path(index, size)
+            assert answers.note_hash_witness(leaf, block) == text.membership(index, path)
+            assert answers.message_witness(leaf, block) == text.message(index, path)
+        assert answers.note_hash_witness(field_from_int(size // 2), block) == b""
+        assert answers.message_witness(field_from_int(1000), block) == b""
+        # The archive before a block has the blocks below it.
+        assert answers.block_hash_witness(field_from_int(1), block) == text.membership(2, grown.path(2, block))
+        assert answers.block_hash_witness(field_from_int((block + 1) // 2), block) == b""
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_places_that_need_more_than_memory_are_left_to_others(module: Any) -> None:
+    state = State(module)
+    asks = (state.answers.note_hash_witness, state.answers.message_witness, state.answers.block_hash_witness)
+    leaf = field_from_int(1)
+    for ask in asks:
+        assert ask(leaf, 2) is ask(leaf, 4) is ask(leaf, TIP + 1) is None
+        with pytest.raises(ValueError, match="31 bytes"):
+            ask(bytes(31), 5)
+
+    def begin_undo() -> None:
+        state.answers.memory_limit = OLDEST
+
+    state.on_get = begin_undo
+    assert state.answers.note_hash_witness(leaf, 5) is None
+    state.answers.memory_limit, state.on_get = TIP, lambda: None
+    assert state.answers.note_hash_witness(leaf, 5)
+    state.entries[b"place " + leaf] = bytes(9)
+    with pytest.raises(ValueError, match="a place of 9 bytes"):
+        state.answers.note_hash_witness(leaf, 5)
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -221,8 +293,12 @@ def test_a_question_asks_the_view_and_then_others(module: Any) -> None:
         assert question("LOW_NULLIFIER_WITNESS")(where, block, BETWEEN) == b"otherwise"
     assert asked[:2] == [(view, 5, CONTRACT, SLOT), (view, 5, BETWEEN)]
     assert len(asked) == 8
-    with pytest.raises(ValueError, match="question 4"):
-        module.StateQuestion(4, otherwise)
+    for name in ("NOTE_HASH_WITNESS", "MESSAGE_WITNESS", "BLOCK_HASH_WITNESS"):
+        ask = getattr(state.answers, name.lower())
+        assert question(name)(view, TIP, field_from_int(1)) == ask(field_from_int(1), TIP)
+        assert question(name)(view, TIP, field_from_int(1000)) is None
+    with pytest.raises(ValueError, match="question 7"):
+        module.StateQuestion(7, otherwise)
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -90,7 +90,7 @@ def answers(view: WorldStateView, recorded: dict[str, Any]) -> Iterator[tuple[An
         (view.low_nullifier_witness, witnesses.nullifier_json, "lowNullifierWitness"),
         (view.public_data_witness, witnesses.public_data_json, "publicDataWitness"),
         (view.note_hash_witness, membership_json, "noteWitness"),
-        (view.message_witness, witnesses.message_json, "l1ToL2Witness"),
+        (view.message_witness, lambda found: witness_text.message(found.index, found.path), "l1ToL2Witness"),
     ):
         for key, block, expected in recorded["answers"][kind]:
             witness = method(as_field(key), block)

@@ -28,7 +28,6 @@ from fastnode.world_state.state import WorldState
 from fastnode.world_state.view import WorldStateView
 from fastnode.world_state.witnesses import (
     IndexedWitness,
-    message_json,
     nullifier_json,
     public_data_json,
 )
@@ -218,7 +217,7 @@ class Judge:
     def ask_message(self, message: bytes, block: int) -> None:
         found = self._view.message_witness(message, block)
         if self._is_there(found, self._model.messages.get(message), block):
-            witness = plain.read_message_witness(orjson.loads(message_json(found)))
+            witness = plain.read_message_witness(orjson.loads(witness_text.message(found.index, found.path)))
             self._require_leaf(witness, message, "message", block)
 
     def ask_block(self, block_hash: bytes, block: int) -> None:

@@ -11,17 +11,22 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from fastnode._twins import poseidon2
-from fastnode._twins.witness_text import leaf_key, low_entry, tail_of, unchanged
+from fastnode._twins.witness_text import leaf_key, low_entry, membership, message, tail_of, unchanged
 
 if TYPE_CHECKING:
+    from fastnode._twins.append_tree import AppendNodes
     from fastnode._twins.indexed_tree import IndexedNodes
     from fastnode._twins.leaf_cache import LeafCache
 
 __all__ = [
+    "BLOCK_HASH_WITNESS",
     "LOW_NULLIFIER_WITNESS",
+    "MESSAGE_WITNESS",
+    "NOTE_HASH_WITNESS",
     "NULLIFIER_WITNESS",
     "PUBLIC_DATA_WITNESS",
     "STORAGE",
+    "AppendAnswers",
     "LeafSlots",
     "StateAnswers",
     "StateQuestion",
@@ -32,6 +37,9 @@ STORAGE: Final = 0
 PUBLIC_DATA_WITNESS: Final = 1
 NULLIFIER_WITNESS: Final = 2
 LOW_NULLIFIER_WITNESS: Final = 3
+NOTE_HASH_WITNESS: Final = 4
+MESSAGE_WITNESS: Final = 5
+BLOCK_HASH_WITNESS: Final = 6
 
 _FIELD_BYTES: Final = 32
 _PLACES_MAX: Final = 1 << 24
@@ -40,6 +48,10 @@ _ZERO: Final = b'"0x' + b"0" * 64 + b'"'
 _CHANGED: Final = struct.Struct(">I")
 _INSERTED: Final = struct.Struct(">6xI")
 _VALUE: Final = slice(42, 74)
+#: Index and block of an append-only leaf.
+_PLACE_BYTES: Final = 10
+_INDEX_BYTES: Final = 6
+_TILE_LEVELS: Final = 5
 
 
 class LeafSlots:
@@ -76,12 +88,23 @@ class TreeAnswers:
         self.leaf_prefix, self.tile_prefix = leaf_prefix, tile_prefix
 
 
+class AppendAnswers:
+    def __init__(
+        self, nodes: AppendNodes, tree: int, place_prefix: bytes, tile_prefix: bytes, edge_prefix: bytes
+    ) -> None:
+        self.nodes, self.tree = nodes, tree
+        self.place_prefix, self.tile_prefix, self.edge_prefix = place_prefix, tile_prefix, edge_prefix
+
+
 class StateAnswers:
     def __init__(
         self,
         *,
         nullifiers: TreeAnswers,
         public_data: TreeAnswers,
+        note_hashes: AppendAnswers,
+        messages: AppendAnswers,
+        archive: AppendAnswers,
         slots: LeafSlots,
         get: Callable[[bytes], bytes | None],
         iterators: deque[Any],
@@ -91,6 +114,7 @@ class StateAnswers:
         memory_limit: int,
     ) -> None:
         self._nullifiers, self._public_data, self._slots = nullifiers, public_data, slots
+        self._note_hashes, self._messages, self._archive = note_hashes, messages, archive
         self._get, self._iterators, self._make_iterator = get, iterators, make_iterator
         self._records, self.oldest, self.memory_limit = records, oldest, memory_limit
         self._generations = {id(tree): tree.leaves.generation for tree in (nullifiers, public_data)}
@@ -110,6 +134,42 @@ class StateAnswers:
         if record is None or _INSERTED.unpack_from(record, tail_of(record))[0] > block:
             return b""
         return self._unchanged(self._nullifiers, key, record, block, size)
+
+    def note_hash_witness(self, note_hash: bytes, block: int) -> bytes | None:
+        return self._place_witness(self._note_hashes, note_hash, block, membership)
+
+    def message_witness(self, leaf: bytes, block: int) -> bytes | None:
+        return self._place_witness(self._messages, leaf, block, message)
+
+    def block_hash_witness(self, block_hash: bytes, block: int) -> bytes | None:
+        return self._place_witness(self._archive, block_hash, block, membership)
+
+    def _place_witness(
+        self, tree: AppendAnswers, leaf: bytes, block: int, render: Callable[[int, bytes], bytes]
+    ) -> bytes | None:
+        _field(leaf)
+        record = self._records.get(block)
+        if record is None or not self.oldest <= block <= self.memory_limit:
+            return None
+        # The archive that the block's header names has the blocks before it.
+        size = block if tree is self._archive else record.sizes[tree.tree]
+        if tree is self._archive and size == 0:
+            return None
+        place = self._get(tree.place_prefix + leaf)
+        if place is None:
+            return b""
+        if len(place) != _PLACE_BYTES:
+            raise ValueError(f"a place of {len(place)} bytes")
+        index = int.from_bytes(place[:_INDEX_BYTES], "big")
+        if index >= size:
+            return b""
+        missing: list[int] = []
+        tile = self._stored(tree.tile_prefix, index >> _TILE_LEVELS)
+        path = tree.nodes.path(index, size, tile, self._stored(tree.edge_prefix, size), missing)
+        return None if missing or block > self.memory_limit else render(index, path)
+
+    def _stored(self, prefix: bytes, index: int) -> bytes:
+        return self._get(prefix + index.to_bytes(_INDEX_BYTES, "big")) or b""
 
     def learn(self, pairs: list[tuple[bytes, bytes]]) -> None:
         self._slots.learn(pairs)
@@ -192,6 +252,9 @@ class StateQuestion:
             PUBLIC_DATA_WITNESS: "public_data_witness",
             NULLIFIER_WITNESS: "nullifier_witness",
             LOW_NULLIFIER_WITNESS: "low_nullifier_witness",
+            NOTE_HASH_WITNESS: "note_hash_witness",
+            MESSAGE_WITNESS: "message_witness",
+            BLOCK_HASH_WITNESS: "block_hash_witness",
         }
         if kind not in names:
             raise ValueError(f"question {kind}")

@@ -86,6 +86,11 @@ def membership(index: int, path: bytes) -> bytes:
     return b'"%b"' % b64encode(index.to_bytes(8, "big").rjust(_HASH_BYTES, b"\0") + path)
 
 
+def message(index: int, path: bytes) -> bytes:
+    _require_path(path)
+    return b'["%d","%b"]' % (index, b64encode((len(path) // _HASH_BYTES).to_bytes(4, "big") + path))
+
+
 def _require_key(key: bytes) -> None:
     if len(key) != _HASH_BYTES:
         raise ValueError(f"a key of {len(key)} bytes")

@@ -29,7 +29,6 @@ from fastnode.view import View
 from fastnode.world_state.view import WorldStateView
 from fastnode.world_state.witnesses import (
     IndexedWitness,
-    message_json,
     nullifier_json,
 )
 
@@ -63,18 +62,16 @@ class Reads(TypedDict):
     is_cached: bool
 
 
-def _reads(read: Callable[..., bytes | None], shape: bytes, kind: int | None = None) -> Reads:
-    """``read(state, block, *values)``: a question to the trees after a block, and the answer as JSON.
-
-    Questions of a ``kind`` are asked of the kernel first where the block is a number.
+def _reads(read: Callable[..., bytes | None], shape: bytes, kind: int) -> Reads:
+    """``read(state, block, *values)``: a question to the trees after a block, and the answer as JSON, for what the
+    kernel cannot say of questions of the ``kind``.
     """
 
     def ask(view: View, reference: BlockName, *values: Any) -> bytes | None:
         block = reference_block(view, reference)
         return read(_state(view), block, *values)
 
-    read_first = ask if kind is None else state_answers.StateQuestion(kind, ask, find=reference_block)
-    return {"read": read_first, "shape": shape, "is_cached": True}
+    return {"read": state_answers.StateQuestion(kind, ask, find=reference_block), "shape": shape, "is_cached": True}
 
 
 # ---- leaves and storage ---------------------------------------------------------------------
@@ -164,7 +161,7 @@ def note_hash_witness(state: WorldStateView, block: int, note_hash: bytes) -> by
 
 def message_witness(state: WorldStateView, block: int, message: bytes) -> bytes | None:
     witness = state.message_witness(message, block)
-    return None if witness is None else message_json(witness)
+    return None if witness is None else witness_text.message(witness.index, witness.path)
 
 
 def block_hash_witness(state: WorldStateView, block: int, block_hash: bytes) -> bytes | None:
@@ -239,19 +236,19 @@ METHODS: Final[list[Method]] = [
     Method(
         name="node_getNoteHashMembershipWitness",
         summary="Proof that a note hash is in the note hash tree.",
-        **_reads(note_hash_witness, b"bf"),
+        **_reads(note_hash_witness, b"bf", state_answers.NOTE_HASH_WITNESS),
         **common("MembershipWitness", _REFERENCE, Parameter("noteHash", FIELD), may_be_absent=True),
     ),
     Method(
         name="node_getBlockHashMembershipWitness",
         summary="Proof that a block is an ancestor of the reference block, in the archive its header names.",
-        **_reads(block_hash_witness, b"bf"),
+        **_reads(block_hash_witness, b"bf", state_answers.BLOCK_HASH_WITNESS),
         **common("MembershipWitness", _REFERENCE, Parameter("blockHash", BLOCK_HASH), may_be_absent=True),
     ),
     Method(
         name="node_getL1ToL2MessageMembershipWitness",
         summary="Leaf index of an L1 to L2 message and proof that it is in the message tree.",
-        **_reads(message_witness, b"bf"),
+        **_reads(message_witness, b"bf", state_answers.MESSAGE_WITNESS),
         **common("[bigint, SiblingPath]", _REFERENCE, Parameter("l1ToL2Message", FIELD), may_be_absent=True),
     ),
     Method(

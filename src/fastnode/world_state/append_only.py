@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from fastnode.kernels import append_tree, poseidon2, tree_nodes
+from fastnode.kernels import append_tree, poseidon2, state_answers, tree_nodes
 from fastnode.world_state.layout import (
     EDGE,
     HASH_BYTES,
@@ -40,6 +40,9 @@ class AppendOnlyTree:
         self._edge_prefix = EDGE + tree.prefix
         self._tile_prefix = TILE + tree.prefix
         self._node_prefix = NODE + tree.prefix
+        self.answers = state_answers.AppendAnswers(
+            self.nodes, tree.id, self._value_prefix, self._tile_prefix, self._edge_prefix
+        )
         self._levels = Levels(
             self.nodes, tree.height, self._node_prefix, node_bytes=HASH_BYTES, memory_bytes=memory_bytes
         )

@@ -55,6 +55,9 @@ class WorldStateView:
         self.answers = state_answers.StateAnswers(
             nullifiers=forest.nullifiers.answers,
             public_data=forest.public_data.answers,
+            note_hashes=forest.note_hashes.answers,
+            messages=forest.messages.answers,
+            archive=forest.archive.answers,
             slots=_LEAF_SLOTS,
             get=self.snapshot.get,
             iterators=self.snapshot.iterators,

@@ -14,7 +14,6 @@ from fastnode.records import dataclass
 __all__ = [
     "IndexedWitness",
     "Witness",
-    "message_json",
     "nullifier_json",
     "public_data_json",
 ]
@@ -44,11 +43,6 @@ class IndexedWitness:
 
 def _path_base64(path: bytes) -> bytes:
     return encode.to_base64((len(path) // NODE_BYTES).to_bytes(4, "big") + path)
-
-
-def message_json(witness: Witness) -> bytes:
-    """``["index", "path"]``"""
-    return b'["%d","%b"]' % (witness.index, _path_base64(witness.path))
 
 
 def nullifier_json(witness: IndexedWitness) -> bytes:

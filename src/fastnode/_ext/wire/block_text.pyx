@@ -413,5 +413,3 @@ cdef bytes _mined(int form, bytes tx_hash, Blocks blocks):
         _add_literal(&parts, b'",')
         _add(&parts, head + TX_HEAD_BYTES, PyBytes_GET_SIZE(record) - TX_HEAD_BYTES)
     return _joined(&parts, None)
-
-

@@ -1,5 +1,6 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
+from fastnode._ext.trees.append_tree cimport AppendNodes
 from fastnode._ext.trees.indexed_tree cimport IndexedNodes
 from fastnode._ext.trees.leaf_cache cimport KeptLeaf, LeafCache
 
@@ -36,10 +37,20 @@ cdef class TreeAnswers:
         bytes leaf_prefix, tile_prefix
 
 
+# Lives as long as its tree, whose nodes it shares.
+cdef class AppendAnswers:
+    cdef:
+        AppendNodes nodes
+        int tree
+        bytes place_prefix, tile_prefix, edge_prefix
+
+
 # Belongs to one view, and reads its snapshot.
 cdef class StateAnswers:
     cdef:
         TreeAnswers nullifiers, public_data
+        AppendAnswers note_hashes, messages, archive
+        dict _edges             # by tree and size
         LeafSlots slots
         object get              # of the snapshot
         object iterators, make_iterator
@@ -58,6 +69,8 @@ cdef class StateAnswers:
     cdef bytes _witness(self, TreeAnswers tree, const KeptLeaf *leaf, object block, int64_t size)
     cdef bytes low_witness_c(self, TreeAnswers tree, bytes key, object block)
     cdef bytes own_witness_c(self, TreeAnswers tree, bytes key, object block)
+    cdef bytes place_witness_c(self, int kind, bytes leaf, object block)
+    cdef bytes _edge(self, AppendAnswers tree, int64_t size)
     cdef bytes storage_c(self, bytes contract, bytes slot, object block)
 
 

@@ -1,5 +1,4 @@
-"""Answers from the nullifier tree and the public data tree of one view, without the interpreter between the database
-and the text.
+"""Answers from the trees of one view, without the interpreter between the database and the text.
 
 The readable form of everything here is ``fastnode/_twins/state_answers.py``.  What takes the history of a leaf or a
 node, or a node that is not in memory, or a block whose record has not been read yet, is None here, and asked of
@@ -10,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, final
 
+from fastnode._ext.trees.append_tree import AppendNodes
 from fastnode._ext.trees.indexed_tree import IndexedNodes
 from fastnode._ext.trees.leaf_cache import LeafCache
 
@@ -18,6 +18,9 @@ STORAGE: int
 PUBLIC_DATA_WITNESS: int
 NULLIFIER_WITNESS: int
 LOW_NULLIFIER_WITNESS: int
+NOTE_HASH_WITNESS: int
+MESSAGE_WITNESS: int
+BLOCK_HASH_WITNESS: int
 
 @final
 class LeafSlots:
@@ -48,6 +51,15 @@ class TreeAnswers:
     ) -> None: ...
 
 @final
+class AppendAnswers:
+    """What all views know of an append-only tree: its nodes in memory, its id, how the keys of the places of leaves, of
+    tiles and of edges begin."""
+
+    def __init__(
+        self, nodes: AppendNodes, tree: int, place_prefix: bytes, tile_prefix: bytes, edge_prefix: bytes
+    ) -> None: ...
+
+@final
 class StateAnswers:
     """Reads a snapshot; usable from any thread.  To be made after the snapshot, by the thread that applies blocks: it
     uses what is kept of the newest tiles and leaves until the next block changes some.
@@ -64,6 +76,9 @@ class StateAnswers:
         *,
         nullifiers: TreeAnswers,
         public_data: TreeAnswers,
+        note_hashes: AppendAnswers,
+        messages: AppendAnswers,
+        archive: AppendAnswers,
         slots: LeafSlots,
         get: Callable[[bytes], bytes | None],
         iterators: deque[Any],
@@ -82,6 +97,15 @@ class StateAnswers:
 
     def public_data_witness(self, leaf_slot: bytes, block: int) -> bytes | None:
         """PublicDataWitness of the greatest slot not above this one."""
+
+    def note_hash_witness(self, note_hash: bytes, block: int) -> bytes | None:
+        """MembershipWitness of the first such note hash; empty if it is not in the tree after ``block``."""
+
+    def message_witness(self, message: bytes, block: int) -> bytes | None:
+        """``["index","path"]`` of the first such L1 to L2 message; empty if it is not in the tree after ``block``."""
+
+    def block_hash_witness(self, block_hash: bytes, block: int) -> bytes | None:
+        """MembershipWitness of a block in the archive *before* ``block``; empty if it is not there."""
 
     def storage(self, contract: bytes, slot: bytes, block: int) -> bytes | None:
         """The value of a contract's storage slot, a JSON string; zero if it was never written."""

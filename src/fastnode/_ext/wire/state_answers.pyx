@@ -8,14 +8,15 @@ from libc.string cimport memcmp, memcpy
 
 from fastnode._ext.hash.poseidon2 cimport hash_fields_c, hash_runs_c
 from fastnode._ext.numbers cimport read_number
+from fastnode._ext.trees.append_tree cimport AppendNodes
 from fastnode._ext.trees.indexed_tree cimport IndexedNodes
 from fastnode._ext.trees.leaf_cache cimport BEFORE_RECORD, KeptLeaf, LeafCache
 from fastnode._ext.trees.tree_nodes cimport HASH_BYTES, LEVELS_PER_TILE
 from fastnode._ext.wire.block_text cimport Blocks
 from fastnode._ext.wire.encode cimport text_put_hex, text_put_literal
 from fastnode._ext.wire.witness_text cimport (
-    CHANGED, RECORD_INSERTED, TAIL_BYTES, VALUE, index_of, leaf_key, low_record, stored_tile, unchanged_witness,
-    value_bytes_of,
+    CHANGED, INDEX_BYTES, RECORD_INSERTED, TAIL_BYTES, VALUE, index_of, leaf_key, low_record, membership_text,
+    message_text, stored_at, unchanged_witness, value_bytes_of,
 )
 
 cdef enum:
@@ -26,6 +27,9 @@ cdef enum:
     HASHED_FIELDS = 3
     LEARNT_HASHED_BYTES = 3072  # written out, because a debug build cannot compute in an enum
     LEARNT_BYTES = 1024
+    # The place of a leaf of an append-only tree, as world_state/layout.py draws it.
+    PLACE_BYTES = 10
+    EDGES_MAX = 64              # that are kept
 
 cdef uint64_t HASH_FACTOR = 0x9e3779b97f4a7c15
 
@@ -33,12 +37,18 @@ STORAGE = 0
 PUBLIC_DATA_WITNESS = 1
 NULLIFIER_WITNESS = 2
 LOW_NULLIFIER_WITNESS = 3
+NOTE_HASH_WITNESS = 4
+MESSAGE_WITNESS = 5
+BLOCK_HASH_WITNESS = 6
 
 cdef enum:
     C_STORAGE = 0
     C_PUBLIC_DATA_WITNESS = 1
     C_NULLIFIER_WITNESS = 2
     C_LOW_NULLIFIER_WITNESS = 3
+    C_NOTE_HASH_WITNESS = 4
+    C_MESSAGE_WITNESS = 5
+    C_BLOCK_HASH_WITNESS = 6
 
 cdef bytes ZERO = b'"0x' + b"0" * 64 + b'"'
 
@@ -154,13 +164,31 @@ cdef class TreeAnswers:
 
 
 @cython.final
+cdef class AppendAnswers:
+    def __init__(
+        self, AppendNodes nodes not None, int tree, bytes place_prefix not None, bytes tile_prefix not None,
+        bytes edge_prefix not None,
+    ):
+        self.nodes = nodes
+        self.tree = tree
+        self.place_prefix = place_prefix
+        self.tile_prefix = tile_prefix
+        self.edge_prefix = edge_prefix
+
+
+@cython.final
 cdef class StateAnswers:
     def __init__(
-        self, *, TreeAnswers nullifiers not None, TreeAnswers public_data not None, LeafSlots slots not None,
-        get, iterators, make_iterator, dict records not None, uint32_t oldest, int64_t memory_limit,
+        self, *, TreeAnswers nullifiers not None, TreeAnswers public_data not None, AppendAnswers note_hashes not None,
+        AppendAnswers messages not None, AppendAnswers archive not None, LeafSlots slots not None, get, iterators,
+        make_iterator, dict records not None, uint32_t oldest, int64_t memory_limit,
     ):
         self.nullifiers = nullifiers
         self.public_data = public_data
+        self.note_hashes = note_hashes
+        self.messages = messages
+        self.archive = archive
+        self._edges = {}
         self.slots = slots
         self.get = get
         self.iterators = iterators
@@ -180,6 +208,15 @@ cdef class StateAnswers:
 
     def public_data_witness(self, bytes leaf_slot not None, block):
         return self.low_witness_c(self.public_data, leaf_slot, block)
+
+    def note_hash_witness(self, bytes note_hash not None, block):
+        return self.place_witness_c(C_NOTE_HASH_WITNESS, note_hash, block)
+
+    def message_witness(self, bytes message not None, block):
+        return self.place_witness_c(C_MESSAGE_WITNESS, message, block)
+
+    def block_hash_witness(self, bytes block_hash not None, block):
+        return self.place_witness_c(C_BLOCK_HASH_WITNESS, block_hash, block)
 
     def storage(self, bytes contract not None, bytes slot not None, block):
         return self.storage_c(contract, slot, block)
@@ -255,7 +292,7 @@ cdef class StateAnswers:
         if generation == tree.leaves.generation:
             tile = tree.leaves.tile_at(tile_index)
         if tile is None:
-            tile = stored_tile(tree.tile_prefix, tile_index, self.get)
+            tile = stored_at(tree.tile_prefix, tile_index, self.get)
             tree.leaves.put_tile(tile_index, tile, generation)
         witness = unchanged_witness(tree.nodes, leaf.key, leaf.record, value_bytes, block, size, tile)
         return witness if block <= self.memory_limit else None  # an undo may have begun meanwhile
@@ -276,6 +313,53 @@ cdef class StateAnswers:
         if not self._find_own(tree, of_key, size, &leaf) or _inserted(&leaf) > <uint64_t>block:
             return b""
         return self._witness(tree, &leaf, block, size)
+
+    cdef bytes place_witness_c(self, int kind, bytes leaf, object block):
+        cdef AppendAnswers tree = self.note_hashes if kind == C_NOTE_HASH_WITNESS else self.messages
+        cdef list missing = []
+        cdef uint64_t index
+        cdef int64_t number
+        cdef int64_t size
+        cdef bytes place
+        cdef bytes path
+        _field(leaf)
+        if not self._has_record(block):
+            return None
+        number = block
+        if number < self.oldest or number > self.memory_limit:
+            return None
+        if kind == C_BLOCK_HASH_WITNESS:
+            tree = self.archive
+            size = number       # the archive that the block's header names has the blocks before it
+            if size == 0:
+                return None
+        else:
+            size = self._sizes[tree.tree]
+        place = self.get(tree.place_prefix + leaf)
+        if place is None:
+            return b""
+        if PyBytes_GET_SIZE(place) != PLACE_BYTES:
+            raise ValueError(f"a place of {PyBytes_GET_SIZE(place)} bytes")
+        index = read_number(<const uint8_t *>PyBytes_AS_STRING(place), INDEX_BYTES)
+        if index >= <uint64_t>size:
+            return b""
+        path = tree.nodes.path(
+            index, size, stored_at(tree.tile_prefix, index >> LEVELS_PER_TILE, self.get), self._edge(tree, size), missing
+        )
+        if missing or number > self.memory_limit:   # an undo may have begun meanwhile
+            return None
+        return message_text(index, path) if kind == C_MESSAGE_WITNESS else membership_text(index, path)
+
+    cdef bytes _edge(self, AppendAnswers tree, int64_t size):
+        """Of the tree with so many leaves: nearly all questions are about the newest one."""
+        cdef object name = (tree.tree, size)
+        cdef object edge = self._edges.get(name)
+        if edge is None:
+            edge = stored_at(tree.edge_prefix, size, self.get)
+            if len(self._edges) >= EDGES_MAX:
+                self._edges.clear()
+            self._edges[name] = edge
+        return <bytes>edge
 
     cdef bytes storage_c(self, bytes contract, bytes slot, object block):
         cdef uint8_t[VALUE_TEXT_BYTES] text
@@ -316,7 +400,7 @@ cdef uint64_t _inserted(const KeptLeaf *leaf) noexcept:
 @cython.final
 cdef class StateQuestion:
     def __init__(self, int kind, otherwise, *, find=None):
-        if not C_STORAGE <= kind <= C_LOW_NULLIFIER_WITNESS:
+        if not C_STORAGE <= kind <= C_BLOCK_HASH_WITNESS:
             raise ValueError(f"question {kind}")
         self.kind = kind
         self.otherwise = otherwise
@@ -343,8 +427,10 @@ cdef class StateQuestion:
                     found = answers.low_witness_c(answers.public_data, first, number)
                 elif self.kind == C_NULLIFIER_WITNESS:
                     found = answers.own_witness_c(answers.nullifiers, first, number)
-                else:
+                elif self.kind == C_LOW_NULLIFIER_WITNESS:
                     found = answers.low_witness_c(answers.nullifiers, first, number)
+                else:
+                    found = answers.place_witness_c(self.kind, first, number)
         if found is None:
             return self.otherwise(view, block, first) if second is None else self.otherwise(view, block, first, second)
         return found if PyBytes_GET_SIZE(found) else None

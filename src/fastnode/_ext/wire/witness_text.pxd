@@ -24,8 +24,11 @@ cdef bytes unchanged_witness(
 )
 cdef inline uint64_t index_of(const uint8_t *data, Py_ssize_t value_bytes) noexcept:
     return read_number(data + VALUE + value_bytes + RECORD_INDEX, INDEX_BYTES)
-# The tile with a leaf, from the database; empty if there is none.
-cdef bytes stored_tile(bytes prefix, uint64_t tile_index, object get)
+# What the database has of a tile or an edge; empty if there is none.
+cdef bytes stored_at(bytes prefix, uint64_t index, object get)
+# MembershipWitness, and that of a message with its index, of a path.
+cdef bytes membership_text(uint64_t index, bytes path)
+cdef bytes message_text(uint64_t index, bytes path)
 # The key of a leaf: they are stored from the greatest to the smallest.
 cdef bytes leaf_key(bytes prefix, const uint8_t *key)
 # HASH_BYTES or 0; ValueError for what is no leaf record.

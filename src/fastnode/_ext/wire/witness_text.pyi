@@ -32,5 +32,8 @@ def unchanged(
     has changed after the block, or if a node of the path is not in memory.  ValueError for lengths that do not fit.
     """
 
+def message(index: int, path: bytes) -> bytes:
+    """``["index","path"]`` of an L1 to L2 message.  ValueError as in :func:`membership`."""
+
 def membership(index: int, path: bytes) -> bytes:
     """MembershipWitness: one JSON string.  ValueError for a path that is no whole number of nodes, or of too many."""

@@ -48,13 +48,13 @@ def unchanged(
     _require_key(key)
     return unchanged_witness(
         nodes, <const uint8_t *>PyBytes_AS_STRING(key), data, value_bytes, block, size,
-        stored_tile(tile_prefix, index_of(data, value_bytes) >> LEVELS_PER_TILE, get),
+        stored_at(tile_prefix, index_of(data, value_bytes) >> LEVELS_PER_TILE, get),
     )
 
 
-cdef bytes stored_tile(bytes prefix, uint64_t tile_index, object get):
-    cdef object tile = get(_tile_key(prefix, tile_index))
-    return b"" if tile is None else tile
+cdef bytes stored_at(bytes prefix, uint64_t index, object get):
+    cdef object stored = get(_indexed_key(prefix, index))
+    return b"" if stored is None else stored
 
 
 cdef bytes unchanged_witness(
@@ -106,6 +106,35 @@ cdef bytes _indexed(
 
 
 def membership(uint64_t index, bytes path not None):
+    return membership_text(index, path)
+
+
+def message(uint64_t index, bytes path not None):
+    return message_text(index, path)
+
+
+cdef bytes message_text(uint64_t index, bytes path):
+    cdef uint8_t[4 + PATH_BYTES_MAX] counted
+    cdef uint8_t[TEXT_BYTES_MAX] around
+    cdef Py_ssize_t path_bytes = PyBytes_GET_SIZE(path)
+    cdef Py_ssize_t length
+    cdef Py_ssize_t base64_bytes
+    cdef uint8_t *at
+    cdef bytes text
+    _require_path(path)
+    write_number(counted, path_bytes // HASH_BYTES, 4)
+    memcpy(counted + 4, PyBytes_AS_STRING(path), path_bytes)
+    at = text_put_literal(text_put_number(text_put_literal(around, b'["'), index), b'","')
+    length = at - around
+    base64_bytes = text_base64_length(4 + path_bytes)
+    text = PyBytes_FromStringAndSize(NULL, length + base64_bytes + 2)
+    at = text_put(<uint8_t *>PyBytes_AS_STRING(text), around, length)
+    text_write_base64(counted, 4 + path_bytes, at)
+    text_put_literal(at + base64_bytes, b'"]')
+    return text
+
+
+cdef bytes membership_text(uint64_t index, bytes path):
     cdef uint8_t[HASH_BYTES + PATH_BYTES_MAX] indexed_path
     cdef Py_ssize_t path_bytes = PyBytes_GET_SIZE(path)
     cdef Py_ssize_t length
@@ -156,13 +185,13 @@ cdef bint _starts_with(bytes text, bytes prefix) noexcept:
     return memcmp(PyBytes_AS_STRING(text), PyBytes_AS_STRING(prefix), PyBytes_GET_SIZE(prefix)) == 0
 
 
-cdef bytes _tile_key(bytes prefix, uint64_t tile_index):
+cdef bytes _indexed_key(bytes prefix, uint64_t index):
     cdef Py_ssize_t prefix_length = PyBytes_GET_SIZE(prefix)
     cdef bytes key = PyBytes_FromStringAndSize(NULL, prefix_length + INDEX_BYTES)
     cdef uint8_t *target = <uint8_t *>PyBytes_AS_STRING(key)
     cdef int place
     memcpy(target, PyBytes_AS_STRING(prefix), prefix_length)
-    write_number(target + prefix_length, tile_index, INDEX_BYTES)
+    write_number(target + prefix_length, index, INDEX_BYTES)
     return key
 
 
