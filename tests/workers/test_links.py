@@ -151,6 +151,32 @@ def test_an_answer_comes_after_all_that_it_rests_on(hub: Hub, link: Link, notes:
     assert ("names", ["second(Field)"]) in notes.seen
 
 
+def test_a_new_copy_comes_while_questions_are_answered(hub: Hub, link: Link, notes: Notes) -> None:
+    [before] = [content for kind, content in notes.seen if kind == "copy"]
+    link.renew()
+    assert link.ask("sum", 1, 2) == 3  # behind the call for the copy
+    copies = [content for kind, content in notes.seen if kind == "copy"]
+    assert len(copies) == len(set(copies)) == 2
+    assert copies[0] == before
+    assert not any(kind == "away" for kind, _ in notes.seen)
+    assert len(hub.reports()) == len(hub.feed._followers) == 1
+
+
+def test_a_new_copy_that_cannot_be_made_is_asked_for_again(
+    hub: Hub, link: Link, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = hub.feed.add
+
+    def fail_once(follower: Follower, target: Path) -> float:
+        monkeypatch.setattr(hub.feed, "add", add)
+        raise DatabaseFull("the disk is full")
+
+    monkeypatch.setattr(hub.feed, "add", fail_once)
+    link.renew()
+    notes.wait_for("away")
+    until(lambda: [kind for kind, _ in notes.seen].count("copy") == 2, "no second copy")
+
+
 def test_without_a_primary_a_question_is_refused_at_once_and_a_new_one_is_found(
     hub: Hub, link: Link, notes: Notes
 ) -> None:

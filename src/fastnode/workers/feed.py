@@ -188,8 +188,8 @@ class Feed:
             self._followers = [follower for follower in self._followers if not follower.is_closed]
 
     def add(self, follower: Follower, target: Path) -> float:
-        """Copy the databases to the new folder ``target`` and have ``follower`` follow from there; how many seconds
-        nothing could be written.  DatabaseError, OSError.
+        """Copy the databases to the new folder ``target`` and have ``follower`` follow from there, also one that has
+        followed before; how many seconds nothing could be written.  DatabaseError, OSError.
         """
         target.mkdir(parents=True)
         with ExitStack() as held:
@@ -205,7 +205,8 @@ class Feed:
                 follower.put(frame(Kind.COPY, target))
                 if self._shown is not None:
                     follower.put(frame(Kind.VIEW, self._shown))
-                self._followers.append(follower)
+                if follower not in self._followers:
+                    self._followers.append(follower)
         return seconds
 
     def remove(self, follower: Follower) -> None:

@@ -12,7 +12,7 @@
         REPLY     number of the question, (True, result) or (False, error)
     worker -> primary
         HELLO     number of the worker, process id
-        CALL      number of the question or 0 for none, name, arguments
+        CALL      number of the question or 0 for none, name, arguments; NEW_COPY is answered by COPY
 
 Payloads other than those of batches are pickled.  Both ends are processes of one node, forked by one supervisor from
 one interpreter; the socket is in a folder that no other user can enter.
@@ -31,13 +31,16 @@ from typing import Any, Final
 
 from fastnode.records import dataclass
 
-__all__ = ["Connection", "Kind", "Shown", "batch_frame", "batch_of", "frame"]
+__all__ = ["NEW_COPY", "Connection", "Kind", "Shown", "batch_frame", "batch_of", "frame"]
 
 _HEAD: Final = struct.Struct(">IB")
 #: What the system is asked to take without a reader: a block of ten transactions.  It may grant less.
 BUFFER_BYTES: Final = 1 << 20
 #: A frame is read in one piece up to here.
 _READ_BYTES: Final = 1 << 18
+
+#: Name of the call by which a worker asks for a new copy.
+NEW_COPY: Final = "new copy"
 
 #: A database key and its new value; None removes it.
 Change = tuple[bytes, bytes | None]

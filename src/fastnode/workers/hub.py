@@ -22,7 +22,7 @@ from fastnode.workers.calls import failure_of
 from fastnode.workers.counters import Counters, Totals
 from fastnode.workers.facts import Facts
 from fastnode.workers.feed import Feed, Follower
-from fastnode.workers.frames import Connection, Kind, frame
+from fastnode.workers.frames import NEW_COPY, Connection, Kind, frame
 
 __all__ = ["COPIES_DIRECTORY", "Hub", "WorkerReport"]
 
@@ -192,9 +192,15 @@ class Hub:
             connection.close()
 
     def _begin(self, follower: Follower, number: int) -> bool:
-        target = self._directory / f"{number}-{next(self._copies)}"
         follower.put(frame(Kind.FACTS, self._facts()))
         follower.put(frame(Kind.NAMES, self._names()))
+        if not self._copy_for(follower, number):
+            return False
+        threading.Thread(target=follower.send_all, name="fastnode-worker-feed", daemon=True).start()
+        return True
+
+    def _copy_for(self, follower: Follower, number: int) -> bool:
+        target = self._directory / f"{number}-{next(self._copies)}"
         try:
             seconds = self.feed.add(follower, target)
         except (FastnodeError, OSError) as error:
@@ -202,7 +208,6 @@ class Hub:
             self._stop.wait(1.0)  # it comes again at once
             return False
         logger.info("copy for a worker", extra=log_facts(worker=number, held_ms=round(1000 * seconds, 1)))
-        threading.Thread(target=follower.send_all, name="fastnode-worker-feed", daemon=True).start()
         return True
 
     def _listen(self, connection: Connection, follower: Follower, report: WorkerReport) -> None:
@@ -213,6 +218,10 @@ class Hub:
             question, name, arguments = pickle.loads(payload)
             if name == "report":
                 self._note(report, *arguments)
+                continue
+            if name == NEW_COPY:
+                if not self._copy_for(follower, report.number):
+                    return
                 continue
             try:
                 self._executor.submit(self._answer, follower, question, name, arguments)

@@ -23,7 +23,7 @@ from fastnode.errors import FastnodeError
 from fastnode.log import log_facts
 from fastnode.workers.calls import away, raised
 from fastnode.workers.facts import Facts
-from fastnode.workers.frames import Change, Connection, Kind, Shown, batch_of, frame
+from fastnode.workers.frames import NEW_COPY, Change, Connection, Kind, Shown, batch_of, frame
 
 __all__ = ["Follows", "Link"]
 
@@ -94,14 +94,14 @@ class Link:
 
     def close(self) -> None:
         self._stop.set()
-        self.renew()
-        self._thread.join()
-
-    def renew(self) -> None:
-        """Connect anew, for a new copy; requests are answered from what is there meanwhile."""
         connection = self._connection
         if connection is not None:
             connection.shut_down()
+        self._thread.join()
+
+    def renew(self) -> None:
+        """Ask for a new copy; requests and questions are answered as before meanwhile."""
+        self.tell(NEW_COPY)
 
     @property
     def is_connected(self) -> bool:
