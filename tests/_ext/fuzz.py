@@ -51,6 +51,7 @@ from fastnode._twins import (
     block_text,
     checked_reads,
     encode,
+    fast_connection,
     field_runs,
     grumpkin,
     indexed_tree,
@@ -601,6 +602,8 @@ def simple_request_calls(dice: Random, calls: Calls) -> None:
     for piece in random_pieces(dice):
         calls.alone("fast_connection", connection.receiver.receive, spoiled(dice, piece))
         connection.receiver.is_resting = True
+    descriptors = [-1] * dice.choice((0, 1, 5, 256, 257))
+    calls.alike("fast_connection", kernels.fast_connection, fast_connection, "write_each", descriptors, data)
 
 
 def payer_calls(dice: Random, calls: Calls) -> None:

@@ -28,6 +28,33 @@ ANSWER = b'HEAD 35 END {"jsonrpc":"2.0","id":1,"result":7}'
 BYTES_MAX = 5000
 
 
+@pytest.mark.parametrize("kernel", [fast_connection, twin])
+def test_sockets_that_do_not_take_all_of_a_text_are_told(kernel: Any) -> None:
+    pairs = [socket.socketpair() for _ in range(4)]
+    for ours, _ in pairs:
+        ours.setblocking(False)
+    full, gone = pairs[1][0], pairs[2]
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            full.send(bytes(1 << 16))
+    gone[1].close()
+    text = b"event" * 20
+    descriptors = [ours.fileno() for ours, _ in pairs]
+    assert kernel.write_each(descriptors, text) == [(1, 0), (2, 0)]
+    assert [pairs[place][1].recv(1000) for place in (0, 3)] == [text, text]
+    large = bytes(1 << 22)
+    [(place, taken)] = kernel.write_each(descriptors[:1], large)
+    assert place == 0
+    assert 0 < taken < len(large)
+    assert kernel.write_each([], text) == []
+    assert kernel.write_each([-1], text) == [(0, 0)]
+    with pytest.raises(ValueError, match="257 sockets, more than 256"):
+        kernel.write_each([-1] * (kernel.WRITTEN_TO_MAX + 1), text)
+    for pair in pairs:
+        for end in pair:
+            end.close()
+
+
 class Wire:
     """A transport that may fill up."""
 

@@ -16,7 +16,22 @@ if TYPE_CHECKING:
     from fastnode._twins.payer import Payer
     from fastnode._twins.simple_request import SimpleRequests
 
-__all__ = ["Receiver"]
+__all__ = ["WRITTEN_TO_MAX", "Receiver", "write_each"]
+
+WRITTEN_TO_MAX = 256
+
+
+def write_each(descriptors: list[int], data: bytes) -> list[tuple[int, int]]:
+    if len(descriptors) > WRITTEN_TO_MAX:
+        raise ValueError(f"{len(descriptors)} sockets, more than {WRITTEN_TO_MAX}")
+    short = []
+    for place, descriptor in enumerate(descriptors):
+        taken = 0
+        with contextlib.suppress(OSError):
+            taken = os.write(descriptor, data)
+        if taken < len(data):
+            short.append((place, taken))
+    return short
 
 
 class Receiver:

@@ -10,7 +10,6 @@ takes nothing from one heartbeat to the next, is dropped; it comes again and say
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +22,7 @@ from urllib.parse import parse_qsl
 from fastnode.http.allowance import Allowance
 from fastnode.http.messages import Response, header_fields
 from fastnode.http.socket_queues import unsent_bytes
+from fastnode.kernels import fast_connection
 from fastnode.serving.events import BLOCKS_BYTES_MAX, TX, TYPES, ChainEvents, Event, joined, pending_events
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class EventStreams:
         self._pending: deque[bytes] = deque(maxlen=COLLECTED_MAX)
         self._is_collecting = False
         #: What is being handed out: to whom, and what to do with each.
-        self._rounds: deque[tuple[Iterator[EventClient], Callable[[EventClient], None]]] = deque()
+        self._rounds: deque[tuple[Iterator[EventClient], Callable[[list[EventClient]], None]]] = deque()
         self._heartbeat: asyncio.TimerHandle | None = None
 
     @property
@@ -181,15 +181,36 @@ class EventStreams:
                 for event in events:
                     self.sent[event.name] += count if event.types & types else 0
         if any(texts.values()):
-            self._hand_out(lambda client: client.write(texts[client.types]))
+            self._hand_out(lambda clients: self._write_each(clients, texts))
 
     def _beat(self) -> None:
         self._heartbeat = self._loop.call_later(HEARTBEAT_S, self._beat)
-        position = b"" if self._chain is None else self._chain.position
         # Without data nothing is told, and where the client is gets known.
-        self._hand_out(lambda client: client.beat(b":\n%b\n" % position))
+        text = b":\n%b\n" % (b"" if self._chain is None else self._chain.position)
 
-    def _hand_out(self, tell: Callable[[EventClient], None]) -> None:
+        def beat(clients: list[EventClient]) -> None:
+            for client in clients:
+                client.beat(text)
+
+        self._hand_out(beat)
+
+    def _write_each(self, clients: list[EventClient], texts: dict[int, bytes]) -> None:
+        """An event to some clients, by their types; nearly all of it is the system's time."""
+        ready: dict[int, list[EventClient]] = {types: [] for types, text in texts.items() if text}
+        for client in clients:
+            if client.is_behind or client.is_gone or client.transport.is_closing():
+                client.write(texts[client.types])
+            elif client.types in ready:
+                ready[client.types].append(client)
+        for types, some in ready.items():
+            text = texts[types]
+            for client in some:
+                client.written_bytes += len(text)
+            self.traffic.sent_bytes += len(text) * len(some)
+            for place, taken in fast_connection.write_each([client.file for client in some], text):
+                some[place].keep(text[taken:])
+
+    def _hand_out(self, tell: Callable[[list[EventClient]], None]) -> None:
         self._rounds.append((iter(tuple(self._clients)), tell))
         if len(self._rounds) == 1:
             self._go_on()
@@ -198,8 +219,7 @@ class EventStreams:
         """Tell some clients, in the order in which things have happened."""
         clients, tell = self._rounds[0]
         some = list(islice(clients, CLIENTS_PER_TURN))
-        for client in some:
-            tell(client)
+        tell(some)
         if len(some) < CLIENTS_PER_TURN:
             self._rounds.popleft()
         if self._rounds:
@@ -207,9 +227,23 @@ class EventStreams:
 
 
 class EventClient(asyncio.BufferedProtocol):
-    """One connection from its answer on.  ``before`` is the protocol that it had, which is told of the end."""
+    """One connection from its answer on.  ``before`` is the protocol that it had, which is told of the end.
 
-    __slots__ = ("_before", "_file", "_is_gone", "_streams", "_taken_bytes", "_transport", "_written_bytes", "types")
+    ``is_behind``: the transport may keep something for it; else ``file``, the socket, can be written to past it, which
+    takes half the time.
+    """
+
+    __slots__ = (
+        "_before",
+        "_streams",
+        "_taken_bytes",
+        "file",
+        "is_behind",
+        "is_gone",
+        "transport",
+        "types",
+        "written_bytes",
+    )
 
     #: What clients say is not read.
     _DROPPED: Final = bytearray(1024)
@@ -219,14 +253,14 @@ class EventClient(asyncio.BufferedProtocol):
     ) -> None:
         self.types = types
         self._streams = streams
-        self._transport = transport
+        self.transport = transport
         self._before = before
-        self._is_gone = False
-        self._written_bytes = 0
+        self.is_gone = self.is_behind = False
+        self.written_bytes = 0
         #: At the last heartbeat; None: there was nothing to take.
         self._taken_bytes: int | None = None
         connection_socket = transport.get_extra_info("socket")
-        self._file = connection_socket.fileno()
+        self.file = connection_socket.fileno()
         if connection_socket is not None:
             connection_socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         transport.set_protocol(self)
@@ -234,30 +268,30 @@ class EventClient(asyncio.BufferedProtocol):
     # ---- what it is told -----------------------------------------------------------------------
 
     def write(self, text: bytes) -> None:
-        transport = self._transport
-        if not text or self._is_gone or transport.is_closing():
+        transport = self.transport
+        if not text or self.is_gone or transport.is_closing():
             return
         unsent = transport.get_write_buffer_size()
         if unsent > UNSENT_BYTES_MAX:
             self._drop("slow")
             return
-        taken = 0
-        if not unsent:  # usual, and without the transport it takes half the time
-            try:
-                taken = os.write(self._file, text)
-            except OSError:  # it takes nothing now, or has gone: the transport finds out
-                taken = 0
-        if taken < len(text):
-            transport.write(text[taken:])
-        self._written_bytes += len(text)
+        self.written_bytes += len(text)
         self._streams.traffic.sent_bytes += len(text)
+        self.is_behind = False
+        for _, taken in [(0, 0)] if unsent else fast_connection.write_each([self.file], text):
+            self.keep(text[taken:])
+
+    def keep(self, rest: bytes) -> None:
+        """What the system does not take now is the transport's."""
+        self.is_behind = True
+        self.transport.write(rest)
 
     def beat(self, text: bytes) -> None:
         """A heartbeat: clients that have taken nothing since the last one, and had something to take, are dropped."""
-        if self._is_gone or self._transport.is_closing():
+        if self.is_gone or self.transport.is_closing():
             return
-        unsent = unsent_bytes(self._transport)
-        taken = self._written_bytes - unsent
+        unsent = unsent_bytes(self.transport)
+        taken = self.written_bytes - unsent
         if unsent and taken == self._taken_bytes:
             self._drop("stuck")
             return
@@ -266,7 +300,7 @@ class EventClient(asyncio.BufferedProtocol):
 
     def _drop(self, reason: str) -> None:
         self._streams.dropped[reason] += 1
-        self._transport.abort()
+        self.transport.abort()
 
     # ---- the transport's side ------------------------------------------------------------------
 
@@ -281,7 +315,7 @@ class EventClient(asyncio.BufferedProtocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._is_gone = True
+        self.is_gone = True
         self._streams.leave(self)
         self._before.connection_lost(exc)
 

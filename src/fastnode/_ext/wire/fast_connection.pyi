@@ -28,6 +28,16 @@ class _Transport(Protocol):
     def get_write_buffer_size(self) -> int: ...
     def is_closing(self) -> bool: ...
 
+#: Sockets of one call of :func:`write_each`.
+WRITTEN_TO_MAX: int
+
+def write_each(descriptors: list[int], data: bytes) -> list[tuple[int, int]]:
+    """Write the same to each socket, as far as it takes it at once.
+
+    (place in the list, bytes taken) of those that did not take all of it; 0 bytes also where an error came, which the
+    socket's transport meets.  ValueError: too many sockets.
+    """
+
 class Receiver:
     """Gets the data of one connection; a burst is answered up to ``bytes_max`` bytes.  Without ``requests`` it does not
     rest: all goes to the connection.

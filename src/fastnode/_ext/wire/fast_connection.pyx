@@ -13,6 +13,28 @@ from fastnode._ext.wire.simple_request cimport SimpleRequests
 cdef extern from "<unistd.h>" nogil:
     ssize_t write(int descriptor, const void *data, size_t length)
 
+cdef enum:
+    C_WRITTEN_TO_MAX = 256
+
+WRITTEN_TO_MAX = C_WRITTEN_TO_MAX
+
+
+def write_each(list descriptors not None, bytes data not None):
+    cdef int[C_WRITTEN_TO_MAX] each
+    cdef Py_ssize_t[C_WRITTEN_TO_MAX] taken
+    cdef Py_ssize_t count = len(descriptors)
+    cdef const char *start = PyBytes_AS_STRING(data)
+    cdef Py_ssize_t length = PyBytes_GET_SIZE(data)
+    cdef Py_ssize_t place
+    if count > C_WRITTEN_TO_MAX:
+        raise ValueError(f"{count} sockets, more than {C_WRITTEN_TO_MAX}")
+    for place in range(count):
+        each[place] = descriptors[place]
+    with nogil:
+        for place in range(count):
+            taken[place] = max(0, write(each[place], start, length))
+    return [(place, taken[place]) for place in range(count) if taken[place] < length]
+
 
 @cython.final
 cdef class Receiver:
