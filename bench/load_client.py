@@ -15,6 +15,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -220,7 +221,7 @@ class Client:
         ``waited``: for how many seconds the server has waited so far for what is not its own.
         """
         links, poll, clock = self._links, self._poll.poll, time.perf_counter
-        free = list(links.values())
+        free = deque(links.values())  # in turn, so that none is idle for so long that the server closes it
         times: list[float] = []
         own: list[float] = []
         sent, kinds, count = 0, len(requests), int(rate * seconds)
@@ -228,7 +229,7 @@ class Client:
         while len(times) < count:
             due = started + sent / rate
             while sent < count and free and due <= clock():
-                link = free.pop()
+                link = free.popleft()
                 link.asked = due
                 if waited is not None:
                     link.waited = waited()
