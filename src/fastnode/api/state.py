@@ -13,12 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypedDict
 
-from fastnode.api.chain_parameters import (
-    MERKLE_TREE_ID,
-    RELEASE_BLOCK,
-    BlockName,
-    BlockReference,
-)
+from fastnode.api.chain_parameters import MERKLE_TREE_ID, RELEASE_BLOCK, BlockName, BlockReference
 from fastnode.api.lookups import reference_block
 from fastnode.errors import LeftToStrictPath, ServerError
 from fastnode.jsonrpc.methods import Context, Method, MethodSet, Parameter, Read, common

@@ -277,8 +277,10 @@ class EventClient(asyncio.BufferedProtocol):
             return
         self.written_bytes += len(text)
         self._streams.traffic.sent_bytes += len(text)
+        short = [(0, 0)] if unsent else fast_connection.write_each([self.file], text)
         self.is_behind = False
-        for _, taken in [(0, 0)] if unsent else fast_connection.write_each([self.file], text):
+        if short:
+            [(_, taken)] = short
             self.keep(text[taken:])
 
     def keep(self, rest: bytes) -> None:
