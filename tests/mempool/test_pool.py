@@ -69,6 +69,38 @@ def test_a_known_tx_is_known(pool: Harness) -> None:
     assert pool.pool.events["known"] == 2
 
 
+def test_of_those_that_come_together_each_has_its_own_outcome_and_one_write_takes_all(pool: Harness) -> None:
+    pool.add(entry(1))
+    rival = entry(3, nullifiers=(2,), fee=1)
+    items = [entry(1), entry(2, nullifiers=(2,), fee=9), rival, entry(4, expiration=NOW - 1), entry(5)]
+    written: list[int] = []
+    pool.pool.database.watch_writes(lambda changes: written.append(len(changes)))
+    outcomes = pool.pool.insert_all([(item, tx_json(item)) for item in items])
+    assert isinstance(outcomes.pop(2), TxRejected)
+    assert outcomes == [Added.KNOWN, Added.ACCEPTED, Added.IGNORED, Added.ACCEPTED]
+    assert written == [4]
+    assert pool.pool.events == {"accepted": 3, "known": 1, "ignored": 1, "rejected NULLIFIER_CONFLICT": 1}
+    pool.restart_after_a_crash()
+    assert sorted(pool.pending()) == [1, 2, 5]
+
+
+def test_a_disk_that_refuses_is_what_all_are_told_but_those_that_a_rule_refused(
+    pool: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool.add(entry(2, nullifiers=(2,), fee=9))
+    failure = DatabaseError("the disk has gone")
+
+    def fail(changes: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(pool.pool.database, "write", fail)
+    items = [entry(1), entry(3, nullifiers=(2,), fee=1)]
+    accepted, refused = pool.pool.insert_all([(item, tx_json(item)) for item in items])
+    assert accepted is failure
+    assert isinstance(refused, TxRejected)
+    monkeypatch.undo()
+
+
 def test_a_cleared_pool_knows_nothing_and_says_so_for_each(pool: Harness, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "fastnode.mempool")
     pool.add(entry(1))

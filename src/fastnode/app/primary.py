@@ -5,23 +5,25 @@ from __future__ import annotations
 import socket
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from fastnode.errors import Refused, UpstreamError
+from fastnode.errors import FastnodeError, Refused, UpstreamError
 from fastnode.fees.l1 import L1FeeSource
 from fastnode.fees.sources import LatestFees
 from fastnode.log_index.function_names import NAMES_MAX
 from fastnode.mempool.entries import PoolEntry
 from fastnode.mempool.handover import NO_UPSTREAM
+from fastnode.mempool.rules import Added
 from fastnode.mempool.store import is_json_key
 from fastnode.protocol.tx import Tx
 from fastnode.workers.contents import ContentsWriter
 from fastnode.workers.counters import Counters, Totals
 from fastnode.workers.facts import ChainTime, Facts, FeeFactsOfNode
 from fastnode.workers.feed import Feed
+from fastnode.workers.groups import Together
 from fastnode.workers.hub import COPIES_DIRECTORY, Hub
 from fastnode.workers.replica import CONTENTS_DIRECTORY
 
@@ -49,6 +51,7 @@ def open_hub(joined: Joined, listener: socket.socket, workers: int, totals: Tota
         facts=lambda: _facts(joined),
         answers=answers.by_name(),
         names=answers.signatures,
+        together=[Together("insert", answers.insert, answers.after_insert)],
         totals=totals,
         on_counted=answers.count,
     )
@@ -91,7 +94,7 @@ def _fee_facts(joined: Joined) -> FeeFactsOfNode:
 
 
 class _Answers:
-    """Each is called in a thread of its own; what is Refused is what the client is told."""
+    """Each but :meth:`insert` is called in a thread of its own; what is Refused is what the client is told."""
 
     def __init__(self, joined: Joined) -> None:
         self._joined = joined
@@ -102,7 +105,6 @@ class _Answers:
 
     def by_name(self) -> dict[str, Callable[..., Any]]:
         return {
-            "insert": self.insert,
             "consider": self.consider,
             "hand on": self.hand_on,
             "question": self.question,
@@ -113,8 +115,17 @@ class _Answers:
             "register": self.register,
         }
 
-    def insert(self, tx_hash: bytes, record: bytes, tx_json: bytes) -> str:
-        return self._joined.mempool.take(PoolEntry.decode(tx_hash, record), tx_json).value
+    def insert(self, calls: Sequence[tuple[bytes, bytes, bytes]]) -> list[str | FastnodeError]:
+        newcomers = [(PoolEntry.decode(tx_hash, record), tx_json) for tx_hash, record, tx_json in calls]
+        outcomes = self._joined.mempool.take(newcomers)
+        return [outcome.value if isinstance(outcome, Added) else outcome for outcome in outcomes]
+
+    def after_insert(self, outcome: str, call: tuple[bytes, bytes, bytes]) -> Callable[[], None] | None:
+        mempool = self._joined.mempool
+        if not mempool.hands_on or Added(outcome) is not Added.ACCEPTED:
+            return None
+        tx_hash, record, tx_json = call
+        return lambda: mempool.hand_on(PoolEntry.decode(tx_hash, record), tx_json)
 
     def consider(self, tx_hash: bytes, record: bytes) -> str:
         return self._joined.mempool.pool.consider_entry(PoolEntry.decode(tx_hash, record)).value

@@ -16,13 +16,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
 
-from fastnode.errors import DatabaseFull, DatabaseUnwritable, Refused
+from fastnode.errors import DatabaseError, DatabaseFull, DatabaseUnwritable, FastnodeError, Refused
 from fastnode.log import log_facts
 from fastnode.mempool.admission import Evictions, PoolOptions, evictions_for
 from fastnode.mempool.clock import SlotClock
@@ -168,9 +168,7 @@ class TxPool:
 
     def best(self) -> PoolEntry | None:
         """The pending transaction of the highest priority."""
-        for tx_hash in self.pending_hashes(limit=1):
-            return self._entries.get(tx_hash)
-        return None
+        return next(map(self._entries.get, self.pending_hashes(limit=1)), None)
 
     # ---- newcomers -----------------------------------------------------------------------------
 
@@ -208,37 +206,50 @@ class TxPool:
 
     def insert(self, entry: PoolEntry, tx_json: bytes, *, origin: Origin = Origin.CLIENT) -> Added:
         """:meth:`add` for a transaction that is already taken apart."""
-        self._store.require_room(len(tx_json))
-        with self._lock:
-            self._require_open()
-            outcome, ticket = self._insert(entry, tx_json, origin)
-        # What the answer rests on must be durable, also what another thread put there.
-        self._store.commit(ticket)
+        [outcome] = self.insert_all([(entry, tx_json)], origin=origin)
+        if isinstance(outcome, FastnodeError):
+            raise outcome
         return outcome
 
-    def _insert(self, entry: PoolEntry, tx_json: bytes, origin: Origin) -> tuple[Added, int]:
+    def insert_all(
+        self, newcomers: Sequence[tuple[PoolEntry, bytes]], *, origin: Origin = Origin.CLIENT
+    ) -> list[Added | FastnodeError]:
+        """One after the other, with one write for all; what :meth:`insert` would raise for one is in its place.
+
+        What the answers rest on is durable then, also what another thread put there.
+        """
+        self._store.require_room(sum(len(tx_json) for _, tx_json in newcomers))
+        outcomes: list[Added | FastnodeError] = []
+        with self._lock:
+            self._require_open()
+            for entry, tx_json in newcomers:
+                try:
+                    outcomes.append(self._insert(entry, tx_json, origin))
+                except TxRejected as rejection:
+                    self.events[f"rejected {rejection.rule}"] += 1
+                    outcomes.append(rejection)
+            self.events.update(outcome.value for outcome in outcomes if isinstance(outcome, Added))
+            ticket = self._stage()
+        try:
+            self._store.commit(ticket)
+        except DatabaseError as error:
+            return [outcome if isinstance(outcome, TxRejected) else error for outcome in outcomes]
+        return outcomes
+
+    def _insert(self, entry: PoolEntry, tx_json: bytes, origin: Origin) -> Added:
         if self.is_waiting(entry.hash):
-            return self._settle(Added.KNOWN)
+            return Added.KNOWN
         reason = self._ineligible_reason(entry)
         if reason is not None:
             logger.info("tx 0x%s is ignored: %s", entry.hash.hex(), reason)
-            return self._settle(Added.IGNORED)
-        try:
-            evicted = self._evictions_for(entry, origin)
-        except TxRejected as rejection:
-            self.events[f"rejected {rejection.rule}"] += 1
-            raise
-        for old, cause in evicted:
+            return Added.IGNORED
+        for old, cause in self._evictions_for(entry, origin):
             self._delete(old, cause)
         self._arrivals += 1
         self._make_pending(replace(entry, state=TxState.PENDING, arrival=self._arrivals, block=0, slot=0))
         self._changes.append((json_key(entry.hash), tx_json))
         self._tidy()
-        return self._settle(Added.ACCEPTED)
-
-    def _settle(self, outcome: Added) -> tuple[Added, int]:
-        self.events[outcome.value] += 1
-        return outcome, self._stage()
+        return Added.ACCEPTED
 
     def _evictions_for(self, entry: PoolEntry, origin: Origin) -> Evictions:
         return evictions_for(entry, origin, self._pending, self._ledger.fee_juice_balance, self.options)

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import orjson
 
 from fastnode.config.allow_list import DEFAULT_ALLOW_LIST, AllowedElement
-from fastnode.errors import Refused, SettingError
+from fastnode.errors import FastnodeError, Refused, SettingError
 from fastnode.fees.sources import ChainFees, FeeSource
 from fastnode.kernels import encode
 from fastnode.mempool.clock import SlotClock
@@ -348,15 +348,25 @@ class Mempool:
                 self._on_accepted(tx, tx_json)
         return outcome
 
-    def take(self, entry: PoolEntry, tx_json: bytes) -> Added:
-        """Keep and hand on a client's transaction that another process of this node found valid; as :meth:`send`."""
-        outcome = self.pool.insert(entry, tx_json, origin=Origin.CLIENT)
-        if outcome is Added.ACCEPTED and not entry.forwarded:
-            if self.handover is not None:
-                self.handover.offer(entry.hash, tx_json)
-            if self._on_accepted is not None:
-                self._on_accepted(Tx.from_json(orjson.loads(tx_json)), tx_json)
-        return outcome
+    def take(self, newcomers: Sequence[tuple[PoolEntry, bytes]]) -> list[Added | FastnodeError]:
+        """Keep clients' transactions that another process of this node found valid; those that are accepted are to be
+        given to :meth:`hand_on`."""
+        return self.pool.insert_all(newcomers, origin=Origin.CLIENT)
+
+    @property
+    def hands_on(self) -> bool:
+        """Whether :meth:`hand_on` has anything to do."""
+        return self.handover is not None or self._on_accepted is not None
+
+    def hand_on(self, entry: PoolEntry, tx_json: bytes) -> None:
+        """Give one that was taken to other nodes and to what builds blocks; may block.  Refused when another node
+        refuses it."""
+        if entry.forwarded:
+            return
+        if self.handover is not None:
+            self.handover.offer(entry.hash, tx_json)
+        if self._on_accepted is not None:
+            self._on_accepted(Tx.from_json(orjson.loads(tx_json)), tx_json)
 
     @property
     def closed(self) -> str | None:

@@ -14,11 +14,12 @@ import os
 import struct
 import threading
 import time
-import zlib
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from isal import isal_zlib
 
 from fastnode.errors import DatabaseUnreadable
 from fastnode.workers.frames import Change
@@ -124,7 +125,7 @@ class ContentsWriter:
         place = self._places[key] = _Place(number, file.length, len(value))
         file.length += len(value)
         file.live_bytes += len(value)
-        return _REFERENCE.pack(0, number, place.offset, place.length, zlib.crc32(value))
+        return _REFERENCE.pack(0, number, place.offset, place.length, isal_zlib.crc32(value))
 
     def _current(self) -> tuple[int, _File]:
         if self._files:
@@ -204,7 +205,7 @@ class ContentsReader:
                 found = os.pread(descriptor, length, offset)
             except OSError as error:
                 raise DatabaseUnreadable(f"cannot read {self._folder / str(number)}: {error.strerror}") from error
-        if zlib.crc32(found) != check:
+        if isal_zlib.crc32(found) != check:
             raise DatabaseUnreadable(f"{self._folder / str(number)} is damaged")
         return found
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 from fastnode.snapshots.leveldb_copy import copy_leveldb
 from fastnode.storage.database import SharedDatabase
 from fastnode.workers.contents import ContentsWriter
-from fastnode.workers.frames import Change, Connection, Kind, Shown, batch_frame, frame
+from fastnode.workers.frames import POOL, Change, Connection, Kind, Shown, batch_frame, frame
 
 if TYPE_CHECKING:
     from fastnode.view import View
@@ -35,9 +35,6 @@ BEHIND_BYTES_MAX: Final = 64 << 20
 
 #: What is written before it is shown is sent together up to here: many blocks, of a chain that is caught up with.
 HELD_BYTES_MAX: Final = 1 << 20
-
-#: Places of the databases in a batch; the pool does not decide what a view shows.
-_POOL: Final = 2
 
 
 class Follower:
@@ -138,9 +135,9 @@ class Feed:
     def _on_write(self, place: int, changes: Sequence[Change]) -> None:
         """In the writing thread, which holds the database."""
         with self._lock:
-            if place != _POOL:
+            if place != POOL:
                 self._shown = None
-            if place == _POOL and self._contents is not None:
+            if place == POOL and self._contents is not None:
                 if not self._followers:
                     self._contents.forget(changes)
                 else:
@@ -150,7 +147,7 @@ class Feed:
             data = batch_frame(place, changes)
             self.batch_count += 1
             self.batch_bytes += len(data)
-            if place == _POOL:
+            if place == POOL:
                 self._put(data)
                 return
             self._held.append(data)

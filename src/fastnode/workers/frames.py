@@ -9,7 +9,7 @@
         VIEW      what has been written so far is what requests are answered from: :class:`Shown`
         FACTS     what else answers rest on: :class:`~fastnode.workers.facts.Facts`
         NAMES     signatures of functions that clients have registered
-        REPLY     number of the question, (True, result) or (False, error)
+        REPLY     for each answer: number of the question, (True, result) or (False, error)
     worker -> primary
         HELLO     number of the worker, process id
         CALL      number of the question or 0 for none, name, arguments; NEW_COPY is answered by COPY
@@ -31,13 +31,16 @@ from typing import Any, Final
 
 from fastnode.records import dataclass
 
-__all__ = ["NEW_COPY", "Connection", "Kind", "Shown", "batch_frame", "batch_of", "frame"]
+__all__ = ["CHAIN", "NEW_COPY", "POOL", "STATE", "Connection", "Kind", "Shown", "batch_frame", "batch_of", "frame"]
 
 _HEAD: Final = struct.Struct(">IB")
 #: What the system is asked to take without a reader: a block of ten transactions.  It may grant less.
 BUFFER_BYTES: Final = 1 << 20
 #: A frame is read in one piece up to here.
 _READ_BYTES: Final = 1 << 18
+
+#: Numbers of the databases in batches.
+CHAIN, STATE, POOL = range(3)
 
 #: Name of the call by which a worker asks for a new copy.
 NEW_COPY: Final = "new copy"

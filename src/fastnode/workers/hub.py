@@ -8,21 +8,20 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
 from fastnode.errors import FastnodeError
-from fastnode.jsonrpc.refusals import answer_to
 from fastnode.log import log_facts
 from fastnode.records import dataclass
-from fastnode.workers.calls import failure_of
 from fastnode.workers.counters import Counters, Totals
 from fastnode.workers.facts import Facts
 from fastnode.workers.feed import Feed, Follower
 from fastnode.workers.frames import NEW_COPY, Connection, Kind, frame
+from fastnode.workers.groups import Asked, Group, Outcome, Together, outcome_of
 
 __all__ = ["COPIES_DIRECTORY", "Hub", "WorkerReport"]
 
@@ -55,6 +54,7 @@ class WorkerReport:
 class Hub:
     """``facts`` gives the present record; ``answers`` has a function for each question by name.
 
+    Questions of ``together`` are answered as many at a time as wait.
     ``on_counted`` is told of what a worker had counted before, None for a new one, and has counted now.
     """
 
@@ -68,6 +68,7 @@ class Hub:
         facts: Callable[[], Facts],
         answers: Mapping[str, Callable[..., Any]],
         names: Callable[[], list[str]],
+        together: Sequence[Together] = (),
         totals: Totals | None = None,
         on_counted: Callable[[Counters | None, Counters], None] = lambda before, after: None,
     ) -> None:
@@ -80,6 +81,7 @@ class Hub:
         self._facts = facts
         self._answers = answers
         self._names = names
+        self._groups = {each.name: Group(each, self._reply, self._in_thread) for each in together}
         self._copies = count(time.time_ns())
         self._executor = ThreadPoolExecutor(
             min(_QUESTIONS_MAX, _QUESTIONS_PER_WORKER * workers), thread_name_prefix="fastnode-worker-questions"
@@ -96,6 +98,8 @@ class Hub:
         ]
 
     def start(self) -> None:
+        for group in self._groups.values():
+            group.start()
         for thread in self._threads:
             thread.start()
 
@@ -110,6 +114,8 @@ class Hub:
             if thread.ident is not None:
                 thread.join()
         self._stopped[0].close()
+        for group in self._groups.values():
+            group.close()
         self._executor.shutdown(wait=True, cancel_futures=True)
 
     def look_again(self) -> None:
@@ -223,10 +229,19 @@ class Hub:
                 if not self._copy_for(follower, report.number):
                     return
                 continue
-            try:
-                self._executor.submit(self._answer, follower, question, name, arguments)
-            except RuntimeError:  # the node stops
+            group = self._groups.get(name)
+            if group is not None:
+                group.put(Asked(follower, question, arguments))
+            elif not self._in_thread(self._answer, follower, question, name, arguments):
                 return
+
+    def _in_thread(self, function: Callable[..., None], *arguments: Any) -> bool:
+        """False: the node stops."""
+        try:
+            self._executor.submit(function, *arguments)
+        except RuntimeError:
+            return False
+        return True
 
     def _note(self, report: WorkerReport, facts: dict[str, Any], counters: Counters) -> None:
         report.facts = facts
@@ -235,16 +250,13 @@ class Hub:
             self._totals.present[report.number] = facts["connections"], facts["kept_bytes"]
 
     def _answer(self, follower: Follower, question: int, name: str, arguments: tuple[Any, ...]) -> None:
-        try:
-            outcome = True, self._answers[name](*arguments)
-        except FastnodeError as error:
-            outcome = False, failure_of(error, answer_to(error))
-        except Exception:
-            logger.exception("a question of a worker failed", extra=log_facts(question=name))
-            outcome = False, ("internal", name, None, None)
+        outcome = outcome_of(name, self._answers[name], *arguments)
         if question:
-            # Behind all batches that the answer rests on.
-            follower.put(frame(Kind.REPLY, (question, outcome)))
+            self._reply(follower, [(question, outcome)])
+
+    def _reply(self, follower: Follower, outcomes: list[tuple[int, Outcome]]) -> None:
+        """Behind all batches that the answers rest on."""
+        follower.put(frame(Kind.REPLY, outcomes))
 
     def _send_facts(self) -> None:
         sent: Facts | None = None

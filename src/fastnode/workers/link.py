@@ -7,6 +7,7 @@ connect ─► COPY: open it ─► BATCH ... VIEW ... ─► the primary has go
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import pickle
@@ -23,7 +24,7 @@ from fastnode.errors import FastnodeError
 from fastnode.log import log_facts
 from fastnode.workers.calls import away, raised
 from fastnode.workers.facts import Facts
-from fastnode.workers.frames import NEW_COPY, Change, Connection, Kind, Shown, batch_of, frame
+from fastnode.workers.frames import NEW_COPY, POOL, Change, Connection, Kind, Shown, batch_of, frame
 
 __all__ = ["Follows", "Link"]
 
@@ -34,6 +35,8 @@ logger = logging.getLogger("fastnode.workers")
 _RETRY_S: Final = 0.1
 _RETRY_MAX_S: Final = 5.0
 _WHILE_S: Final = 10.0
+#: So many of the pool, of two transactions that have come, take less time than to give way.
+_FEW_CHANGES: Final = 4
 #: A question is given up after this: a primary that answers no more has another fault than a restart.
 ANSWER_TIME_S: Final = 60.0
 
@@ -52,11 +55,21 @@ class Follows(Protocol):
 
 
 class _Question:
-    __slots__ = ("answered", "outcome")
+    __slots__ = ("_waiting", "outcome")
 
     def __init__(self) -> None:
-        self.answered = threading.Event()
+        # A bare lock serves as an event that one thread waits for: an Event has three, and wakes it up twice.
+        self._waiting = threading.Lock()
+        self._waiting.acquire()
         self.outcome: tuple[bool, Any] | None = None
+
+    def wait(self) -> None:
+        self._waiting.acquire(timeout=ANSWER_TIME_S)
+
+    def end(self) -> None:
+        """With the outcome, or without one."""
+        with contextlib.suppress(RuntimeError):  # it has ended before
+            self._waiting.release()
 
 
 class Link:
@@ -118,7 +131,7 @@ class Link:
         try:
             if not self._send(frame(Kind.CALL, (number, name, arguments))):
                 raise away()
-            question.answered.wait(ANSWER_TIME_S)
+            question.wait()
         finally:
             self._questions.pop(number, None)
         if question.outcome is None:
@@ -171,9 +184,7 @@ class Link:
                 if received[0] is Kind.BLOCK:
                     self._stop.wait(max(0.0, pickle.loads(received[1]) / 1e9 + self._delay_s - time.monotonic()))
                     continue
-                with interpreter.LOOP.asked_soon():
-                    is_followed = self._take(*received)
-                if not is_followed:
+                if not self._take(*received):
                     break
         except FastnodeError as error:
             logger.warning("a new copy is needed", extra=log_facts(reason=str(error)))
@@ -183,27 +194,37 @@ class Link:
             self._connection, self._is_heard = None, False
             connection.close()
             for question in list(self._questions.values()):
-                question.answered.set()
+                question.end()
             self._follows.on_away()
 
     def _take(self, kind: Kind, payload: bytes) -> bool:
-        follows = self._follows
-        if kind is Kind.BATCH:
-            database, changes = batch_of(payload)
-            interpreter.step_aside()
-            follows.on_batch(database, changes)
-            interpreter.step_aside()
+        if kind is Kind.REPLY:
+            for number, outcome in pickle.loads(payload):
+                question = self._questions.get(number)
+                if question is not None:
+                    question.outcome = outcome
+                    question.end()
             return True
-        content = pickle.loads(payload)
+        if kind is Kind.BATCH:
+            self._repeat(*batch_of(payload))
+            return True
+        with interpreter.LOOP.asked_soon():
+            return self._learn(kind, pickle.loads(payload))
+
+    def _repeat(self, database: int, changes: list[Change]) -> None:
+        if database == POOL and len(changes) <= _FEW_CHANGES:
+            self._follows.on_batch(database, changes)
+            return
+        with interpreter.LOOP.asked_soon():
+            interpreter.step_aside()
+            self._follows.on_batch(database, changes)
+            interpreter.step_aside()
+
+    def _learn(self, kind: Kind, content: Any) -> bool:
+        follows = self._follows
         if kind is Kind.VIEW:
             return follows.on_view(content)
-        if kind is Kind.REPLY:
-            number, outcome = content
-            question = self._questions.get(number)
-            if question is not None:
-                question.outcome = outcome
-                question.answered.set()
-        elif kind is Kind.FACTS:
+        if kind is Kind.FACTS:
             follows.on_facts(content)
         elif kind is Kind.COPY:
             follows.on_copy(content)

@@ -26,7 +26,7 @@ from fastnode.storage.database import DatabaseMemory, SharedDatabase
 from fastnode.view import Committed, View
 from fastnode.workers.contents import ContentsReader
 from fastnode.workers.facts import ChainTime, Facts
-from fastnode.workers.frames import Change, Shown
+from fastnode.workers.frames import CHAIN, STATE, Change, Shown
 from fastnode.workers.remote import RemoteNames
 from fastnode.world_state.replica import CannotFollowError, WorldStateReplica
 
@@ -46,8 +46,6 @@ _RETIRED_S: Final = 5.0
 GROWTH_BYTES_MIN: Final = 256 * _MIB
 #: How long it took views to become visible: so many are remembered.
 _DELAYS_KEPT: Final = 4096
-
-_CHAIN, _STATE, _POOL = range(3)
 
 
 class ReplicaOptions:
@@ -178,12 +176,12 @@ class Replica:
         copy = self._next or self._copy
         if copy is None:
             raise CannotFollowError("there is no copy to repeat a batch in")
-        if database == _CHAIN:
+        if database == CHAIN:
             if self._next is None:
                 self._learn_tags(changes)
                 step_aside()
             copy.store.database.repeat(changes)
-        elif database == _STATE:
+        elif database == STATE:
             copy.state.repeat(changes)
         elif self._next is None and self.pool is not None:
             self.pool.repeat(changes)
