@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from fastnode.app.heap import resident_bytes, settle_memory, trim_after_bursts
@@ -271,10 +272,10 @@ class Worker:
             mempool.handover = OtherHandover(self._pool)
         return mempool
 
-    def _proofs_directory(self) -> Any:
-        view_path = self._settings.data_directory
-        if view_path is not None:
-            return view_path
+    def _proofs_directory(self) -> Path:
+        given = self._settings.data_directory
+        if given is not None:
+            return given
         assert self._replica.path is not None
         return self._replica.path.parent.parent
 
