@@ -70,10 +70,11 @@ from fastnode.archiver.layout import (
     BLOCK_BY_HASH,
     TRANSACTION,
     block_key,
+    checkpoint_key,
     effect_key,
     encode_number,
 )
-from fastnode.archiver.records import BlockInfo, StoredBlock, StoredTransaction
+from fastnode.archiver.records import BlockInfo, StoredBlock, StoredCheckpoint, StoredTransaction
 from fastnode.protocol.fields import MODULUS
 from fastnode.protocol.grumpkin import GENERATOR
 from fastnode.world_state.layout import LeafRecord, LeafState, inverted, u48
@@ -439,6 +440,9 @@ def tree_nodes_calls(dice: Random, calls: Calls) -> None:
     calls.alike("tree_nodes", ours, tree_nodes, "tile_position", dice.randrange(5), dice.randrange(1 << 48))
 
 
+BLOCK_OPTIONS = ("includeTransactions", "includeL1PublishInfo", "includeAttestations")
+
+
 def block_text_calls(dice: Random, calls: Calls) -> None:
     effects = [dice.randbytes(dice.randrange(90)) for _ in range(dice.randrange(5))]
     numbers = [dice.randrange(1 << 32) for _ in range(4)]
@@ -448,18 +452,24 @@ def block_text_calls(dice: Random, calls: Calls) -> None:
     values[block_key(numbers[0])] = record
     calls.alike("block_text", kernels.block_text, block_text, "header", record)
     form = dice.randrange(-1, 6)
-    calls.alike("block_text", kernels.block_text, block_text, "block", form, numbers[0], values.get)
+    checkpoint = StoredCheckpoint(
+        numbers[1], field(dice), field(dice), 0, 1, 2, -3, *(dice.randbytes(dice.randrange(40)) for _ in range(4))
+    )
+    if dice.randrange(4):
+        values[checkpoint_key(numbers[1])] = spoiled(dice, checkpoint.encode())
+    options = tuple(option for option in BLOCK_OPTIONS if dice.randrange(2))
+    calls.alike("block_text", kernels.block_text, block_text, "block", form, numbers[0], values.get, options)
     values[BLOCK_BY_HASH + info.hash] = values[BLOCK_BY_ARCHIVE + info.archive_root] = encode_number(numbers[0])
     values[BLOCK_BY_HASH + bytes(32)] = dice.randbytes(dice.randrange(6))
     named = SimpleNamespace(is_development_form=dice.choice((True, False)))
     place = dice.choice((numbers[0], -1, 1 << 40, 1 << 70, None))
     ways = (place, place, info.hash, info.archive_root, bytes(32), field(dice), bytes(31), named)
     block, named_form = dice.choice(ways), dice.choice((None, *range(-1, 6)))
-    outcomes = []
+    asked_options, outcomes = dice.choice((None, None, options)), []
     for module in (kernels.block_text, block_text):
         view = SimpleNamespace(chain=SimpleNamespace(blocks=module.Blocks(values.get, 0xFFFFFFFF)))
         question = calls.alone("block_text", module.BlockQuestion, form, lambda *_: place, named_form=named_form)
-        outcomes.append(isinstance(question, type) or calls.alone("block_text", question, view, block))
+        outcomes.append(isinstance(question, type) or calls.alone("block_text", question, view, block, asked_options))
     assert outcomes[0] == outcomes[1]
     mined_calls(dice, calls, numbers, values)
 

@@ -15,10 +15,11 @@ from fastnode.archiver.layout import (
     BLOCK_BY_HASH,
     TRANSACTION,
     block_key,
+    checkpoint_key,
     effect_key,
     encode_number,
 )
-from fastnode.archiver.records import BlockInfo, StoredBlock, StoredTransaction
+from fastnode.archiver.records import BlockInfo, StoredBlock, StoredCheckpoint, StoredTransaction
 from fastnode.kernels import block_text as kernel
 
 MODULES = [kernel, twin]
@@ -133,10 +134,77 @@ def test_a_block_that_is_named_otherwise_is_asked_for(module: Any) -> None:
     assert asked == [named, other, *unknown]
     newest = module.BlockQuestion(module.HEADER, find)
     assert newest(view) == newest(view, None) == b"header"
-    with_options = module.BlockQuestion(module.RELEASE, find, with_options=lambda *asked: asked)
-    assert with_options(view, 7, frozenset("x")) == (view, 7, frozenset("x"))
-    assert with_options(view, 7, None) == module.block(module.RELEASE, 7, values.get)
-    assert len(asked) == 6
+    options = frozenset({"includeTransactions"})
+    with_options = module.block(module.DEVELOPMENT, 7, values.get, options)
+    assert with_options != module.block(module.DEVELOPMENT, 7, values.get)
+    for block in (7, HASH, named, other):
+        assert question(view, block, options) == with_options
+    assert question(view, 8, options) is None
+    assert question(view, 7, None) == module.block(module.RELEASE, 7, values.get)
+
+
+TRANSACTIONS, L1, ATTESTATIONS = "includeTransactions", "includeL1PublishInfo", "includeAttestations"
+
+
+@given(
+    texts,
+    texts,
+    st.binary(max_size=400),
+    texts,
+    st.lists(texts, max_size=3),
+    st.sets(st.sampled_from((TRANSACTIONS, L1, ATTESTATIONS, "onlyCheckpointed"))),
+    st.booleans(),
+    numbers,
+)
+def test_options_add_to_the_one_form_that_has_them(
+    header: bytes, archive: bytes, l1: bytes, attestations: bytes, effects: list[bytes], options: set[str],
+    is_complete: bool, checkpoint: int,
+) -> None:  # fmt: skip
+    info = BlockInfo(7, bytes(32), bytes(32), checkpoint, 2, 3, 4, len(effects))
+    values = {**values_with(7, effects), block_key(7): StoredBlock(info, b"header", b"archive").encode()}
+    if is_complete and checkpoint:
+        stored = StoredCheckpoint(
+            checkpoint, bytes(32), bytes(32), 7, 1, 3, -1, header, archive, b"{" + l1, attestations
+        )
+        values[checkpoint_key(checkpoint)] = stored.encode()
+        of_l1 = b'{"published":true,' + l1
+    else:
+        of_l1, attestations = b'{"published":false}', b"[]"
+    added = b""
+    if TRANSACTIONS in options:
+        added += b',"body":{"txEffects":[%b]}' % b",".join(effects)
+    if L1 in options:
+        added += b',"l1":' + of_l1
+    if ATTESTATIONS in options:
+        added += b',"attestations":' + attestations
+    for module in MODULES:
+        plain = module.block(module.DEVELOPMENT, 7, values.get)
+        assert module.block(module.DEVELOPMENT, 7, values.get, options) == plain[:-1] + added + b"}"
+        blocks = module.Blocks(values.get, 7)
+        assert blocks.text(module.DEVELOPMENT, 7, options) == plain[:-1] + added + b"}"
+        for form in (module.RELEASE, module.JOINT, module.DATA, module.CHECKPOINTED):
+            assert module.block(form, 7, values.get, options) == module.block(form, 7, values.get)
+        checkpointed = None
+        if checkpoint_key(checkpoint) in values:
+            block = module.block(module.RELEASE, 7, values.get)
+            known = b'"l1":{%b,"attestations":%b' % (l1, attestations)
+            checkpointed = b'{"checkpointNumber":%d,"block":%b,%b}' % (checkpoint, block, known)
+        assert module.block(module.CHECKPOINTED, 7, values.get) == checkpointed
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_damaged_checkpoint_is_told_when_it_is_needed(module: Any) -> None:
+    block = StoredBlock(BlockInfo(7, HASH, ROOT, 5, 2, 3, 4, 0), b"header", b"archive").encode()
+    whole = StoredCheckpoint(5, HASH, ROOT, 7, 1, 3, 0, b"header", b"archive", b"{}", b"").encode()
+    empty = StoredCheckpoint(5, HASH, ROOT, 7, 1, 3, 0, b"header", b"archive", b"", b"[]").encode()
+    for damaged in (b"", whole[:119], whole[:-1], empty):
+        values = {block_key(7): block, checkpoint_key(5): damaged}
+        for option in (L1, ATTESTATIONS):
+            with pytest.raises(ValueError, match="checkpoint record"):
+                module.block(module.DEVELOPMENT, 7, values.get, {option})
+        with pytest.raises(ValueError, match="checkpoint record"):
+            module.block(module.CHECKPOINTED, 7, values.get)
+        module.block(module.DEVELOPMENT, 7, values.get, {TRANSACTIONS})
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -46,7 +46,10 @@ def test_a_block_is_read_where_the_archiver_writes_it() -> None:
         assert name is None or of_kernel[name] == place, name
     assert bytes([of_kernel["BLOCK_LETTER"]]) == chain_layout.BLOCK
     assert bytes([of_kernel["EFFECT_LETTER"]]) == chain_layout.EFFECT
-    assert of_kernel["BLOCK_KEY_BYTES"] == len(chain_layout.block_key(0))
+    assert of_kernel["NUMBER_KEY_BYTES"] == len(chain_layout.block_key(0)) == len(chain_layout.checkpoint_key(0))
+    assert bytes([of_kernel["CHECKPOINT_LETTER"]]) == chain_layout.CHECKPOINT
+    places = offsets(records._CHECKPOINT_HEAD)
+    assert (of_kernel["FRAGMENT_LENGTHS"], of_kernel["CHECKPOINT_HEAD_BYTES"]) == (places[-4], places[-1])
     assert of_kernel["EFFECT_KEY_BYTES"] == len(chain_layout.effect_key(0, 0))
     names = ("TX_BLOCK", "TX_INDEX", "TX_REVERT_CODE", "TX_BLOCK_HASH", "TX_HEAD_BYTES")
     assert [of_kernel[name] for name in names] == offsets(records._TRANSACTION_HEAD)

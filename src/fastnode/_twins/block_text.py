@@ -6,10 +6,11 @@ The stub ``fastnode/_ext/wire/block_text.pyi`` says what everything does.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, Final
 
 __all__ = [
+    "CHECKPOINTED",
     "DATA",
     "DEVELOPMENT",
     "EFFECT",
@@ -31,6 +32,7 @@ JOINT: Final = 1
 DEVELOPMENT: Final = 2
 DATA: Final = 3
 HEADER: Final = 4
+CHECKPOINTED: Final = 5
 
 RECEIPT: Final = 0
 EFFECT: Final = 1
@@ -39,7 +41,9 @@ EMPTY_ARCHIVE: Final = b'{"root":"0x' + b"0" * 64 + b'","nextAvailableLeafIndex"
 
 #: Hash, archive root, checkpoint, index in it, slot, timestamp, transactions, length of the header.
 _HEAD: Final = struct.Struct(">32s32sIIIQII")
-_BLOCK_KEY: Final = struct.Struct(">cI")
+#: Ends in the lengths of the first three of four fragments: header, archive, what L1 says; attestations.
+_CHECKPOINT_HEAD: Final = struct.Struct(">32s32sIII32sIII")
+_NUMBER_KEY: Final = struct.Struct(">cI")
 #: Of what is kept, how many and how long at most.
 _KEPT_MAX: Final = 128
 _KEPT_BYTES_MAX: Final = 8192
@@ -75,8 +79,8 @@ class Blocks:
                 self._kept[key] = found
         return found
 
-    def text(self, form: int, number: int) -> bytes | None:
-        return _block(form, number, self._get) if 0 <= number <= self.tip else None
+    def text(self, form: int, number: int, options: Container[str] = ()) -> bytes | None:
+        return _block(form, number, self._get, options) if 0 <= number <= self.tip else None
 
     def number_by_hash(self, block_hash: bytes) -> int | None:
         return self._number(_hash_key(b"H", block_hash))
@@ -105,18 +109,14 @@ class BlockQuestion:
         find: Callable[..., int | None],
         *,
         named_form: int | None = None,
-        with_options: Callable[..., bytes | None] | None = None,
     ) -> None:
         self._form, self._named_form = form, form if named_form is None else named_form
         for each in (self._form, self._named_form):
             if each not in (RELEASE, JOINT, DEVELOPMENT, DATA, HEADER):
                 raise ValueError(f"form {each} of a block")
-        self._find, self._with_options = find, with_options
+        self._find = find
 
-    def __call__(self, view: Any, block: Any = None, options: Any = None) -> bytes | None:
-        if options is not None:
-            assert self._with_options is not None
-            return self._with_options(view, block, options)
+    def __call__(self, view: Any, block: Any = None, options: Container[str] | None = None) -> bytes | None:
         blocks, form = view.chain.blocks, self._form
         if type(block) is bytes:
             block = blocks.number_of(block)
@@ -127,9 +127,11 @@ class BlockQuestion:
             block = self._find(view.chain, block)
         if block is None or not 0 <= block <= blocks.tip:
             return None
+        if options is not None:
+            return _block(DEVELOPMENT, block, blocks.read, options)
         if form != HEADER:
-            return _block(form, block, blocks.read)
-        record = blocks.read(_BLOCK_KEY.pack(b"b", block))
+            return _block(form, block, blocks.read, ())
+        record = blocks.read(_NUMBER_KEY.pack(b"b", block))
         if record is None:
             raise LookupError(f"no block {block}")
         return header(record)
@@ -139,31 +141,67 @@ def header(record: bytes) -> bytes:
     return _parts(record)[0]
 
 
-def block(form: int, number: int, get: Callable[[bytes], bytes | None]) -> bytes:
-    return _block(form, number, get)
+def block(form: int, number: int, get: Callable[[bytes], bytes | None], options: Container[str] = ()) -> bytes | None:
+    return _block(form, number, get, options)
 
 
-def _block(form: int, number: int, get: Callable[[bytes], bytes | None]) -> bytes:
-    record = get(_BLOCK_KEY.pack(b"b", number))
+def _block(form: int, number: int, get: Callable[[bytes], bytes | None], options: Container[str]) -> bytes | None:
+    record = get(_NUMBER_KEY.pack(b"b", number))
     if record is None:
         raise LookupError(f"no block {number}")
     header_json, archive_json = _parts(record)
     block_hash, _, checkpoint, index, _, _, tx_count, _ = _HEAD.unpack_from(record)
     hash_text = block_hash.hex().encode()
     place = b'"checkpointNumber":%d,"indexWithinCheckpoint":%d' % (checkpoint, index)
+    if form == CHECKPOINTED:
+        found = _checkpoint(checkpoint, get)
+        if found is None:
+            return None
+        text = _block(RELEASE, number, get, ())
+        assert text is not None
+        return b'{"checkpointNumber":%d,"block":%b,"l1":%b,"attestations":%b}' % (checkpoint, text, *found)
     if form in (RELEASE, JOINT):
-        body = b",".join(_effect(number, tx, get) for tx in range(tx_count))
-        text = b'{"archive":%b,"header":%b,"body":{"txEffects":[%b]},%b' % (
-            archive_json if number else EMPTY_ARCHIVE, header_json, body, place,
+        text = b'{"archive":%b,"header":%b,%b,%b' % (
+            archive_json if number else EMPTY_ARCHIVE, header_json, _body(number, tx_count, get), place,
         )  # fmt: skip
         return text + b"}" if form == RELEASE else text + b',"hash":"0x%b","number":%d}' % (hash_text, number)
     if form == DEVELOPMENT:
         known = b'"hash":"0x%b",%b,"number":%d' % (hash_text, place, number)
+        if "includeTransactions" in options:
+            known += b"," + _body(number, tx_count, get)
+        if "includeL1PublishInfo" in options or "includeAttestations" in options:
+            known += _of_checkpoint(checkpoint, get, options)
     elif form == DATA:
         known = b'"blockHash":"0x%b",%b' % (hash_text, place)
     else:
         raise ValueError(f"form {form} of a block")
     return b'{"header":%b,"archive":%b,%b}' % (header_json, archive_json, known)
+
+
+def _body(number: int, tx_count: int, get: Callable[[bytes], bytes | None]) -> bytes:
+    return b'"body":{"txEffects":[%b]}' % b",".join(_effect(number, tx, get) for tx in range(tx_count))
+
+
+def _checkpoint(number: int, get: Callable[[bytes], bytes | None]) -> tuple[bytes, bytes] | None:
+    """What L1 says of it, and its attestations; None while it is not complete."""
+    record = get(_NUMBER_KEY.pack(b"c", number)) if number else None
+    if record is None:
+        return None
+    if len(record) < _CHECKPOINT_HEAD.size:
+        raise ValueError(f"a checkpoint record of {len(record)} bytes")
+    *_, header_length, archive_length, length = _CHECKPOINT_HEAD.unpack_from(record)
+    start = _CHECKPOINT_HEAD.size + header_length + archive_length
+    if length < 1 or start + length > len(record):
+        raise ValueError(f"a checkpoint record of {len(record)} bytes with fragments of {start + length}")
+    return record[start : start + length], record[start + length :]
+
+
+def _of_checkpoint(number: int, get: Callable[[bytes], bytes | None], options: Container[str]) -> bytes:
+    found = _checkpoint(number, get)
+    # What L1 says is without the bracket that it has of its own.
+    l1, attestations = (b"false}", b"[]") if found is None else (b"true," + found[0][1:], found[1])
+    text = b',"l1":{"published":' + l1 if "includeL1PublishInfo" in options else b""
+    return text + b',"attestations":' + attestations if "includeAttestations" in options else text
 
 
 def _parts(record: bytes) -> tuple[bytes, bytes]:

@@ -6,31 +6,21 @@ What differs between the sets is declared in the table at the end or decided in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from fastnode.api import chain_records as records
 from fastnode.api.chain_parameters import (
     BLOCK_INCLUDE_OPTIONS,
     BLOCKS_INCLUDE_OPTIONS,
     DEVELOPMENT_BLOCK,
     RELEASE_BLOCK,
-    BlockName,
 )
-from fastnode.api.lookups import block_of_tip, find_block
-from fastnode.api.ranges import FIRST, LIMIT, array, is_long_range, range_signatures
+from fastnode.api.lookups import find_block
+from fastnode.api.ranges import FIRST, LIMIT, is_long_range, range_signatures
 from fastnode.jsonrpc.methods import Context, Method, MethodSet, Parameter, Read, Signature
 from fastnode.kernels import block_text
 from fastnode.values.field_elements import BLOCK_HASH, FIELD
 
-if TYPE_CHECKING:
-    from fastnode.archiver.queries import ChainView
-    from fastnode.archiver.records import StoredCheckpoint
-    from fastnode.view import View
-
 __all__ = ["BLOCK_METHODS", "wants_development_record"]
-
-_NO_OPTIONS: Final[frozenset[str]] = frozenset()
 
 
 def wants_development_record(method_set: MethodSet, include: frozenset[str] | None) -> bool:
@@ -40,21 +30,14 @@ def wants_development_record(method_set: MethodSet, include: frozenset[str] | No
 
 def _block_in(method_set: MethodSet, form: int) -> Read:
     """``form`` is what the set has of a block that is asked for without options."""
-
-    def with_options(view: View, block: BlockName, include: frozenset[str]) -> bytes | None:
-        number = find_block(view.chain, block)
-        return None if number is None else _render_block(method_set, view.chain, number, include)
-
     named_form = block_text.DEVELOPMENT if method_set == "both" else form
-    return block_text.BlockQuestion(form, find_block, named_form=named_form, with_options=with_options)
+    return block_text.BlockQuestion(form, find_block, named_form=named_form)
 
 
-def _render_block(method_set: MethodSet, chain: ChainView, number: int, include: frozenset[str] | None) -> bytes | None:
+def _form_of(method_set: MethodSet, include: frozenset[str] | None) -> int:
     if method_set == "release":
-        return chain.blocks.text(block_text.RELEASE, number)
-    if not wants_development_record(method_set, include):
-        return chain.blocks.text(block_text.JOINT, number)
-    return records.development_block(chain, number, include or _NO_OPTIONS)
+        return block_text.RELEASE
+    return block_text.DEVELOPMENT if wants_development_record(method_set, include) else block_text.JOINT
 
 
 def _get_block_by_hash(context: Context, block_hash: bytes) -> bytes | None:
@@ -78,27 +61,16 @@ def _get_block_header_by_archive(context: Context, archive_root: bytes) -> bytes
 def _get_blocks(context: Context, first: int, limit: int, include: frozenset[str] | None = None) -> bytes:
     chain = context.view.chain
     only_checkpointed = include is not None and "onlyCheckpointed" in include
-    last = block_of_tip(chain, "checkpointed") if only_checkpointed else chain.blocks.tip
-    records_of_blocks = (
-        _render_block(context.method_set, chain, number, include) for number in _numbers(first, limit, last)
-    )
-    return array(context, (record for record in records_of_blocks if record is not None))
+    last = chain.tips.checkpointed.block.number if only_checkpointed else chain.blocks.tip
+    form = _form_of(context.method_set, include)
+    found = (chain.blocks.text(form, number, include or ()) for number in _numbers(first, limit, last))
+    return context.array(found)
 
 
 def _get_checkpointed_blocks(context: Context, first: int, limit: int) -> bytes:
     chain = context.view.chain
-    return array(context, _render_checkpointed_blocks(chain, first, limit))
-
-
-def _render_checkpointed_blocks(chain: ChainView, first: int, limit: int) -> Iterator[bytes]:
-    checkpoint: StoredCheckpoint | None = None
-    for number in _numbers(first, limit, block_of_tip(chain, "checkpointed")):
-        if checkpoint is None or checkpoint.last_block < number:
-            info = chain.block_info(number)
-            checkpoint = None if info is None else chain.checkpoint(info.checkpoint_number)
-        block = chain.blocks.text(block_text.RELEASE, number)
-        if checkpoint is not None and block is not None:
-            yield records.checkpointed_block(checkpoint, block)
+    numbers = _numbers(first, limit, chain.tips.checkpointed.block.number)
+    return context.array(chain.blocks.text(block_text.CHECKPOINTED, number) for number in numbers)
 
 
 def _numbers(first: int, limit: int, last: int) -> range:

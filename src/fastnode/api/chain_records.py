@@ -1,7 +1,7 @@
-"""Records of blocks and checkpoints in the form of each method set, spliced from stored JSON.
+"""Records of checkpoints in the form of each method set, spliced from stored JSON.
 
-    release       L2Block, CheckpointedL2Block, PublishedCheckpoint
-    development   BlockResponse, BlockData, CheckpointResponse
+    release       PublishedCheckpoint
+    development   CheckpointResponse, CheckpointData
     joint         a release record with the keys that only the development record has added behind it;
                   a key of both keeps the release set's value
 
@@ -11,7 +11,7 @@ A flag that an include option names is in the set ``include``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from fastnode.kernels import block_text, encode
 
@@ -21,52 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "checkpoint_data",
-    "checkpointed_block",
-    "development_block",
     "development_checkpoint",
     "joint_checkpoint",
     "release_checkpoint",
 ]
-
-_NOT_PUBLISHED: Final = b'{"published":false}'
-
-# ---- blocks ---------------------------------------------------------------------------------
-
-
-def development_block(chain: ChainView, number: int, include: frozenset[str]) -> bytes | None:
-    """BlockResponse; None if there is no such block."""
-    info = chain.block_info(number)
-    record = None if info is None else chain.blocks.text(block_text.DEVELOPMENT, number)
-    if info is None or record is None:
-        return None
-    record = record[:-1]
-    if "includeTransactions" in include:
-        record += b',"body":' + chain.body_of(info)
-    if "includeL1PublishInfo" in include or "includeAttestations" in include:
-        checkpoint = chain.checkpoint(info.checkpoint_number)  # None while it is not complete
-        if "includeL1PublishInfo" in include:
-            record += b',"l1":' + _publish_info(checkpoint)
-        if "includeAttestations" in include:
-            record += b',"attestations":' + (checkpoint.attestations_json if checkpoint else b"[]")
-    return record + b"}"
-
-
-def checkpointed_block(checkpoint: StoredCheckpoint, block: bytes) -> bytes:
-    """CheckpointedL2Block of an L2Block."""
-    return b'{"checkpointNumber":%d,"block":%b,"l1":%b,"attestations":%b}' % (
-        checkpoint.number,
-        block,
-        checkpoint.l1_json,
-        checkpoint.attestations_json,
-    )
-
-
-def _publish_info(checkpoint: StoredCheckpoint | None) -> bytes:
-    """L1PublishInfo: the stored L1PublishedData behind one more key."""
-    return _NOT_PUBLISHED if checkpoint is None else b'{"published":true,' + checkpoint.l1_json[1:]
-
-
-# ---- checkpoints ----------------------------------------------------------------------------
 
 
 def release_checkpoint(chain: ChainView, checkpoint: StoredCheckpoint) -> bytes:
@@ -99,10 +57,10 @@ def development_checkpoint(chain: ChainView, checkpoint: StoredCheckpoint, inclu
     record = b"{" + _development_checkpoint_members(checkpoint)
     if "includeBlocks" in include:
         of_blocks = include & {"includeTransactions"}
-        blocks = _join_blocks(checkpoint, lambda number: development_block(chain, number, of_blocks))
+        blocks = _join_blocks(checkpoint, lambda number: chain.blocks.text(block_text.DEVELOPMENT, number, of_blocks))
         record += b',"blocks":' + blocks
     if "includeL1PublishInfo" in include:
-        record += b',"l1":' + _publish_info(checkpoint)
+        record += b',"l1":{"published":true,' + checkpoint.l1_json[1:]
     if "includeAttestations" in include:
         record += b',"attestations":' + checkpoint.attestations_json
     return record + b"}"

@@ -15,8 +15,8 @@ from fastnode.api.chain_parameters import (
     CheckpointReference,
     EpochQuery,
 )
-from fastnode.api.lookups import checkpoint_of_tip, find_checkpoint
-from fastnode.api.ranges import array, is_long_range, range_signatures
+from fastnode.api.lookups import find_checkpoint
+from fastnode.api.ranges import is_long_range, range_signatures
 from fastnode.jsonrpc.methods import Context, Method, Parameter, Signature
 from fastnode.values.numbers import Integer
 
@@ -41,10 +41,8 @@ def _get_checkpoint(
 
 def _get_checkpoints(context: Context, first: int, limit: int, include: frozenset[str] | None = None) -> bytes:
     chain = context.view.chain
-    return array(
-        context,
-        (_render_checkpoint(context, chain, checkpoint, include) for checkpoint in _stored_range(chain, first, limit)),
-    )
+    found = _stored_range(chain, first, limit)
+    return context.array(_render_checkpoint(context, chain, checkpoint, include) for checkpoint in found)
 
 
 def _render_checkpoint(
@@ -63,19 +61,19 @@ def _get_checkpoints_data(context: Context, query: CheckpointRange | EpochQuery)
         found = _stored_checkpoints(chain, chain.checkpoint_numbers_of_epoch(query.epoch))
     else:
         found = _stored_range(chain, query.first, query.limit)
-    return array(context, (records.checkpoint_data(checkpoint, with_price_modifier=True) for checkpoint in found))
+    return context.array(records.checkpoint_data(checkpoint, with_price_modifier=True) for checkpoint in found)
 
 
 def _get_checkpoints_data_for_epoch(context: Context, epoch: int) -> bytes:
     chain = context.view.chain
     found = _stored_checkpoints(chain, chain.checkpoint_numbers_of_epoch(epoch))
-    return array(context, (records.checkpoint_data(checkpoint, with_price_modifier=False) for checkpoint in found))
+    return context.array(records.checkpoint_data(checkpoint, with_price_modifier=False) for checkpoint in found)
 
 
 def _stored_range(chain: ChainView, first: int, limit: int) -> Iterator[StoredCheckpoint]:
     """``limit`` checkpoints from number ``first`` on; there is none of number 0."""
     first = max(first, 1)
-    last = checkpoint_of_tip(chain, "checkpointed")
+    last = chain.tips.checkpointed.checkpoint.number
     return _stored_checkpoints(chain, range(first, min(first + limit - 1, last) + 1))
 
 

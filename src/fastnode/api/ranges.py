@@ -1,15 +1,14 @@
-"""Ranges of blocks and of checkpoints: their limits, and the arrays that answer them."""
+"""Ranges of blocks and of checkpoints: their limits, and what methods for them take."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from fastnode.jsonrpc.methods import Context, Parameter, Signature
+from fastnode.jsonrpc.methods import Parameter, Signature, is_above
 from fastnode.values.numbers import Integer
 from fastnode.values.value_type import ValueType
 
-__all__ = ["FIRST", "LIMIT", "array", "is_long_range", "range_signatures"]
+__all__ = ["FIRST", "LIMIT", "is_long_range", "range_signatures"]
 
 #: Blocks or checkpoints in one answer.
 RANGE_LENGTH_MAX: Final = 50
@@ -20,21 +19,7 @@ FIRST: Final = Integer(name="number", minimum=1, accepts_text=True)
 LIMIT: Final = Integer(name="number", minimum=1, maximum=RANGE_LENGTH_MAX)
 
 
-def array(context: Context, items: Iterable[bytes]) -> bytes:
-    """A JSON array; stops as soon as it exceeds what this response may still hold."""
-    collected: list[bytes] = []
-    size = 2
-    for item in items:
-        size += len(item) + 1
-        context.require_bytes(size)
-        collected += (b"," if collected else b"[", item)
-    # One copy, without the interpreter if it is long.
-    return b"".join((*collected, b"]")) if collected else b"[]"
-
-
-def is_long_range(arguments: Sequence[Any]) -> bool:
-    limit: int = arguments[1]
-    return limit > RANGE_LENGTH_ON_LOOP_MAX
+is_long_range: Final = is_above(RANGE_LENGTH_ON_LOOP_MAX, argument=1)
 
 
 def range_signatures(release: str, first_name: str, development: str, options: ValueType) -> dict[str, Any]:

@@ -242,11 +242,8 @@ class ChainView:
     def body_json(self, number: int) -> bytes | None:
         """Body: ``{"txEffects":[...]}``."""
         info = self.block_info(number)
-        return None if info is None else self.body_of(info)
-
-    def body_of(self, info: BlockInfo) -> bytes:
-        """Body of a block of this view whose record has been read already."""
-        number = info.number
+        if info is None:
+            return None
         effects = [self._required(layout.effect_key(number, index)) for index in range(info.tx_count)]
         return b'{"txEffects":[' + b",".join(effects) + b"]}"
 

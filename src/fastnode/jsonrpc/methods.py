@@ -39,6 +39,7 @@ __all__ = [
     "Read",
     "Signature",
     "common",
+    "is_above",
 ]
 
 MethodSet: TypeAlias = Literal["both", "release", "development"]
@@ -115,6 +116,18 @@ class Context:
         if count > self._growing_bytes:
             self.allowance.take(count - self._growing_bytes)
             self._growing_bytes = count
+
+    def array(self, items: Iterable[bytes | None]) -> bytes:
+        """Those that there are as a JSON array; stops as soon as it exceeds what this response may still hold."""
+        collected: list[bytes] = []
+        size = 2
+        for item in items:
+            if item is not None:
+                size += len(item) + 1
+                self.require_bytes(size)
+                collected += (b"," if collected else b"[", item)
+        # One copy, without the interpreter if it is long.
+        return b"".join((*collected, b"]")) if collected else b"[]"
 
     def add_result(self, count: int) -> None:
         """Count a finished result; errors as above.  What was asked for it is its own until the response is sent."""
@@ -216,6 +229,11 @@ class BothSignatures(TypedDict):
 
     release: Signature
     development: Signature
+
+
+def is_above(maximum: int, *, argument: int) -> Callable[[Sequence[Any]], bool]:
+    """For :attr:`Method.in_thread`: whether the number at this place is larger."""
+    return lambda arguments: bool(arguments[argument] > maximum)
 
 
 def common(result: str, *parameters: Parameter, may_be_absent: bool = False) -> BothSignatures:

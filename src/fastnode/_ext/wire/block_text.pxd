@@ -20,7 +20,7 @@ cdef class Blocks:
 cdef class BlockQuestion:
     cdef:
         int form, named_form
-        object find, with_options
+        object find
 
 
 # What a method about a transaction reads.

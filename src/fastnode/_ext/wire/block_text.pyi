@@ -1,14 +1,14 @@
 """Blocks and their transactions as JSON, straight from records and effects as they are stored.
 
 The readable form of everything here is ``fastnode/_twins/block_text.py``; records are drawn in archiver/records.py, the
-forms of blocks in api/chain_records.py.
+forms of checkpoints in api/chain_records.py.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, final
 
-#: Forms of a block: L2Block; L2Block with the keys ``hash`` and ``number`` of BlockResponse; BlockResponse without
-#: anything that an option asks for; BlockData.
+#: Forms of a block: L2Block; L2Block with the keys ``hash`` and ``number`` of BlockResponse; BlockResponse, the one
+#: that options may add to; BlockData.
 RELEASE: int
 JOINT: int
 DEVELOPMENT: int
@@ -16,6 +16,9 @@ DATA: int
 
 #: The header alone, of a question.
 HEADER: int
+
+#: CheckpointedL2Block: not of a question.
+CHECKPOINTED: int
 
 #: Forms of a transaction: TxReceipt of a mined one; IndexedTxEffect.
 RECEIPT: int
@@ -27,9 +30,12 @@ EMPTY_ARCHIVE: bytes
 def header(record: bytes) -> bytes:
     """BlockHeader.  ValueError for what is no record."""
 
-def block(form: int, number: int, get: Callable[[bytes], bytes | None]) -> bytes:
-    """A block in one of the forms; ``get`` reads the chain database.
+def block(form: int, number: int, get: Callable[[bytes], bytes | None], options: Container[str] = ()) -> bytes | None:
+    """A block in one of the forms; ``get`` reads the chain database.  None where the form has the checkpoint, and that
+    is not complete.
 
+    ``options`` has the options that are true, by their names: ``includeTransactions``, ``includeL1PublishInfo`` and
+    ``includeAttestations`` count, and only in the form that has options.
     ValueError for what is no record or form; LookupError if the record or an effect is not there.
     """
 
@@ -54,7 +60,7 @@ class Blocks:
     ) -> None: ...
     @property
     def tip(self) -> int: ...
-    def text(self, form: int, number: int) -> bytes | None:
+    def text(self, form: int, number: int, options: Container[str] = ()) -> bytes | None:
         """The block with this number as :func:`block` has it, None if there is none; what is read is not kept."""
 
     def number_by_hash(self, block_hash: bytes) -> int | None:
@@ -71,8 +77,8 @@ class BlockQuestion:
     """A method's ``read(view, block, options)``: a block of ``view.chain.blocks`` in a form, None if there is none.
 
     ``block`` is its number, its hash or archive root, or None for the newest; of anything else ``find(view.chain,
-    block)`` gives the number, and the form is ``named_form`` if it has a true ``is_development_form``.
-    ``with_options`` is asked the same when there are options.
+    block)`` gives the number, and the form is ``named_form`` if it has a true ``is_development_form``.  With
+    ``options``, those that are true, it is the form that has them.
 
     ValueError for what is no form or record; LookupError if the record or an effect is not there.
     """
@@ -83,9 +89,8 @@ class BlockQuestion:
         find: Callable[..., int | None],
         *,
         named_form: int | None = None,
-        with_options: Callable[..., bytes | None] | None = None,
     ) -> None: ...
-    def __call__(self, view: Any, block: Any = None, options: Any = None) -> bytes | None: ...
+    def __call__(self, view: Any, block: Any = None, options: Container[str] | None = None) -> bytes | None: ...
 
 def mined(form: int, tx_hash: bytes, blocks: Blocks) -> bytes | None:
     """A mined transaction in a form; None if no block has it.

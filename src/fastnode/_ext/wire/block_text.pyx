@@ -18,16 +18,20 @@ cdef enum:
     HEADER_LENGTH = 88
     HEAD_BYTES = 92
     HASH_BYTES = 32
+    # The record of a complete checkpoint; header, archive, what L1 says and attestations follow.
+    FRAGMENT_LENGTHS = 108      # of the first three
+    CHECKPOINT_HEAD_BYTES = 120
     # A transaction record; the end of its receipt follows.
     TX_BLOCK = 0
     TX_INDEX = 4
     TX_REVERT_CODE = 8
     TX_BLOCK_HASH = 9
     TX_HEAD_BYTES = 41
-    # Keys: of a block's record a letter and a number, of a transaction's effect another one and two numbers, of a
-    # transaction's record, and of a block's number, another one and a hash.
+    # Keys: of a block's or a checkpoint's record a letter and a number, of a transaction's effect another one and two
+    # numbers, of a transaction's record, and of a block's number, another one and a hash.
     BLOCK_LETTER = 98
-    BLOCK_KEY_BYTES = 5
+    CHECKPOINT_LETTER = 99
+    NUMBER_KEY_BYTES = 5
     EFFECT_LETTER = 101
     EFFECT_KEY_BYTES = 9
     TX_LETTER = 116
@@ -40,13 +44,14 @@ cdef enum:
     KEPT_BYTES_MAX = 8192
     # What is written around the stored parts, with room to spare.
     AROUND_BYTES_MAX = 256
-    PARTS_MAX = 8
+    PARTS_MAX = 14
 
 RELEASE = 0
 JOINT = 1
 DEVELOPMENT = 2
 DATA = 3
 HEADER = 4
+CHECKPOINTED = 5
 
 cdef enum:
     C_RELEASE = 0
@@ -54,6 +59,7 @@ cdef enum:
     C_DEVELOPMENT = 2
     C_DATA = 3
     C_HEADER = 4
+    C_CHECKPOINTED = 5
 
 RECEIPT = 0
 EFFECT = 1
@@ -101,9 +107,9 @@ cdef class Blocks:
                 self.kept[key] = found
         return <bytes>found
 
-    def text(self, int form, number):
+    def text(self, int form, number, options=()):
         cdef int64_t place = self._place_of(number)
-        return None if place < 0 else _block(form, <uint32_t>place, self.get)
+        return None if place < 0 else _block(form, <uint32_t>place, self.get, options)
 
     cdef int64_t _place_of(self, object number) except -2:
         """The number of a block, or -1 for a number that no block has."""
@@ -140,22 +146,19 @@ cdef inline bytes _read(object source, bytes key):
 
 @cython.final
 cdef class BlockQuestion:
-    def __init__(self, int form, find, *, object named_form=None, with_options=None):
+    def __init__(self, int form, find, *, object named_form=None):
         self.form = form
         self.named_form = form if named_form is None else named_form
         for form in (self.form, self.named_form):
             if form != C_HEADER and not C_RELEASE <= form <= C_DATA:
                 raise ValueError(f"form {form} of a block")
         self.find = find
-        self.with_options = with_options
 
     def __call__(self, view, block=None, options=None):
         cdef Blocks blocks
         cdef bytes record
         cdef int64_t number
         cdef int form = self.form
-        if options is not None:
-            return self.with_options(view, block, options)
         blocks = <Blocks?>view.chain.blocks
         if type(block) is bytes:
             block = blocks.number_of_c(block)
@@ -167,9 +170,11 @@ cdef class BlockQuestion:
         number = -1 if block is None else blocks._place_of(block)
         if number < 0:
             return None
+        if options is not None:
+            return _block(C_DEVELOPMENT, <uint32_t>number, blocks, options)
         if form != C_HEADER:
-            return _block(form, <uint32_t>number, blocks)
-        record = blocks.read(_block_key(<uint32_t>number))
+            return _block(form, <uint32_t>number, blocks, ())
+        record = blocks.read(_number_key(BLOCK_LETTER, <uint32_t>number))
         if record is None:
             raise LookupError(f"no block {number}")
         return _header_text(record)
@@ -184,19 +189,21 @@ cdef inline bytes _header_text(bytes record):
     return PyBytes_FromStringAndSize(<const char *>json.start, json.length)
 
 
-def block(int form, uint32_t number, get):
-    return _block(form, number, get)
+def block(int form, uint32_t number, get, options=()):
+    return _block(form, number, get, options)
 
 
-cdef bytes _block(int form, uint32_t number, object source):
-    cdef bytes record = _read(source, _block_key(number))
+cdef bytes _block(int form, uint32_t number, object source, object options):
+    cdef bytes record = _read(source, _number_key(BLOCK_LETTER, number))
+    cdef bytes checkpoint = None
     cdef const uint8_t *head
     cdef list effects = None
     cdef Part json
     cdef Part archive
     cdef Parts parts
+    cdef uint8_t[AROUND_BYTES_MAX] begin
     cdef uint8_t[AROUND_BYTES_MAX] end
-    if not C_RELEASE <= form <= C_DATA:
+    if not C_RELEASE <= form <= C_DATA and form != C_CHECKPOINTED:
         raise ValueError(f"form {form} of a block")
     if record is None:
         raise LookupError(f"no block {number}")
@@ -205,11 +212,24 @@ cdef bytes _block(int form, uint32_t number, object source):
     archive.length = PyBytes_GET_SIZE(record) - HEAD_BYTES - json.length
     head = <const uint8_t *>PyBytes_AS_STRING(record)
     parts.count = 0
+    if form == C_CHECKPOINTED:
+        checkpoint = _checkpoint(read_number(head + CHECKPOINT_NUMBER, 4), source)
+        if checkpoint is None:
+            return None
+        _add(&parts, begin, _begin(begin, read_number(head + CHECKPOINT_NUMBER, 4)) - begin)
     if form == C_DEVELOPMENT or form == C_DATA:
         _add_literal(&parts, b'{"header":')
         _add(&parts, json.start, json.length)
         _add_literal(&parts, b',"archive":')
         _add(&parts, archive.start, archive.length)
+        _add(&parts, end, _end(end, form, number, head) - end)
+        if form == C_DEVELOPMENT and options:
+            if "includeTransactions" in options:
+                effects = _effects(number, read_number(head + TX_COUNT, 4), source)
+                _add_body(&parts, b',"body":{"txEffects":[')
+            if "includeL1PublishInfo" in options or "includeAttestations" in options:
+                checkpoint = _checkpoint(read_number(head + CHECKPOINT_NUMBER, 4), source)
+                _add_options(&parts, checkpoint, options)
     else:
         effects = _effects(number, read_number(head + TX_COUNT, 4), source)
         _add_literal(&parts, b'{"archive":')
@@ -219,11 +239,75 @@ cdef bytes _block(int form, uint32_t number, object source):
             _add(&parts, archive.start, archive.length)
         _add_literal(&parts, b',"header":')
         _add(&parts, json.start, json.length)
-        _add_literal(&parts, b',"body":{"txEffects":[')
-        parts.before = parts.count
-        _add_literal(&parts, b"]}")
-    _add(&parts, end, _end(end, form, number, head) - end)
+        _add_body(&parts, b',"body":{"txEffects":[')
+        _add(&parts, end, _end(end, form, number, head) - end)
+    _add_literal(&parts, b"}")
+    if form == C_CHECKPOINTED:
+        archive = _of_checkpoint(checkpoint, &json)
+        _add_literal(&parts, b',"l1":')
+        _add(&parts, json.start, json.length)
+        _add_literal(&parts, b',"attestations":')
+        _add(&parts, archive.start, archive.length)
+        _add_literal(&parts, b"}")
     return _joined(&parts, effects)
+
+
+cdef inline uint8_t *_begin(uint8_t *at, uint32_t checkpoint) noexcept:
+    at = text_put_literal(at, b'{"checkpointNumber":')
+    return text_put_literal(text_put_number(at, checkpoint), b',"block":')
+
+
+cdef inline void _add_body(Parts *parts, const char *start) noexcept:
+    _add_literal(parts, start)
+    parts.before = parts.count
+    _add_literal(parts, b"]}")
+
+
+cdef bytes _checkpoint(uint32_t number, object source):
+    """Its record, None while it is not complete."""
+    cdef bytes record = _read(source, _number_key(CHECKPOINT_LETTER, number)) if number else None
+    if record is not None and PyBytes_GET_SIZE(record) < CHECKPOINT_HEAD_BYTES:
+        raise ValueError(f"a checkpoint record of {PyBytes_GET_SIZE(record)} bytes")
+    return record
+
+
+cdef Part _of_checkpoint(bytes record, Part *l1) except *:
+    """Its attestations, and what L1 says of it."""
+    cdef const uint8_t *head = <const uint8_t *>PyBytes_AS_STRING(record)
+    cdef const uint8_t *lengths = head + FRAGMENT_LENGTHS
+    cdef int64_t size = PyBytes_GET_SIZE(record)
+    cdef int64_t start = CHECKPOINT_HEAD_BYTES + <int64_t>read_number(lengths, 4)
+    cdef Part attestations
+    start += <int64_t>read_number(lengths + 4, 4)
+    l1.start = head + start
+    l1.length = <int64_t>read_number(lengths + 8, 4)
+    if l1.length < 1 or start + l1.length > size:
+        raise ValueError(f"a checkpoint record of {size} bytes with fragments of {start + l1.length}")
+    attestations.start = l1.start + l1.length
+    attestations.length = size - start - l1.length
+    return attestations
+
+
+cdef int _add_options(Parts *parts, bytes record, object options) except -1:
+    """What L1 says of a block's checkpoint, and its attestations; ``record`` lives as long as the parts."""
+    cdef Part l1
+    cdef Part attestations
+    cdef bint has_l1 = "includeL1PublishInfo" in options
+    cdef bint has_attestations = "includeAttestations" in options
+    if record is None:
+        if has_l1:
+            _add_literal(parts, b',"l1":{"published":false}')
+        if has_attestations:
+            _add_literal(parts, b',"attestations":[]')
+        return 0
+    attestations = _of_checkpoint(record, &l1)
+    if has_l1:
+        _add_literal(parts, b',"l1":{"published":true,')
+        _add(parts, l1.start + 1, l1.length - 1)  # without its bracket
+    if has_attestations:
+        _add_literal(parts, b',"attestations":')
+        _add(parts, attestations.start, attestations.length)
+    return 0
 
 
 cdef inline void _add(Parts *parts, const uint8_t *start, Py_ssize_t length) noexcept:
@@ -266,7 +350,7 @@ cdef bytes _joined(const Parts *parts, list effects):
 
 
 cdef uint8_t *_end(uint8_t *at, int form, uint32_t number, const uint8_t *head) noexcept:
-    """What a block knows of itself and of its checkpoint, and the bracket."""
+    """What a block knows of itself and of its checkpoint."""
     if form == C_DEVELOPMENT:
         at = text_put_literal(at, b',"hash":"0x')
     elif form == C_DATA:
@@ -285,7 +369,7 @@ cdef uint8_t *_end(uint8_t *at, int form, uint32_t number, const uint8_t *head) 
     if form == C_JOINT or form == C_DEVELOPMENT:
         at = text_put_literal(at, b',"number":')
         at = text_put_number(at, number)
-    return text_put_literal(at, b"}")
+    return at
 
 
 cdef Part _header(bytes record) except *:
@@ -316,11 +400,11 @@ cdef bytes _effect(uint32_t number, uint32_t index, object source):
     return effect
 
 
-cdef bytes _block_key(uint32_t number):
-    cdef uint8_t[BLOCK_KEY_BYTES] key
-    key[0] = BLOCK_LETTER
+cdef bytes _number_key(uint8_t letter, uint32_t number):
+    cdef uint8_t[NUMBER_KEY_BYTES] key
+    key[0] = letter
     write_number(key + 1, number, 4)
-    return PyBytes_FromStringAndSize(<const char *>key, BLOCK_KEY_BYTES)
+    return PyBytes_FromStringAndSize(<const char *>key, NUMBER_KEY_BYTES)
 
 
 cdef bytes _effect_key(uint32_t number, uint32_t index):
