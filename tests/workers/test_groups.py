@@ -42,6 +42,8 @@ class Groups:
                 raise Refused("another node does not want it")
 
         assert result == 2 * call[0]
+        if result == 8:
+            raise KeyError("secret")
         return check if result >= 10 else None
 
     def _in_thread(self, function: Callable[..., None], *arguments: Any) -> bool:
@@ -72,15 +74,15 @@ def begin(groups: Groups) -> None:
 
 def test_what_comes_while_others_are_answered_is_answered_together(groups: Groups) -> None:
     begin(groups)
-    for worker, number in (("first", 2), ("second", 4), ("first", 3)):
+    for worker, number in (("first", 2), ("second", 1), ("first", 3)):
         groups.ask(worker, number)
     groups.may_go_on.release(2)
     assert groups.next_replies(1) == {"first": [(0, (True, 0))]}
     assert groups.next_replies(2) == {
         "first": [(2, (True, 4)), (3, (False, ("refused", "odd", None, None)))],
-        "second": [(4, (True, 8))],
+        "second": [(1, (False, ("refused", "odd", None, None)))],
     }
-    assert groups.seen == [[0], [2, 4, 3]]
+    assert groups.seen == [[0], [2, 1, 3]]
 
 
 def test_a_group_has_a_bound(groups: Groups) -> None:
@@ -105,11 +107,12 @@ def test_what_is_raised_is_the_answer_to_all_and_tells_nothing_of_a_fault(groups
 
 def test_what_blocks_afterwards_holds_up_its_own_answer_only(groups: Groups) -> None:
     begin(groups)
-    for number in (6, 2, 10):
+    for number in (6, 2, 10, 4):
         groups.ask("first", number)
     groups.may_go_on.release(2)
     groups.next_replies(1)
-    assert groups.next_replies(1) == {"first": [(2, (True, 4))]}
+    failure = ("internal", "double", None, None)
+    assert groups.next_replies(1) == {"first": [(2, (True, 4)), (4, (False, failure))]}
     for give_later in groups.later:
         give_later()
     assert groups.next_replies(1) == {"first": [(6, (True, 12))]}

@@ -109,7 +109,9 @@ class Group:
         """None: it is given later."""
         if isinstance(result, FastnodeError):
             return False, _failure(result)
-        then = self._together.then(result, asked.arguments)
+        is_known, then = outcome_of(self._together.name, self._together.then, result, asked.arguments)
+        if not is_known:
+            return False, then
         if then is None:
             return True, result
         self._in_thread(self._give_later, asked, result, then)
