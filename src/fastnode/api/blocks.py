@@ -1,8 +1,4 @@
-"""The methods about blocks, in both sets.
-
-What differs between the sets is declared in the table at the end or decided in one place,
-:func:`wants_development_record`.
-"""
+"""The methods about blocks, in both sets."""
 
 from __future__ import annotations
 
@@ -16,16 +12,11 @@ from fastnode.api.chain_parameters import (
 )
 from fastnode.api.lookups import find_block
 from fastnode.api.ranges import FIRST, LIMIT, is_long_range, range_signatures
-from fastnode.jsonrpc.methods import Context, Method, MethodSet, Parameter, Read, Signature
+from fastnode.jsonrpc.methods import Context, Method, MethodSet, Parameter, Read, Signature, wants_development_record
 from fastnode.kernels import block_text
 from fastnode.values.field_elements import BLOCK_HASH, FIELD
 
-__all__ = ["BLOCK_METHODS", "wants_development_record"]
-
-
-def wants_development_record(method_set: MethodSet, include: frozenset[str] | None) -> bool:
-    """In the set ``both`` options ask for it, and so do ways to name a block that only the development set has."""
-    return include is not None if method_set == "both" else method_set == "development"
+__all__ = ["BLOCK_METHODS"]
 
 
 def _block_in(method_set: MethodSet, form: int) -> Read:

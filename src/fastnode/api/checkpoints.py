@@ -1,12 +1,20 @@
-"""The methods about checkpoints, in both sets."""
+"""The methods about checkpoints, in both sets.
+
+Their records are spliced from stored JSON:
+
+    release       PublishedCheckpoint, CheckpointData
+    development   CheckpointResponse, CheckpointData
+    joint         a release record with the keys that only the development record has added behind it;
+                  a key of both keeps the release set's value
+
+A flag that an include option names is in the set ``include``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from fastnode.api import chain_records as records
-from fastnode.api.blocks import wants_development_record
 from fastnode.api.chain_parameters import (
     CHECKPOINT_INCLUDE_OPTIONS,
     CHECKPOINT_PARAMETER,
@@ -17,7 +25,8 @@ from fastnode.api.chain_parameters import (
 )
 from fastnode.api.lookups import find_checkpoint
 from fastnode.api.ranges import is_long_range, range_signatures
-from fastnode.jsonrpc.methods import Context, Method, Parameter, Signature
+from fastnode.jsonrpc.methods import Context, Method, Parameter, Signature, wants_development_record
+from fastnode.kernels import block_text, encode
 from fastnode.values.numbers import Integer
 
 if TYPE_CHECKING:
@@ -36,7 +45,7 @@ def _get_checkpoint(
     chain = context.view.chain
     number = find_checkpoint(chain, reference)
     checkpoint = None if number is None else chain.checkpoint(number)
-    return None if checkpoint is None else records.development_checkpoint(chain, checkpoint, include or _NO_OPTIONS)
+    return None if checkpoint is None else _development_record(chain, checkpoint, include or _NO_OPTIONS)
 
 
 def _get_checkpoints(context: Context, first: int, limit: int, include: frozenset[str] | None = None) -> bytes:
@@ -49,10 +58,10 @@ def _render_checkpoint(
     context: Context, chain: ChainView, checkpoint: StoredCheckpoint, include: frozenset[str] | None
 ) -> bytes:
     if context.method_set == "release":
-        return records.release_checkpoint(chain, checkpoint)
+        return _release_record(chain, checkpoint)
     if not wants_development_record(context.method_set, include):
-        return records.joint_checkpoint(chain, checkpoint)
-    return records.development_checkpoint(chain, checkpoint, include or _NO_OPTIONS)
+        return _joint_record(chain, checkpoint)
+    return _development_record(chain, checkpoint, include or _NO_OPTIONS)
 
 
 def _get_checkpoints_data(context: Context, query: CheckpointRange | EpochQuery) -> bytes:
@@ -61,13 +70,13 @@ def _get_checkpoints_data(context: Context, query: CheckpointRange | EpochQuery)
         found = _stored_checkpoints(chain, chain.checkpoint_numbers_of_epoch(query.epoch))
     else:
         found = _stored_range(chain, query.first, query.limit)
-    return context.array(records.checkpoint_data(checkpoint, with_price_modifier=True) for checkpoint in found)
+    return context.array(_data_record(checkpoint, with_price_modifier=True) for checkpoint in found)
 
 
 def _get_checkpoints_data_for_epoch(context: Context, epoch: int) -> bytes:
     chain = context.view.chain
     found = _stored_checkpoints(chain, chain.checkpoint_numbers_of_epoch(epoch))
-    return context.array(records.checkpoint_data(checkpoint, with_price_modifier=False) for checkpoint in found)
+    return context.array(_data_record(checkpoint, with_price_modifier=False) for checkpoint in found)
 
 
 def _stored_range(chain: ChainView, first: int, limit: int) -> Iterator[StoredCheckpoint]:
@@ -82,6 +91,92 @@ def _stored_checkpoints(chain: ChainView, numbers: Iterable[int]) -> Iterator[St
         checkpoint = chain.checkpoint(number)
         if checkpoint is not None:
             yield checkpoint
+
+
+# ---- records ---------------------------------------------------------------------------------
+
+
+def _release_record(chain: ChainView, checkpoint: StoredCheckpoint) -> bytes:
+    """PublishedCheckpoint."""
+    return b"{" + _release_members(chain, checkpoint) + b"}"
+
+
+def _joint_record(chain: ChainView, checkpoint: StoredCheckpoint) -> bytes:
+    """PublishedCheckpoint and the keys of CheckpointResponse that need no option."""
+    return b"{%b,%b}" % (
+        _release_members(chain, checkpoint),
+        _development_members(checkpoint),
+    )
+
+
+def _release_members(chain: ChainView, checkpoint: StoredCheckpoint) -> bytes:
+    blocks = _join_blocks(checkpoint, lambda number: chain.blocks.text(block_text.RELEASE, number))
+    inner = b'{"archive":%b,"header":%b,"blocks":%b,"number":%d,"feeAssetPriceModifier":"%d"}' % (
+        checkpoint.archive_json,
+        checkpoint.header_json,
+        blocks,
+        checkpoint.number,
+        checkpoint.fee_asset_price_modifier,
+    )
+    return b'"checkpoint":%b,"l1":%b,"attestations":%b' % (inner, checkpoint.l1_json, checkpoint.attestations_json)
+
+
+def _development_record(chain: ChainView, checkpoint: StoredCheckpoint, include: frozenset[str]) -> bytes:
+    """CheckpointResponse.  Its blocks never carry L1 data or attestations: the checkpoint does."""
+    record = b"{" + _development_members(checkpoint)
+    if "includeBlocks" in include:
+        of_blocks = include & {"includeTransactions"}
+        blocks = _join_blocks(checkpoint, lambda number: chain.blocks.text(block_text.DEVELOPMENT, number, of_blocks))
+        record += b',"blocks":' + blocks
+    if "includeL1PublishInfo" in include:
+        record += b',"l1":{"published":true,' + checkpoint.l1_json[1:]
+    if "includeAttestations" in include:
+        record += b',"attestations":' + checkpoint.attestations_json
+    return record + b"}"
+
+
+def _development_members(checkpoint: StoredCheckpoint) -> bytes:
+    return (
+        b'"number":%d,"header":%b,"archive":%b,"checkpointOutHash":"%b","startBlock":%d,"blockCount":%d,'
+        b'"feeAssetPriceModifier":"%d"'
+        % (
+            checkpoint.number,
+            checkpoint.header_json,
+            checkpoint.archive_json,
+            encode.to_hex(checkpoint.out_hash),
+            checkpoint.start_block,
+            checkpoint.block_count,
+            checkpoint.fee_asset_price_modifier,
+        )
+    )
+
+
+def _data_record(checkpoint: StoredCheckpoint, *, with_price_modifier: bool) -> bytes:
+    """CheckpointData; the development set's also has ``feeAssetPriceModifier``."""
+    modifier = b',"feeAssetPriceModifier":"%d"' % checkpoint.fee_asset_price_modifier if with_price_modifier else b""
+    return (
+        b'{"header":%b,"archive":%b,"checkpointOutHash":"%b","checkpointNumber":%d,"startBlock":%d,"blockCount":%d'
+        b'%b,"l1":%b,"attestations":%b}'
+        % (
+            checkpoint.header_json,
+            checkpoint.archive_json,
+            encode.to_hex(checkpoint.out_hash),
+            checkpoint.number,
+            checkpoint.start_block,
+            checkpoint.block_count,
+            modifier,
+            checkpoint.l1_json,
+            checkpoint.attestations_json,
+        )
+    )
+
+
+def _join_blocks(checkpoint: StoredCheckpoint, render: Callable[[int], bytes | None]) -> bytes:
+    records = (render(number) for number in range(checkpoint.start_block, checkpoint.last_block + 1))
+    return b"[" + b",".join(record for record in records if record is not None) + b"]"
+
+
+# ---- table -----------------------------------------------------------------------------------
 
 
 CHECKPOINT_METHODS: Final = [

@@ -40,10 +40,16 @@ __all__ = [
     "Signature",
     "common",
     "is_above",
+    "wants_development_record",
 ]
 
 MethodSet: TypeAlias = Literal["both", "release", "development"]
 METHOD_SETS: Final[tuple[MethodSet, ...]] = ("both", "release", "development")
+
+
+def wants_development_record(method_set: MethodSet, options: frozenset[str] | None) -> bool:
+    """In the set ``both`` options ask for it, and so do ways to name a block that only the development set has."""
+    return options is not None if method_set == "both" else method_set == "development"
 
 
 class Begun(NamedTuple):

@@ -1,7 +1,7 @@
 """Blocks and their transactions as JSON, straight from records and effects as they are stored.
 
 The readable form of everything here is ``fastnode/_twins/block_text.py``; records are drawn in archiver/records.py, the
-forms of checkpoints in api/chain_records.py.
+forms of checkpoints in api/checkpoints.py.
 """
 
 from collections.abc import Callable, Container
