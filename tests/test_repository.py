@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -375,3 +377,34 @@ def test_no_module_draws_from_the_generator_that_all_modules_share() -> None:
             ):
                 drawing.append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
     assert not drawing, "of a program that seeds it, and draws from a thread, results would not repeat"
+
+
+def test_what_benchmarks_import_of_the_package_and_its_tests_is_there() -> None:
+    """No other test runs them, and they are not type-checked."""
+    missing = []
+    for path in sorted((PROJECT / "bench").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if not isinstance(node, ast.ImportFrom) or (node.module or "").partition(".")[0] not in (
+                "fastnode",
+                "tests",
+            ):
+                continue
+            module = importlib.import_module(str(node.module))
+            for alias in node.names:
+                if not hasattr(module, alias.name) and importlib.util.find_spec(f"{node.module}.{alias.name}") is None:
+                    missing.append(f"{path.name}:{node.lineno}: {node.module}.{alias.name}")
+    assert missing == []
+
+
+def test_all_benchmarks_can_be_collected() -> None:
+    pytest.importorskip("pytest_benchmark")
+    found = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "bench"],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode == 0, found.stdout[-2000:]
+    suites = {line.partition("::")[0] for line in found.stdout.splitlines() if "::" in line}
+    assert suites == {f"bench/{path.name}" for path in (PROJECT / "bench").glob("bench_*.py")}
