@@ -18,7 +18,7 @@ class CountingView:
     """A view that counts what is read of the database."""
 
     def __init__(self, view: ChainView) -> None:
-        self._view, self._get = view, view._get
+        self._view, self._get = view, view.get
         self.reads = 0
 
     def __enter__(self) -> CountingView:
@@ -27,11 +27,11 @@ class CountingView:
             value: bytes | None = self._get(key)
             return value
 
-        self._view._get = count
+        self._view.get = count
         return self
 
     def __exit__(self, *details: object) -> None:
-        self._view._get = self._get
+        self._view.get = self._get
 
 
 def test_an_overview_of_a_long_chain_reads_no_more_than_one_of_a_short_chain(

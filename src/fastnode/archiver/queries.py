@@ -12,7 +12,7 @@ can be spliced into a response as it is.  ``None`` means that the chain has no s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -116,17 +116,19 @@ class ChainView:
     view raises :class:`DatabaseError`.
     """
 
-    __slots__ = ("_database", "_get", "_snapshot", "_tip", "blocks", "chain", "tips", "tips_json")
+    __slots__ = ("_database", "_snapshot", "_tip", "blocks", "chain", "get", "tips", "tips_json")
 
     tips: L2Tips
     tips_json: bytes
     chain: ChainInfo
+    #: The value of a raw key at this view's moment; the kernel's own, so that nothing stands between it and a reader.
+    get: Callable[[bytes], bytes | None]
 
     def __init__(self, database: SharedDatabase, chain: ChainInfo) -> None:
         self._snapshot: Any = None
         self._database = database.acquire()
         self._snapshot = database.snapshot()
-        self._get = self._snapshot.get
+        self.get = self._snapshot.get
         self.chain = chain
         stored = self.stored_tips()
         self._tip = stored.proposed_block
@@ -134,7 +136,7 @@ class ChainView:
         self.tips_json = orjson.dumps(self.tips.to_json())
         #: What kernels read blocks and transactions from.
         self.blocks = block_text.Blocks(
-            self._get,
+            self.get,
             self._tip,
             checkpointed=self.tips.checkpointed.block.number,
             proven=self.tips.proven.block.number,
@@ -148,7 +150,7 @@ class ChainView:
         """Release the snapshot; the database closes when its last view has gone."""
         if self._snapshot is None:
             return
-        snapshot, self._snapshot, self._get = self._snapshot, None, _closed
+        snapshot, self._snapshot, self.get = self._snapshot, None, _closed
         self.blocks = _CLOSED_BLOCKS
         snapshot.close()
         self._database.release()
@@ -276,13 +278,13 @@ class ChainView:
         """A complete checkpoint of number >= 1."""
         if not 1 <= number <= _MAX_U32:
             return None
-        value = self._get(layout.checkpoint_key(number))
+        value = self.get(layout.checkpoint_key(number))
         return None if value is None else StoredCheckpoint.decode(number, value)
 
     def checkpoint_number_by_slot(self, slot: int) -> int | None:
         if not 0 <= slot <= _MAX_U32:
             return None
-        value = self._get(layout.slot_key(slot))
+        value = self.get(layout.slot_key(slot))
         return None if value is None else layout.decode_number(value)
 
     def checkpoint_numbers_of_epoch(self, epoch: int) -> range:
@@ -300,7 +302,7 @@ class ChainView:
     # ---- transactions --------------------------------------------------------------------
 
     def tx_location(self, tx_hash: bytes) -> TxLocation | None:
-        value = self._get(layout.TRANSACTION + tx_hash)
+        value = self.get(layout.TRANSACTION + tx_hash)
         if value is None:
             return None
         transaction = StoredTransaction.decode(value)
@@ -324,14 +326,14 @@ class ChainView:
 
     def l1_to_l2_message_index(self, message: bytes) -> int | None:
         """Leaf index in the L1->L2 message tree: (checkpoint - 1) * 1024 + position."""
-        value = self._get(layout.MESSAGE + message)
+        value = self.get(layout.MESSAGE + message)
         return None if value is None else int.from_bytes(value, "big")
 
     def l1_to_l2_messages(self, checkpoint_number: int) -> list[bytes]:
         """L1->L2 messages that the checkpoint inserts, without the padding to 1,024."""
         if not 1 <= checkpoint_number <= _MAX_U32:
             return []
-        return _split32(self._get(layout.l1_to_l2_key(checkpoint_number)) or b"")
+        return _split32(self.get(layout.l1_to_l2_key(checkpoint_number)) or b"")
 
     def l2_to_l1_messages_json(self, epoch: int) -> bytes:
         """``[checkpoint][block][tx][message]`` of the epoch's complete checkpoints; ``[]`` when there is none."""
@@ -362,20 +364,13 @@ class ChainView:
 
     def contract_class_json(self, class_id: bytes) -> bytes | None:
         """ContractClassPublic of a class that exists from genesis."""
-        value: bytes | None = self._get(layout.CLASS + class_id)
-        return value
+        return self.get(layout.CLASS + class_id)
 
     def contract_instance_json(self, address: bytes) -> bytes | None:
         """ContractInstanceWithAddress of an instance that exists from genesis."""
-        value: bytes | None = self._get(layout.INSTANCE + address)
-        return value
+        return self.get(layout.INSTANCE + address)
 
     # ---- raw access, for the index writers' own readers and for the check -------------------
-
-    def get(self, key: bytes) -> bytes | None:
-        """The value of a raw key at this view's moment."""
-        value: bytes | None = self._get(key)
-        return value
 
     def scan(self, start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
         """Keys and values from ``start`` to ``stop`` (exclusive; None: to the end), in order."""
@@ -383,7 +378,7 @@ class ChainView:
             yield from pairs
 
     def _required(self, key: bytes) -> bytes:
-        value: bytes | None = self._get(key)
+        value = self.get(key)
         if value is None:
             raise DatabaseError(f"the chain database lacks the key {key!r}; run `fastnode db check`")
         return value
