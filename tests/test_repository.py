@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -398,9 +399,12 @@ def test_what_benchmarks_import_of_the_package_and_its_tests_is_there() -> None:
 
 def test_all_benchmarks_can_be_collected() -> None:
     pytest.importorskip("pytest_benchmark")
+    # As by hand: where a process of pytest-xdist collects them, that is worth a warning.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     found = subprocess.run(
         [sys.executable, "-m", "pytest", "--collect-only", "-q", "bench"],
         cwd=PROJECT,
+        env=environment,
         capture_output=True,
         text=True,
         check=False,
