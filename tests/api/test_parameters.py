@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastnode.api import chain_parameters as chain
+from fastnode.api import local_network_parameters as local
 from fastnode.api.chain_parameters import BlockName, BlockReference, BlockReferenceKind, CheckpointReferenceKind
 from fastnode.values import refusal
 from fastnode.values.arrays import ArrayOf
@@ -261,3 +262,26 @@ def test_a_refused_value_is_described_in_a_few_printable_characters(value: objec
     assert text.isprintable()
     assert len(text) <= 64 + 10 * refusal.QUOTED_LENGTH_MAX
     text.encode("utf-8")
+
+
+MESSAGE = {"sender": "0x" + "01" * 20, "recipient": HASH, "content": HASH, "secretHash": HASH}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "misspelt"),
+    [
+        (local.MESSAGE, MESSAGE, "secrethash"),
+        (local.BLOCK_TIME, {"timestamp": 5}, "block"),
+        (local.DEPTH, {"depth": 1}, "dept"),
+        (local.FORK_OPTIONS, {"fork": {"source": "chain"}}, "frok"),
+    ],
+)
+def test_objects_of_our_own_have_no_members_that_nobody_reads(kind: Any, value: dict[str, Any], misspelt: str) -> None:
+    kind.from_json(value)
+    with pytest.raises(Reject, match=rf'^has no member "{misspelt}", only '):
+        kind.from_json(value | {misspelt: 1})
+
+
+def test_a_misspelt_member_of_a_fork_is_refused() -> None:
+    with pytest.raises(Reject, match='has no member "blockNo", only source, jsonRpcUrl, blockNumber'):
+        local.FORK_OPTIONS.from_json({"fork": {"source": "chain", "blockNo": 5}})

@@ -9,7 +9,7 @@ from fastnode.local_network.kept import OpenMessage
 from fastnode.local_network.options import Fork
 from fastnode.values.field_elements import ADDRESS, FIELD, Field
 from fastnode.values.numbers import Integer
-from fastnode.values.refusal import Reject, describe
+from fastnode.values.refusal import Reject, describe, refuse_other_members
 from fastnode.values.schemas import Schema, object_of
 from fastnode.values.texts import HexText
 from fastnode.values.value_type import ValueType, definitions_of, read_member
@@ -88,11 +88,12 @@ class Message(ValueType):
     def from_json(self, value: object) -> OpenMessage:
         if not isinstance(value, dict):
             raise self.refuse(value)
+        refuse_other_members(value, _MESSAGE_TYPES)
         return OpenMessage(*(read_member(kind, value.get(key), key) for key, kind in _MESSAGE_TYPES.items()))
 
     def schema(self) -> Schema:
         members = {key: kind.schema() for key, kind in _MESSAGE_TYPES.items()}
-        return object_of(members, required=members)
+        return object_of(members, required=members, closed=True)
 
     def definitions(self) -> Mapping[str, Schema]:
         return definitions_of(_MESSAGE_TYPES.values())
@@ -109,13 +110,19 @@ class BlockTime(ValueType):
     def from_json(self, value: object) -> tuple[int | None, int]:
         if not isinstance(value, dict):
             return NUMBER.from_json(value), 1
+        refuse_other_members(value, ("timestamp", "blocks"))
         timestamp, blocks = (
             None if value.get(key) is None else read_member(NUMBER, value[key], key) for key in ("timestamp", "blocks")
         )
         return timestamp, 1 if blocks is None else blocks
 
     def schema(self) -> Schema:
-        return {"anyOf": [NUMBER.schema(), object_of({"timestamp": NUMBER.schema(), "blocks": NUMBER.schema()})]}
+        return {
+            "anyOf": [
+                NUMBER.schema(),
+                object_of({"timestamp": NUMBER.schema(), "blocks": NUMBER.schema()}, closed=True),
+            ]
+        }
 
 
 class Depth(ValueType):
@@ -127,10 +134,13 @@ class Depth(ValueType):
     expects = "a number of blocks"
 
     def from_json(self, value: object) -> int:
-        return NUMBER.from_json(value.get("depth") if isinstance(value, dict) else value)
+        if isinstance(value, dict):
+            refuse_other_members(value, ("depth",))
+            value = value.get("depth")
+        return NUMBER.from_json(value)
 
     def schema(self) -> Schema:
-        return {"anyOf": [NUMBER.schema(), object_of({"depth": NUMBER.schema()}, required=["depth"])]}
+        return {"anyOf": [NUMBER.schema(), object_of({"depth": NUMBER.schema()}, required=["depth"], closed=True)]}
 
 
 class Word(Field):
@@ -158,11 +168,13 @@ class ForkOptions(ValueType):
     def from_json(self, value: object) -> Fork:
         if not isinstance(value, dict):
             raise self.refuse(value)
+        refuse_other_members(value, ("fork", "forking"))
         fork = value.get("fork") or value.get("forking")
         if fork is None:
             return Fork(None, None)
         if not isinstance(fork, dict):
             raise Reject(f"must be an object, got {describe(fork)}", ".fork")
+        refuse_other_members(fork, ("source", "jsonRpcUrl", "blockNumber"))
         source, number = fork.get("source") or fork.get("jsonRpcUrl"), fork.get("blockNumber")
         if not isinstance(source, str) or not source or source.startswith("-"):
             raise Reject(f"must be a chain file, a data directory or a URL, got {describe(source)}", ".fork.source")

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from fastnode.config.kept import KEPT
+from fastnode.config.needs import is_missing
 from fastnode.config.resolve import CONFIG_ENVIRONMENT, Resolved, resolve
 from fastnode.config.settings import Setting, Settings, rows
 
@@ -118,8 +118,8 @@ def _resolve(flags: dict[str, str], config: str | None, environment: Mapping[str
 
 
 def _option(setting: Setting) -> Callable[[Any], Any]:
-    need = KEPT.get(setting.name)
-    facts = [] if need is None else [f"no effect: needs {need}"]
+    is_kept = is_missing(setting.needs)
+    facts = [] if setting.needs is None else [f"{'no effect: ' if is_kept else ''}needs {setting.needs.text}"]
     facts.append(f"env: {', '.join(setting.environment)}")
     default = setting.show(setting.default)
     if default:
@@ -133,7 +133,7 @@ def _option(setting: Setting) -> Callable[[Any], Any]:
             setting.attribute,
             cls=_SettingOption,
             section=setting.section,
-            is_kept=need is not None,
+            is_kept=is_kept,
             default=None,
             help=help_text,
         )
@@ -145,7 +145,7 @@ def _option(setting: Setting) -> Callable[[Any], Any]:
         *names,
         cls=_SettingOption,
         section=setting.section,
-        is_kept=need is not None,
+        is_kept=is_kept,
         type=click.Path() if kind.is_path else str,
         default=None,
         multiple=kind.is_list,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fastnode.config import needs
 from fastnode.config.table import setting
 from fastnode.records import dataclass
 from fastnode.values.choices import Boolean
@@ -21,6 +22,8 @@ _MILLISECONDS_MAX = 1 << 40
 _ADDRESS_BYTES = 20
 _FIELD_BYTES = 32
 
+_SEQUENCER_PART = needs.missing("a part of a sequencer that this node does not have")
+
 
 @dataclass(frozen=True, kw_only=True)
 class BuildingSettings:
@@ -36,6 +39,7 @@ class BuildingSettings:
         Integer(1, _MILLISECONDS_MAX),
         BUILDING,
         "How often the sequencer looks for work, in milliseconds.",
+        needs=needs.SEQUENCER,
         environment=("SEQ_POLLING_INTERVAL_MS",),
     )
     max_txs_per_block: int | None = setting(
@@ -43,12 +47,14 @@ class BuildingSettings:
         Integer(0, _COUNT_MAX),
         BUILDING,
         "Most transactions in a block that is built.",
+        needs=needs.BUILDING,
     )
     max_txs_per_checkpoint: int | None = setting(
         None,
         Integer(0, _COUNT_MAX),
         BUILDING,
         "Most transactions in the blocks of a checkpoint together.",
+        needs=needs.BUILDING,
         environment=("SEQ_MAX_TX_PER_CHECKPOINT",),
         flags=("--maxTxsPerCheckpoint",),
     )
@@ -57,6 +63,7 @@ class BuildingSettings:
         Integer(0, _COUNT_MAX),
         BUILDING,
         "Fewest pending transactions for which a block is built.",
+        needs=needs.BUILDING,
         environment=("SEQ_MIN_TX_PER_BLOCK",),
     )
     max_l2_block_gas: int | None = setting(
@@ -64,6 +71,7 @@ class BuildingSettings:
         Integer(0, _GAS_MAX),
         BUILDING,
         "L2 gas of a block, at most that of a checkpoint; worked out from the checkpoint's if not set.",
+        needs=needs.BUILDING,
         environment=("SEQ_MAX_L2_BLOCK_GAS",),
         flags=("--maxL2BlockGas",),
     )
@@ -72,6 +80,7 @@ class BuildingSettings:
         Integer(0, _GAS_MAX),
         BUILDING,
         "Data gas of a block, at most that of a checkpoint; worked out from the checkpoint's if not set.",
+        needs=needs.BUILDING,
         environment=("SEQ_MAX_DA_BLOCK_GAS",),
         flags=("--maxDABlockGas",),
     )
@@ -80,6 +89,7 @@ class BuildingSettings:
         Number(0, 1_000_000, above_minimum=True),
         BUILDING,
         "How many even shares of a checkpoint's gas one of its blocks may take.",
+        needs=needs.BUILDING,
         environment=("SEQ_PER_BLOCK_ALLOCATION_MULTIPLIER",),
         flags=("--perBlockAllocationMultiplier",),
     )
@@ -88,6 +98,7 @@ class BuildingSettings:
         Boolean(),
         BUILDING,
         "Send the transactions of a proposed block along with it.",
+        needs=_SEQUENCER_PART,
         environment=("SEQ_PUBLISH_TXS_WITH_PROPOSALS",),
     )
     coinbase: str | None = setting(
@@ -95,6 +106,7 @@ class BuildingSettings:
         HexText(_ADDRESS_BYTES),
         BUILDING,
         "L1 address that gets the reward of a block.",
+        needs=needs.BUILDING,
         environment=("COINBASE",),
     )
     fee_recipient: str | None = setting(
@@ -102,6 +114,7 @@ class BuildingSettings:
         HexText(_FIELD_BYTES),
         BUILDING,
         "L2 address that gets the fees of a block.",
+        needs=needs.BUILDING,
         environment=("FEE_RECIPIENT",),
     )
     acvm_working_directory: Path | None = setting(
@@ -109,6 +122,7 @@ class BuildingSettings:
         FilePath(metavar="DIRECTORY"),
         BUILDING,
         "Where the simulator of private functions keeps its files.",
+        needs=_SEQUENCER_PART,
         environment=("ACVM_WORKING_DIRECTORY",),
     )
     acvm_binary_path: Path | None = setting(
@@ -116,6 +130,7 @@ class BuildingSettings:
         FilePath(metavar="FILE"),
         BUILDING,
         "The simulator of private functions.",
+        needs=_SEQUENCER_PART,
         environment=("ACVM_BINARY_PATH",),
     )
     governance_proposer_payload: str | None = setting(
@@ -123,6 +138,7 @@ class BuildingSettings:
         HexText(_ADDRESS_BYTES),
         BUILDING,
         "Payload to vote for in governance.",
+        needs=_SEQUENCER_PART,
         environment=("GOVERNANCE_PROPOSER_PAYLOAD_ADDRESS",),
     )
     l1_publishing_time: int | None = setting(
@@ -130,6 +146,7 @@ class BuildingSettings:
         Integer(0, _SECONDS_MAX),
         BUILDING,
         "Seconds of a slot that are kept for publishing on L1.",
+        needs=needs.BUILDING,
         environment=("SEQ_L1_PUBLISHING_TIME_ALLOWANCE_IN_SLOT",),
     )
     enforce_time_table: bool = setting(
@@ -137,6 +154,7 @@ class BuildingSettings:
         Boolean(),
         BUILDING,
         "Give up a block that is not ready in its part of the slot.",
+        needs=needs.SEQUENCER,
         environment=("SEQ_ENFORCE_TIME_TABLE",),
     )
     attestation_propagation_time: int = setting(
@@ -144,6 +162,7 @@ class BuildingSettings:
         Integer(0, _SECONDS_MAX),
         BUILDING,
         "Seconds that an attestation takes through the network, one way.",
+        needs=needs.SEQUENCER,
         environment=("SEQ_ATTESTATION_PROPAGATION_TIME",),
     )
     seconds_before_invalidating_block_as_committee_member: int = setting(
@@ -151,6 +170,7 @@ class BuildingSettings:
         Integer(0, _SECONDS_MAX),
         BUILDING,
         "When a member of the committee invalidates an invalid block that its proposer left.",
+        needs=needs.SEQUENCER,
         environment=("SEQ_SECONDS_BEFORE_INVALIDATING_BLOCK_AS_COMMITTEE_MEMBER",),
     )
     seconds_before_invalidating_block_as_non_committee_member: int = setting(
@@ -158,6 +178,7 @@ class BuildingSettings:
         Integer(0, _SECONDS_MAX),
         BUILDING,
         "When everybody else does.",
+        needs=needs.SEQUENCER,
         environment=("SEQ_SECONDS_BEFORE_INVALIDATING_BLOCK_AS_NON_COMMITTEE_MEMBER",),
     )
     fisherman_mode: bool = setting(
@@ -165,6 +186,7 @@ class BuildingSettings:
         Boolean(),
         BUILDING,
         "Build and check blocks of others without publishing any.",
+        needs=_SEQUENCER_PART,
         environment=("FISHERMAN_MODE",),
     )
     block_duration_ms: int | None = setting(
@@ -172,6 +194,7 @@ class BuildingSettings:
         Integer(1, _MILLISECONDS_MAX),
         BUILDING,
         "Time for one block, in milliseconds; one block takes the whole slot if not set.",
+        needs=needs.BUILDING,
         environment=("SEQ_BLOCK_DURATION_MS",),
     )
     expected_block_proposals_per_slot: int = setting(
@@ -179,6 +202,7 @@ class BuildingSettings:
         Integer(0, _COUNT_MAX),
         BUILDING,
         "How many block proposals peers are allowed for a slot; 0: as many as fit.",
+        needs=needs.PEERS,
         environment=("SEQ_EXPECTED_BLOCK_PROPOSALS_PER_SLOT",),
     )
     build_checkpoint_if_empty: bool = setting(
@@ -186,6 +210,7 @@ class BuildingSettings:
         Boolean(),
         BUILDING,
         "Build a checkpoint without transactions too.",
+        needs=needs.SEQUENCER,
         environment=("SEQ_BUILD_CHECKPOINT_IF_EMPTY",),
     )
     skip_checkpoint_publish_percent: float = setting(
@@ -193,6 +218,7 @@ class BuildingSettings:
         Number(0, 100),
         BUILDING,
         "Share of checkpoints that are not published, in percent; for tests.",
+        needs=needs.SEQUENCER,
         environment=("SEQ_SKIP_CHECKPOINT_PUBLISH_PERCENT",),
     )
     p2p_min_tx_pool_age_ms: int = setting(
@@ -200,6 +226,7 @@ class BuildingSettings:
         Integer(0, _MILLISECONDS_MAX),
         BUILDING,
         "How long a transaction waits before it may be in a block, in milliseconds.",
+        needs=needs.SEQUENCER,
         environment=("P2P_MIN_TX_POOL_AGE_MS",),
         flags=("--p2p.minTxPoolAgeMs",),
     )
@@ -208,6 +235,7 @@ class BuildingSettings:
         Integer(1, _GAS_MAX),
         BUILDING,
         "Price of the fee asset in a new deployment, in 1e-12 ETH; the default is 0.00001 ETH.",
+        needs=_SEQUENCER_PART,
         flags=("--initialEthPerFeeAsset",),
     )
     bot_min_fee_padding: int = setting(
@@ -215,6 +243,7 @@ class BuildingSettings:
         Integer(0, _COUNT_MAX),
         BUILDING,
         "How much more than the current minimum fee the transaction bot offers.",
+        needs=_SEQUENCER_PART,
         environment=("BOT_MIN_FEE_PADDING",),
         flags=("--bot.minFeePadding",),
     )

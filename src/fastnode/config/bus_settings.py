@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fastnode.config import needs
 from fastnode.config.table import setting
 from fastnode.records import dataclass
 from fastnode.values.arrays import texts
@@ -38,64 +39,75 @@ class BusSettings:
         BUS,
         "Name of this node in the fleet, different for each; if not set it is made of the host's name and the data "
         "directory.",
+        needs=needs.BUS,
     )
     bus_credentials: Path | None = setting(
         None,
         FilePath(metavar="FILE"),
         BUS,
         "Credentials (.creds: a JWT and its seed) for the bus. A user and password, or a token, go into the URL.",
+        needs=needs.BUS,
     )
     bus_nkey: Path | None = setting(
         None,
         FilePath(metavar="FILE"),
         BUS,
         "File with the nkey seed that this node shows to the bus.",
+        needs=needs.BUS,
     )
     bus_tls_ca: Path | None = setting(
         None,
         FilePath(metavar="FILE"),
         BUS,
         "Certificates of the authorities that the bus's own are checked with, in place of the system's.",
+        needs=needs.BUS,
     )
     bus_tls_certificate: Path | None = setting(
         None,
         FilePath(metavar="FILE"),
         BUS,
         "Certificate that this node shows to the bus.",
+        needs=needs.BUS,
     )
     bus_tls_key: Path | None = setting(
         None,
         FilePath(metavar="FILE"),
         BUS,
         "Private key of --bus-tls-certificate.",
+        needs=needs.BUS,
     )
     bus_replicas: int = setting(
         1,
         Integer(1, 5),
         BUS,
         "On how many servers of the bus each stream is kept, for streams that this node sets up; 3 on a cluster.",
+        needs=needs.BUS_PUBLISHING,
     )
     bus_retention: str = setting(
         "chain",
         Choice(("chain", "snapshot")),
         BUS,
         "What the stream keeps: the whole chain, or what comes after the newest snapshot that this node has uploaded.",
+        needs=needs.BUS_PUBLISHING,
     )
     bus_max_mb: int = setting(
         0,
         Integer(0, 1 << 30),
         BUS,
         "Most that the stream of blocks takes on each of its servers, in MB, the oldest goes first; 0: no limit.",
+        needs=needs.BUS_PUBLISHING,
     )
     bus_tx_hours: int = setting(
         6,
         Integer(1, 24 * 30),
         BUS,
         "How long the bus keeps a transaction for nodes that are away.",
+        needs=needs.BUS_PUBLISHING,
     )
     bus_share_limits: bool = setting(
         False,
         Boolean(),
         BUS,
         "Count what --rpc-limits grants a client over all nodes of the fleet, a second late, and not on each node.",
+        needs=needs.SHARED_LIMITS,
     )

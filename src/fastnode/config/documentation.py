@@ -9,7 +9,8 @@ import sys
 from itertools import groupby
 
 from fastnode.config.building_settings import BUILDING
-from fastnode.config.kept import KEPT
+from fastnode.config.needs import is_missing
+from fastnode.config.network_config import NETWORK_CONFIG_SETTINGS
 from fastnode.config.renamed import RENAMED
 from fastnode.config.settings import Setting, Settings, rows
 from fastnode.config.validator_settings import AVAILABILITY
@@ -28,9 +29,9 @@ Every setting can be given in four places. The first one that has it wins:
 3. a settings file, named by `--config FILE` or `SVC_CONFIG`: TOML, keys at the top level, named as the flags
 4. the default
 
-The configuration of a network (`--network-config FILE|URL`, JSON) comes between the file and the default. It gives
-`snapshots-urls`, `registry-address`, `l1-chain-id`, `blob-file-store-urls`, `block-duration-ms` and
-`tx-public-setup-allow-list-extend`; `--network NAME` chooses one if it holds several.
+The configuration of a network (`--network-config FILE|URL`, JSON) comes between the file and the default;
+`--network NAME` chooses one if it holds several. It gives
+{network_config}.
 
 `fastnode config show` prints every value and where it came from. A bad value, an unknown key in the settings file and
 an unknown environment name that begins with `SVC_` stop the start with one line. An environment name of the last column
@@ -46,10 +47,12 @@ log-json = true
 ```
 
 A setting marked *No effect* is for a part that this node does not have. It is read and checked like the others, so that
-the configuration of a network's node can be kept, and shown by `nodeAdmin_getConfig`. A start that is given one warns
-in its log, and names what the setting would need; so it does for keys of validators without `--sequencer`, as nothing
-signs then, and for settings of offenses without `--sentinel-enabled`. `fastnode start --help` marks settings without
-effect, `fastnode start -h` leaves them out. `VALIDATOR_HA_SIGNING_ENABLED=true` without `--sequencer` stops the start.
+the configuration of a network's node can be kept, and shown by `nodeAdmin_getConfig`. One marked *Needs* has an effect
+beside the settings that are named there. A start that is given one without effect warns in its log and names what it
+would need. `fastnode start --help` marks settings without effect, `fastnode start -h` leaves them out.
+`VALIDATOR_HA_SIGNING_ENABLED=true` without `--sequencer` stops the start.
+
+A name of the environment that is nearly one of the last column (`P2P_ENABLE`) brings a line in the log, too.
 
 Names that Kubernetes makes for the services of a namespace (`SVC_X_SERVICE_HOST`, `SVC_X_PORT_80_TCP`, ...) are passed
 over, also where one is called as a setting is: `SVC_PORT=tcp://10.0.0.1:80` is no port.
@@ -65,13 +68,15 @@ _TABLE_HEAD = """\
 
 #: What is said in front of a section's table.
 _SECTION_NOTES = {
-    BUILDING: "From the gas limits the start works out the budget of a block, which it logs; no block is built.",
-    AVAILABILITY: "This node signs nothing itself: these settings are those of the locks (`fastnode.ha.duties`) that a "
-    "signer takes. `fastnode migrate-ha-db` prepares the database.",
+    BUILDING: "From the gas limits the start works out the budget of a block, which it logs; local networks and "
+    "sequencers build blocks.",
+    AVAILABILITY: "Redundant sequencers with the same keys take locks in one database before they sign; `fastnode "
+    "migrate-ha-db` prepares it. Signers of your own take them with `fastnode.ha.duties`.",
 }
 
-#: Marks a setting in its table.
+#: Mark settings in their tables.
 _KEPT_MARK = " *No effect*: needs {}."
+_NEED_MARK = " *Needs* {}."
 
 _RENAMED_INTRODUCTION = """\
 ## Names of earlier releases
@@ -86,7 +91,8 @@ file it is an error.
 
 def render() -> str:
     """The whole page."""
-    parts = [_INTRODUCTION]
+    given = ", ".join(f"`{name}`" for name in sorted(NETWORK_CONFIG_SETTINGS.values()))
+    parts = [_INTRODUCTION.replace("{network_config}", given)]
     for section, settings in groupby(rows(Settings), key=lambda setting: setting.section):
         parts.append(f"\n## {section}\n\n")
         if section in _SECTION_NOTES:
@@ -109,11 +115,17 @@ def _row(setting: Setting) -> str:
     cells = (
         flags,
         f"`{default}`" if default else "not set" if default is None else "empty",
-        setting.help + (_KEPT_MARK.format(KEPT[setting.name]) if setting.name in KEPT else ""),
+        setting.help + _need_of(setting),
         setting.kind.expects_text,
         environment,
     )
     return f"| {' | '.join(cells)} |\n"
+
+
+def _need_of(setting: Setting) -> str:
+    if setting.needs is None:
+        return ""
+    return (_KEPT_MARK if is_missing(setting.needs) else _NEED_MARK).format(setting.needs.text)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastnode.config import needs
 from fastnode.config.table import setting
 from fastnode.records import dataclass
 from fastnode.values.arrays import texts
@@ -35,6 +36,7 @@ class L1Settings:
         L1,
         "How often L1 is asked for a new block, in milliseconds; not set: when the next one is due, and each second "
         "where blocks come at no regular times.",
+        needs=needs.L1_READING,
         environment=("L1_READER_VIEM_POLLING_INTERVAL_MS",),
     )
     l1_timeout_s: float = setting(
@@ -42,12 +44,14 @@ class L1Settings:
         Seconds(0.1, 600),
         L1,
         "How long a node of L1 may take for one complete answer.",
+        needs=needs.L1_READING,
     )
     ethereum_slot_duration: int | None = setting(
         None,
         Integer(1, 3600),
         L1,
         "Seconds between two blocks of L1; not set: what the stored chain says, else 12.",
+        needs=needs.L1_READING,
         environment=("ETHEREUM_SLOT_DURATION",),
     )
     max_allowed_eth_client_drift_seconds: int = setting(
@@ -55,6 +59,7 @@ class L1Settings:
         Integer(0, 1_000_000_000),
         L1,
         "How old the newest block of an L1 node may be before another one is asked, in seconds; 0: as old as it is.",
+        needs=needs.L1_READING,
         environment=("MAX_ALLOWED_ETH_CLIENT_DRIFT_SECONDS",),
     )
     l1_consensus_host_urls: tuple[str, ...] | None = setting(
@@ -63,6 +68,7 @@ class L1Settings:
         L1,
         "Consensus client of L1 that has blobs. With one, or with another place of blobs, the chain is derived from "
         "L1; nodes that are followed beside it (--upstream-url) give what is not on L1 yet.",
+        needs=needs.DERIVING,
         environment=("L1_CONSENSUS_HOST_URLS",),
         secret=True,
     )
@@ -71,6 +77,7 @@ class L1Settings:
         texts("KEY"),
         L1,
         "Keys of the consensus clients, in the order of their URLs.",
+        needs=needs.CONSENSUS_CLIENTS,
         environment=("L1_CONSENSUS_HOST_API_KEYS",),
         secret=True,
     )
@@ -79,6 +86,7 @@ class L1Settings:
         texts("NAME"),
         L1,
         "Names of the headers that the keys go into, in the same order; without one a key goes into the query as key=.",
+        needs=needs.CONSENSUS_CLIENTS,
         environment=("L1_CONSENSUS_HOST_API_KEY_HEADERS",),
     )
     ethereum_debug_hosts: tuple[str, ...] | None = setting(
@@ -86,6 +94,7 @@ class L1Settings:
         texts("URL", _URLS),
         L1,
         "L1 nodes that trace transactions, for proposals that are nested in others; not set: those of --l1-rpc-urls.",
+        needs=needs.DERIVING,
         environment=("ETHEREUM_DEBUG_HOSTS",),
         secret=True,
     )
@@ -94,6 +103,7 @@ class L1Settings:
         Boolean(),
         L1,
         "Start although no L1 node traces transactions; the chain stops at a proposal that only a trace shows.",
+        needs=needs.DERIVING,
         environment=("ETHEREUM_ALLOW_NO_DEBUG_HOSTS",),
     )
     archiver_batch_size: int = setting(
@@ -102,6 +112,7 @@ class L1Settings:
         L1,
         "For how many slots of the rollup events of L1 are asked at first when a chain is read from there; more when "
         "answers are small, fewer when an L1 node refuses.",
+        needs=needs.DERIVING,
         environment=("ARCHIVER_BATCH_SIZE",),
     )
 
@@ -113,6 +124,7 @@ class L1Settings:
         BLOBS,
         "Stores from which blobs are read: https://host/path, s3://bucket/path, gs://bucket/path or file:///folder. "
         "May be given several times.",
+        needs=needs.DERIVING,
         environment=("BLOB_FILE_STORE_URLS",),
         secret=True,
     )
@@ -121,6 +133,7 @@ class L1Settings:
         Text(metavar="URL"),
         BLOBS,
         "Store to which the blobs that were read are written, for other nodes: s3://, gs:// or file://.",
+        needs=needs.DERIVING,
         environment=("BLOB_FILE_STORE_UPLOAD_URL",),
         secret=True,
     )
@@ -129,6 +142,7 @@ class L1Settings:
         Text(metavar="URL"),
         BLOBS,
         "Archive of blobs that consensus clients have dropped (the interface of Blobscan), asked last.",
+        needs=needs.DERIVING,
         environment=("BLOB_ARCHIVE_API_URL",),
         secret=True,
     )
@@ -137,6 +151,7 @@ class L1Settings:
         Boolean(),
         BLOBS,
         "Derive the chain from L1 although no place of blobs is given or can be reached at the start.",
+        needs=needs.DERIVING,
         environment=("BLOB_ALLOW_EMPTY_SOURCES",),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fastnode.config import needs
 from fastnode.config.table import setting
 from fastnode.records import dataclass
 from fastnode.values.arrays import texts
@@ -31,12 +32,14 @@ class LocalNetworkSettings:
         Boolean(),
         LOCAL_NETWORK,
         "Build a block the moment a transaction arrives; --no-mining: only when asked to (fastnode_mine).",
+        needs=needs.LOCAL_NETWORK,
     )
     block_time_s: float | None = setting(
         None,
         Seconds(0.05, 86_400),
         LOCAL_NETWORK,
         "Build a block every so many seconds instead, with the transactions that wait.",
+        needs=needs.LOCAL_NETWORK,
         flags=("--block-time",),
     )
     slot_duration_s: int = setting(
@@ -45,6 +48,7 @@ class LocalNetworkSettings:
         LOCAL_NETWORK,
         "Length of a slot, in seconds: blocks are at least that far apart in the time of the chain. Only read while "
         "the data directory is empty.",
+        needs=needs.LOCAL_NETWORK,
         flags=("--slot-duration",),
     )
     finality_lag: int = setting(
@@ -52,18 +56,21 @@ class LocalNetworkSettings:
         Integer(0, 1_000_000),
         LOCAL_NETWORK,
         "How many blocks must follow one before it is final. A wallet can use 20 tags beyond the newest final block.",
+        needs=needs.LOCAL_NETWORK,
     )
     manual_proving: bool = setting(
         False,
         Boolean(),
         LOCAL_NETWORK,
         "Let blocks be proven only when asked to (fastnode_prove), instead of at once.",
+        needs=needs.LOCAL_NETWORK,
     )
     test_accounts: bool = setting(
         True,
         Boolean(),
         LOCAL_NETWORK,
         "Begin with three deployed accounts, a token and two contracts that pay fees.",
+        needs=needs.LOCAL_NETWORK,
         environment=("TEST_ACCOUNTS",),
     )
     prefund: tuple[str, ...] | None = setting(
@@ -71,6 +78,7 @@ class LocalNetworkSettings:
         texts("ADDRESS[:AMOUNT]", "addresses (0x and 64 hex digits), each with :AMOUNT if wanted"),
         LOCAL_NETWORK,
         "Accounts with fee juice from the beginning; the amount is in the smallest unit, 10^22 if none is given.",
+        needs=needs.LOCAL_NETWORK,
         environment=("PREFUND_ADDRESSES",),
     )
     seed: str | None = setting(
@@ -78,24 +86,28 @@ class LocalNetworkSettings:
         Text(metavar="TEXT"),
         LOCAL_NETWORK,
         "Make the rollup version and all L1 addresses follow from this text; they are random without it.",
+        needs=needs.LOCAL_NETWORK,
     )
     load_state: Path | None = setting(
         None,
         FilePath(metavar="FILE"),
         LOCAL_NETWORK,
         "Begin with the chain of this file (of fastnode export, --dump-state or fastnode_dumpState).",
+        needs=needs.LOCAL_NETWORK,
     )
     dump_state: Path | None = setting(
         None,
         FilePath(metavar="FILE"),
         LOCAL_NETWORK,
         "Write the chain to this file at exit.",
+        needs=needs.LOCAL_NETWORK,
     )
     state: Path | None = setting(
         None,
         FilePath(metavar="FILE"),
         LOCAL_NETWORK,
         "Begin with the chain of this file if it exists, and write it at exit: --load-state and --dump-state in one.",
+        needs=needs.LOCAL_NETWORK,
     )
     fork_from: str | None = setting(
         None,
@@ -103,12 +115,14 @@ class LocalNetworkSettings:
         LOCAL_NETWORK,
         "Begin with a copy of another chain, every block verified: a chain file, a data directory, the URL of a "
         "node (another fastnode), or a snapshot (snapshot:LOCATION, file://, s3:// or gs://).",
+        needs=needs.LOCAL_NETWORK,
     )
     fork_block_number: int | None = setting(
         None,
         Integer(1, 1 << 32),
         LOCAL_NETWORK,
         "End the copy with the last checkpoint up to this block; with the newest one if not set.",
+        needs=needs.LOCAL_NETWORK,
     )
     l1_clock_port: int | None = setting(
         None,
@@ -116,6 +130,7 @@ class LocalNetworkSettings:
         LOCAL_NETWORK,
         "Also answer as an L1 without an EVM on this port, with the clock, tips and messages of the network: for test "
         "suites that move time on a test chain of L1. 0: any free port.",
+        needs=needs.LOCAL_NETWORK,
     )
     ready_fd: int | None = setting(
         None,

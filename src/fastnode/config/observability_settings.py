@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastnode.config import needs
 from fastnode.config.table import setting
 from fastnode.records import dataclass
 from fastnode.values.arrays import ArrayOf
@@ -40,12 +41,14 @@ class ObservabilitySettings:
         Text(metavar="ADDRESS"),
         METRICS,
         "Address the metrics port listens on.",
+        needs=needs.METRICS_PORT,
     )
     metrics_reference_names: bool = setting(
         False,
         Boolean(),
         METRICS,
         "Offer what the network's reference node measures too, under its names.",
+        needs=needs.METRICS,
     )
     traces_collector_url: str | None = setting(
         None,
@@ -69,6 +72,7 @@ class ObservabilitySettings:
         Integer(100, 3_600_000),
         TELEMETRY,
         "How often metrics are sent.",
+        needs=needs.METRICS_COLLECTOR,
         environment=("OTEL_COLLECT_INTERVAL_MS",),
         flags=("--tel.otelCollectIntervalMs",),
     )
@@ -77,6 +81,7 @@ class ObservabilitySettings:
         Integer(100, 600_000),
         TELEMETRY,
         "How long the collector may take.",
+        needs=needs.COLLECTOR,
         environment=("OTEL_EXPORT_TIMEOUT_MS",),
         flags=("--tel.otelExportTimeoutMs",),
     )
@@ -85,6 +90,7 @@ class ObservabilitySettings:
         _PREFIXES,
         TELEMETRY,
         "Metrics that are not sent, by how their names begin.",
+        needs=needs.METRICS_COLLECTOR,
         environment=("OTEL_EXCLUDE_METRICS",),
         flags=("--tel.otelExcludeMetrics",),
     )
@@ -93,6 +99,7 @@ class ObservabilitySettings:
         _PREFIXES,
         TELEMETRY,
         "Metrics that are sent, by how their names begin, unless --otel-exclude-metrics says what is not; none: all.",
+        needs=needs.METRICS_COLLECTOR,
         environment=("OTEL_INCLUDE_METRICS",),
         flags=("--tel.otelIncludeMetrics",),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastnode.config import needs
 from fastnode.config.table import setting
 from fastnode.records import dataclass
 from fastnode.values.arrays import texts
@@ -66,6 +67,7 @@ class OperatorSettings:
         Text(metavar="HASH", meaning="the SHA-256 of a key as 64 lower-case hex digits"),
         ADMIN,
         "SHA-256 of the text of the key that the admin port asks for, as 64 lower-case hex digits.",
+        needs=needs.ADMIN_KEY,
         secret=True,
     )
     disable_admin_api_key: bool = setting(
@@ -79,12 +81,14 @@ class OperatorSettings:
         texts("NAME"),
         ADMIN,
         "Host names that the admin port may be called by without a key, besides addresses and localhost.",
+        needs=needs.NO_ADMIN_KEY,
     )
     reset_admin_api_key: bool = setting(
         False,
         Boolean(),
         ADMIN,
         "Make a new key for the admin port; the old one is not good any more.",
+        needs=needs.ADMIN_KEY_FILE,
     )
 
     upstream_admin_url: str | None = setting(
@@ -99,6 +103,7 @@ class OperatorSettings:
         Text(metavar="KEY"),
         ADMIN,
         "The key that this admin port asks for.",
+        needs=needs.UPSTREAM_ADMIN,
         secret=True,
     )
 
@@ -109,6 +114,7 @@ class OperatorSettings:
         Choice(("full", "snapshot", "force-snapshot")),
         SNAPSHOTS,
         "How a start gets its chain: block by block, from a snapshot if it has none, or from a snapshot in any case.",
+        needs=needs.SNAPSHOT_LOCATION,
         environment=("SYNC_MODE",),
     )
     snapshots_urls: tuple[str, ...] | None = setting(
@@ -116,6 +122,7 @@ class OperatorSettings:
         texts("URL"),
         SNAPSHOTS,
         "Where snapshots are looked for.",
+        needs=needs.PARTIAL_SYNC,
         environment=("SYNC_SNAPSHOTS_URLS", "SYNC_SNAPSHOTS_URL"),
         secret=True,
     )

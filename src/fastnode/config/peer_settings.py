@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fastnode.config import needs
 from fastnode.config.table import setting
 from fastnode.records import dataclass
 from fastnode.values.arrays import texts
@@ -36,12 +37,14 @@ class PeerSettings:
         texts("HOST:PORT", "HOST:PORT of one or more peers, separated by commas"),
         PEERS,
         "Peer to dial, again and again, of any identity; may be given several times.",
+        needs=needs.PEERS,
     )
     p2p_port: int = setting(
         40_400,
         Integer(0, _PORT_MAX),
         PEERS,
         "Port for peers, TCP and UDP; 0: any free one.",
+        needs=needs.PEERS,
         environment=("P2P_PORT",),
         flags=("--p2p.p2pPort",),
     )
@@ -50,6 +53,7 @@ class PeerSettings:
         Integer(1, _PORT_MAX),
         PEERS,
         "Port that others are told; not set: the one that is listened on.",
+        needs=needs.PEERS,
         environment=("P2P_BROADCAST_PORT",),
         flags=("--p2p.p2pBroadcastPort",),
     )
@@ -58,6 +62,7 @@ class PeerSettings:
         Text(metavar="ADDRESS"),
         PEERS,
         "IPv4 address that others are told; not set: what peers say that they see, if they agree.",
+        needs=needs.PEERS,
         environment=("P2P_IP",),
         flags=("--p2p.p2pIp",),
     )
@@ -66,6 +71,7 @@ class PeerSettings:
         Text(metavar="ADDRESS"),
         PEERS,
         "Address to listen on for peers.",
+        needs=needs.PEERS,
         environment=("P2P_LISTEN_ADDR",),
         flags=("--p2p.listenAddress",),
     )
@@ -75,6 +81,7 @@ class PeerSettings:
         PEERS,
         "Key of this node on the network, as 08021220 and 32 bytes in hex; not set: that of the file below, made when "
         "there is none.",
+        needs=needs.PEERS,
         environment=("PEER_ID_PRIVATE_KEY",),
         flags=("--p2p.peerIdPrivateKey",),
         secret=True,
@@ -84,6 +91,7 @@ class PeerSettings:
         FilePath(metavar="FILE"),
         PEERS,
         "File with that key; default: p2p-private-key in the data directory.",
+        needs=needs.PEERS,
         environment=("PEER_ID_PRIVATE_KEY_PATH",),
         flags=("--p2p.peerIdPrivateKeyPath",),
     )
@@ -92,6 +100,7 @@ class PeerSettings:
         texts("ENR", _RECORDS),
         PEERS,
         "Peers that are dialled and never dropped for their score or for want of room.",
+        needs=needs.PEERS,
         environment=("P2P_TRUSTED_PEERS",),
         flags=("--p2p.trustedPeers",),
     )
@@ -100,6 +109,7 @@ class PeerSettings:
         texts("ENR", _RECORDS),
         PEERS,
         "As --p2p-trusted-peers, and others are not told of them.",
+        needs=needs.PEERS,
         environment=("P2P_PRIVATE_PEERS",),
         flags=("--p2p.privatePeers",),
     )
@@ -108,6 +118,7 @@ class PeerSettings:
         texts("ENR", _RECORDS),
         PEERS,
         "Peers that are dialled, never dropped, and sent every message whatever their score.",
+        needs=needs.PEERS,
         environment=("P2P_PREFERRED_PEERS",),
         flags=("--p2p.preferredPeers",),
     )
@@ -116,6 +127,7 @@ class PeerSettings:
         texts("ENR", _RECORDS),
         PEERS,
         "Nodes that are asked for others; they are not dialled themselves.",
+        needs=needs.DISCOVERY,
         environment=("BOOTSTRAP_NODES",),
         flags=("--p2p.bootstrapNodes",),
     )
@@ -124,6 +136,7 @@ class PeerSettings:
         Boolean(),
         PEERS,
         "Leave out bootstrap nodes whose record is of another network.",
+        needs=needs.DISCOVERY,
         environment=("P2P_BOOTSTRAP_NODE_ENR_VERSION_CHECK",),
         flags=("--p2p.bootstrapNodeEnrVersionCheck",),
     )
@@ -132,6 +145,7 @@ class PeerSettings:
         Boolean(),
         PEERS,
         "Dial bootstrap nodes as other nodes are.",
+        needs=needs.DISCOVERY,
         environment=("P2P_BOOTSTRAP_NODES_AS_FULL_PEERS",),
         flags=("--p2p.bootstrapNodesAsFullPeers",),
     )
@@ -140,6 +154,7 @@ class PeerSettings:
         Boolean(),
         PEERS,
         "Find no peers by asking others over UDP: only those that are named, or known from before, are dialled.",
+        needs=needs.PEERS,
         environment=("P2P_DISCOVERY_DISABLED",),
         flags=("--p2p.p2pDiscoveryDisabled",),
     )
@@ -148,6 +163,7 @@ class PeerSettings:
         Integer(1, 10_000),
         PEERS,
         "Most peers beside trusted, private and preferred ones; those with the lowest scores leave.",
+        needs=needs.PEERS,
         environment=("P2P_MAX_PEERS", "P2P_MAX_PEER_COUNT"),
         flags=("--p2p.maxPeerCount",),
     )
@@ -156,6 +172,7 @@ class PeerSettings:
         Integer(100, _DAY_MS),
         PEERS,
         "How often it is looked at who has to leave, in milliseconds.",
+        needs=needs.PEERS,
         environment=("P2P_PEER_CHECK_INTERVAL_MS",),
         flags=("--p2p.peerCheckIntervalMS",),
     )
@@ -165,6 +182,7 @@ class PeerSettings:
         PEERS,
         "Points that a peer loses for a small, a middle and a grave offence, separated by commas; it is left below "
         "-50, below -100 at once.",
+        needs=needs.PEERS,
         environment=("P2P_PEER_PENALTY_VALUES",),
         flags=("--p2p.peerPenaltyValues",),
     )
@@ -173,6 +191,7 @@ class PeerSettings:
         Integer(0, 1_000_000),
         PEERS,
         "A transaction whose nullifier was there so many blocks ago is a grave offence of who sends it.",
+        needs=needs.PEERS,
         environment=("P2P_DOUBLE_SPEND_SEVERE_PEER_PENALTY_WINDOW",),
         flags=("--p2p.doubleSpendSeverePeerPenaltyWindow",),
     )
@@ -181,6 +200,7 @@ class PeerSettings:
         Integer(50, 60_000),
         PEERS,
         "Time between two heartbeats of gossip, in milliseconds.",
+        needs=needs.PEERS,
         environment=("P2P_GOSSIPSUB_INTERVAL_MS",),
         flags=("--p2p.gossipsubInterval",),
     )
@@ -189,6 +209,7 @@ class PeerSettings:
         Integer(1, 1000),
         PEERS,
         "Peers of a topic's mesh that are aimed at.",
+        needs=needs.PEERS,
         environment=("P2P_GOSSIPSUB_D",),
         flags=("--p2p.gossipsubD",),
     )
@@ -197,6 +218,7 @@ class PeerSettings:
         Integer(0, 1000),
         PEERS,
         "Below so many peers a mesh takes more.",
+        needs=needs.PEERS,
         environment=("P2P_GOSSIPSUB_DLO",),
         flags=("--p2p.gossipsubDlo",),
     )
@@ -205,6 +227,7 @@ class PeerSettings:
         Integer(1, 1000),
         PEERS,
         "Above so many peers a mesh drops some.",
+        needs=needs.PEERS,
         environment=("P2P_GOSSIPSUB_DHI",),
         flags=("--p2p.gossipsubDhi",),
     )
@@ -213,6 +236,7 @@ class PeerSettings:
         Integer(0, 1000),
         PEERS,
         "Peers outside the mesh that are told of messages at each heartbeat.",
+        needs=needs.PEERS,
         environment=("P2P_GOSSIPSUB_DLAZY",),
         flags=("--p2p.gossipsubDLazy",),
     )
@@ -221,6 +245,7 @@ class PeerSettings:
         Integer(1, 100),
         PEERS,
         "Heartbeats for which messages are kept for peers that ask for them.",
+        needs=needs.PEERS,
         environment=("P2P_GOSSIPSUB_MCACHE_LENGTH",),
         flags=("--p2p.gossipsubMcacheLength",),
     )
@@ -229,6 +254,7 @@ class PeerSettings:
         Integer(0, 100),
         PEERS,
         "Heartbeats whose messages others are told of.",
+        needs=needs.PEERS,
         environment=("P2P_GOSSIPSUB_MCACHE_GOSSIP",),
         flags=("--p2p.gossipsubMcacheGossip",),
     )
@@ -237,6 +263,7 @@ class PeerSettings:
         Integer(1000, _DAY_MS),
         PEERS,
         "How long a message is remembered as seen, in milliseconds.",
+        needs=needs.PEERS,
         environment=("P2P_GOSSIPSUB_SEEN_TTL",),
         flags=("--p2p.gossipsubSeenTTL",),
     )
@@ -245,6 +272,7 @@ class PeerSettings:
         Boolean(),
         PEERS,
         "Send own messages to all peers of a topic instead of to its mesh.",
+        needs=needs.PEERS,
         environment=("P2P_GOSSIPSUB_FLOOD_PUBLISH",),
         flags=("--p2p.gossipsubFloodPublish",),
     )
@@ -253,6 +281,7 @@ class PeerSettings:
         Integer(100, 10_000_000),
         PEERS,
         "Most messages of a topic that are remembered as seen.",
+        needs=needs.PEERS,
         environment=("P2P_SEEN_MSG_CACHE_SIZE",),
         flags=("--p2p.seenMessageCacheSize",),
     )
@@ -261,6 +290,7 @@ class PeerSettings:
         Integer(100, 600_000),
         PEERS,
         "How long a request to a peer may take, in milliseconds.",
+        needs=needs.PEERS,
         environment=("P2P_REQRESP_INDIVIDUAL_REQUEST_TIMEOUT_MS",),
         flags=("--p2p.individualRequestTimeoutMs",),
     )
@@ -269,6 +299,7 @@ class PeerSettings:
         Integer(100, 600_000),
         PEERS,
         "How long connecting to a peer may take, in milliseconds.",
+        needs=needs.PEERS,
         environment=("P2P_REQRESP_DIAL_TIMEOUT_MS",),
         flags=("--p2p.dialTimeoutMs",),
     )
@@ -277,6 +308,7 @@ class PeerSettings:
         Boolean(),
         PEERS,
         "Keep peers that do not say that they are of this network.",
+        needs=needs.PEERS,
         environment=("P2P_DISABLE_STATUS_HANDSHAKE",),
         flags=("--p2p.p2pDisableStatusHandshake",),
     )
@@ -285,6 +317,7 @@ class PeerSettings:
         Boolean(),
         PEERS,
         "Let any number of peers come from one address: for networks on one machine.",
+        needs=needs.PEERS,
         environment=("DEBUG_P2P_DISABLE_COLOCATION_PENALTY",),
         flags=("--p2p.debugDisableColocationPenalty",),
     )

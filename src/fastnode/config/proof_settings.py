@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fastnode.config import needs
 from fastnode.config.table import PROOFS, START, setting
 from fastnode.records import dataclass
 from fastnode.values.numbers import Integer, Seconds
@@ -22,6 +23,7 @@ class ProofSettings:
         TRANSACTIONS,
         "The network's verifier program, bb of the release: proofs are checked with it. Without it the node looks "
         "where `fastnode proofs install` puts it.",
+        needs=needs.BB_VERIFIER,
         commands=(START, PROOFS),
         environment=("BB_BINARY_PATH",),
     )
@@ -39,6 +41,7 @@ class ProofSettings:
         Integer(0, 1024),
         TRANSACTIONS,
         "Most proofs that are checked at once; 0: as many as there are cores.",
+        needs=needs.BB_VERIFIER,
         commands=(START, PROOFS),
         environment=("BB_NUM_IVC_VERIFIERS",),
     )
@@ -47,6 +50,7 @@ class ProofSettings:
         Integer(1, 1024),
         TRANSACTIONS,
         "Threads of one check.",
+        needs=needs.BB_VERIFIER,
         commands=(START, PROOFS),
         environment=("BB_IVC_CONCURRENCY",),
     )
@@ -62,6 +66,7 @@ class ProofSettings:
         Integer(1, 1024),
         TRANSACTIONS,
         "Most runs of --proof-verifier-command at a time.",
+        needs=needs.COMMAND_VERIFIER,
     )
     proof_verifier_timeout_s: float = setting(
         30.0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastnode.config import needs
 from fastnode.config.table import setting
 from fastnode.records import dataclass
 from fastnode.values.arrays import ArrayOf, texts
@@ -20,6 +21,8 @@ _MILLISECONDS_MAX = 1 << 40
 _PERCENT_MAX = 100_000
 _KEYS = "private keys, 0x and 64 hex digits each, separated by commas"
 
+_TESTS = needs.missing("a contract that tests of other nodes deploy")
+
 
 @dataclass(frozen=True, kw_only=True)
 class PublishingSettings:
@@ -29,6 +32,7 @@ class PublishingSettings:
         PUBLISHING,
         "Keys of the node's validators, where there is no --key-store-directory; a keystore keeps them out of the "
         "environment.",
+        needs=needs.WRITING_TO_L1,
         environment=("VALIDATOR_PRIVATE_KEYS", "VALIDATOR_PRIVATE_KEY"),
         secret=True,
     )
@@ -37,6 +41,7 @@ class PublishingSettings:
         Text(metavar="URL"),
         PUBLISHING,
         "Remote signer (Web3Signer) that has the keys of --validator-addresses and --seq-publisher-addresses.",
+        needs=needs.WRITING_TO_L1,
         environment=("WEB3_SIGNER_URL",),
         secret=True,
     )
@@ -45,6 +50,7 @@ class PublishingSettings:
         texts("KEY", _KEYS),
         PUBLISHING,
         "Keys of the accounts that pay for checkpoints on L1; not set: the first validator's.",
+        needs=needs.WRITING_TO_L1,
         environment=("SEQ_PUBLISHER_PRIVATE_KEYS", "SEQ_PUBLISHER_PRIVATE_KEY"),
         secret=True,
     )
@@ -53,6 +59,7 @@ class PublishingSettings:
         ArrayOf(HexText(_ADDRESS_BYTES)),
         PUBLISHING,
         "The same, for keys that the remote signer has.",
+        needs=needs.WRITING_TO_L1,
         environment=("SEQ_PUBLISHER_ADDRESSES",),
     )
     prover_publisher_private_keys: tuple[str, ...] | None = setting(
@@ -60,6 +67,7 @@ class PublishingSettings:
         texts("KEY", _KEYS),
         PUBLISHING,
         "Keys of the accounts that pay for proofs on L1.",
+        needs=needs.WRITING_TO_L1,
         environment=("PROVER_PUBLISHER_PRIVATE_KEYS", "PROVER_PUBLISHER_PRIVATE_KEY"),
         secret=True,
     )
@@ -68,6 +76,7 @@ class PublishingSettings:
         ArrayOf(HexText(_ADDRESS_BYTES)),
         PUBLISHING,
         "The same, for keys that the remote signer has.",
+        needs=needs.WRITING_TO_L1,
         environment=("PROVER_PUBLISHER_ADDRESSES",),
     )
     seq_publisher_allow_invalid_states: bool = setting(
@@ -75,6 +84,7 @@ class PublishingSettings:
         Boolean(),
         PUBLISHING,
         "Send from an account whose last transaction is not decided, when there is no other account.",
+        needs=needs.WRITING_TO_L1,
         environment=("SEQ_PUBLISHER_ALLOW_INVALID_STATES",),
     )
     seq_publisher_forwarder_address: str | None = setting(
@@ -82,6 +92,7 @@ class PublishingSettings:
         HexText(_ADDRESS_BYTES),
         PUBLISHING,
         "Contract that every transaction is sent through, for tests of other nodes.",
+        needs=_TESTS,
         environment=("SEQ_PUBLISHER_FORWARDER_ADDRESS",),
     )
     publisher_balance_min_eth: float = setting(
@@ -89,12 +100,14 @@ class PublishingSettings:
         Number(0, 1_000_000),
         PUBLISHING,
         "Balance of such an account, in ETH, below which the node warns.",
+        needs=needs.WRITING_TO_L1,
     )
     l1_gas_limit_buffer_percentage: int = setting(
         20,
         Integer(0, _PERCENT_MAX),
         PUBLISHING,
         "Gas that a transaction may take beyond its estimate, in percent.",
+        needs=needs.WRITING_TO_L1,
         environment=("L1_GAS_LIMIT_BUFFER_PERCENTAGE",),
     )
     l1_gas_price_max: float = setting(
@@ -102,6 +115,7 @@ class PublishingSettings:
         Number(0, _GWEI_MAX, above_minimum=True),
         PUBLISHING,
         "Most that is paid for a unit of gas, in gwei.",
+        needs=needs.WRITING_TO_L1,
         environment=("L1_GAS_PRICE_MAX", "L1_FEE_PER_GAS_GWEI_MAX"),
     )
     l1_blob_fee_per_gas_max: float = setting(
@@ -110,6 +124,7 @@ class PublishingSettings:
         PUBLISHING,
         "Most that is paid for a unit of blob gas, in gwei; a transaction that replaces another one may pay twice that "
         "one's.",
+        needs=needs.WRITING_TO_L1,
         environment=("L1_BLOB_FEE_PER_GAS_MAX", "L1_BLOB_FEE_PER_GAS_GWEI_MAX"),
     )
     l1_priority_fee_bump_percentage: int = setting(
@@ -117,6 +132,7 @@ class PublishingSettings:
         Integer(0, _PERCENT_MAX),
         PUBLISHING,
         "How much more than the estimated tip is offered at first, in percent.",
+        needs=needs.WRITING_TO_L1,
         environment=("L1_PRIORITY_FEE_BUMP_PERCENTAGE",),
     )
     l1_priority_fee_retry_bump_percentage: int = setting(
@@ -125,6 +141,7 @@ class PublishingSettings:
         PUBLISHING,
         "How much more than that is offered to replace a transaction, in percent; at least 10, with blobs 100, as "
         "nodes of L1 want it.",
+        needs=needs.WRITING_TO_L1,
         environment=("L1_PRIORITY_FEE_RETRY_BUMP_PERCENTAGE",),
     )
     l1_minimum_priority_fee_per_gas_gwei: float = setting(
@@ -132,6 +149,7 @@ class PublishingSettings:
         Number(0, _GWEI_MAX),
         PUBLISHING,
         "Least tip, in gwei.",
+        needs=needs.WRITING_TO_L1,
         environment=(
             "L1_MINIMUM_PRIORITY_FEE_PER_GAS_GWEI",
             "L1_FIXED_PRIORITY_FEE_PER_GAS",
@@ -143,6 +161,7 @@ class PublishingSettings:
         Integer(0, _COUNT_MAX),
         PUBLISHING,
         "How often a transaction is sent again with a higher price, and its cancellation.",
+        needs=needs.WRITING_TO_L1,
         environment=("L1_TX_MONITOR_MAX_ATTEMPTS",),
     )
     l1_tx_monitor_check_interval_ms: int = setting(
@@ -150,6 +169,7 @@ class PublishingSettings:
         Integer(1, _MILLISECONDS_MAX),
         PUBLISHING,
         "How often L1 is asked what became of a transaction, in milliseconds.",
+        needs=needs.WRITING_TO_L1,
         environment=("L1_TX_MONITOR_CHECK_INTERVAL_MS",),
     )
     l1_tx_monitor_stall_time_ms: int = setting(
@@ -157,6 +177,7 @@ class PublishingSettings:
         Integer(1, _MILLISECONDS_MAX),
         PUBLISHING,
         "After how long a transaction is sent again with a higher price, in milliseconds of L1's time.",
+        needs=needs.WRITING_TO_L1,
         environment=("L1_TX_MONITOR_STALL_TIME_MS",),
     )
     l1_tx_monitor_tx_timeout_ms: int = setting(
@@ -165,6 +186,7 @@ class PublishingSettings:
         PUBLISHING,
         "After how long it is given up, in milliseconds of L1's time; 0: never. One with a checkpoint is given up with "
         "its slot.",
+        needs=needs.WRITING_TO_L1,
         environment=("L1_TX_MONITOR_TX_TIMEOUT_MS",),
     )
     l1_tx_monitor_cancel_tx_on_timeout: bool = setting(
@@ -172,6 +194,7 @@ class PublishingSettings:
         Boolean(),
         PUBLISHING,
         "Replace a transaction that is given up by one that does nothing.",
+        needs=needs.WRITING_TO_L1,
         environment=("L1_TX_MONITOR_CANCEL_TX_ON_TIMEOUT",),
     )
     l1_tx_monitor_tx_cancellation_timeout_ms: int = setting(
@@ -179,6 +202,7 @@ class PublishingSettings:
         Integer(0, _MILLISECONDS_MAX),
         PUBLISHING,
         "After how long that one is given up, in milliseconds of L1's time.",
+        needs=needs.WRITING_TO_L1,
         environment=("L1_TX_MONITOR_TX_CANCELLATION_TIMEOUT_MS",),
     )
     l1_tx_monitor_tx_unseen_considered_dropped_ms: int = setting(
@@ -187,5 +211,6 @@ class PublishingSettings:
         PUBLISHING,
         "After how long a cancellation that L1 nodes do not know any more counts as dropped, in milliseconds of L1's "
         "time.",
+        needs=needs.WRITING_TO_L1,
         environment=("L1_TX_MONITOR_TX_UNSEEN_CONSIDERED_DROPPED_MS",),
     )

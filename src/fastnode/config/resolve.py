@@ -27,6 +27,10 @@ CONFIG_ENVIRONMENT = ENVIRONMENT_PREFIX + "CONFIG"
 #: How much of a bad value an error repeats.
 _SHOWN_VALUE_MAX = 80
 
+#: From which likeness on, as difflib counts it, a name of the environment is thought to be meant for another one.
+_MISSPELT: Final = 0.92
+_MISSPELT_LENGTHS: Final = 2
+
 #: What Kubernetes adds to the environment of a pod for each service of its namespace: a service that is called svc-...
 #: makes names that begin with our prefix.
 _SERVICE_LINK: Final = re.compile(
@@ -81,7 +85,8 @@ def resolve(
         found = {setting.name: _find(setting, flags, environment, documents) for setting in settings}
     values = {setting.attribute: found[setting.name][0] for setting in settings}
     origins = {name: origin for name, (_, origin) in found.items()}
-    return Resolved(table(**values), origins, tuple(_renamed_warnings(environment)))
+    warnings = (*_renamed_warnings(environment), *_misspelt_warnings(settings, environment))
+    return Resolved(table(**values), origins, warnings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +189,24 @@ def _renamed_warnings(environment: Mapping[str, str]) -> Iterable[str]:
             yield f"{row.environment} is set but not read any more; {advice_for_environment(row.environment)}"
 
 
-def _suggestion(name: str, known: Iterable[str]) -> str:
+def _misspelt_warnings(settings: Iterable[Setting], environment: Mapping[str, str]) -> Iterable[str]:
+    """For the names that we share with other nodes, which have no prefix by which an unknown one could be refused."""
+    shared = {name for setting in settings for name in setting.other_environment}
+    read = shared | {row.environment for row in RENAMED}
+    for name in sorted(environment):
+        if "_" in name and name not in read and not name.startswith(ENVIRONMENT_PREFIX) and environment[name]:
+            meant = _suggestion(name, [other for other in shared if _begins_or_ends_alike(name, other)], _MISSPELT)
+            if meant:
+                yield f"{name} is set, and no setting is called so{meant}"
+
+
+def _begins_or_ends_alike(name: str, other: str) -> bool:
+    """Spares nearly all comparisons of whole names."""
+    return abs(len(name) - len(other)) <= _MISSPELT_LENGTHS and (name[:5] == other[:5] or name[-5:] == other[-5:])
+
+
+def _suggestion(name: str, known: Iterable[str], likeness_min: float = 0.6) -> str:
     import difflib
 
-    close = difflib.get_close_matches(name, sorted(known), n=1)
+    close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=likeness_min)
     return f" (did you mean {close[0]}?)" if close else ""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fastnode.config import needs
 from fastnode.config.allow_list import ALLOW_LIST, AllowedElement
 from fastnode.config.building_settings import BuildingSettings
 from fastnode.config.bus_settings import BusSettings
@@ -110,12 +111,14 @@ class Settings(
         NETWORK,
         "How much of a worker's copy of the databases may be files of its own, which others do not share, before it "
         "gets a new one; at least 256 MiB.",
+        needs=needs.WORKERS,
     )
     take_over_port: bool = setting(
         False,
         Boolean(),
         NETWORK,
         "With --workers: listen also where another node with workers does, which can be stopped without an outage.",
+        needs=needs.WORKERS,
     )
     shutdown_grace_s: float = setting(
         10.0,
@@ -193,12 +196,14 @@ class Settings(
         FOLLOWING,
         "Chain file whose first two lines say which chain is followed, for a network whose genesis is not known; only "
         "read while the data directory is empty.",
+        needs=needs.FOLLOWING,
     )
     archiver_polling_interval_ms: int = setting(
         500,
         Integer(1, 3_600_000),
         FOLLOWING,
         "The longest rest between two looks at the followed node, in milliseconds.",
+        needs=needs.FOLLOWING,
         environment=("ARCHIVER_POLLING_INTERVAL_MS",),
         flags=("--archiver.archiverPollingIntervalMS",),
     )
@@ -207,36 +212,42 @@ class Settings(
         Integer(1, 3_600_000),
         FOLLOWING,
         "The shortest rest, in milliseconds: while blocks come, and as fast as the followed node answers.",
+        needs=needs.FOLLOWING,
     )
     allow_list_source: str = setting(
         "upstream",
         Choice(("own", "upstream")),
         FOLLOWING,
         "Whether the followed node's setup allow list is joined with the own one.",
+        needs=needs.FOLLOWED_NODE,
     )
     upstream_timeout_s: float = setting(
         15.0,
         Seconds(0.1, 600),
         FOLLOWING,
         "How long a followed node may take for one complete answer.",
+        needs=needs.FOLLOWED_NODE,
     )
     upstream_max_response_size: int = setting(
         64 << 20,
         Size(1 << 20, 1 << 30),
         FOLLOWING,
         "Largest answer of a followed node that is read.",
+        needs=needs.FOLLOWED_NODE,
     )
     mirror_pending_txs: bool = setting(
         False,
         Boolean(),
         FOLLOWING,
         "Copy the followed node's pending transactions into the own pool.",
+        needs=needs.UPSTREAM,
     )
     ready_max_lag_blocks: int = setting(
         16,
         Integer(0, 1_000_000_000),
         FOLLOWING,
         "How many blocks the node may be behind the followed one and still call itself ready.",
+        needs=needs.FOLLOWING,
     )
     rpc_block_wait_ms: int = setting(
         3000,
@@ -244,6 +255,7 @@ class Settings(
         FOLLOWING,
         "How long a question about a block hash that is not known yet waits for that block before the error, in "
         "milliseconds, when a node is followed; 0: not at all. Questions for tags never wait.",
+        needs=needs.FOLLOWING,
     )
 
     # ---- transactions ---------------------------------------------------------------------
@@ -300,6 +312,7 @@ class Settings(
         Text(metavar="URL"),
         TRANSACTIONS,
         "Node that runs node_simulatePublicCalls for this one, with --simulate-public-calls upstream.",
+        needs=needs.OTHER_SIMULATOR,
     )
     rpc_simulate_public_max_gas_limit: int = setting(
         130_800_000,
@@ -314,12 +327,14 @@ class Settings(
         TRANSACTIONS,
         "Who runs node_simulatePublicCalls: this node, or another one, which is --public-simulator-url or else the "
         "followed node.",
+        needs=needs.SIMULATOR,
     )
     rpc_simulate_public_max_debug_log_memory_reads: int = setting(
         125_000,
         Integer(0, 1 << 32),
         TRANSACTIONS,
         "Most memory words that the debug logs of a simulated transaction may read.",
+        needs=needs.LOCAL_SIMULATION,
         environment=("RPC_SIMULATE_PUBLIC_MAX_DEBUG_LOG_MEMORY_READS",),
     )
     rpc_simulate_timeout_ms: int = setting(
@@ -327,6 +342,7 @@ class Settings(
         Integer(1, 3_600_000),
         TRANSACTIONS,
         "How long one simulation may take, in milliseconds; and how long it may wait for its turn.",
+        needs=needs.LOCAL_SIMULATION,
     )
 
     # ---- JSON-RPC -------------------------------------------------------------------------

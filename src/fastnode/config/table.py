@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import field, fields
 from typing import Any
 
+from fastnode.config.needs import Need
 from fastnode.records import dataclass
 from fastnode.values.value_type import ValueType
 
@@ -46,6 +47,7 @@ class Setting:
     other_environment: tuple[str, ...]  # accepted beside the SVC_ name
     other_flags: tuple[str, ...]  # accepted beside --name
     secret: bool  # never shown
+    needs: Need | None  # what it has no effect without; None: it always has one
 
     @property
     def attribute(self) -> str:
@@ -77,6 +79,7 @@ def setting(
     environment: tuple[str, ...] = (),
     flags: tuple[str, ...] = (),
     secret: bool = False,
+    needs: Need | None = None,
 ) -> Any:
     """A dataclass field that is a setting; a ``default`` of None means "not set"."""
     facts = {
@@ -88,6 +91,7 @@ def setting(
         "other_environment": environment,
         "other_flags": flags,
         "secret": secret,
+        "needs": needs,
     }
     return field(default=default, metadata=facts)
 

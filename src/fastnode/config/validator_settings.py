@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fastnode.config import needs
 from fastnode.config.table import setting
 from fastnode.records import dataclass
 from fastnode.values.arrays import ArrayOf
@@ -26,6 +27,12 @@ _ADDRESS_BYTES = 20
 #: 10 units of the staking asset.
 _PENALTY = 10 * 10**18
 
+_PROVER_OF_ITS_OWN = needs.missing("a prover of its own, which this node does not have: --prover-command names one")
+_VALIDATOR_CLIENT = needs.missing(
+    "a validator client of its own, which this node does not have: it executes what it attests to"
+)
+_VOTES = needs.missing("votes on offenses, in which this node takes no part")
+
 
 @dataclass(frozen=True, kw_only=True)
 class ValidatorSettings:
@@ -34,6 +41,7 @@ class ValidatorSettings:
         FilePath(metavar="PATH"),
         VALIDATOR,
         "Keystore: a JSON file, or a directory of them.",
+        needs=needs.KEYS,
         environment=("KEY_STORE_DIRECTORY",),
     )
     validator_disabled: bool = setting(
@@ -41,6 +49,7 @@ class ValidatorSettings:
         Boolean(),
         VALIDATOR,
         "Use no validator keys.",
+        needs=needs.SIGNING,
         environment=("VALIDATOR_DISABLED",),
     )
     validator_addresses: tuple[str, ...] = setting(
@@ -48,6 +57,7 @@ class ValidatorSettings:
         ArrayOf(HexText(_ADDRESS_BYTES)),
         VALIDATOR,
         "Addresses of the node's own validators.",
+        needs=needs.SIGNING,
         environment=("VALIDATOR_ADDRESSES",),
     )
     validator_attestations_polling_interval_ms: int = setting(
@@ -55,6 +65,7 @@ class ValidatorSettings:
         Integer(1, _MILLISECONDS_MAX),
         VALIDATOR,
         "How often new attestations are looked for, in milliseconds.",
+        needs=_VALIDATOR_CLIENT,
         environment=("VALIDATOR_ATTESTATIONS_POLLING_INTERVAL_MS",),
     )
     validator_reexecute: bool = setting(
@@ -62,6 +73,7 @@ class ValidatorSettings:
         Boolean(),
         VALIDATOR,
         "Execute a proposed block before attesting to it.",
+        needs=_VALIDATOR_CLIENT,
         environment=("VALIDATOR_REEXECUTE",),
     )
     validate_max_l2_block_gas: int | None = setting(
@@ -69,6 +81,7 @@ class ValidatorSettings:
         Integer(0, _GAS_MAX),
         VALIDATOR,
         "Most L2 gas in a block of others that is accepted. Independent of --max-l2-block-gas.",
+        needs=needs.BUILDING,
         environment=("VALIDATOR_MAX_L2_BLOCK_GAS",),
         flags=("--validateMaxL2BlockGas",),
     )
@@ -77,6 +90,7 @@ class ValidatorSettings:
         Integer(0, _GAS_MAX),
         VALIDATOR,
         "Most data gas in a block of others that is accepted. Independent of --max-da-block-gas.",
+        needs=needs.BUILDING,
         environment=("VALIDATOR_MAX_DA_BLOCK_GAS",),
         flags=("--validateMaxDABlockGas",),
     )
@@ -85,6 +99,7 @@ class ValidatorSettings:
         Integer(0, _COUNT_MAX),
         VALIDATOR,
         "Most transactions in a block of others that is accepted. Independent of --max-txs-per-block.",
+        needs=needs.BUILDING,
         environment=("VALIDATOR_MAX_TX_PER_BLOCK",),
         flags=("--validateMaxTxsPerBlock",),
     )
@@ -93,6 +108,7 @@ class ValidatorSettings:
         Integer(0, _COUNT_MAX),
         VALIDATOR,
         "Most transactions in a checkpoint of others that is accepted. Independent of --max-txs-per-checkpoint.",
+        needs=needs.BUILDING,
         environment=("VALIDATOR_MAX_TX_PER_CHECKPOINT",),
         flags=("--validateMaxTxsPerCheckpoint",),
     )
@@ -111,18 +127,21 @@ class ValidatorSettings:
         Text(metavar="COMMAND"),
         PROVER,
         "Program that makes the proof of an epoch: COMMAND INPUTS PROOF, two files.",
+        needs=needs.PROVING,
     )
     prover_partial_epochs: bool = setting(
         False,
         Boolean(),
         PROVER,
         "Prove an epoch as far as it goes instead of waiting for its end.",
+        needs=needs.PROVING,
     )
     node_url: str | None = setting(
         None,
         Text(metavar="URL"),
         PROVER,
         "Node that the prover works for, if it is another one.",
+        needs=_PROVER_OF_ITS_OWN,
         environment=("AZTEC_NODE_URL",),
         secret=True,
     )
@@ -131,6 +150,7 @@ class ValidatorSettings:
         Boolean(),
         PROVER,
         "The network has real proofs: so a chain that is learned from L1 is taken, when nothing is stored yet.",
+        needs=needs.LEARNING_FROM_L1,
         environment=("PROVER_REAL_PROOFS",),
     )
     prover_id: str | None = setting(
@@ -138,6 +158,7 @@ class ValidatorSettings:
         HexText(_ADDRESS_BYTES),
         PROVER,
         "L1 address that gets the prover's reward.",
+        needs=needs.PROVING,
         environment=("PROVER_ID",),
     )
     prover_test_delay_type: str = setting(
@@ -145,6 +166,7 @@ class ValidatorSettings:
         Choice(("fixed", "realistic")),
         PROVER,
         "How long a proof that is not real takes.",
+        needs=_PROVER_OF_ITS_OWN,
         environment=("PROVER_TEST_DELAY_TYPE",),
     )
     prover_test_delay_ms: int = setting(
@@ -152,6 +174,7 @@ class ValidatorSettings:
         Integer(0, _MILLISECONDS_MAX),
         PROVER,
         "The fixed time of such a proof, in milliseconds.",
+        needs=needs.PROVING,
         environment=("PROVER_TEST_DELAY_MS",),
     )
     prover_test_delay_factor: float = setting(
@@ -159,6 +182,7 @@ class ValidatorSettings:
         Number(0, 1_000_000),
         PROVER,
         "What the realistic time of such a proof is multiplied with.",
+        needs=_PROVER_OF_ITS_OWN,
         environment=("PROVER_TEST_DELAY_FACTOR",),
     )
     prover_agent_count: int = setting(
@@ -166,6 +190,7 @@ class ValidatorSettings:
         Integer(0, _COUNT_MAX),
         PROVER,
         "How many proofs are made at a time.",
+        needs=_PROVER_OF_ITS_OWN,
         environment=("PROVER_AGENT_COUNT",),
     )
     prover_proof_store: str | None = setting(
@@ -173,6 +198,7 @@ class ValidatorSettings:
         Text(metavar="URL"),
         PROVER,
         "Where proofs are kept.",
+        needs=_PROVER_OF_ITS_OWN,
         environment=("PROVER_PROOF_STORE",),
         secret=True,
     )
@@ -181,6 +207,7 @@ class ValidatorSettings:
         Text(metavar="URL"),
         PROVER,
         "Where the inputs of failed proofs are kept.",
+        needs=_PROVER_OF_ITS_OWN,
         environment=("PROVER_FAILED_PROOF_STORE",),
         secret=True,
     )
@@ -189,6 +216,7 @@ class ValidatorSettings:
         Boolean(),
         PROVER,
         "Drop unfinished proofs at a stop.",
+        needs=_PROVER_OF_ITS_OWN,
         environment=("PROVER_CANCEL_JOBS_ON_STOP",),
     )
     prover_enqueue_concurrency: int = setting(
@@ -196,6 +224,7 @@ class ValidatorSettings:
         Integer(1, _COUNT_MAX),
         PROVER,
         "How many proofs are put in the queue at a time.",
+        needs=_PROVER_OF_ITS_OWN,
         environment=("PROVER_ENQUEUE_CONCURRENCY",),
     )
 
@@ -213,6 +242,7 @@ class ValidatorSettings:
         Integer(1, 1_000_000),
         SLASHING,
         "How many epochs back the statistics go.",
+        needs=needs.SENTINEL,
         environment=("SENTINEL_HISTORY_LENGTH_IN_EPOCHS",),
     )
     sentinel_historic_proven_performance_length_in_epochs: int = setting(
@@ -220,6 +250,7 @@ class ValidatorSettings:
         Integer(1, 1_000_000),
         SLASHING,
         "How many proven epochs are counted for the performance of all time.",
+        needs=needs.SENTINEL,
         environment=("SENTINEL_HISTORIC_PROVEN_PERFORMANCE_LENGTH_IN_EPOCHS",),
     )
     slashing_round_size_in_epochs: int = setting(
@@ -227,18 +258,21 @@ class ValidatorSettings:
         Integer(1, 1_000_000),
         SLASHING,
         "Epochs of a round of votes on offenses, as the rollup's contracts have it.",
+        needs=needs.SENTINEL,
     )
     slashing_offset_in_rounds: int = setting(
         2,
         Integer(0, 1_000_000),
         SLASHING,
         "How many rounds after an offense it is voted on, as the rollup's contracts have it.",
+        needs=needs.SENTINEL,
     )
     slash_override_payload: str | None = setting(
         None,
         HexText(_ADDRESS_BYTES),
         SLASHING,
         "Payload to vote for, independent of the offenses.",
+        needs=_VOTES,
         environment=("SLASH_OVERRIDE_PAYLOAD",),
     )
     slash_min_penalty_percentage: float = setting(
@@ -246,6 +280,7 @@ class ValidatorSettings:
         Number(0, 1_000_000),
         SLASHING,
         "Smallest penalty of a payload of others that is voted for, as a multiple of the own one.",
+        needs=_VOTES,
         environment=("SLASH_MIN_PENALTY_PERCENTAGE",),
     )
     slash_max_penalty_percentage: float = setting(
@@ -253,6 +288,7 @@ class ValidatorSettings:
         Number(0, 1_000_000),
         SLASHING,
         "Largest penalty of a payload of others that is voted for, as a multiple of the own one.",
+        needs=_VOTES,
         environment=("SLASH_MAX_PENALTY_PERCENTAGE",),
     )
     slash_validators_always: tuple[str, ...] = setting(
@@ -260,6 +296,7 @@ class ValidatorSettings:
         ArrayOf(HexText(_ADDRESS_BYTES)),
         SLASHING,
         "Validators to slash in every case.",
+        needs=_VOTES,
         environment=("SLASH_VALIDATORS_ALWAYS",),
     )
     slash_validators_never: tuple[str, ...] = setting(
@@ -267,6 +304,7 @@ class ValidatorSettings:
         ArrayOf(HexText(_ADDRESS_BYTES)),
         SLASHING,
         "Validators never to slash.",
+        needs=needs.SENTINEL,
         environment=("SLASH_VALIDATORS_NEVER",),
     )
     slash_prune_penalty: int = setting(
@@ -274,6 +312,7 @@ class ValidatorSettings:
         Amount(),
         SLASHING,
         "Penalty for an epoch that was pruned although its data was there.",
+        needs=needs.SENTINEL,
         environment=("SLASH_PRUNE_PENALTY",),
     )
     slash_data_withholding_penalty: int = setting(
@@ -281,6 +320,7 @@ class ValidatorSettings:
         Amount(),
         SLASHING,
         "Penalty for an epoch that was pruned because its data was not there.",
+        needs=needs.SENTINEL,
         environment=("SLASH_DATA_WITHHOLDING_PENALTY",),
     )
     slash_inactivity_target_percentage: float = setting(
@@ -288,6 +328,7 @@ class ValidatorSettings:
         Number(0, 1, above_minimum=True),
         SLASHING,
         "Share of missed duties from which a validator counts as inactive.",
+        needs=needs.SENTINEL,
         environment=("SLASH_INACTIVITY_TARGET_PERCENTAGE",),
     )
     slash_inactivity_consecutive_epoch_threshold: int = setting(
@@ -295,6 +336,7 @@ class ValidatorSettings:
         Integer(1, 1_000_000),
         SLASHING,
         "For how many epochs in a row it must be inactive.",
+        needs=needs.SENTINEL,
         environment=("SLASH_INACTIVITY_CONSECUTIVE_EPOCH_THRESHOLD",),
     )
     slash_inactivity_penalty: int = setting(
@@ -302,6 +344,7 @@ class ValidatorSettings:
         Amount(),
         SLASHING,
         "Penalty for inactivity.",
+        needs=needs.SENTINEL,
         environment=("SLASH_INACTIVITY_PENALTY",),
     )
     slash_propose_invalid_attestations_penalty: int = setting(
@@ -309,6 +352,7 @@ class ValidatorSettings:
         Amount(),
         SLASHING,
         "Penalty for proposing a checkpoint with invalid attestations.",
+        needs=needs.SENTINEL,
         environment=("SLASH_PROPOSE_INVALID_ATTESTATIONS_PENALTY",),
     )
     slash_duplicate_proposal_penalty: int = setting(
@@ -316,6 +360,7 @@ class ValidatorSettings:
         Amount(),
         SLASHING,
         "Penalty for two proposals for one slot.",
+        needs=needs.SENTINEL,
         environment=("SLASH_DUPLICATE_PROPOSAL_PENALTY",),
     )
     slash_duplicate_attestation_penalty: int = setting(
@@ -323,6 +368,7 @@ class ValidatorSettings:
         Amount(),
         SLASHING,
         "Penalty for attestations to two proposals of one slot.",
+        needs=needs.SENTINEL,
         environment=("SLASH_DUPLICATE_ATTESTATION_PENALTY",),
     )
     slash_attest_descendant_of_invalid_penalty: int = setting(
@@ -330,6 +376,7 @@ class ValidatorSettings:
         Amount(),
         SLASHING,
         "Penalty for attesting to what follows an invalid checkpoint.",
+        needs=needs.SENTINEL,
         environment=("SLASH_ATTEST_DESCENDANT_OF_INVALID_PENALTY",),
     )
     slash_unknown_penalty: int = setting(
@@ -337,6 +384,7 @@ class ValidatorSettings:
         Amount(),
         SLASHING,
         "Penalty for an offense of an unknown kind.",
+        needs=_VOTES,
         environment=("SLASH_UNKNOWN_PENALTY",),
     )
     slash_offense_expiration_rounds: int = setting(
@@ -344,6 +392,7 @@ class ValidatorSettings:
         Integer(0, 1_000_000),
         SLASHING,
         "After how many rounds an offense is forgotten.",
+        needs=needs.SENTINEL,
         environment=("SLASH_OFFENSE_EXPIRATION_ROUNDS",),
     )
     slash_max_payload_size: int = setting(
@@ -351,6 +400,7 @@ class ValidatorSettings:
         Integer(0, 1_000_000),
         SLASHING,
         "Most offenses in one payload.",
+        needs=_VOTES,
         environment=("SLASH_MAX_PAYLOAD_SIZE",),
     )
     slash_grace_period_l2_slots: int = setting(
@@ -358,6 +408,7 @@ class ValidatorSettings:
         Integer(0, 1 << 40),
         SLASHING,
         "Slots after the network's start in which nothing is an offense.",
+        needs=needs.SENTINEL,
         environment=("SLASH_GRACE_PERIOD_L2_SLOTS",),
     )
     slash_invalid_block_penalty: int = setting(
@@ -365,6 +416,7 @@ class ValidatorSettings:
         Amount(),
         SLASHING,
         "Penalty for broadcasting an invalid block.",
+        needs=needs.SENTINEL,
         environment=("SLASH_INVALID_BLOCK_PENALTY",),
     )
     slash_execute_rounds_look_back: int = setting(
@@ -372,6 +424,7 @@ class ValidatorSettings:
         Integer(0, 1_000_000),
         SLASHING,
         "How many rounds back one is looked for that can be executed.",
+        needs=_VOTES,
         environment=("SLASH_EXECUTE_ROUNDS_LOOK_BACK",),
     )
     slash_self_allowed: bool = setting(
@@ -379,6 +432,7 @@ class ValidatorSettings:
         Boolean(),
         SLASHING,
         "Slash the node's own validators too.",
+        needs=needs.SENTINEL,
     )
 
     # ---- high availability ----------------------------------------------------------------
@@ -395,6 +449,7 @@ class ValidatorSettings:
         Text(metavar="URL"),
         AVAILABILITY,
         "The database: postgresql://...; prepare it with `fastnode migrate-ha-db up`.",
+        needs=needs.HA_SIGNING,
         environment=("VALIDATOR_HA_DATABASE_URL",),
         secret=True,
     )
@@ -403,6 +458,7 @@ class ValidatorSettings:
         Text(metavar="NAME"),
         AVAILABILITY,
         "This node's name in the database; no other node may have it.",
+        needs=needs.HA_SIGNING,
         environment=("VALIDATOR_HA_NODE_ID",),
     )
     validator_ha_polling_interval_ms: int = setting(
@@ -410,6 +466,7 @@ class ValidatorSettings:
         Integer(1, _MILLISECONDS_MAX),
         AVAILABILITY,
         "How often another node's signature is waited for, in milliseconds.",
+        needs=needs.HA_SIGNING,
         environment=("VALIDATOR_HA_POLLING_INTERVAL_MS",),
     )
     validator_ha_signing_timeout_ms: int = setting(
@@ -417,6 +474,7 @@ class ValidatorSettings:
         Integer(1, _MILLISECONDS_MAX),
         AVAILABILITY,
         "How long another node's signature is waited for, in milliseconds.",
+        needs=needs.HA_SIGNING,
         environment=("VALIDATOR_HA_SIGNING_TIMEOUT_MS",),
     )
     validator_ha_max_stuck_duties_age_ms: int | None = setting(
@@ -424,6 +482,7 @@ class ValidatorSettings:
         Integer(1, _MILLISECONDS_MAX),
         AVAILABILITY,
         "After how long an unfinished duty counts as stuck, in milliseconds.",
+        needs=needs.HA_SIGNING,
         environment=("VALIDATOR_HA_MAX_STUCK_DUTIES_AGE_MS",),
     )
     validator_ha_old_duties_max_age_h: int | None = setting(
@@ -431,6 +490,7 @@ class ValidatorSettings:
         Integer(1, 1_000_000),
         AVAILABILITY,
         "After how many hours a finished duty is removed.",
+        needs=needs.HA_SIGNING,
         environment=("VALIDATOR_HA_OLD_DUTIES_MAX_AGE_H",),
     )
     validator_ha_pool_max: int = setting(
@@ -438,6 +498,7 @@ class ValidatorSettings:
         Integer(1, 10_000),
         AVAILABILITY,
         "Most connections to the database.",
+        needs=needs.HA_SIGNING,
         environment=("VALIDATOR_HA_POOL_MAX",),
     )
     validator_ha_pool_min: int = setting(
@@ -445,6 +506,7 @@ class ValidatorSettings:
         Integer(0, 10_000),
         AVAILABILITY,
         "Fewest connections to the database.",
+        needs=needs.HA_SIGNING,
         environment=("VALIDATOR_HA_POOL_MIN",),
     )
     validator_ha_pool_idle_timeout_ms: int = setting(
@@ -452,6 +514,7 @@ class ValidatorSettings:
         Integer(0, _MILLISECONDS_MAX),
         AVAILABILITY,
         "When an idle connection is closed, in milliseconds; 0: never.",
+        needs=needs.HA_SIGNING,
         environment=("VALIDATOR_HA_POOL_IDLE_TIMEOUT_MS",),
     )
     validator_ha_pool_connection_timeout_ms: int = setting(
@@ -459,5 +522,6 @@ class ValidatorSettings:
         Integer(0, _MILLISECONDS_MAX),
         AVAILABILITY,
         "How long a connection is waited for, in milliseconds; 0: without end.",
+        needs=needs.HA_SIGNING,
         environment=("VALIDATOR_HA_POOL_CONNECTION_TIMEOUT_MS",),
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Collection
+from typing import Any, Final
 
-__all__ = ["Reject", "describe"]
+__all__ = ["Reject", "describe", "refuse_other_members"]
 
 #: A value quoted in an error text is cut to this many characters.
 QUOTED_LENGTH_MAX: Final = 60
@@ -42,3 +43,10 @@ def describe(value: object) -> str:
         # Lone surrogates and control characters must not reach the answer or a terminal.
         return '"' + text.encode("unicode_escape").decode("ascii") + '"'
     return str(value)
+
+
+def refuse_other_members(value: dict[str, Any], known: Collection[str]) -> None:
+    """Reject for a member of an object that has none but ``known`` ones: one that is misspelt would be passed over."""
+    for name in value:
+        if name not in known:
+            raise Reject(f"has no member {describe(name)}, only {', '.join(known)}")
