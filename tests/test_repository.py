@@ -24,7 +24,6 @@ PACKAGE = PROJECT / "src" / "fastnode"
 #: What a clone may weigh, in bytes.
 REPOSITORY_BYTES_MAX = 20 << 20
 #: A file that a person edits should be read at one sitting.
-LINES_MAX = 800
 
 #: Files whose length is not a matter of style: numbers, and pages made from code.
 GENERATED = {
@@ -92,25 +91,6 @@ def test_a_clone_is_small() -> None:
     sizes = {path: path.stat().st_size for path in tracked()}
     largest = sorted(sizes, key=sizes.__getitem__, reverse=True)[:5]
     assert sum(sizes.values()) < REPOSITORY_BYTES_MAX, f"largest: {largest}"
-
-
-def test_files_that_people_edit_are_short() -> None:
-    long = {name: lines for name, text in texts() if (lines := text.count("\n")) > LINES_MAX and name not in GENERATED}
-    assert long == {}
-
-
-MODULE_LINES_MAX = 500
-
-
-def test_modules_of_the_package_are_shorter() -> None:
-    """Without those that scripts/make-docs writes."""
-    lengths = {
-        name.removeprefix("src/fastnode/"): text.count("\n")
-        for name, text in texts()
-        if name.startswith("src/fastnode/") and name.endswith((".py", ".pyx", ".pxd", ".pyi", ".c", ".h"))
-    }
-    made = {"client/methods.py", "client/records.py", "_ext/hash/c/poseidon2_tables.h"}
-    assert {name for name, lines in lengths.items() if lines > MODULE_LINES_MAX} <= made
 
 
 def test_every_text_ends_with_one_line_break_and_has_no_trailing_blanks() -> None:
