@@ -10,8 +10,9 @@ import pytest
 from tests.building.test_recorded_chain import opened_builder
 from tests.building.test_reexecution import Proposal
 
+from fastnode.archiver.commit import ChainCommit
 from fastnode.building.reexecution import ProposedBlock
-from fastnode.errors import ProposalFault
+from fastnode.errors import DatabaseFull, ProposalFault
 from fastnode.mempool.clock import SlotClock
 from fastnode.p2p.proposals import BlockProposal
 from fastnode.p2p.proposed_blocks import ExecutionParts, ProposedBlocks
@@ -94,6 +95,33 @@ def test_the_blocks_of_a_checkpoint_become_proposed_whatever_their_order(arrival
     assert [view.block_info(block.number).hash for block in blocks] == [block.hash() for block in blocks]
     assert view.tips.proposed.number == blocks[-1].number > view.tips.checkpointed.block.number
     assert arrivals.proposed.counts == {"stored": len(blocks)}
+
+
+def test_who_looks_at_a_block_when_it_is_committed_finds_it_marked_as_executed(
+    arrivals: Arrivals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+
+    def on_committed(commit: ChainCommit) -> None:
+        seen.extend(arrivals.proposed.was_executed(block.archive.root) for block in commit.blocks)
+
+    monkeypatch.setattr(arrivals.ingestor, "_on_commit", on_committed)
+    for block in arrivals.recorded.blocks:
+        arrivals.proposed.offer(arrivals.proposal(block))
+    assert arrivals.apply() == len(arrivals.recorded.blocks)
+    assert seen == [True] * len(arrivals.recorded.blocks)
+
+
+def test_a_block_that_ingestion_refuses_is_not_marked(arrivals: Arrivals, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise DatabaseFull("no room")
+
+    first = arrivals.recorded.blocks[0]
+    monkeypatch.setattr(arrivals.ingestor, "add_block", refuse)
+    arrivals.proposed.offer(arrivals.proposal(first))
+    with pytest.raises(DatabaseFull):
+        arrivals.apply()
+    assert not arrivals.proposed.was_executed(first.archive.root)
 
 
 def test_what_l1_has_stored_meanwhile_is_known(arrivals: Arrivals) -> None:

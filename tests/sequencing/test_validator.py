@@ -32,6 +32,7 @@ from fastnode.sequencing.l1_publication import KeyDoor
 from fastnode.sequencing.slot_guard import SlotGuard
 from fastnode.sequencing.turns import Turn
 from fastnode.sequencing.validator import Validator, ValidatorParts
+from fastnode.view import View
 
 KEYS = [test_key(index) for index in range(4)]
 COMMITTEE = tuple(address_of(key) for key in KEYS)
@@ -64,6 +65,22 @@ class Told:
     @property
     def signers(self) -> list[bytes | None]:
         return [attestation.signer() for attestation in self.attestations]
+
+
+class Looks:
+    """How often something was looked at."""
+
+    def __init__(self) -> None:
+        self._count, self._changed = 0, threading.Condition()
+
+    def note(self) -> None:
+        with self._changed:
+            self._count += 1
+            self._changed.notify_all()
+
+    def wait_for(self, count: int) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: self._count >= count, timeout=60)
 
 
 class Here:
@@ -113,6 +130,21 @@ class Here:
         """As the first member proposes it; ``changes`` of its header."""
         header: CheckpointHeader = replace(self.recorded.checkpoint.header, **changes)
         return CheckpointProposal.of(header, self.recorded.checkpoint.archive.root, 0, bytes(64) + b"\x1b")
+
+    def end_slot(self) -> None:
+        """L1 goes on until its next block belongs to the next slot."""
+        self.reader.newest_timestamp += 1_000
+
+    def watch_looks(self) -> Looks:
+        """Count how often the validator looks at the chain."""
+        looks, view = Looks(), self.validator._parts.view
+
+        def watched() -> View | None:
+            looks.note()
+            return view()
+
+        self.validator._parts = replace(self.validator._parts, view=watched)
+        return looks
 
     def judge(self, **changes: Any) -> str | None:
         """Why it is not attested to."""
@@ -176,8 +208,31 @@ def test_the_operators_limits_act_on_what_others_propose(here: Here) -> None:
 
 def test_blocks_that_were_not_executed_here_are_not_attested_to(here: Here) -> None:
     here.executed.remove(here.recorded.blocks[-1].archive.root)
-    assert "was not executed here" in str(here.judge())
+    here.end_slot()
+    assert "was not executed here before its slot was over" in str(here.judge())
     assert here.told.attestations == []
+
+
+@pytest.mark.parametrize("late", ["the mark of a block", "the messages of L1"])
+def test_what_a_checkpoint_is_judged_by_may_come_later_within_its_slot(here: Here, late: str) -> None:
+    root = here.recorded.blocks[-1].archive.root
+    if late == "the mark of a block":
+        here.executed.remove(root)
+    else:
+        here.messages = None
+    looks = here.watch_looks()
+    here.validator.start()
+    try:
+        here.validator.offer(here.proposal())
+        looks.wait_for(2)
+        assert (here.validator.refusal, here.told.attestations) == (None, [])
+        here.executed.add(root)
+        here.messages = here.recorded.messages
+        here.validator.on_committed(None)
+        wait_for(lambda: len(here.told.attestations) == 2)
+    finally:
+        here.validator.stop()
+    assert here.validator.describe() == {"attested": 1, "refused": 0, "refusal": None}
 
 
 def test_a_slot_is_attested_to_once_also_after_a_restart(here: Here, network: Network) -> None:
@@ -207,7 +262,7 @@ def test_blocks_are_waited_for_until_their_slot_is_over(prepared: Proposal, tmp_
         wait_for(lambda: len(here.told.attestations) == 2)
         prepared.builder.ingestor.undo_above(prepared.blocks[0].number - 1)
         here.validator.offer(here.proposal())
-        here.reader.newest_timestamp += 1_000
+        here.end_slot()
         here.validator.on_committed(None)
         wait_for(lambda: "were not here" in str(here.validator.refusal))
     finally:

@@ -161,7 +161,7 @@ class ProposedBlocks:
                 parts.validator,
                 deadline=begun + self._seconds_left(parts, proposal),
             )
-            self._ingest(ingestor, block, messages)
+            self._ingest(ingestor, proposal, block, messages)
         except ProposalFault as error:
             self._drop(proposal, "invalid", str(error), level=logging.WARNING)
             parts.on_fault(proposal)
@@ -173,10 +173,6 @@ class ProposedBlocks:
             self._drop(proposal, "not judged", error.message)
             return 0
         self.counts["stored"] += 1
-        with self._lock:
-            self._executed[proposal.archive_root] = None
-            while len(self._executed) > _EXECUTED_MAX:
-                self._executed.popitem(last=False)
         now = time.monotonic()
         facts = log_facts(
             number=block.number,
@@ -188,12 +184,24 @@ class ProposedBlocks:
         logger.info("a proposed block is verified", extra=facts)
         return 1
 
-    def _ingest(self, ingestor: Ingestor, block: L2Block, messages: Sequence[bytes]) -> None:
+    def _ingest(self, ingestor: Ingestor, proposal: BlockProposal, block: L2Block, messages: Sequence[bytes]) -> None:
+        # Marked before it is stored: who is woken by the commit asks for the mark at once.
+        self._mark(proposal.archive_root)
         try:
             ingestor.add_block(block, messages if block.index_within_checkpoint == 0 else ())
-        except BlockRejected as error:
-            # Header and archive are what its transactions give, so only the hash over its blob fields is left.
-            raise ProposalFault(str(error)) from error
+        except BaseException as error:
+            with self._lock:
+                self._executed.pop(proposal.archive_root, None)
+            if isinstance(error, BlockRejected):
+                # Header and archive are what its transactions give, so only the hash over its blob fields is left.
+                raise ProposalFault(str(error)) from error
+            raise
+
+    def _mark(self, archive_root: bytes) -> None:
+        with self._lock:
+            self._executed[archive_root] = None
+            while len(self._executed) > _EXECUTED_MAX:
+                self._executed.popitem(last=False)
 
     def _seconds_left(self, parts: ExecutionParts, proposal: BlockProposal) -> float:
         """Until the end of its slot, as for a validator of the reference."""

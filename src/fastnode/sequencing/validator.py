@@ -1,7 +1,8 @@
 """A validator that another one's checkpoint waits for: looks at it as closely as if it were its own, and attests to it.
 
     checkpoint proposal (judged: by the slot's proposer, the first of its slot)
-        ── its blocks executed here and stored? ── every field of its header worked out again ── limits of the operator?
+        ── its blocks executed here and stored? (waited for until its slot is over)
+        ── every field of its header worked out again ── limits of the operator?
         ── slot written down ── signed with every key of the committee that is here ── told to peers
 
 A proposal that is not attested to costs its proposer the slot, and this node nothing.
@@ -45,8 +46,12 @@ logger = logging.getLogger("fastnode.validator")
 _NOWHERE: Final = L1PublishedData(0, 0, bytes(32))
 #: Basis points; L1 takes no more.
 _PRICE_MODIFIER_MAX: Final = 100
-#: How often a wait for blocks looks whether their slot is over.
+#: How often a wait looks whether the slot is over.
 _LOOK_S: Final = 0.5
+
+
+class _NotYetError(Exception):
+    """A checkpoint cannot be judged now: something that it is compared with is not here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,8 +162,7 @@ class Validator:
             return 0
         if parts.reader.run(lambda endpoint: is_hatch_open(endpoint, facts, proposal.slot)):
             raise SlotLost("the escape hatch is open")
-        blocks, view = self._blocks(facts, proposal)
-        self._check(facts, proposal, blocks, view)
+        self._await_right(facts, proposal)
         parts.guard.enter(proposal.slot)
         message = digests.attestation(proposal.header, proposal.archive_root, proposal.fee_asset_price_modifier)
         signatures = own_attestations(proposal.slot, members, message, parts.door)
@@ -168,32 +172,47 @@ class Validator:
             raise SlotLost("other nodes have signed with the keys that are here")
         return len(signatures)
 
-    def _blocks(self, facts: RollupFacts, proposal: CheckpointProposal) -> tuple[list[L2Block], ChainView]:
-        """Those of the checkpoint, once they are stored as proposed; the chain that has them."""
+    def _await_right(self, facts: RollupFacts, proposal: CheckpointProposal) -> None:
+        """Look until the checkpoint is found right, as what it is compared with may still be on its way.
+
+        SlotLost when it is wrong, or its slot is over before that can be said.
+        """
         clock = L1Time(lambda: self._parts.reader.newest_timestamp, self._parts.reader.slot_duration)
         while not self._is_stopping:
-            view = self._parts.view()
-            number = None if view is None else view.chain.block_number_by_archive(proposal.archive_root)
-            if view is not None and number is not None:
-                chain = view.chain
-                found = [chain.load_block(n) for n in range(chain.tips.checkpointed.block.number + 1, number + 1)]
-                return [block for block in found if block is not None], chain
-            if facts.slot_at(clock.next_block()) > proposal.slot:
-                raise SlotLost("its blocks were not here, executed, before its slot was over")
-            self._news.wait(_LOOK_S)
+            # Before it looks: what comes while it does is looked at again.
             self._news.clear()
+            try:
+                blocks, chain = self._blocks(proposal)
+                self._check(facts, proposal, blocks, chain)
+                return
+            except _NotYetError as missing:
+                if facts.slot_at(clock.next_block()) > proposal.slot:
+                    raise SlotLost(f"{missing} before its slot was over") from None
+            self._news.wait(_LOOK_S)
         raise SlotLost("the node is stopping")
 
+    def _blocks(self, proposal: CheckpointProposal) -> tuple[list[L2Block], ChainView]:
+        """Those of the checkpoint, stored as proposed; the chain that has them.  _NotYetError."""
+        view = self._parts.view()
+        number = None if view is None else view.chain.block_number_by_archive(proposal.archive_root)
+        if view is None or number is None:
+            raise _NotYetError("its blocks were not here, executed,")
+        chain = view.chain
+        found = [chain.load_block(n) for n in range(chain.tips.checkpointed.block.number + 1, number + 1)]
+        return [block for block in found if block is not None], chain
+
     def _check(self, facts: RollupFacts, proposal: CheckpointProposal, blocks: list[L2Block], chain: ChainView) -> None:
-        """SlotLost unless the checkpoint is what its blocks give, and within the limits."""
+        """SlotLost unless the checkpoint is what its blocks give, and within the limits; _NotYetError."""
         if not blocks:
             raise SlotLost("it is on L1 already")
         number = chain.tips.checkpointed.checkpoint.number + 1
         for block in blocks:
             if block.checkpoint_number != number:
-                raise SlotLost(f"block {block.number} does not belong to checkpoint {number}, which is the next")
+                raise _NotYetError(
+                    f"checkpoint {number}, which stands before block {block.number}, was not read from L1"
+                )
             if not self._parts.was_executed(block.archive.root):
-                raise SlotLost(f"block {block.number} came from elsewhere and was not executed here")
+                raise _NotYetError(f"block {block.number} came from elsewhere and was not executed here")
         refusal = self._parts.limits().refusal(blocks)
         if refusal is not None:
             raise SlotLost(refusal)
@@ -201,7 +220,7 @@ class Validator:
             raise SlotLost(f"a price modifier of {proposal.fee_asset_price_modifier} is beyond what L1 takes")
         messages = self._parts.reader.messages_of(number)
         if messages is None:
-            raise SlotLost(f"L1 does not say yet which messages checkpoint {number} takes")
+            raise _NotYetError(f"L1 did not say which messages checkpoint {number} takes")
         epoch = proposal.slot // facts.epoch_duration
         earlier = [chain.checkpoint(each) for each in chain.checkpoint_numbers_of_epoch(epoch)]
         out_hashes = [item.out_hash for item in earlier if item is not None]
