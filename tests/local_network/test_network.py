@@ -162,8 +162,16 @@ def test_the_reason_why_a_tx_was_dropped_is_known(quiet_chain: LocalChain) -> No
     chain.changes.set_fee_juice_balance(tx.data.fee_payer, 1)
     assert chain.pending == []
     late = chain.tx()
-    with pytest.raises(Refused, match="Insufficient fee payer balance"):
+    with pytest.raises(Refused, match="Insufficient fee payer balance") as refusal:
         chain.send(late)
+    # As for a payer that has too little for all of its transactions, so that a wallet tells one case.
+    data = refusal.value.data
+    assert (data["code"], data["currentBalance"], data["availableBalance"]) == (
+        "INSUFFICIENT_FEE_PAYER_BALANCE",
+        "1",
+        "1",
+    )
+    assert int(data["feeLimit"]) > 1
 
 
 def test_a_tx_that_expired_before_its_block_is_dropped_with_the_reason(quiet_chain: LocalChain) -> None:

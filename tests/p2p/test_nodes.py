@@ -57,6 +57,7 @@ def test_a_transaction_sent_to_one_node_is_pending_at_all(
     for node in (first, second):
         wait_until(lambda node=node: is_pending(node, late))
 
+    assert first.call("node_getNodeInfo")["result"]["enr"] == record
     found = NodeRecord.from_text(record)
     assert (found.ip, found.port("tcp"), found.port("udp")) == ("127.0.0.1", port, port)
     assert found.version == "00-31337-322813fd-3658137161-2672340d-1dd2644a"

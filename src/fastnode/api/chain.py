@@ -126,8 +126,13 @@ def _get_l2_to_l1_messages(context: Context, epoch: int) -> bytes:
 # ---- the node -------------------------------------------------------------------------------
 
 
-def _get_node_info(context: Context) -> bytes:
-    return orjson.dumps(context.view.chain.chain.node_info)
+def _node_info(own_record: Callable[[], str | None] | None) -> Callable[[Context], bytes]:
+    def get_node_info(context: Context) -> bytes:
+        info = context.view.chain.chain.node_info
+        record = None if own_record is None else own_record()
+        return orjson.dumps(info if record is None else info | {"enr": record})
+
+    return get_node_info
 
 
 def _get_node_version(context: Context) -> bytes:
@@ -163,13 +168,15 @@ def methods(
     is_ready: Callable[[], bool] = lambda: True,
     outbox_root: OutboxRoot | None = None,
     tx_notes: TxNotes | None = None,
+    own_record: Callable[[], str | None] | None = None,
 ) -> list[Method]:
     """All methods that the chain answers.
 
     ``is_pending_tx`` says whether the pool holds a transaction (by its 32-byte hash), ``waiting_reason`` why no other
     node has it; ``is_ready`` whether
     the node considers itself able to serve; ``outbox_root`` reads a root from L1, None if L1 is not read;
-    ``tx_notes`` is what the builder of blocks remembers, None if another node builds them.
+    ``tx_notes`` is what the builder of blocks remembers, None if another node builds them; ``own_record`` gives this
+    node's record on the peer-to-peer network, None if it is not on it.
     """
     receipts = _Receipts(is_pending_tx, waiting_reason, tx_notes)
 
@@ -197,6 +204,14 @@ def methods(
         ),
         *_MESSAGE_METHODS,
         witness_method(outbox_root),
+        Method(
+            name="node_getNodeInfo",
+            summary="Versions and addresses of the network.",
+            handler=_node_info(own_record),
+            # The record changes while the chain does not.
+            is_cached=own_record is None,
+            **common("NodeInfo"),
+        ),
         *_NODE_METHODS,
         Method(
             name="node_isReady",
@@ -281,13 +296,6 @@ _MESSAGE_METHODS: Final = [
 ]
 
 _NODE_METHODS: Final = [
-    Method(
-        name="node_getNodeInfo",
-        summary="Versions and addresses of the network.",
-        handler=_get_node_info,
-        is_cached=True,
-        **common("NodeInfo"),
-    ),
     Method(
         name="node_getNodeVersion",
         summary="Node version of the network.",

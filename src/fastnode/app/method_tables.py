@@ -93,6 +93,7 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
             waiting_reason=services.waiting_reason,
             is_ready=services.is_ready,
             outbox_root=services.outbox_root,
+            own_record=services.own_record,
         ),
         *state_methods.METHODS,
         *log_methods(services.known_tags, tags_max=settings.rpc_max_tags, logs_max=settings.archiver_max_logs),

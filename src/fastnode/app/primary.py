@@ -83,6 +83,7 @@ def _facts(joined: Joined) -> Facts:
         hands_on=mempool.handover is not None,
         fees=_fee_facts(joined),
         time=ChainTime.of(mempool.clock.now),
+        record=None if joined.peers is None else joined.peers.record(),
     )
 
 

@@ -227,6 +227,7 @@ class Worker:
                 questions=RemoteQuestions(link) if has_upstreams else None,
                 sentinel=RemoteSentinel(link) if settings.sentinel_enabled else None,  # type: ignore[arg-type]
                 outbox_root=outbox_root_over(link) if settings.l1_rpc_urls is not None else None,
+                own_record=(lambda: replica.facts.record) if settings.p2p_enabled else None,
             ),
         )
         parts = ServerParts(

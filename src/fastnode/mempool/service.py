@@ -36,7 +36,9 @@ from fastnode.mempool.handover import Handover, TxSink
 from fastnode.mempool.ledger import ViewLedger
 from fastnode.mempool.network import NetworkIdentity, NetworkValues
 from fastnode.mempool.pool import Added, Origin, PoolOptions, TxPool
+from fastnode.mempool.rules import insufficient_balance
 from fastnode.mempool.validation import (
+    BALANCE_TOO_LOW,
     NOT_PERMITTED,
     PROTOCOL_CAPS,
     GasCaps,
@@ -338,6 +340,7 @@ class Mempool:
         result = self.validate(tx, view, client=client)
         if self.handover is not None and result.needs_other_judge:
             return self._let_judge(self.handover, tx)
+        _require_covered(result, tx, view)
         _require_valid(result)
         tx_json = tx.to_json_bytes()
         outcome = self.pool.add(tx, tx_json, origin=Origin.CLIENT, proof_checked=self.judge.verifies)
@@ -414,6 +417,15 @@ class Mempool:
         if finalized != self._finalized:
             self._finalized = finalized
             self.pool.on_finalized(finalized)
+
+
+def _require_covered(result: TxValidationResult, tx: Tx, view: View) -> None:
+    """As the pool says it of a payer that has too little for all of its transactions."""
+    if BALANCE_TOO_LOW in result.reasons:
+        entry = PoolEntry.of(tx)
+        balance = ViewLedger(view).fee_juice_balance(entry.fee_payer)
+        refusal = insufficient_balance(entry, balance, balance + entry.claim)
+        raise Refused(f"Invalid tx: {', '.join(result.reasons)}", data=refusal.data | {"reasons": list(result.reasons)})
 
 
 def _require_valid(result: TxValidationResult) -> None:

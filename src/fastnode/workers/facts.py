@@ -67,6 +67,8 @@ class Facts:
     hands_on: bool
     fees: FeeFactsOfNode
     time: ChainTime
+    #: On the peer-to-peer network; None: the node is not on it, or does not listen yet.
+    record: str | None = None
 
 
 class FollowedFees:
