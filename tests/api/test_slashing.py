@@ -92,11 +92,18 @@ def test_who_does_not_look_itself_hands_the_question_on() -> None:
     assert asked(Slashing(None, OtherNode(), SIZE), "nodeAdmin_getSlashPayloads") == [PAYLOAD]
 
 
-def test_where_votes_are_tallied_there_are_no_payloads() -> None:
+def test_where_votes_are_tallied_a_question_for_payloads_is_refused() -> None:
     other = OtherNode()
-    slashing = Slashing(FakeWatch(), other, SIZE)  # type: ignore[arg-type]
-    assert asked(slashing, "nodeAdmin_getSlashPayloads") == []
+    slashing = Slashing(FakeWatch(), other, SIZE, lambda: None)  # type: ignore[arg-type]
+    with pytest.raises(ServerError, match=r"^Tally slashing model does not support slash payloads$") as failure:
+        asked(slashing, "nodeAdmin_getSlashPayloads")
+    assert failure.value.data == {"code": "NO_SLASH_PAYLOADS"}
     assert other.asked == []
+
+
+def test_where_payloads_are_voted_on_those_of_the_round_are_shown() -> None:
+    slashing = Slashing(FakeWatch(), None, SIZE, lambda: [PAYLOAD])  # type: ignore[arg-type]
+    assert asked(slashing, "nodeAdmin_getSlashPayloads") == [PAYLOAD]
 
 
 def test_an_error_of_the_other_node_is_passed_on_or_leaves_the_own_offenses(caplog: pytest.LogCaptureFixture) -> None:

@@ -52,6 +52,7 @@ class FakeSentinel:
 
     def __init__(self, proven: int = 30, committee: Sequence[bytes] | None = None) -> None:
         self.proven = proven
+        self.begin: int | None = 0
         self.committee = committee
         self.proposer: bytes | None = PROPOSER
         self.signed: dict[bytes, Attestations] = {}
@@ -63,6 +64,9 @@ class FakeSentinel:
     def counts(self, epoch: int) -> dict[bytes, tuple[int, int]]:
         counts = {HALF: (2, 4), GOOD: (0, 4)}
         return counts | {LAZY: (4, 4)} if epoch % 3 else counts
+
+    def watches_from(self, _view: object) -> int | None:
+        return self.begin
 
     def proposer_of(self, _slot: int) -> bytes | None:
         return self.proposer
@@ -231,6 +235,28 @@ def test_epochs_in_a_row_are_those_of_its_committees(watch: Watch) -> None:
 
 def test_without_a_penalty_no_inactivity_is_recorded(watch: Watch) -> None:
     assert found(watch(slashInactivityPenalty=0), "all") == []
+
+
+def test_only_epochs_that_were_watched_from_their_first_slot_are_judged(watch: Watch) -> None:
+    sentinel = FakeSentinel()
+    sentinel.begin = None
+    late = watch(slashOffenseExpirationRounds=0, sentinel=sentinel)
+    assert found(late, "all") == []
+    sentinel.begin = 20 * EPOCH_SLOTS + 1
+    assert found(late, "all") == lazy_in(range(21, 30))
+
+
+def test_inactivity_in_a_row_begins_with_the_first_epoch_that_was_watched(watch: Watch) -> None:
+    sentinel = FakeSentinel()
+    sentinel.begin = 20 * EPOCH_SLOTS
+    patient = watch(slashOffenseExpirationRounds=0, slashInactivityConsecutiveEpochThreshold=3, sentinel=sentinel)
+    assert found(patient, "all") == lazy_in(range(23, 30))
+
+
+def test_without_statistics_nobody_is_accused_of_inactivity(store: OffenseStore) -> None:
+    size, now = RoundSize(4, 2), SlotTime(GENESIS, SLOT_S).of(31 * EPOCH_SLOTS)
+    watch = OffenseWatch(FakeSentinel(), DEFAULTS, size, store, judges_inactivity=False, now=lambda: now)  # type: ignore[arg-type]
+    assert found(watch, "all") == []
 
 
 def test_the_first_slots_may_be_spared(watch: Watch) -> None:

@@ -226,6 +226,7 @@ class Proven:
 def test_proven_epochs_count_for_all_time(view: ChainView) -> None:
     proven: Any = Proven(view)
     watcher = sentinel(view, slots_later=20)
+    watcher.hears_attestations = True
     answer = watcher.validator_stats(proven, ADDRESSES[2])
     assert answer is not None
     performance = answer["allTimeProvenPerformance"]
@@ -258,6 +259,49 @@ def test_an_epoch_that_l1_says_has_no_committee_has_no_statistics(view: ChainVie
     watcher = sentinel(view)
     watcher.learn_from(lambda _epoch: (), lambda _slot: None)
     assert watcher.validators_stats(view)["stats"] == {}
+
+
+def test_epochs_without_a_checkpoint_are_not_counted(view: ChainView) -> None:
+    proven: Any = Proven(view)
+    watcher = sentinel(view, slots_later=20)
+    watcher.learn_from(lambda _epoch: ADDRESSES, lambda _slot: ADDRESSES[0])
+    duration = view.chain.epoch_duration
+    assert sorted(watcher.proven_performance(proven)) == sorted({slot // duration for slot in slots_of(view)})
+
+
+def test_what_peers_have_sent_of_an_attestation_counts_as_sent(view: ChainView) -> None:
+    watcher = sentinel(view)
+    for number in range(1, CHECKPOINTS + 1):
+        checkpoint = view.checkpoint(number)
+        assert checkpoint is not None
+        newest = view.block_info(checkpoint.last_block)
+        assert newest is not None
+        watcher.hear(checkpoint.slot_number, newest.archive_root, ADDRESSES[1])
+        watcher.hear(checkpoint.slot_number, bytes(32), ADDRESSES[2])  # another proposal of the slot
+    assert stats(view, watcher, 1)["missedAttestations"]["count"] == 0
+    assert stats(view, watcher, 2)["missedAttestations"]["count"] == 3
+
+
+def test_nobody_is_judged_by_a_checkpoint_with_no_more_signatures_than_needed(view: ChainView) -> None:
+    proven: Any = Proven(view)
+    deaf, hearing = sentinel(view, slots_later=20), sentinel(view, slots_later=20)
+    for watcher in (deaf, hearing):
+        watcher.learn_from(lambda _epoch: ADDRESSES, lambda _slot: None)
+    hearing.hears_attestations = True
+
+    def missed(watcher: Sentinel) -> int:
+        return sum(counts.get(ADDRESSES[1], (0, 0))[0] for counts in watcher.proven_performance(proven).values())
+
+    assert len(ADDRESSES) * 2 // 3 + 1 >= len(ADDRESSES) - 1  # who never signs leaves no more than are needed
+    assert (missed(deaf), missed(hearing)) == (0, CHECKPOINTS)
+
+
+def test_the_watch_begins_with_the_slot_after_the_first_moment_at_the_tip(view: ChainView) -> None:
+    ready: list[bool] = []
+    watcher = sentinel(view, is_ready=lambda: bool(ready), slots_later=5)
+    assert watcher.watches_from(view) is None
+    ready.append(True)
+    assert watcher.watches_from(view) == slots_of(view)[-1] + 6
 
 
 def test_a_proven_epoch_is_not_counted_before_l1_has_told_its_committee(view: ChainView) -> None:

@@ -42,7 +42,7 @@ _CODES: Final = {
     "node_getValidatorsStats": _UPSTREAM,
     "node_getValidatorStats": _UPSTREAM,
     "nodeAdmin_getSlashOffenses": _SLASHING,
-    "nodeAdmin_getSlashPayloads": _SLASHING,
+    "nodeAdmin_getSlashPayloads": ("NO_SLASH_PAYLOADS", *_SLASHING),
     "nodeAdmin_pauseSync": ("STILL_PAUSING",),
     "nodeAdmin_rollbackTo": (
         "STILL_PAUSING",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 OFFENSES: Final = "nodeAdmin_getSlashOffenses"
 PAYLOADS: Final = "nodeAdmin_getSlashPayloads"
 
+#: As release 4.1.2 says it.
+_TALLIED: Final = "Tally slashing model does not support slash payloads"
 _WORDS: Final = (ALL, CURRENT)
 _NUMBER: Final = Integer(name="round", minimum=0, accepts_text=True)
 
@@ -46,6 +48,8 @@ class Slashing:
     watch: OffenseWatch | None = None
     other: AdminQuestions | None = None
     size: RoundSize = field(default_factory=lambda: RoundSize(epochs=4, offset_rounds=2))
+    #: Those of the current round; None where votes are tallied per validator.
+    payloads: Callable[[], Sequence[dict[str, Any]] | None] = lambda: ()
 
 
 class Round(ValueType):
@@ -68,6 +72,7 @@ class _SlashMethods:
         self._watch = slashing.watch
         self._other = slashing.other
         self._size = slashing.size
+        self._payloads = slashing.payloads
 
     def offenses(self, context: Context, wanted: int | str) -> bytes:
         if self._watch is None:
@@ -84,10 +89,13 @@ class _SlashMethods:
         return _json([*own, *(offense for offense in others if offense.key not in known)])
 
     def payloads(self, _context: Context) -> bytes:
-        """Where votes are tallied per validator, as here, there is no payload to vote for."""
-        if self._watch is not None:
-            return b"[]"
-        return orjson.dumps(self._required_other.ask(PAYLOADS, []))
+        """Where votes are tallied per validator there is no payload to vote for, and asking for one is a mistake."""
+        if self._watch is None:
+            return orjson.dumps(self._required_other.ask(PAYLOADS, []))
+        payloads = self._payloads()
+        if payloads is None:
+            raise ServerError(_TALLIED, data={"code": "NO_SLASH_PAYLOADS"})
+        return orjson.dumps(list(payloads))
 
     @property
     def _required_other(self) -> AdminQuestions:
@@ -130,7 +138,7 @@ def methods(slashing: Slashing) -> list[Method]:
         ),
         Method(
             name=PAYLOADS,
-            summary="Payloads that are voted on: none here, as votes are tallied per validator.",
+            summary="Payloads that are voted on in this round; an error where votes are tallied per validator.",
             handler=handlers.payloads,
             in_thread=True,
             waits=True,

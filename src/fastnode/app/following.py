@@ -456,4 +456,4 @@ def _committee_epochs(settings: Settings) -> int:
     """What the statistics of validators look back on, and the epoch that is under way; peers propose for that one."""
     if settings.sentinel_enabled:
         return settings.sentinel_history_length_in_epochs + 2
-    return 2 if settings.p2p_enabled else 0
+    return 4 if settings.detects_offenses else 2 if settings.p2p_enabled else 0

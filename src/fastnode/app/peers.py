@@ -96,6 +96,8 @@ class PeerToPeer:
         #: Told of what is accepted of whole checkpoints; a validator sets them.
         self.on_checkpoint: Callable[[CheckpointProposal], None] = lambda checkpoint: None
         self.on_attestation: Callable[[CheckpointAttestation], None] = lambda attestation: None
+        #: Told of each attestation that holds, beside the validator.
+        self.hear: Callable[[CheckpointAttestation], None] = lambda attestation: None
         self._pruned: PrunedEpochs | None = None
         #: Of peers, on their way into the chain.
         self.proposed = ProposedBlocks(wake)
@@ -173,7 +175,7 @@ class PeerToPeer:
             accuse=accuse,
             on_block=self.proposed.offer,
             on_checkpoint=lambda checkpoint: self.on_checkpoint(checkpoint),
-            on_attestation=lambda attestation: self.on_attestation(attestation),
+            on_attestation=self._attested,
             has_paused=lambda: self._pulse.has_paused,
         )
 
@@ -206,6 +208,10 @@ class PeerToPeer:
                 pruned.pruned(newest, last_kept)
 
         l1.on_pruned = on_pruned
+
+    def _attested(self, attestation: CheckpointAttestation) -> None:
+        self.on_attestation(attestation)
+        self.hear(attestation)
 
     def _fetch(self, root: bytes, hashes: Sequence[bytes], missing: set[bytes], peer: str) -> Sequence[bytes]:
         assert self._network is not None

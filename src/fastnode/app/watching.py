@@ -1,5 +1,8 @@
 """The watch over validators of a node: statistics, offenses, and another node's admin port, as the settings ask.
 
+Statistics are kept where the settings ask for them.  Offenses are looked for there, and wherever L1 tells who is drawn,
+unless the operator has no use for validators at all (--validator-disabled).  Inactivity is what statistics show.
+
 watching = Watching(settings, is_ready=...)
 watching.open(directory, chain, configuration)      # once the chain is known
 watching.on_committed(...)                          # from the thread that ingests
@@ -9,9 +12,9 @@ watching.close()                                    # before the chain's databas
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from fastnode.api.slashing import Slashing
 from fastnode.app.effects import connect_offenses
@@ -25,6 +28,7 @@ from fastnode.view import Committed
 
 if TYPE_CHECKING:
     from fastnode.outgoing.admin_questions import AdminQuestions
+    from fastnode.p2p.proposals import CheckpointAttestation
     from fastnode.sentinel.offense_store import OffenseStore
     from fastnode.sentinel.sentinel import CommitteeOf, ProposerOf, Sentinel
     from fastnode.sentinel.watch import OffenseThread, OffenseWatch
@@ -32,6 +36,9 @@ if TYPE_CHECKING:
 __all__ = ["Watching"]
 
 logger = logging.getLogger("fastnode.app")
+
+#: How far back a node without statistics looks for offenses.
+_EPOCHS_LOOKED_AT: Final = 2
 
 
 class Watching:
@@ -46,29 +53,36 @@ class Watching:
         self._store: OffenseStore | None = None
         self._watch: OffenseWatch | None = None
         self._thread: OffenseThread | None = None
-        #: None: statistics are off.
-        self.sentinel: Sentinel | None = None
-        if settings.sentinel_enabled:
+        self._sentinel: Sentinel | None = None
+        if settings.detects_offenses:
             from fastnode.sentinel.sentinel import Sentinel
 
-            self.sentinel = Sentinel(
-                history_epochs=settings.sentinel_history_length_in_epochs,
+            has_statistics = settings.sentinel_enabled
+            self._sentinel = Sentinel(
+                history_epochs=settings.sentinel_history_length_in_epochs if has_statistics else _EPOCHS_LOOKED_AT,
                 proven_epochs=settings.sentinel_historic_proven_performance_length_in_epochs,
                 is_ready=is_ready,
             )
+            self._sentinel.hears_attestations = settings.p2p_enabled
         url, key = settings.upstream_admin_url, settings.upstream_admin_api_key
         self._other = None if url is None else _admin_questions(url, key)
 
     def open(self, directory: Path, chain: ChainInfo, configuration: NodeConfiguration) -> None:
         """DataDirectoryError when the offenses that are kept cannot be read."""
-        if self.sentinel is None:
+        if self._sentinel is None:
             return
         from fastnode.sentinel.offense_store import OFFENSES_DIRECTORY, OffenseStore
         from fastnode.sentinel.watch import OffenseThread, OffenseWatch
 
         self._epoch_duration = chain.epoch_duration
         self._store = OffenseStore.open(directory / OFFENSES_DIRECTORY, chain.genesis_block_hash)
-        self._watch = OffenseWatch(self.sentinel, configuration, self._size, self._store)
+        self._watch = OffenseWatch(
+            self._sentinel,
+            configuration,
+            self._size,
+            self._store,
+            judges_inactivity=self._settings.sentinel_enabled,
+        )
         self._thread = OffenseThread(self._watch, self._is_ready)
         self._thread.start()
         connect_offenses(configuration)
@@ -85,8 +99,19 @@ class Watching:
         """
         self._rounds = rounds
         self._learn_rounds()
-        if self.sentinel is not None:
-            self.sentinel.learn_from(committee_of, proposer_of)
+        if self._sentinel is not None:
+            self._sentinel.learn_from(committee_of, proposer_of)
+
+    @property
+    def sentinel(self) -> Sentinel | None:
+        """None: statistics are off."""
+        return self._sentinel if self._settings.sentinel_enabled else None
+
+    def hear(self, attestation: CheckpointAttestation) -> None:
+        """A peer has sent an attestation that holds."""
+        signer = attestation.signer() if self._sentinel is not None else None
+        if self._sentinel is not None and signer is not None:
+            self._sentinel.hear(attestation.slot, attestation.archive_root, signer)
 
     def accuse(self, kind: OffenseType, validator: bytes, at: int) -> None:
         """Keep an offense that was seen on the peer-to-peer network, in a slot or an epoch; no-op where offenses are
@@ -101,7 +126,11 @@ class Watching:
     @property
     def slashing(self) -> Slashing:
         """What the methods about offenses need."""
-        return Slashing(self._watch, self._other, self._size)
+        return Slashing(self._watch, self._other, self._size, self._payloads)
+
+    def _payloads(self) -> Sequence[dict[str, Any]] | None:
+        """None where L1 says that votes are tallied."""
+        return () if self._rounds() is None else None
 
     def _learn_rounds(self) -> None:
         rounds = self._rounds()

@@ -227,7 +227,7 @@ class SyncMethods:
         return self.call(prepared.get_slash_offenses(round))
 
     def get_slash_payloads(self) -> list[records.SlashPayloadRound]:
-        """nodeAdmin_getSlashPayloads: Payloads that are voted on: none here, as votes are tallied per validator."""
+        """nodeAdmin_getSlashPayloads: Payloads that are voted on in this round; an error where votes are tallied per validator."""
         return self.call(prepared.get_slash_payloads())
 
     def get_sync_status(self) -> records.SyncStatus:
@@ -529,7 +529,7 @@ class AsyncMethods:
         return await self.call(prepared.get_slash_offenses(round))
 
     async def get_slash_payloads(self) -> list[records.SlashPayloadRound]:
-        """nodeAdmin_getSlashPayloads: Payloads that are voted on: none here, as votes are tallied per validator."""
+        """nodeAdmin_getSlashPayloads: Payloads that are voted on in this round; an error where votes are tallied per validator."""
         return await self.call(prepared.get_slash_payloads())
 
     async def get_sync_status(self) -> records.SyncStatus:

@@ -276,7 +276,7 @@ def get_slash_offenses(round: int | str) -> Call[list[records.Offense]]:
 
 
 def get_slash_payloads() -> Call[list[records.SlashPayloadRound]]:
-    """nodeAdmin_getSlashPayloads: Payloads that are voted on: none here, as votes are tallied per validator."""
+    """nodeAdmin_getSlashPayloads: Payloads that are voted on in this round; an error where votes are tallied per validator."""
     return Call("nodeAdmin_getSlashPayloads")
 
 

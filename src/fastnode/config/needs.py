@@ -24,6 +24,7 @@ __all__ = [
     "COMMAND_VERIFIER",
     "CONSENSUS_CLIENTS",
     "DERIVING",
+    "DETECTION",
     "DISCOVERY",
     "FOLLOWED_NODE",
     "FOLLOWING",
@@ -147,6 +148,7 @@ HA_SIGNING: Final = Need(
 BUILDING: Final = Need("--local-network or --sequencer", lambda settings: settings.local_network or settings.sequencer)
 PROVING: Final = Need("--prover-node", lambda settings: settings.prover_node)
 WRITING_TO_L1: Final = Need("--sequencer or --prover-node", lambda settings: settings.sequencer or settings.prover_node)
+DETECTION: Final = Need("--l1-rpc-urls or --sentinel-enabled", lambda settings: settings.detects_offenses)
 SENTINEL: Final = Need("--sentinel-enabled", lambda settings: settings.sentinel_enabled)
 UPSTREAM_ADMIN: Final = Need("--upstream-admin-url", lambda settings: settings.upstream_admin_url is not None)
 

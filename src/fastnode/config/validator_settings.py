@@ -258,14 +258,14 @@ class ValidatorSettings:
         Integer(1, 1_000_000),
         SLASHING,
         "Epochs of a round of votes on offenses, as the rollup's contracts have it.",
-        needs=needs.SENTINEL,
+        needs=needs.DETECTION,
     )
     slashing_offset_in_rounds: int = setting(
         2,
         Integer(0, 1_000_000),
         SLASHING,
         "How many rounds after an offense it is voted on, as the rollup's contracts have it.",
-        needs=needs.SENTINEL,
+        needs=needs.DETECTION,
     )
     slash_override_payload: str | None = setting(
         None,
@@ -304,7 +304,7 @@ class ValidatorSettings:
         ArrayOf(HexText(_ADDRESS_BYTES)),
         SLASHING,
         "Validators never to slash.",
-        needs=needs.SENTINEL,
+        needs=needs.DETECTION,
         environment=("SLASH_VALIDATORS_NEVER",),
     )
     slash_prune_penalty: int = setting(
@@ -312,7 +312,7 @@ class ValidatorSettings:
         Amount(),
         SLASHING,
         "Penalty for an epoch that was pruned although its data was there.",
-        needs=needs.SENTINEL,
+        needs=needs.DETECTION,
         environment=("SLASH_PRUNE_PENALTY",),
     )
     slash_data_withholding_penalty: int = setting(
@@ -320,7 +320,7 @@ class ValidatorSettings:
         Amount(),
         SLASHING,
         "Penalty for an epoch that was pruned because its data was not there.",
-        needs=needs.SENTINEL,
+        needs=needs.DETECTION,
         environment=("SLASH_DATA_WITHHOLDING_PENALTY",),
     )
     slash_inactivity_target_percentage: float = setting(
@@ -352,7 +352,7 @@ class ValidatorSettings:
         Amount(),
         SLASHING,
         "Penalty for proposing a checkpoint with invalid attestations.",
-        needs=needs.SENTINEL,
+        needs=needs.DETECTION,
         environment=("SLASH_PROPOSE_INVALID_ATTESTATIONS_PENALTY",),
     )
     slash_duplicate_proposal_penalty: int = setting(
@@ -360,7 +360,7 @@ class ValidatorSettings:
         Amount(),
         SLASHING,
         "Penalty for two proposals for one slot.",
-        needs=needs.SENTINEL,
+        needs=needs.DETECTION,
         environment=("SLASH_DUPLICATE_PROPOSAL_PENALTY",),
     )
     slash_duplicate_attestation_penalty: int = setting(
@@ -368,7 +368,7 @@ class ValidatorSettings:
         Amount(),
         SLASHING,
         "Penalty for attestations to two proposals of one slot.",
-        needs=needs.SENTINEL,
+        needs=needs.DETECTION,
         environment=("SLASH_DUPLICATE_ATTESTATION_PENALTY",),
     )
     slash_attest_descendant_of_invalid_penalty: int = setting(
@@ -376,7 +376,7 @@ class ValidatorSettings:
         Amount(),
         SLASHING,
         "Penalty for attesting to what follows an invalid checkpoint.",
-        needs=needs.SENTINEL,
+        needs=needs.DETECTION,
         environment=("SLASH_ATTEST_DESCENDANT_OF_INVALID_PENALTY",),
     )
     slash_unknown_penalty: int = setting(
@@ -392,7 +392,7 @@ class ValidatorSettings:
         Integer(0, 1_000_000),
         SLASHING,
         "After how many rounds an offense is forgotten.",
-        needs=needs.SENTINEL,
+        needs=needs.DETECTION,
         environment=("SLASH_OFFENSE_EXPIRATION_ROUNDS",),
     )
     slash_max_payload_size: int = setting(
@@ -408,7 +408,7 @@ class ValidatorSettings:
         Integer(0, 1 << 40),
         SLASHING,
         "Slots after the network's start in which nothing is an offense.",
-        needs=needs.SENTINEL,
+        needs=needs.DETECTION,
         environment=("SLASH_GRACE_PERIOD_L2_SLOTS",),
     )
     slash_invalid_block_penalty: int = setting(
@@ -416,7 +416,7 @@ class ValidatorSettings:
         Amount(),
         SLASHING,
         "Penalty for broadcasting an invalid block.",
-        needs=needs.SENTINEL,
+        needs=needs.DETECTION,
         environment=("SLASH_INVALID_BLOCK_PENALTY",),
     )
     slash_execute_rounds_look_back: int = setting(
@@ -432,7 +432,7 @@ class ValidatorSettings:
         Boolean(),
         SLASHING,
         "Slash the node's own validators too.",
-        needs=needs.SENTINEL,
+        needs=needs.DETECTION,
     )
 
     # ---- high availability ----------------------------------------------------------------

@@ -18,7 +18,7 @@ from fastnode.protocol.ethereum import payload_digest, recover_signer, signed_di
 from fastnode.protocol.header import AppendOnlyTreeSnapshot
 from fastnode.records import dataclass
 
-__all__ = ["Attestations", "join_committees", "read_attestations"]
+__all__ = ["Attestations", "join_committees", "quorum", "read_attestations"]
 
 _NO_ADDRESS: Final = bytes(20)
 _NO_SIGNATURE: Final = bytes(65)
@@ -60,6 +60,11 @@ def read_attestations(checkpoint: StoredCheckpoint) -> Attestations:
         else:
             signers.add(signer)
     return Attestations(tuple(members), frozenset(signers), is_broken)
+
+
+def quorum(members: int) -> int:
+    """More than two thirds, as the rollup counts them."""
+    return members * 2 // 3 + 1
 
 
 def join_committees(found: Iterable[Attestations]) -> tuple[bytes, ...]:

@@ -4,6 +4,9 @@
     slot without one             its proposer: checkpoint-missed if blocks of it are known, else blocks-missed
     epoch without a committee    nothing
 
+A proposer publishes only as many attestations as a checkpoint needs.  Those that peers have sent count too; a node that
+hears none cannot tell who was left out, and judges nobody by a checkpoint with no more signatures than needed.
+
 Nothing is kept but the addresses that were recovered from signatures, by checkpoint, so a reorg needs no undoing.
 Committees and proposers are drawn on L1 and only known to a node that asks there.  Without, the committee of an epoch
 is what its checkpoints tell, and every member counts as an attester.
@@ -16,10 +19,11 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from fastnode.archiver.queries import ChainView
-from fastnode.sentinel.attestations import Attestations, join_committees, read_attestations
+from fastnode.sentinel.attestations import Attestations, join_committees, quorum, read_attestations
 from fastnode.sentinel.statistics import SlotTime, Status, count_missed, describe_validator
 
 __all__ = ["CommitteeOf", "ProposerOf", "Sentinel"]
@@ -29,6 +33,8 @@ LAG_SLOTS: Final = 2
 
 #: Checkpoints whose signers are remembered.
 _REMEMBERED_MAX: Final = 1 << 14
+#: Proposals of which attestations are remembered.
+_HEARD_MAX: Final = 1 << 14
 
 #: ``proposer_of(slot)``: the address, None if it is not known.
 ProposerOf = Callable[[int], bytes | None]
@@ -61,6 +67,11 @@ class Sentinel:
         self.committee_of = committee_of
         self.knows_l1 = False
         self._now = now
+        #: The first slot of which the node saw everything; None while it is behind.
+        self._watches_from: int | None = None
+        #: Who has attested on the peer-to-peer network, by slot and archive root.
+        self._heard: OrderedDict[tuple[int, bytes], set[bytes]] = OrderedDict()
+        self.hears_attestations = False
         self._lock = threading.Lock()
         self._attestations: OrderedDict[bytes, Attestations] = OrderedDict()
         #: Missed and all duties of each validator, by proven epoch.
@@ -127,6 +138,23 @@ class Sentinel:
         self.committee_of, self.proposer_of = committee_of, proposer_of
         self.knows_l1 = True
 
+    def hear(self, slot: int, archive_root: bytes, signer: bytes) -> None:
+        """A peer has sent an attestation that holds."""
+        with self._lock:
+            self._heard.setdefault((slot, archive_root), set()).add(signer)
+            while len(self._heard) > _HEARD_MAX:
+                self._heard.popitem(last=False)
+
+    def watches_from(self, view: ChainView) -> int | None:
+        """The first slot that began while this node was at the tip of the chain; None if it has not been yet.
+
+        Nobody is accused of what this node was not there to see.
+        """
+        if self._watches_from is None and self._is_ready():
+            time = SlotTime(view.chain.l1_genesis_time, view.chain.slot_duration)
+            self._watches_from = max(0, time.slot_at(self._now()) + 1)
+        return self._watches_from
+
     def attestations(self, view: ChainView, number: int) -> Attestations | None:
         """Who signed a checkpoint; None if there is none of this number."""
         with self._lock:
@@ -142,8 +170,13 @@ class Sentinel:
             newest = min(newest, -1 if checkpoint is None else checkpoint.slot_number)
         return newest if newest >= 0 else None
 
-    def _histories(self, view: ChainView, look: _Look, first: int, last: int) -> dict[bytes, list[tuple[int, Status]]]:
-        """What each member of a committee did in the slots ``first`` to ``last``."""
+    def _histories(
+        self, view: ChainView, look: _Look, first: int, last: int, *, only_certain: bool = False
+    ) -> dict[bytes, list[tuple[int, Status]]]:
+        """What each member of a committee did in the slots ``first`` to ``last``.
+
+        ``only_certain``: without those whose signature may have been left out of what was published.
+        """
         found: dict[bytes, list[tuple[int, Status]]] = {}
         epoch, committee = -1, ()  # type: tuple[int, tuple[bytes, ...]]
         for slot in range(first, last + 1):
@@ -154,9 +187,10 @@ class Sentinel:
                 continue
             attestations = self._of_slot(view, slot)
             proposer = self.proposer_of(slot)
+            leaves_out = only_certain and self._may_leave_out(attestations, len(committee))
             for member in committee:
                 status = _status(view, slot, member, attestations, is_proposer=member == proposer)
-                if status is not None:
+                if status is not None and not (leaves_out and status is Status.ATTESTATION_MISSED):
                     found.setdefault(member, []).append((slot, status))
         return found
 
@@ -168,8 +202,21 @@ class Sentinel:
         return join_committees(item for item in found if item is not None)
 
     def _of_slot(self, view: ChainView, slot: int) -> Attestations | None:
+        """With those that peers have sent."""
         number = view.checkpoint_number_by_slot(slot)
-        return None if number is None else self._of_checkpoint(view, number)
+        checkpoint = None if number is None else view.checkpoint(number)
+        published = None if checkpoint is None else self._of_checkpoint(view, checkpoint.number)
+        if published is None or checkpoint is None:
+            return None
+        newest = view.block_info(checkpoint.last_block)
+        heard = None if newest is None else self._heard.get((slot, newest.archive_root))
+        return replace(published, signers=published.signers | heard) if heard else published
+
+    def _may_leave_out(self, attestations: Attestations | None, members: int) -> bool:
+        """Whether more members may have signed a checkpoint than it says."""
+        if self.hears_attestations or attestations is None:
+            return False
+        return len(attestations.signers) <= quorum(members)
 
     def _of_checkpoint(self, view: ChainView, number: int) -> Attestations | None:
         checkpoint = view.checkpoint(number)
@@ -186,7 +233,7 @@ class Sentinel:
     # ---- proven epochs ---------------------------------------------------------------------------
 
     def _count_proven_epochs(self, view: ChainView, look: _Look, oldest_slot: int) -> None:
-        """Count the epochs that are proven to their last slot; what was counted once stays."""
+        """Count the epochs with checkpoints that are proven to the last one; what was counted once stays."""
         proven = view.checkpoint(view.tips.proven.checkpoint.number)
         if proven is None:
             return
@@ -201,7 +248,10 @@ class Sentinel:
                 continue
             if self.knows_l1 and self.committee_of(epoch) is None:
                 return  # L1 has not been asked for it yet; what is counted stays
-            histories = self._histories(view, look, epoch * duration, (epoch + 1) * duration - 1)
+            if not view.checkpoint_numbers_of_epoch(epoch):
+                continue  # nothing of it was proven
+            last_slot = (epoch + 1) * duration - 1
+            histories = self._histories(view, look, epoch * duration, last_slot, only_certain=True)
             if histories:
                 self._proven[epoch] = {address: count_missed(history) for address, history in histories.items()}
             while len(self._proven) > self._proven_epochs:

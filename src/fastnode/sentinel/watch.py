@@ -1,6 +1,6 @@
 """Looks for offenses in published checkpoints, keeps those it finds, and tells which count in a round.
 
-    inactivity                 duties missed in a proven epoch, and in enough of its epochs before
+    inactivity                 duties missed in a proven epoch that this node has watched, and in enough before
     insufficient attestations  the proposer of a checkpoint that not more than two thirds of its committee signed
     incorrect attestations     likewise, with a signature of no address, or not of the member in its place
     descendant of invalid      every signer of a checkpoint that builds on one of these two
@@ -33,7 +33,7 @@ from fastnode.archiver.queries import ChainView
 from fastnode.archiver.records import StoredCheckpoint
 from fastnode.errors import FastnodeError
 from fastnode.log import log_facts
-from fastnode.sentinel.attestations import Attestations
+from fastnode.sentinel.attestations import Attestations, quorum
 from fastnode.sentinel.offense_store import OffenseStore, SeenCheckpoint
 from fastnode.sentinel.offenses import ALL, CURRENT, Offense, OffenseType, RoundSize
 from fastnode.sentinel.sentinel import Sentinel
@@ -72,8 +72,10 @@ class OffenseWatch:
         size: RoundSize,
         store: OffenseStore,
         *,
+        judges_inactivity: bool = True,
         now: Callable[[], float] = time.time,
     ) -> None:
+        self._judges_inactivity = judges_inactivity
         self._sentinel = sentinel
         self._configuration = configuration
         self.size = size
@@ -116,7 +118,8 @@ class OffenseWatch:
         """Find what is new in ``view``.  DatabaseError when it cannot be kept."""
         with self._turn:
             look = _Look(view, self._sentinel, self._store, self._configuration)
-            look.at_epochs()
+            if self._judges_inactivity:
+                look.at_epochs()
             look.at_checkpoints()
             oldest = self._oldest_round(view)
             duration = view.chain.epoch_duration
@@ -152,9 +155,16 @@ class _Look:
         self.oldest_slot = 0 if tip is None else max(0, tip.slot_number - sentinel.history_epochs * self._duration)
 
     def at_epochs(self) -> None:
-        """Judge the epochs that were proven since the last look."""
+        """Judge the epochs that were proven since the last look, and that this node has watched."""
         configuration = self._configuration
-        performance = self._sentinel.proven_performance(self._view)
+        begin = self._sentinel.watches_from(self._view)
+        if begin is None:
+            return
+        performance = {
+            epoch: counts
+            for epoch, counts in self._sentinel.proven_performance(self._view).items()
+            if epoch * self._duration >= begin
+        }
         before = self.judged_epochs
         self.judged_epochs = max([before, *(epoch + 1 for epoch in performance)])
         if int(configuration["slashInactivityPenalty"]) == 0:
@@ -236,12 +246,7 @@ def _what_is_wrong(attestations: Attestations, committee: Sequence[bytes] | None
         size, signers = len(committee), signers & frozenset(committee)
     if is_incorrect:
         return OffenseType.PROPOSED_INCORRECT_ATTESTATIONS
-    return OffenseType.PROPOSED_INSUFFICIENT_ATTESTATIONS if len(signers) < _quorum(size) else None
-
-
-def _quorum(members: int) -> int:
-    """More than two thirds, as the rollup counts them."""
-    return members * 2 // 3 + 1
+    return OffenseType.PROPOSED_INSUFFICIENT_ATTESTATIONS if len(signers) < quorum(size) else None
 
 
 def _inactive(
