@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastnode.protocol.checkpoint import PublishedCheckpoint
-from fastnode.protocol.ethereum import keccak_256, payload_digest, recover_signer, signed_digest
+from fastnode.protocol.ethereum import keccak_256, payload_digest, recover_signer, signed_digest, with_recovery_byte
 
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 
@@ -54,15 +54,35 @@ def test_the_digest_of_a_checkpoint_is_that_of_its_event_on_l1(sample_chain: Pat
 
 
 @settings(max_examples=50)
-@given(secret=st.integers(1, ORDER - 1), message=st.binary(min_size=32, max_size=32), old_way=st.booleans())
-def test_a_signer_is_recovered(secret: int, message: bytes, old_way: bool) -> None:
+@given(secret=st.integers(1, ORDER - 1), message=st.binary(min_size=32, max_size=32))
+def test_a_signer_is_recovered(secret: int, message: bytes) -> None:
     key = PrivateKey(secret.to_bytes(32, "big"))
     digest = signed_digest(message)
     signature = sign(key, digest)
-    if not old_way:
-        signature = signature[:64] + bytes([signature[64] - 27])
     assert recover_signer(digest, signature) == address_of(key)
     assert recover_signer(signed_digest(digest), signature) != address_of(key)
+
+
+@pytest.mark.parametrize("v", [0, 1, 26, 27, 28, 29, 255])
+@pytest.mark.parametrize("is_high", [False, True])
+def test_a_signature_for_a_contract_has_27_or_28_as_its_last_byte(v: int, is_high: bool) -> None:
+    """As contracts and other nodes have it: nothing else has a signer, and neither has a high s with any v."""
+    key, digest = PrivateKey(b"\1" * 32), signed_digest(bytes(32))
+    signature = sign(key, digest)
+    s = int.from_bytes(signature[32:64], "big")
+    tried = signature[:32] + (ORDER - s if is_high else s).to_bytes(32, "big") + bytes([v])
+    signer = recover_signer(digest, tried)
+    assert (signer is not None) == (v in (27, 28) and not is_high)
+    assert (signer == address_of(key)) == (tried == signature)
+
+
+def test_the_plain_recovery_id_of_a_transaction_is_raised_to_that_of_contracts() -> None:
+    key, digest = PrivateKey(b"\1" * 32), signed_digest(bytes(32))
+    signature = sign(key, digest)
+    plain = signature[:64] + bytes([signature[64] - 27])
+    assert recover_signer(digest, plain) is None
+    assert with_recovery_byte(plain) == with_recovery_byte(signature) == signature
+    assert with_recovery_byte(signature[:64] + b"\x1d") == signature[:64] + b"\x1d"
 
 
 def test_the_other_signature_of_the_same_key_is_refused() -> None:

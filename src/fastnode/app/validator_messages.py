@@ -13,7 +13,7 @@ from fastnode.keystore.private_keys import RemoteSigner
 from fastnode.log import log_facts
 from fastnode.outgoing.client import ClientLimits, RpcClient
 from fastnode.outgoing.network import Network
-from fastnode.protocol.ethereum import keccak_256, recover_signer, signed_digest
+from fastnode.protocol.ethereum import keccak_256, recover_signer, signed_digest, with_recovery_byte
 
 if TYPE_CHECKING:
     from fastnode.keystore.private_keys import Signer
@@ -56,7 +56,7 @@ def _address(signer: Signer) -> bytes:
 
 def _sign(secret: bytes, digest: bytes) -> bytes:
     made = PrivateKey(secret).sign_recoverable(signed_digest(digest), hasher=None)
-    return made[:64] + bytes([27 + made[64]])
+    return with_recovery_byte(made)
 
 
 def _ask(signer: RemoteSigner, digest: bytes) -> bytes | None:
@@ -68,4 +68,4 @@ def _ask(signer: RemoteSigner, digest: bytes) -> bytes | None:
     except (UpstreamError, ValueError) as error:
         logger.warning("a remote signer does not sign for peers", extra=log_facts(reason=str(error)))
         return None
-    return made if len(made) == 65 else None
+    return with_recovery_byte(made) if len(made) == 65 else None

@@ -6,7 +6,7 @@ from typing import Final
 
 from fastnode.protocol.checkpoint import CheckpointHeader
 
-__all__ = ["keccak_256", "payload_digest", "recover_signer", "signed_digest"]
+__all__ = ["keccak_256", "payload_digest", "recover_signer", "signed_digest", "with_recovery_byte"]
 
 _WORD_BYTES: Final = 32
 _ADDRESS_BYTES: Final = 20
@@ -15,8 +15,9 @@ _SIGNATURE_BYTES: Final = 65
 _SIGNED_MESSAGE: Final = b"\x19Ethereum Signed Message:\n32"
 #: What a committee signs begins with this type: the attestation of a checkpoint.
 _CHECKPOINT_ATTESTATION: Final = 1
-#: The last byte of a signature is the recovery id, plain or in Ethereum's old way.
-_RECOVERY_IDS: Final = {0: 0, 1: 1, 27: 0, 28: 1}
+#: The last byte of a signature that a contract checks is the recovery id plus this.
+_RECOVERY_BASE: Final = 27
+_RECOVERY_IDS: Final = (0, 1)
 
 #: Order of the curve; of two signatures s and n - s only the lower one is accepted on L1.
 _ORDER: Final = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
@@ -44,9 +45,18 @@ def signed_digest(message: bytes) -> bytes:
     return keccak_256(_SIGNED_MESSAGE + message)
 
 
+def with_recovery_byte(signature: bytes) -> bytes:
+    """A signature as contracts check it (v 27 or 28), from one that may have the plain recovery id (v 0 or 1)."""
+    plain = signature[64:] in (b"\0", b"\1")
+    return signature[:64] + bytes([_RECOVERY_BASE + signature[64]]) if plain else signature
+
+
 def recover_signer(digest: bytes, signature: bytes) -> bytes | None:
-    """The address (20 bytes) whose key made ``signature`` (r 32 | s 32 | v 1); None if no key did."""
-    if len(signature) != _SIGNATURE_BYTES or signature[64] not in _RECOVERY_IDS:
+    """The address (20 bytes) whose key made ``signature`` (r 32 | s 32 | v 1, v being 27 or 28); None if no key did.
+
+    Transactions have the plain recovery id: see :func:`with_recovery_byte`.
+    """
+    if len(signature) != _SIGNATURE_BYTES or signature[64] - _RECOVERY_BASE not in _RECOVERY_IDS:
         return None
     if int.from_bytes(signature[32:64], "big") > _ORDER // 2:
         return None
@@ -54,7 +64,7 @@ def recover_signer(digest: bytes, signature: bytes) -> bytes | None:
 
     try:
         key = PublicKey.from_signature_and_message(
-            signature[:64] + bytes([_RECOVERY_IDS[signature[64]]]), digest, hasher=None
+            signature[:64] + bytes([signature[64] - _RECOVERY_BASE]), digest, hasher=None
         )
     except Exception:  # noqa: BLE001 - the library raises plain Exception for a point that is not on the curve
         return None

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from fastnode.errors import DecodeError
-from fastnode.protocol.ethereum import keccak_256, recover_signer
+from fastnode.protocol.ethereum import keccak_256, recover_signer, with_recovery_byte
 from fastnode.protocol.kzg import BLOB_BYTES, blob_commitment, versioned_hash
 from fastnode.protocol.kzg_proofs import blob_proof, cell_proofs
 from fastnode.publishing import rlp
@@ -185,7 +185,7 @@ class SignedTransaction:
 
     def sender(self) -> bytes | None:
         """Whose key signed it; None for no key's signature."""
-        return recover_signer(self.transaction.digest(), self.signature)
+        return recover_signer(self.transaction.digest(), with_recovery_byte(self.signature))
 
     def _without_blobs(self) -> bytes:
         return bytes([self.transaction.type]) + rlp.encode(self._fields)

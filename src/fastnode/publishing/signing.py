@@ -24,7 +24,7 @@ from fastnode.kernels import encode
 from fastnode.keystore.private_keys import EthKey, RemoteSigner, Signer
 from fastnode.log import log_facts
 from fastnode.outgoing.client import ClientLimits, RpcClient
-from fastnode.protocol.ethereum import recover_signer, signed_digest
+from fastnode.protocol.ethereum import recover_signer, signed_digest, with_recovery_byte
 from fastnode.sources.l1.abi import hex_data
 
 if TYPE_CHECKING:
@@ -39,8 +39,6 @@ logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 _DIGEST_BYTES: Final = 32
-_SIGNATURE_BYTES: Final = 65
-_OLD_V: Final = 27
 #: After how many slots an unfinished duty counts as stuck, unless a setting says otherwise.
 _STUCK_SLOTS: Final = 2
 #: A remote signer is beside the node; a slot waits for it.
@@ -235,20 +233,19 @@ class SigningDoor:
     @staticmethod
     def _checked(signer: RemoteSigner, digest: bytes, answer: Any) -> bytes:
         try:
-            signature = _bytes_of(answer)
+            signature = with_recovery_byte(_bytes_of(answer))
         except DecodeError as error:
             raise SigningError(f"the remote signer of {signer.address}: {error}") from None
         if recover_signer(digest, signature) != bytes.fromhex(signer.address[2:]):
             raise SigningError(f"the remote signer of {signer.address} gave no signature of that key")
-        v = signature[_SIGNATURE_BYTES - 1]
-        return signature[: _SIGNATURE_BYTES - 1] + bytes([v if v >= _OLD_V else v + _OLD_V])
+        return signature
 
 
 def _local(signer: EthKey, digest: bytes) -> bytes:
     from coincurve import PrivateKey
 
     signature: bytes = PrivateKey(signer.reveal()).sign_recoverable(digest, hasher=None)
-    return signature[:-1] + bytes([signature[-1] + _OLD_V])
+    return with_recovery_byte(signature)
 
 
 def _bytes_of(value: object) -> bytes:

@@ -10,6 +10,8 @@ from typing import Any
 
 import orjson
 import pytest
+from coincurve import PrivateKey
+from tests.sources.l1.derivation.attesting import address_of
 from tests.sources.l1.derivation.deriving import Deriving
 from tests.sources.l1.publishing import PublishingL1, RecordedL1, publish, served
 from tests.sources.made_chain import SHAPE, MadeChain, made_chain
@@ -41,6 +43,22 @@ def l1(tmp_path: Path, chain: MadeChain) -> Iterator[PublishingL1]:
         l1.genesis = chain.write_genesis(tmp_path / "genesis.jsonl")
         for unit in chain.units:
             publish(l1, unit)
+        yield l1
+
+
+@pytest.fixture
+def committee() -> list[PrivateKey]:
+    return [PrivateKey(bytes([place + 1]) * 32) for place in range(4)]
+
+
+@pytest.fixture
+def attested(tmp_path: Path, chain: MadeChain, committee: list[PrivateKey]) -> Iterator[PublishingL1]:
+    """L1 without checkpoints, with a committee of four for every epoch."""
+    with served(PublishingL1(chain.chain_record["nodeInfo"], chain.chain_record["l1Constants"])) as l1:
+        l1.genesis = chain.write_genesis(tmp_path / "genesis.jsonl")
+        l1.committee_size = 4
+        members = tuple(map(address_of, committee))
+        l1.mine(committees=tuple((epoch, members) for epoch in range(200)))
         yield l1
 
 

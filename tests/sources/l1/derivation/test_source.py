@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +13,7 @@ import orjson
 import pytest
 from coincurve import PrivateKey
 from tests.conftest import PATIENCE_S
+from tests.sources.l1.derivation.attesting import address_of, sign
 from tests.sources.l1.derivation.deriving import Deriving, has
 from tests.sources.l1.publishing import (
     PublishingL1,
@@ -24,14 +25,12 @@ from tests.sources.l1.publishing import (
     proposer_multicall_data,
     publish,
     send_messages,
-    served,
 )
 from tests.sources.made_chain import SHAPE, MadeChain
 
 from fastnode.archiver.source import TipsRecord, UndoRecord
 from fastnode.errors import BlobsUnavailable, UpstreamError, UpstreamFault, UpstreamUnavailable
 from fastnode.protocol.checkpoint import PublishedCheckpoint
-from fastnode.protocol.ethereum import keccak_256, payload_digest, signed_digest
 from fastnode.protocol.kzg import blob_commitment
 from fastnode.sources.blobs.base import BlobRequest
 from fastnode.sources.blobs.beacon import BeaconNode
@@ -587,41 +586,6 @@ def test_what_a_file_store_has_wrong_comes_from_the_consensus_client(
 
 
 # ---- committees -------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def committee() -> list[PrivateKey]:
-    return [PrivateKey(bytes([place + 1]) * 32) for place in range(4)]
-
-
-def address_of(key: PrivateKey) -> bytes:
-    return keccak_256(key.public_key.format(compressed=False)[1:])[-20:]
-
-
-def sign(sheet: Sheet, committee: list[PrivateKey], signers: Iterable[int]) -> None:
-    checkpoint = sheet.published.checkpoint
-    digest = signed_digest(
-        payload_digest(checkpoint.header, checkpoint.archive.root, checkpoint.fee_asset_price_modifier)
-    )
-    bits, data = 0, b""
-    for place, key in enumerate(committee):
-        if place in signers:
-            signature = key.sign_recoverable(digest, hasher=None)
-            bits |= 0x80 >> place
-            data += bytes([27 + signature[64]]) + signature[:64]
-        else:
-            data += address_of(key)
-    sheet.indices, sheet.signed = bytes([bits]), data
-
-
-@pytest.fixture
-def attested(tmp_path: Path, chain: MadeChain, committee: list[PrivateKey]) -> Iterator[PublishingL1]:
-    """L1 without checkpoints, with a committee of four for every epoch."""
-    with served(PublishingL1(chain.chain_record["nodeInfo"], chain.chain_record["l1Constants"])) as l1:
-        l1.committee_size = 4
-        members = tuple(map(address_of, committee))
-        l1.mine(committees=tuple((epoch, members) for epoch in range(200)))
-        yield l1
 
 
 def test_a_checkpoint_needs_the_signatures_of_its_committee(
