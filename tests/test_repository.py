@@ -360,6 +360,28 @@ def test_no_module_draws_from_the_generator_that_all_modules_share() -> None:
     assert not drawing, "of a program that seeds it, and draws from a thread, results would not repeat"
 
 
+def test_a_class_that_makes_itself_makes_what_it_inherits_from() -> None:
+    classes = {
+        node.name: (node, path)
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef)
+    }
+
+    def init(name: str) -> str:
+        found = (item for item in classes[name][0].body if isinstance(item, ast.FunctionDef))
+        return next((ast.unparse(item) for item in found if item.name == "__init__"), "")
+
+    half_made = [
+        f"{path}: {name} does not call {parent.id}.__init__"
+        for name, (node, path) in classes.items()
+        for parent in node.bases
+        if isinstance(parent, ast.Name) and parent.id in classes and init(parent.id) and init(name)
+        if "super().__init__" not in init(name) and f"{parent.id}.__init__" not in init(name)
+    ]
+    assert half_made == []
+
+
 def test_what_benchmarks_import_of_the_package_and_its_tests_is_there() -> None:
     """No other test runs them, and they are not type-checked."""
     missing = []

@@ -12,7 +12,7 @@ from tests.mempool.pools import Harness, entry, tx_json, word
 
 from fastnode.errors import Refused, UpstreamVerdict
 from fastnode.mempool.entries import PoolEntry, TxState
-from fastnode.mempool.handover import ASKED_MAX, OFFERS_MAX, Handover
+from fastnode.mempool.handover import ASKED_MAX, OFFERS_MAX, PoolHandover
 
 
 class OtherNode:
@@ -43,7 +43,7 @@ def other() -> OtherNode:
     return OtherNode()
 
 
-def offered(pool: Harness, handover: Handover, number: int) -> PoolEntry:
+def offered(pool: Harness, handover: PoolHandover, number: int) -> PoolEntry:
     one = entry(number)
     pool.add(one)
     handover._hand_on(one.hash, tx_json(one))
@@ -52,7 +52,7 @@ def offered(pool: Harness, handover: Handover, number: int) -> PoolEntry:
 
 def test_what_no_node_takes_says_so_after_a_while(pool: Harness, other: OtherNode) -> None:
     other.is_away = True
-    patient, handover = Handover(pool.pool, other), Handover(pool.pool, other, untaken_s=0)
+    patient, handover = PoolHandover(pool.pool, other), PoolHandover(pool.pool, other, untaken_s=0)
     one = offered(pool, handover, 1)
     assert patient.waiting_reason(one.hash) is None
     assert handover.waiting_reason(one.hash) == "No other node has taken it for 0 s; it waits in this node's pool"
@@ -63,7 +63,7 @@ def test_what_no_node_takes_says_so_after_a_while(pool: Harness, other: OtherNod
 
 
 def test_what_a_node_has_taken_is_marked_and_not_sent_again(pool: Harness, other: OtherNode) -> None:
-    handover = Handover(pool.pool, other)
+    handover = PoolHandover(pool.pool, other)
     offered(pool, handover, 1)
     stored = pool.pool.entry(word(1))
     assert stored is not None
@@ -73,7 +73,7 @@ def test_what_a_node_has_taken_is_marked_and_not_sent_again(pool: Harness, other
 
 
 def test_what_no_node_took_goes_out_in_its_order_when_one_answers(pool: Harness, other: OtherNode) -> None:
-    handover = Handover(pool.pool, other)
+    handover = PoolHandover(pool.pool, other)
     other.is_away = True
     for number in (3, 1, 2):
         offered(pool, handover, number)
@@ -89,23 +89,23 @@ def test_what_no_node_took_goes_out_in_its_order_when_one_answers(pool: Harness,
 
 
 def test_a_restart_sends_only_what_was_not_taken(pool: Harness, other: OtherNode) -> None:
-    offered(pool, Handover(pool.pool, other), 1)
+    offered(pool, PoolHandover(pool.pool, other), 1)
     other.is_away = True
-    offered(pool, Handover(pool.pool, other), 2)
+    offered(pool, PoolHandover(pool.pool, other), 2)
     other.is_away = False
     pool.restart()
     assert pool.pool.unforwarded_hashes() == [word(2)]
-    Handover(pool.pool, other).flush()
+    PoolHandover(pool.pool, other).flush()
     assert other.taken == [tx_json(entry(number)) for number in (1, 2)]
     pool.restart()
-    assert not Handover(pool.pool, other).has_waiting
+    assert not PoolHandover(pool.pool, other).has_waiting
 
 
 def test_a_later_refusal_takes_the_transaction_out_of_the_pool_with_a_line_in_the_log(
     pool: Harness, other: OtherNode, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "fastnode.mempool")
-    handover = Handover(pool.pool, other)
+    handover = PoolHandover(pool.pool, other)
     other.is_away = True
     offered(pool, handover, 1)
     offered(pool, handover, 2)
@@ -116,7 +116,7 @@ def test_a_later_refusal_takes_the_transaction_out_of_the_pool_with_a_line_in_th
 
 
 def test_a_transaction_that_another_node_must_judge_needs_one_that_answers(pool: Harness, other: OtherNode) -> None:
-    handover = Handover(pool.pool, other)
+    handover = PoolHandover(pool.pool, other)
     handover.ask(b"{}")
     assert other.taken == [b"{}"]
     other.is_away = True
@@ -146,7 +146,7 @@ def test_a_slow_node_takes_only_so_many_threads(pool: Harness) -> None:
             inside.release()
             return go.wait(60)
 
-    handover = Handover(pool.pool, Slow())
+    handover = PoolHandover(pool.pool, Slow())
     with held(ASKED_MAX, lambda: handover.ask(b"{}")):
         for _ in range(ASKED_MAX):
             assert inside.acquire(timeout=60)

@@ -270,7 +270,7 @@ class Worker:
             closed=facts.closed,
         )
         if facts.hands_on:
-            mempool.handover = OtherHandover(self._pool)
+            mempool.handover = OtherHandover(pool, self._pool)
         return mempool
 
     def _proofs_directory(self) -> Path:

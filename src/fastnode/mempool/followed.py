@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, final
 
 from fastnode.errors import DatabaseUnreadable
 from fastnode.mempool.clock import SlotClock
 from fastnode.mempool.entries import PoolEntry, TxState
-from fastnode.mempool.handover import Handover
+from fastnode.mempool.handover import untaken_reason
 from fastnode.mempool.pending import PendingIndex
 from fastnode.mempool.pool import Added, Origin, PoolOptions, TxPool
 from fastnode.mempool.store import POOL_DIRECTORY, Change, PoolStore, hash_of_entry_key, is_json_key
@@ -156,18 +156,32 @@ class FollowedPool(TxPool):
         return self._deciding.consider(PoolEntry.of(tx))
 
 
-class OtherHandover(Handover):
-    """Other nodes are asked by the deciding process; what is in the pool it hands on by itself."""
+@final
+class OtherHandover:
+    """The ``Handover`` of a process that follows: the deciding one asks other nodes, and hands on what its pool has."""
 
-    def __init__(self, deciding: DecidingPool) -> None:
+    def __init__(self, pool: FollowedPool, deciding: DecidingPool) -> None:
+        self._pool = pool
         self._deciding = deciding
 
     @property
     def trouble(self) -> str | None:
+        """None: the deciding process tells."""
         return None
+
+    @property
+    def has_waiting(self) -> bool:
+        """False: what waits is the deciding process's."""
+        return False
+
+    def waiting_reason(self, tx_hash: bytes) -> str | None:
+        return untaken_reason(self._pool, tx_hash)
 
     def offer(self, tx_hash: bytes, tx_json: bytes) -> None:
         """It has been offered already."""
 
     def ask(self, tx_json: bytes) -> None:
         self._deciding.ask(tx_json)
+
+    def flush(self) -> None:
+        """Nothing waits here."""

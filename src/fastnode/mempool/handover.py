@@ -4,19 +4,21 @@
     ask     it is not in the pool, because this node cannot judge it: what the other node says is the answer
     flush   what waits in the pool for a node that answers
 
-Whether a transaction was handed on is part of its entry in the pool, so a restart does not send it again.
+The process that decides about the pool does it (:class:`PoolHandover`); other processes of a node leave it to that one
+(followed.py).  Whether a transaction was handed on is part of its entry in the pool, so a restart does not send it
+again.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import Final, Protocol
+from typing import Final, Protocol, final
 
 from fastnode.errors import Refused
 from fastnode.mempool.pool import TxPool
 
-__all__ = ["NO_UPSTREAM", "Handover", "TxSink"]
+__all__ = ["NO_UPSTREAM", "Handover", "PoolHandover", "TxSink", "untaken_reason"]
 
 #: Transactions on their way at a time, so that a slow node does not take all threads of the server: those that are
 #: in the pool wait there for their turn, those that another node must judge are refused when there are more.
@@ -41,8 +43,41 @@ class TxSink(Protocol):
         """
 
 
-class Handover:
-    """Of one pool, to one sink.  Usable from any thread."""
+class Handover(Protocol):
+    """What a mempool asks of whatever gives its transactions to other nodes.  Usable from any thread."""
+
+    @property
+    def trouble(self) -> str | None:
+        """Why transactions wait in the pool that other nodes should have; None if none does for such a reason."""
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether :meth:`flush` has anything to do."""
+
+    def waiting_reason(self, tx_hash: bytes) -> str | None:
+        """That no other node has taken a transaction of the pool, once that is worth a word."""
+
+    def offer(self, tx_hash: bytes, tx_json: bytes) -> None:
+        """Refused when the other node refuses; the transaction has left the pool then."""
+
+    def ask(self, tx_json: bytes) -> None:
+        """Return once another node has taken it.  Refused with its verdict; Refused when none answers."""
+
+    def flush(self) -> None:
+        """Hand on what waits, oldest first, until no node answers; no-op while another thread does."""
+
+
+def untaken_reason(pool: TxPool, tx_hash: bytes, untaken_s: float = UNTAKEN_S) -> str | None:
+    """That no other node has taken a transaction for ``untaken_s``; None before, and when one has."""
+    since = pool.unforwarded_since(tx_hash)
+    if since is None or (waited := time.monotonic() - since) < untaken_s:
+        return None
+    return f"No other node has taken it for {int(waited)} s; it waits in this node's pool"
+
+
+@final
+class PoolHandover:
+    """The :class:`Handover` of one pool, to one sink."""
 
     def __init__(self, pool: TxPool, sink: TxSink, *, untaken_s: float = UNTAKEN_S) -> None:
         self._pool = pool
@@ -56,18 +91,16 @@ class Handover:
 
     @property
     def trouble(self) -> str | None:
-        """Why transactions wait in the pool that other nodes should have; None if none does for such a reason."""
         return self._failure if self._failure is not None and self.has_waiting else None
 
+    @property
+    def has_waiting(self) -> bool:
+        return self._pool.has_unforwarded
+
     def waiting_reason(self, tx_hash: bytes) -> str | None:
-        """That no other node has taken a transaction of the pool, once that is worth a word."""
-        since = self._pool.unforwarded_since(tx_hash)
-        if since is None or (waited := time.monotonic() - since) < self._untaken_s:
-            return None
-        return f"No other node has taken it for {int(waited)} s; it waits in this node's pool"
+        return untaken_reason(self._pool, tx_hash, self._untaken_s)
 
     def offer(self, tx_hash: bytes, tx_json: bytes) -> None:
-        """Refused when the other node refuses; the transaction has left the pool then."""
         if not self._offers.acquire(blocking=False):
             return  # it stays unforwarded, and the next flush takes it along
         try:
@@ -76,7 +109,6 @@ class Handover:
             self._offers.release()
 
     def ask(self, tx_json: bytes) -> None:
-        """Return once another node has taken it.  Refused with its verdict; Refused when none answers."""
         if not self._asked.acquire(blocking=False):
             raise Refused(f"{ASKED_MAX} transactions are on their way to other nodes; try again later", data=_BUSY)
         try:
@@ -85,12 +117,7 @@ class Handover:
         finally:
             self._asked.release()
 
-    @property
-    def has_waiting(self) -> bool:
-        return self._pool.has_unforwarded
-
     def flush(self) -> None:
-        """Hand on what waits, oldest first, until no node answers; no-op while another thread does."""
         if not self._flushing.acquire(blocking=False):
             return
         try:

@@ -32,7 +32,7 @@ from fastnode.fees.sources import ChainFees, FeeSource
 from fastnode.kernels import encode
 from fastnode.mempool.clock import SlotClock
 from fastnode.mempool.entries import PoolEntry
-from fastnode.mempool.handover import Handover, TxSink
+from fastnode.mempool.handover import Handover, PoolHandover, TxSink
 from fastnode.mempool.ledger import ViewLedger
 from fastnode.mempool.network import NetworkIdentity, NetworkValues
 from fastnode.mempool.pool import Added, Origin, PoolOptions, TxPool
@@ -141,7 +141,7 @@ class Mempool:
         #: Of proofs.
         self.judge = judge
         #: None: no other node is told of transactions.
-        self.handover = None if sink is None else Handover(pool, sink)
+        self.handover: Handover | None = None if sink is None else PoolHandover(pool, sink)
         self._fees = fees or ChainFees()
         self._on_accepted = on_accepted
         self._closed = closed
