@@ -359,6 +359,10 @@ class UpstreamFault(UpstreamError):
     """It answers, but the answer is malformed or contradicts verified data."""
 
 
+class OtherNetwork(UpstreamFault):
+    """It is a node of another network, or of a release that this one does not follow."""
+
+
 class AnswerTooLarge(UpstreamFault):
     """The answer, or what it would be read into, is larger than the one who asked has room for."""
 

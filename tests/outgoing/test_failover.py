@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
 from fastnode.errors import UpstreamFault, UpstreamRejection, UpstreamUnavailable
 from fastnode.outgoing.failover import Endpoint, Failover
-from fastnode.outgoing.health import Patience
+from fastnode.outgoing.health import EndpointState, Patience
 from fastnode.outgoing.network import Network
 
 
@@ -104,7 +105,7 @@ def test_all_are_put_aside_only_when_each_is(both: tuple[Scripted, Scripted]) ->
 
 def no_pauses(failover: Failover[Scripted]) -> None:
     for each in failover.all:
-        each.health.usable_at = 0.0
+        each.health.end_pause()
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,7 @@ def test_one_that_says_who_it_is_and_does_no_work_is_told_of_once_and_asked_more
     for _ in range(5):
         with pytest.raises(UpstreamUnavailable):
             failover.run(fail)
-        pauses.append(failover.seconds_until_usable())
+        pauses.append(one.health.usable_at - time.monotonic())
         no_pauses(failover)
     assert len(caplog.messages) == 2
     assert caplog.messages[0] == "thing healthy"
@@ -153,3 +154,46 @@ def test_another_reason_is_told_of(both: tuple[Scripted, Scripted], caplog: pyte
             failover.run(fail)
         no_pauses(failover)
     assert caplog.messages == ["thing healthy", "thing unavailable", "thing unavailable"]
+
+
+def test_an_exception_that_nobody_expects_puts_one_aside_and_another_stands_in(
+    both: tuple[Scripted, Scripted], caplog: pytest.LogCaptureFixture
+) -> None:
+    def work(endpoint: Scripted) -> str:
+        return "done" if endpoint is both[1] else [][1]  # type: ignore[no-any-return]
+
+    failover = Failover(both)
+    for _ in range(5):
+        assert failover.run(work) == "done"
+        no_pauses(failover)
+        both[0].health.on_identified()
+    assert both[0].health.state is EndpointState.HEALTHY
+    with_cause = [record for record in caplog.records if record.exc_info]
+    assert len(with_cause) == 1, "logged once with its cause"
+
+
+def test_the_only_one_is_asked_again_soon_however_wrong_it_was() -> None:
+    one = Scripted("one")
+    failover = Failover([one])
+    for _ in range(20):
+        one.put_aside("wrong")
+    assert one.health.usable_at - time.monotonic() > 100
+    assert failover.seconds_until_usable() <= Patience().alone_s
+    assert failover.choose() is None
+    one.health.usable_alone_at = 0.0
+    assert failover.choose() is one
+
+
+def test_one_of_two_rests_for_all_of_its_pause_while_the_other_can_be_asked(both: tuple[Scripted, Scripted]) -> None:
+    failover = Failover(both)
+    for _ in range(20):
+        both[0].put_aside("wrong")
+    both[0].health.usable_alone_at = 0.0
+    assert failover.choose() is both[1]
+    assert both[0].identified == 0
+
+
+def test_an_identity_that_makes_no_sense_puts_one_aside(both: tuple[Scripted, Scripted]) -> None:
+    both[0].failure = KeyError("result")
+    assert Failover(both).choose() is both[1]
+    assert both[0].health.state is EndpointState.ASIDE

@@ -13,7 +13,7 @@ from tests.http_stand_in import HttpStandIn, Respond, answer
 from tests.ports import free_port
 
 from fastnode.errors import UpstreamFault, UpstreamUnavailable
-from fastnode.outgoing.network import OTHER_SERVERS, ClientLimits, ExchangeTimes, Network
+from fastnode.outgoing.network import OTHER_SERVERS, Answer, ClientLimits, ExchangeTimes, Network
 
 LIMITS = ClientLimits(request_time_s=20.0, response_bytes_max=100_000)
 
@@ -131,11 +131,52 @@ def test_a_get_follows_redirects_and_a_post_does_not(server: Server, network: Ne
     assert network.post(server.url, b"", LIMITS).status == 302
 
 
-@pytest.mark.parametrize("location", ["file:///etc/passwd", "ftp://127.0.0.1/"])
+@pytest.mark.parametrize(
+    "location",
+    [
+        "file:///etc/passwd",
+        "ftp://127.0.0.1/",
+        "http://[",
+        "http://[::1",
+        "http://127.0.0.1:99999/",
+        "http://127.0.0.1:port/",
+        "http://b\u00fccher.example/",
+        "http://a..b/",
+        "http://" + 64 * "a" + ".example/",
+        "/\u00fc",
+    ],
+)
 def test_a_redirect_to_something_else_than_http_is_refused(server: Server, network: Network, location: str) -> None:
     server.reply = lambda handler, _: answer(handler, b"", 302, Location=location)
     with pytest.raises(UpstreamFault, match="redirects to what is no http"):
         network.get(server.url, LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("7", 7.0),
+        ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
+        ("Fri, 31 Dec 9999 23:59:59 -9999", None),
+        ("Fri, 31 Dec 9999 23:59:59", None),
+        ("Fri, 31 Dec 99999999999999 23:59:59 GMT", None),
+        ("Sat, 01 Jan 0001 00:00:00 +2359", None),
+        ("Sat, 01 Jan 2000 00:00:00 +99999999999", None),
+        ("-1", None),
+        ("soon", None),
+        ("", None),
+        ("\u00b2", None),
+    ],
+)
+def test_a_time_to_ask_again_that_no_clock_has_is_none(value: str, seconds: float | None) -> None:
+    told = Answer(503, b"", {"retry-after": value}).retry_after_s
+    assert told == seconds or (seconds is None and told is not None and told >= 0)
+
+
+@pytest.mark.parametrize("url", ["http://a..b/", "http://" + 64 * "a" + ".example/", "http://127.0.0.1/\u00fc"])
+def test_a_url_that_no_server_can_have_is_a_fault_and_nothing_else(network: Network, url: str) -> None:
+    with pytest.raises((UpstreamFault, UpstreamUnavailable)):
+        network.get(url, LIMITS)
 
 
 def test_redirects_without_end_are_given_up(server: Server, network: Network) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from fastnode import __version__
 from fastnode.app.views import Views
-from fastnode.bus.budgets import SharedBudgets
+from fastnode.bus.budgets import LoopEnded, SharedBudgets
 from fastnode.bus.connection import Bus
 from fastnode.bus.members import Heartbeat, Members
 from fastnode.bus.options import BusOptions
@@ -186,7 +186,9 @@ class Fleet:
         publisher = self._publisher
         bus = self.bus.trouble or (None if publisher is None else publisher.trouble)
         shared = {} if self._txs is None or self.bus.trouble is not None else self._txs.troubles()
-        return {"bus": bus} | shared
+        heartbeat = {} if self._heartbeat is None else {"heartbeat": self._heartbeat.trouble}
+        budgets = {} if self._budgets is None else {"budgets": self._budgets.trouble}
+        return {"bus": bus} | shared | heartbeat | budgets
 
     # ---- its life --------------------------------------------------------------------------------
 
@@ -215,7 +217,7 @@ class Fleet:
 
 
 def _in_loop(loop: asyncio.AbstractEventLoop, work: Callable[[], Any]) -> Any:
-    """What ``work`` gives when the loop has run it; RuntimeError when the loop has ended."""
+    """What ``work`` gives when the loop has run it; LoopEnded when the loop has ended."""
 
     async def run() -> Any:
         return work()
@@ -223,8 +225,10 @@ def _in_loop(loop: asyncio.AbstractEventLoop, work: Callable[[], Any]) -> Any:
     doing = run()
     try:
         return asyncio.run_coroutine_threadsafe(doing, loop).result(LOOP_S)
-    except RuntimeError:
+    except RuntimeError as error:
         doing.close()
+        if loop.is_closed():
+            raise LoopEnded("the event loop has ended") from error
         raise
 
 

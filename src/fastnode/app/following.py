@@ -22,7 +22,15 @@ from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.queries import ChainInfo, ChainView
 from fastnode.archiver.source import ChainRecord, GenesisRecord, L1Tips, MessageSource
 from fastnode.config.settings import Settings
-from fastnode.errors import DecodeError, SnapshotError, StartError, UpstreamError, UpstreamFault, UpstreamUnavailable
+from fastnode.errors import (
+    DecodeError,
+    FastnodeError,
+    OtherNetwork,
+    SnapshotError,
+    StartError,
+    UpstreamError,
+    UpstreamUnavailable,
+)
 from fastnode.fees.l1 import L1FeeSource
 from fastnode.fees.sources import FeeSource, LatestFees
 from fastnode.log import log_facts
@@ -136,6 +144,7 @@ class Following:
         self._after_passes: list[Callable[[Upstream], None]] = []
         self._on_network: Callable[[NetworkValues], None] = lambda values: None
         self._fee_refresher: FeeRefresher | None = None
+        self._learning: dict[str, Callable[[], str | None]] = {}
         self._is_closed = False
         #: The chain is the one that they named, so there is nothing to compare.
         self._has_learned = False
@@ -180,10 +189,14 @@ class Following:
                 upstream.make_healthy()
             except UpstreamUnavailable:
                 continue
-            except UpstreamFault as error:
+            except OtherNetwork as error:
                 raise StartError(f"upstream {upstream.name}: {error}") from error
-            except UpstreamError as error:
+            except (UpstreamError, DecodeError) as error:
                 upstream.put_aside(str(error))
+            except FastnodeError:
+                raise
+            except Exception as error:  # noqa: BLE001 - counted, and logged once
+                upstream.put_aside(str(upstream.on_nonsense(error)))
 
     def _check_l1(self) -> None:
         """Of the stored chain.  L1 is not waited for: it is compared when it answers first."""
@@ -380,7 +393,8 @@ class Following:
 
     def troubles(self) -> dict[str, str | None]:
         """What is wrong with what is learned after passes, None for nothing."""
-        return {} if self._fee_refresher is None else {"fees": self._fee_refresher.trouble}
+        fees = {} if self._fee_refresher is None else {"fees": self._fee_refresher.trouble}
+        return fees | {name: trouble() for name, trouble in self._learning.items()}
 
     @property
     def tx_sink(self) -> TxSink:
@@ -416,8 +430,11 @@ class Following:
             allow_list=self._settings.allow_list_source == "upstream",
         )
         self._after_passes.append(terms.on_pass)
+        self._learning["terms"] = lambda: terms.trouble
         if self._settings.mirror_pending_txs:
-            self._after_passes.append(PendingTxMirror(mempool, view, self._carriers).on_pass)
+            mirror = PendingTxMirror(mempool, view, self._carriers)
+            self._after_passes.append(mirror.on_pass)
+            self._learning["mirror"] = lambda: mirror.trouble
 
     def _on_pass(self, upstream: Upstream) -> None:
         for action in self._after_passes:

@@ -71,6 +71,7 @@ class IngestionThread:
         self._next_line_at = 0.0
         #: The newest block when the disk was found full last.
         self._full_at: int | None = None
+        self._ended_by: str | None = None
         self._thread = threading.Thread(target=self._run, name="fastnode-ingestion")
 
     def start(self) -> None:
@@ -82,6 +83,10 @@ class IngestionThread:
         self._control.stop()
         if self._thread.ident is not None:
             self._thread.join()
+
+    def faults(self) -> dict[str, str | None]:
+        """A node whose chain is fed by nobody any more is not a good one to ask."""
+        return {"ingestion": self._ended_by}
 
     def _run(self) -> None:
         try:
@@ -95,7 +100,9 @@ class IngestionThread:
         except DatabaseUnreadable as error:
             # Reads of everything else that is stored go on; /readyz says what the database says.
             logger.error("ingestion has ended", extra=log_facts(reason=str(error)))
+            self._ended_by = f"ingestion has ended: {error}"
         except BaseException as error:  # noqa: BLE001 - handed to the node, which ends with it
+            self._ended_by = f"ingestion has ended: {type(error).__name__}"
             self._on_failure(error)
         finally:
             self._control.leave()

@@ -146,6 +146,8 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
     condition.watch(data.faults, mempool.faults, watching.faults)
     if local is not None and local.l1 is not None:
         condition.watch(local.l1.faults)
+    if follower is not None:
+        condition.mention(follower.faults)
     condition.mention(mempool.troubles, uploads.troubles, validators.troubles)
     if following is not None:
         condition.mention(following.troubles)

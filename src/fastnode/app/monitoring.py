@@ -176,5 +176,6 @@ async def _open_telemetry(
         included=settings.otel_include_metrics,
     )
     export.start()
+    joined.condition.mention(export.troubles)
     stack.push_async_callback(asyncio.to_thread, export.close)
     logger.info("metrics", extra=log_facts(collector=without_secrets(metrics_url)))

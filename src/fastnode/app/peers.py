@@ -273,6 +273,8 @@ class PeerToPeer:
 
     def troubles(self) -> dict[str, str | None]:
         """What is wrong, None for nothing."""
+        if self._network is not None and self._network.trouble is not None:
+            return {"peers": self._network.trouble}
         snapshot = self.snapshot()
         if snapshot.peers:
             empty = sorted(topic for topic, size in snapshot.mesh.items() if not size)

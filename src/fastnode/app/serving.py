@@ -155,7 +155,7 @@ def _open_ingestion(joined: Joined, failure: asyncio.Future[None]) -> IngestionT
     def fail(error: BaseException) -> None:
         loop.call_soon_threadsafe(set_failure, error)
 
-    return IngestionThread(
+    ingestion = IngestionThread(
         opened.data,
         ingestor,
         joined.chain_file,
@@ -166,6 +166,8 @@ def _open_ingestion(joined: Joined, failure: asyncio.Future[None]) -> IngestionT
         on_done=on_loaded,
         on_failure=fail,
     )
+    condition.watch(ingestion.faults)
+    return ingestion
 
 
 async def _stop_ingestion(joined: Joined, ingestion: IngestionThread) -> None:

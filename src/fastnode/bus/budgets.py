@@ -8,7 +8,6 @@ second is owed, and the budget is below zero until it has been paid back.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
@@ -17,9 +16,10 @@ import orjson
 
 from fastnode.bus.connection import Bus, Outgoing
 from fastnode.bus.subjects import BUS_VERSION, Subjects
-from fastnode.errors import UpstreamUnavailable
+from fastnode.errors import FastnodeError, UpstreamError, UpstreamUnavailable
+from fastnode.loop import Loop
 
-__all__ = ["ClientBudgets", "SharedBudgets"]
+__all__ = ["ClientBudgets", "LoopEnded", "SharedBudgets"]
 
 logger = logging.getLogger("fastnode.bus")
 
@@ -31,6 +31,10 @@ CLIENTS_MAX: Final = 5_000
 #: nodes that have gone do not come again under their names.
 OTHERS_KEPT_S: Final = 600.0
 _SPENT: Final = "spent"
+
+
+class LoopEnded(FastnodeError):  # noqa: N818 - not an error
+    """The event loop that keeps the budgets has ended: the node stops."""
 
 
 class ClientBudgets(Protocol):
@@ -46,7 +50,7 @@ class ClientBudgets(Protocol):
 
 
 class SharedBudgets:
-    """``in_loop`` runs a function in the event loop and gives its result; it may raise RuntimeError when that ends."""
+    """``in_loop`` runs a function in the event loop and gives its result; it raises LoopEnded when that has ended."""
 
     def __init__(
         self,
@@ -66,27 +70,31 @@ class SharedBudgets:
         self._seen_at: dict[str, float] = {}
         #: By node: its session, what it wrote, and when that was read.
         self._others: dict[str, tuple[Any, dict[str, float], float]] = {}
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="fastnode-budgets", daemon=True)
+        self._reason: str | None = None
+        self._loop = Loop("fastnode-budgets", self._turn, what="budgets of clients are not shared")
 
     def start(self) -> None:
-        self._thread.start()
+        self._loop.start()
 
     def close(self) -> None:
-        self._stop.set()
-        if self._thread.ident is not None:
-            self._thread.join()
+        self._loop.close()
 
-    def _run(self) -> None:
-        while not self._stop.wait(EXCHANGE_S):
-            try:
-                self.exchange()
-            except UpstreamUnavailable:
-                pass  # each node has its own budgets until the bus is back; then what was granted is charged
-            except RuntimeError:
-                return  # the event loop has ended
-            except Exception:
-                logger.exception("budgets are not shared")
+    @property
+    def trouble(self) -> str | None:
+        """Why budgets are not shared although the bus is there; None while they are."""
+        return self._loop.trouble or self._reason
+
+    def _turn(self) -> float:
+        try:
+            self.exchange()
+            self._reason = None
+        except UpstreamUnavailable:
+            pass  # each node has its own budgets until the bus is back; then what was granted is charged
+        except UpstreamError as error:
+            self._reason = f"budgets of clients are not shared: {error}"
+        except LoopEnded:
+            self._loop.interrupt()
+        return EXCHANGE_S
 
     def exchange(self) -> None:
         """Write what was granted here, charge what was granted elsewhere.  UpstreamUnavailable."""

@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import orjson
 
 from fastnode.bus.options import BusOptions
-from fastnode.errors import UpstreamFault, UpstreamUnavailable
+from fastnode.errors import FastnodeError, UpstreamFault, UpstreamUnavailable
 from fastnode.extras import LazyModule
 from fastnode.log import log_facts
+from fastnode.loop import Setbacks
 from fastnode.records import dataclass
 
 if TYPE_CHECKING:
@@ -46,7 +47,10 @@ T = TypeVar("T")
 REQUEST_S: Final = 4.0
 CONNECT_S: Final = 2.0
 RECONNECT_S: Final = 0.25
-PING_S: Final = 5
+PING_S: Final = 4
+#: How often it is looked whether the connection lives, and how long it may be away before it is made anew.
+WATCH_S: Final = 0.5
+RENEW_S: Final = 5.0
 #: Publications on their way at a time.
 WINDOW: Final = 64
 #: Messages in one answer to :meth:`Bus.since`, and their bytes.
@@ -104,6 +108,8 @@ class Bus:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run_loop, name="fastnode-bus", daemon=True)
         self._client: Client | None = None
+        self._is_connecting = False
+        self._listeners: list[tuple[str, Callable[[Any], Coroutine[Any, Any, None]]]] = []
         self._under_way: set[asyncio.Task[Any]] = set()
         self._is_closed = False
         #: Why the bus cannot be used; None while it can.
@@ -111,13 +117,15 @@ class Bus:
         #: ``received``, ``published``, ``duplicates``, ``reconnections``: since the start.
         self.counts: Counter[str] = Counter()
         self._on_connected: list[Callable[[], None]] = []
+        self._setbacks = Setbacks("the bus gives an answer that makes no sense")
 
     # ---- its life --------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Connect, in the background, for as long as it takes."""
         self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._connect(), self._loop)
+        asyncio.run_coroutine_threadsafe(self._connect_guarded(), self._loop)
+        asyncio.run_coroutine_threadsafe(self._watch(), self._loop)
 
     def close(self) -> None:
         """May be called more than once; what is under way fails."""
@@ -151,9 +159,9 @@ class Bus:
 
     async def _connect(self) -> None:
         options = self.options
-        client = nats.NATS()  # type: ignore[attr-defined]
-        self._client = client
         while not self._is_closed:
+            client = nats.NATS()  # type: ignore[attr-defined]
+            self._client = client
             try:
                 await client.connect(
                     list(options.urls),
@@ -162,6 +170,7 @@ class Bus:
                     reconnect_time_wait=RECONNECT_S,  # type: ignore[arg-type]
                     max_reconnect_attempts=-1,
                     ping_interval=PING_S,
+                    max_outstanding_pings=1,
                     tls=_tls_of(options),
                     user_credentials=None if options.credentials is None else str(options.credentials),
                     nkeys_seed=None if options.nkey is None else str(options.nkey),
@@ -173,8 +182,50 @@ class Bus:
                 self._set_trouble(f"the bus cannot be reached: {_reason(error)}")
                 await asyncio.sleep(CONNECT_S)
             else:
+                await self._listen_again(client)
                 self._connected()
                 return
+
+    async def _listen_again(self, client: Client) -> None:
+        for pattern, handle in tuple(self._listeners):
+            await client.subscribe(pattern, cb=handle, pending_bytes_limit=PENDING_BYTES_MAX)
+
+    async def _watch(self) -> None:
+        """The library gives a connection up for good after some answers, and stops reading without a word after others:
+        a connection that does not come back is made anew."""
+        away_since: float | None = None
+        while not self._is_closed:
+            await asyncio.sleep(WATCH_S)
+            client = self._client
+            try:
+                if client is None or self._is_connecting:
+                    continue
+                if client.is_connected and not _has_stopped_reading(client):
+                    away_since = None
+                    continue
+                now = self._loop.time()
+                away_since = now if away_since is None else away_since
+                if client.is_closed or client.is_connected or now - away_since >= RENEW_S:
+                    away_since = None
+                    await self._renew(client)
+            except Exception as error:  # noqa: BLE001 - counted, and logged once
+                self._setbacks.note(error)
+
+    async def _renew(self, client: Client) -> None:
+        self._set_trouble("the connection to the bus is lost")
+        self._give_up_all()
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(CONNECT_S):
+                await client.close()
+        self.counts["reconnections"] += 1
+        await self._connect_guarded()
+
+    async def _connect_guarded(self) -> None:
+        self._is_connecting = True
+        try:
+            await self._connect()
+        finally:
+            self._is_connecting = False
 
     async def _disconnect(self) -> None:
         self._give_up_all()
@@ -187,7 +238,10 @@ class Bus:
         logger.info("bus connected")
         self.trouble = None
         for action in self._on_connected:
-            action()
+            try:
+                action()
+            except Exception as error:  # noqa: BLE001 - counted, and logged once
+                self._setbacks.note(error)
 
     async def _on_back(self) -> None:
         self.counts["reconnections"] += 1
@@ -239,6 +293,22 @@ class Bus:
             raise UpstreamUnavailable(self.trouble or "the connection to the bus was lost") from None
         except (nats_errors.Error, OSError, RuntimeError) as error:
             raise UpstreamUnavailable(f"the bus: {_reason(error)}") from error
+        except FastnodeError:
+            raise
+        except Exception as error:
+            raise self._nonsense(error) from error
+
+    def _nonsense(self, error: Exception) -> UpstreamFault:
+        """What the servers answered is not what JetStream answers."""
+        self._setbacks.note(error)
+        return UpstreamFault(f"the bus gives an answer that makes no sense ({type(error).__name__})")
+
+    def _read(self, read: Callable[[], T]) -> T:
+        """What is read from an answer; UpstreamFault when it is not there."""
+        try:
+            return read()
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise self._nonsense(error) from error
 
     def publish(self, message: Outgoing) -> int | None:
         """Store it; returns its place in the stream once that is durable, None when it was not ``expected``."""
@@ -333,15 +403,22 @@ class Bus:
         """From now on, and after each loss of the connection, call this with subject, headers and content of what
         comes; in the loop's thread, so it must not block.  Some may be left out."""
 
+        left_out = Setbacks("a message of the bus is left out")
+
         async def handle(message: Any) -> None:
             self.counts["received"] += 1
             try:
                 on_message(message.subject, message.headers or {}, message.data)
-            except Exception:
-                logger.exception("a message of the bus is left out")
+            except FastnodeError as error:
+                logger.warning("a message of the bus is left out", extra=log_facts(reason=str(error)))
+            except Exception as error:  # noqa: BLE001 - counted, and logged once
+                left_out.note(error)
+            else:
+                left_out.end()
 
         async def work(client: Client) -> None:
             await client.subscribe(pattern, cb=handle, pending_bytes_limit=PENDING_BYTES_MAX)
+            self._listeners.append((pattern, handle))
 
         self._run(work)
 
@@ -357,9 +434,9 @@ class Bus:
         found: list[str] = []
         while True:
             answer = self._api("STREAM.NAMES", {"offset": len(found)})
-            names = answer.get("streams") or []
+            names = self._read(lambda: [str(name) for name in answer.get("streams") or []])  # noqa: B023 - read now
             found += names
-            if not names or len(found) >= int(answer.get("total", 0)):
+            if not names or len(found) >= self._read(lambda: int(answer.get("total", 0))):  # noqa: B023 - read now
                 return sorted(name for name in found if name.startswith(prefix))
 
     def state(self, stream: str) -> dict[str, Any] | None:
@@ -368,16 +445,17 @@ class Bus:
             answer = self._api(f"STREAM.INFO.{stream}", {})
         except _NoStream:
             return None
-        return {"created": answer["created"], **answer["state"]}
+        return self._read(lambda: _state_of(answer))
 
     def subjects(self, stream: str, pattern: str) -> set[str]:
         """Those that have a message."""
         found: set[str] = set()
         while True:
             answer = self._api(f"STREAM.INFO.{stream}", {"subjects_filter": pattern, "offset": len(found)})
-            names = answer["state"].get("subjects") or {}
-            found.update(names)
-            if not names or len(found) >= int(answer.get("total", 0)):
+            before = len(found)
+            found.update(self._read(lambda: map(str, answer["state"].get("subjects") or {})))  # noqa: B023 - read now
+            total = self._read(lambda: int(answer.get("total", 0)))  # noqa: B023 - read now
+            if len(found) == before or len(found) >= total:
                 return found
 
     def set_up(self, setup: StreamSetup) -> None:
@@ -428,11 +506,20 @@ class Bus:
         error = value.get("error")
         if error is None:
             return value
+        if not isinstance(error, dict):
+            raise UpstreamFault("the bus gives an error that makes no sense")
         if error.get("err_code") == _NO_STREAM:
             raise _NoStream(str(error.get("description")))
         if error.get("err_code") == _NAME_IN_USE:
             raise _InUse(str(error.get("description")))
         raise UpstreamUnavailable(f"the bus: {error.get('description')}")
+
+
+def _state_of(answer: Mapping[str, Any]) -> dict[str, Any]:
+    state = {"created": str(answer["created"]), **answer["state"]}
+    for name in ("messages", "bytes", "first_seq", "last_seq"):
+        state[name] = int(state.get(name, 0))
+    return state
 
 
 class _NoStream(UpstreamUnavailable):
@@ -441,6 +528,11 @@ class _NoStream(UpstreamUnavailable):
 
 class _InUse(UpstreamFault):
     pass
+
+
+def _has_stopped_reading(client: Client) -> bool:
+    task = getattr(client, "_reading_task", None)
+    return task is not None and task.done()
 
 
 async def _all(requests: Any) -> list[Message | None]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
-from fastnode.bus.connection import Bus, Outgoing
+from fastnode.bus.connection import Bus, Message, Outgoing
 from fastnode.bus.subjects import BUS_VERSION, Subjects
 
 __all__ = ["Lease"]
@@ -50,8 +50,7 @@ class Lease:
         if now < self._rests_until or (self.is_held and now < self._renew_at):
             return self.is_held
         message = self._bus.last(self._stream, self._subject)
-        value: dict[str, Any] = {} if message is None else orjson.loads(message.data)
-        self.holder = value.get("holder")
+        self.holder = _holder_in(message)
         sequence = 0 if message is None else message.sequence
         if sequence != self._seen:
             self._seen, self._seen_at = sequence, now
@@ -64,7 +63,7 @@ class Lease:
         self._held_until = 0.0
         self._rests_until = self._now() + rest_s
         message = self._bus.last(self._stream, self._subject)
-        if message is not None and orjson.loads(message.data).get("holder") == self._name:
+        if message is not None and _holder_in(message) == self._name:
             self._write(message.sequence, None)
 
     def _write(self, replaced: int, holder: str | None) -> None:
@@ -77,3 +76,13 @@ class Lease:
         self._seen, self._seen_at = written, begun
         self._held_until = begun + LEASE_S - MARGIN_S
         self._renew_at = begun + RENEW_S
+
+
+def _holder_in(message: Message | None) -> str | None:
+    """What is no lease is held by nobody."""
+    try:
+        value = {} if message is None else orjson.loads(message.data)
+    except orjson.JSONDecodeError:
+        return None
+    holder = value.get("holder") if isinstance(value, dict) else None
+    return holder if isinstance(holder, str) else None

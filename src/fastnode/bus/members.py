@@ -16,7 +16,8 @@ import orjson
 
 from fastnode.bus.connection import Bus, Outgoing, StreamSetup
 from fastnode.bus.subjects import BUS_VERSION, Subjects
-from fastnode.errors import UpstreamUnavailable
+from fastnode.errors import UpstreamError, UpstreamUnavailable
+from fastnode.loop import Loop
 
 __all__ = ["Heartbeat", "Members", "bucket_of"]
 
@@ -87,27 +88,32 @@ class Heartbeat:
         self._bus = bus
         self._subjects = subjects
         self._describe = describe
-        self._stop = threading.Event()
         self._is_set_up = False
         #: Of this process: one that starts again under the same name has another.
         self.session = secrets.token_hex(8)
-        self._thread = threading.Thread(target=self._run, name="fastnode-heartbeat", daemon=True)
+        #: Why the last word did not go out although the bus is there.
+        self._reason: str | None = None
+        self._loop = Loop("fastnode-heartbeat", self._beat, what="this node does not tell the fleet how it is")
 
     def start(self) -> None:
-        self._thread.start()
+        self._loop.start()
 
     def close(self) -> None:
-        self._stop.set()
-        if self._thread.ident is not None:
-            self._thread.join()
+        self._loop.close()
 
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                self._write()
-            except UpstreamUnavailable:
-                self._is_set_up = False  # /status says that the bus is away
-            self._stop.wait(HEARTBEAT_S)
+    @property
+    def trouble(self) -> str | None:
+        return self._loop.trouble or self._reason
+
+    def _beat(self) -> float:
+        try:
+            self._write()
+            self._reason = None
+        except UpstreamUnavailable:
+            self._is_set_up = False  # /status says that the bus is away
+        except UpstreamError as error:
+            self._is_set_up, self._reason = False, str(error)
+        return HEARTBEAT_S
 
     def _write(self) -> None:
         if not self._is_set_up:

@@ -11,7 +11,6 @@ is found out from the publisher's own ``at`` on the bus: what this says and the 
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, Final
@@ -25,6 +24,7 @@ from fastnode.bus.retention import drop_before, is_whole
 from fastnode.bus.subjects import BUS_VERSION, Reference, Subjects, digest_of, read_versioned
 from fastnode.errors import DecodeError, UpstreamError
 from fastnode.log import log_facts
+from fastnode.loop import Loop
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.tips import L2Tips, TipId
 from fastnode.sources.chain_export import block_line, checkpoint_line, tips_up_to
@@ -69,9 +69,9 @@ class Publisher:
         self._terms = terms
         self._snapshots = snapshots
         self._name = bus.options.name
-        self._news = threading.Event()
-        self._is_stopping = False
-        self._thread = threading.Thread(target=self._run, name="fastnode-publish", daemon=True)
+        self._loop = Loop(
+            "fastnode-publish", self._turn, what="the chain is not published", on_error=self._forget_published
+        )
         self._genesis: Reference | None = None
         self._is_empty = False  # whatever this publisher says there
         self._created: str | None = None  # of the stream; None: it must be looked at
@@ -86,24 +86,30 @@ class Publisher:
         self._next_look_at = 0.0
         self._next_drop_at = 0.0
         self._said: tuple[int, Any] | None = None
-        #: Why nothing is published; None while all is.
-        self.trouble: str | None = None
+        #: Why the bus does not take it; None while it does.
+        self._reason: str | None = None
         self.committed_at = 0.0
 
     def on_committed(self, _committed: Committed) -> None:
         """From the thread that ingests."""
         self.committed_at = time.time()
-        self._news.set()
+        self._loop.wake()
 
     def start(self) -> None:
         self._bus.on_connected(self._look_again)
-        self._thread.start()
+        self._loop.start()
 
     def close(self) -> None:
-        self._is_stopping = True
-        self._news.set()
-        if self._thread.ident is not None:
-            self._thread.join()
+        self._loop.close()
+
+    @property
+    def _is_stopping(self) -> bool:
+        return self._loop.is_stopping
+
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing is published; None while all is."""
+        return self._loop.trouble or self._reason
 
     def describe(self) -> dict[str, Any]:
         """For status reports."""
@@ -114,36 +120,31 @@ class Publisher:
 
     def _look_again(self) -> None:
         self._next_look_at = 0.0
-        self._news.set()
+        self._loop.wake()
 
     # ---- the loop --------------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        while not self._is_stopping:
-            self._news.clear()
-            try:
-                self._round()
-            except UpstreamError as error:
-                self._set_trouble(str(error))
-                self._next_look_at = 0.0
-                self._news.wait(RETRY_S)
-                continue
-            except Exception:
-                logger.exception("publishing failed")
-                self._set_trouble("publishing failed; the log has the reason")
-                self._base = None
-                self._news.wait(HEARTBEAT_S)
-                continue
-            self._set_trouble(None)
-            self._news.wait(HEARTBEAT_S)
+    def _turn(self) -> float:
+        try:
+            self._round()
+        except UpstreamError as error:
+            self._set_trouble(str(error))
+            self._next_look_at = 0.0
+            return RETRY_S
+        self._set_trouble(None)
+        return HEARTBEAT_S
+
+    def _forget_published(self) -> None:
+        """What was published is found out anew."""
+        self._base, self._next_look_at = None, 0.0
 
     def _set_trouble(self, reason: str | None) -> None:
-        if reason != self.trouble and not self._is_stopping:
+        if reason != self._reason and not self._is_stopping:
             if reason is not None:
                 logger.warning("the chain is not published", extra=log_facts(reason=reason))
-            elif self.trouble is not None:
+            else:
                 logger.info("the chain is published again", extra=log_facts(tip=self._tip))
-        self.trouble = reason
+        self._reason = reason
 
     def _round(self) -> None:
         view = self._view()

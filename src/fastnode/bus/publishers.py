@@ -23,6 +23,7 @@ SILENT_S: Final = 7.0
 #: For how long one may be behind another before that one is followed.
 BEHIND_S: Final = 3.0
 PUBLISHERS_MAX: Final = 64
+_MILLISECONDS_MAX: Final = 1 << 52
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,9 @@ class At:
         except DecodeError as error:
             raise UpstreamFault(str(error)) from error
         committed = record.get("committedAt")
-        return cls(tips, record, committed / 1000 if isinstance(committed, int) else 0.0)
+        if not isinstance(committed, int) or not 0 <= committed < _MILLISECONDS_MAX:
+            committed = 0
+        return cls(tips, record, committed / 1000)
 
 
 class KnownPublisher:
@@ -79,6 +82,13 @@ class KnownPublisher:
         if self.at is None or self.is_silent:
             return f"publisher {self.name} is silent"
         return None
+
+    def is_forgiven(self) -> bool:
+        """Whether it can be followed again because there is no other and it has been ignored for a while."""
+        if not self.is_ignored or self.health.usable_alone_at > time.monotonic():
+            return False
+        self.health.end_pause()
+        return self.why_not() is None
 
     def describe(self) -> dict[str, Any]:
         state = "ignored" if self.is_ignored else "silent" if self.is_silent else "publishing"
@@ -124,6 +134,9 @@ class Publishers:
         """Whom to follow now; UpstreamUnavailable says why there is none."""
         reasons = {each: each.why_not() for each in self.all()}
         usable = [each for each, reason in reasons.items() if reason is None]
+        if not usable:
+            # Who waits for the only ones has nothing to lose by asking them.
+            usable = [each for each in reasons if each.is_forgiven()]
         if not usable:
             raise UpstreamUnavailable("; ".join(filter(None, reasons.values())) or "no publisher has been heard")
         best = max(usable, key=lambda each: (each.number, each.name))

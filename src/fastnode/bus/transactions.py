@@ -12,7 +12,6 @@ owner is dead.  What was read is known by its place in the stream: after a gap o
 from __future__ import annotations
 
 import logging
-import threading
 import time
 import zlib
 from collections import Counter
@@ -25,8 +24,9 @@ from fastnode.bus.connection import Bus, Message, Outgoing, StreamSetup
 from fastnode.bus.lease import Lease
 from fastnode.bus.members import Members, bucket_of
 from fastnode.bus.subjects import BUS_VERSION, Subjects, read_versioned
-from fastnode.errors import DecodeError, FastnodeError, Refused, UpstreamFault, UpstreamUnavailable
+from fastnode.errors import FastnodeError, Refused, UpstreamError, UpstreamFault, UpstreamUnavailable
 from fastnode.log import log_facts
+from fastnode.loop import Loop, Setbacks
 from fastnode.mempool.handover import TxSink
 from fastnode.mempool.pool import NOT_READY, Added
 from fastnode.mempool.service import Mempool
@@ -102,13 +102,11 @@ class SharedTxs:
         self._later: dict[bytes, tuple[bytes, float]] = {}
         #: What came of transactions and is not said yet: the record, and the claim that it replaces, if that is known.
         self._unsaid: dict[bytes, tuple[dict[str, Any], int | None]] = {}
-        self._news = threading.Event()
-        self._work = threading.Event()
-        self._is_stopping = False
-        self._reader = threading.Thread(target=self._read_on, name="fastnode-txs", daemon=True)
-        self._hander = threading.Thread(target=self._hand_on, name="fastnode-hand-on", daemon=True)
+        self._reader = Loop("fastnode-txs", self._read_on, what="transactions of the fleet are not read")
+        self._hander = Loop("fastnode-hand-on", self._hand_on, what="transactions are not handed on")
         #: Why transactions of other nodes do not come; None while they do.
-        self.trouble: str | None = None
+        self._read_trouble: str | None = None
+        self._left_out = Setbacks("a message of the fleet is left out")
         self._hand_trouble: str | None = None
 
     def start(self) -> None:
@@ -118,19 +116,23 @@ class SharedTxs:
             self._hander.start()
 
     def close(self) -> None:
-        self._is_stopping = True
-        self._news.set()
-        self._work.set()
-        for thread in (self._reader, self._hander):
-            if thread.ident is not None:
-                thread.join()
+        self._reader.interrupt()
+        self._hander.close()
+        self._reader.close()
+
+    @property
+    def _is_stopping(self) -> bool:
+        return self._reader.is_stopping
 
     def troubles(self) -> dict[str, str | None]:
-        return {"sharedTransactions": self.trouble, "forwarding": self._hand_trouble}
+        return {
+            "sharedTransactions": self._reader.trouble or self._read_trouble,
+            "forwarding": self._hander.trouble or self._hand_trouble,
+        }
 
     def _look_again(self) -> None:
         self._next_look_at = 0.0
-        self._news.set()
+        self._reader.wake()
 
     # ---- from clients ----------------------------------------------------------------------------
 
@@ -158,7 +160,7 @@ class SharedTxs:
                     ) from error
             time.sleep(RETRY_S)
         self.counts["shared"] += 1
-        self._work.set()
+        self._hander.wake()
 
     def _store(self, tx_hash: bytes, data: bytes) -> None:
         subject = self._subjects.tx(tx_hash)
@@ -172,20 +174,15 @@ class SharedTxs:
 
     # ---- from the bus ----------------------------------------------------------------------------
 
-    def _read_on(self) -> None:
-        while not self._is_stopping:
-            self._news.clear()
-            try:
-                while self._read_some() and not self._is_stopping:
-                    pass
-                self.trouble = None
-            except UpstreamUnavailable as error:
-                self.trouble = str(error)
-                self._next_look_at = 0.0
-            except Exception:
-                logger.exception("transactions of the fleet are not read")
-                self.trouble = "reading failed; the log has the reason"
-            self._news.wait(POLL_S)
+    def _read_on(self) -> float:
+        try:
+            while self._read_some() and not self._is_stopping:
+                pass
+            self._read_trouble = None
+        except UpstreamError as error:
+            self._read_trouble = str(error)
+            self._next_look_at = 0.0
+        return POLL_S
 
     def _read_some(self) -> bool:
         """Whether there was anything."""
@@ -221,7 +218,7 @@ class SharedTxs:
             self._created, self._next = state.get("created"), 1
             self._share_again()
         if not self._is_listening:
-            self._bus.listen(f"{subjects.live_txs}.>", lambda *_: self._news.set())
+            self._bus.listen(f"{subjects.live_txs}.>", lambda *_: self._reader.wake())
             self._is_listening = True
 
     def _share_again(self) -> None:
@@ -240,14 +237,18 @@ class SharedTxs:
                 self._take_tx(tx_hash, message.data)
             elif kind == "hand":
                 self._take_hand(tx_hash, read_versioned(message.data, "what came of a transaction"))
-        except (DecodeError, UpstreamFault, ValueError, zlib.error) as error:
+        except UpstreamUnavailable:
+            raise
+        except (FastnodeError, ValueError, zlib.error) as error:
             logger.warning("a message of the fleet makes no sense", extra=log_facts(tx=text[:64], reason=str(error)))
+        except Exception as error:  # noqa: BLE001 - counted, and logged once
+            self._left_out.note(error)
 
     def _take_tx(self, tx_hash: bytes, data: bytes) -> None:
         view = self._view()
         pool = self._mempool.pool
         if view is None or pool.is_waiting(tx_hash) or view.chain.tx_location(tx_hash) is not None:
-            self._work.set()
+            self._hander.wake()
             return
         tx_json = data if data[:1] == b"{" else _inflated(data)
         tx = Tx.from_json(orjson.loads(tx_json), "tx")
@@ -265,7 +266,7 @@ class SharedTxs:
             self.counts["received"] += 1
             if self._on_accepted is not None:
                 self._on_accepted(tx, tx_json)
-        self._work.set()
+        self._hander.wake()
 
     def _keep_for_later(self, tx_hash: bytes, data: bytes) -> None:
         """The block that it is built on is on its way."""
@@ -277,9 +278,17 @@ class SharedTxs:
         for tx_hash, (data, until) in waiting.items():
             if time.monotonic() < until:
                 self._later[tx_hash] = (data, until)
-                self._take_tx(tx_hash, data)
-                if self._mempool.pool.is_waiting(tx_hash):
-                    self._later.pop(tx_hash, None)
+                self._take_again(tx_hash, data)
+
+    def _take_again(self, tx_hash: bytes, data: bytes) -> None:
+        try:
+            self._take_tx(tx_hash, data)
+            is_done = self._mempool.pool.is_waiting(tx_hash)
+        except Exception as error:  # noqa: BLE001 - counted, and logged once
+            self._left_out.note(error)
+            is_done = True
+        if is_done:
+            self._later.pop(tx_hash, None)
 
     def _take_hand(self, tx_hash: bytes, hand: dict[str, Any]) -> None:
         state, pool = hand.get("state"), self._mempool.pool
@@ -291,21 +300,16 @@ class SharedTxs:
 
     # ---- handing on ------------------------------------------------------------------------------
 
-    def _hand_on(self) -> None:
-        while not self._is_stopping:
-            self._work.clear()
-            try:
-                self._say_what_is_unsaid()
-                if self.lease.tick():
-                    self._hand_on_all()
-                else:
-                    self._hand_trouble = None
-            except UpstreamUnavailable as error:
-                self._hand_trouble = str(error)
-            except Exception:
-                logger.exception("transactions are not handed on")
-                self._hand_trouble = "handing on failed; the log has the reason"
-            self._work.wait(LOOK_S)
+    def _hand_on(self) -> float:
+        try:
+            self._say_what_is_unsaid()
+            if self.lease.tick():
+                self._hand_on_all()
+            else:
+                self._hand_trouble = None
+        except UpstreamError as error:
+            self._hand_trouble = str(error)
+        return LOOK_S
 
     def _hand_on_all(self) -> None:
         for tx_hash in self._mempool.pool.unforwarded_hashes():
@@ -381,7 +385,12 @@ class SharedTxs:
 
     def _hand_of(self, tx_hash: bytes) -> tuple[int, dict[str, Any]] | None:
         message = self._bus.last(self._subjects.tx_stream, self._subjects.hand(tx_hash))
-        return None if message is None else (message.sequence, read_versioned(message.data, "a claim"))
+        if message is None:
+            return None
+        try:
+            return message.sequence, read_versioned(message.data, "a claim")
+        except UpstreamFault:  # nobody's
+            return message.sequence, {}
 
 
 def _inflated(data: bytes) -> bytes:

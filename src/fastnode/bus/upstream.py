@@ -143,6 +143,8 @@ class BusUpstream(Upstream):
             publisher.fault = None
         except UpstreamFault as error:
             publisher.fault = str(error)
+        except Exception as error:  # noqa: BLE001 - counted, and logged once
+            publisher.fault = str(self.on_nonsense(error))
 
     def _keep(self, subject: str, data: bytes) -> None:
         with self._lock:

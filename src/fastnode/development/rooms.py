@@ -33,7 +33,7 @@ def _only(names: str) -> frozenset[str]:
 
 
 #: What knows nothing of the node.
-_GROUND: Final = _only("errors files trace log kernels records")
+_GROUND: Final = _only("errors files trace log loop kernels records")
 
 ROOMS: Final = (
     Room("errors", "the one tree of errors", _only(""), is_module=True),
@@ -42,6 +42,7 @@ ROOMS: Final = (
     Room("extras", "packages that are installed on request only", _only(""), is_module=True),
     Room("trace", "which request a line of the log and a request to another node belong to", _only(""), is_module=True),
     Room("log", "the log: text for people, JSON for machines", _only("trace"), is_module=True),
+    Room("loop", "work that is done again and again in a thread, whatever happens in it", _only("log"), is_module=True),
     Room("_ext", "Cython and C: bytes in, bytes out; no asyncio, no settings, no logging", _only("errors")),
     Room("_twins", "the same modules in plain Python", _only("errors")),
     Room("kernels", "the one door to the extensions", _only("errors _ext _twins"), is_module=True),

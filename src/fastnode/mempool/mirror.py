@@ -34,8 +34,12 @@ class PendingTxMirror:
     def __init__(self, mempool: Mempool, view: Callable[[], View | None], executor: Executor) -> None:
         self._mempool = mempool
         self._view = view
-        self._rounds = Rounds(executor, INTERVAL_S)
+        self._rounds = Rounds(executor, INTERVAL_S, "pending transactions are not mirrored")
         self._refused: set[str] = set()
+
+    @property
+    def trouble(self) -> str | None:
+        return self._rounds.trouble
 
     def on_pass(self, upstream: Upstream) -> None:
         self._rounds.begin(lambda: self._run(upstream))

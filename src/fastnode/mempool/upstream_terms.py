@@ -46,7 +46,11 @@ class UpstreamTerms:
         self._mempool = mempool
         self._l1_values = l1_values
         self._joins_allow_list = allow_list
-        self._rounds = Rounds(executor, INTERVAL_S)
+        self._rounds = Rounds(executor, INTERVAL_S, "the terms of other nodes are not learned")
+
+    @property
+    def trouble(self) -> str | None:
+        return self._rounds.trouble
 
     def on_pass(self, upstream: Upstream) -> None:
         self._rounds.begin(lambda: self._run(upstream))

@@ -48,6 +48,7 @@ from prometheus_client.core import Metric
 
 from fastnode import __version__
 from fastnode.log import log_facts
+from fastnode.loop import Loop
 from fastnode.trace import OpenSpan, Trace
 
 __all__ = ["MetricsExport", "OtlpSpans", "metrics_data"]
@@ -155,24 +156,40 @@ class MetricsExport:
         self._resource = resource
         self._is_wanted = _filter_of(tuple(excluded), tuple(included))
         self._started_ns = time.time_ns()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="otlp", daemon=True)
+        self._loop = Loop("otlp", self._turn, what="metrics are not sent to their collector")
+        self._is_first = True
         self._has_failed = False
 
     def start(self) -> None:
-        self._thread.start()
+        self._loop.start()
+
+    def troubles(self) -> dict[str, str | None]:
+        """What is wrong, None for nothing."""
+        refused = "the collector of metrics takes none" if self._has_failed else None
+        return {"metricsCollector": self._loop.trouble or refused}
 
     def close(self) -> None:
         """Send what there is a last time, if the collector takes it soon."""
-        self._stopping.set()
-        self._thread.join(_CLOSING_S)
+        self._loop.interrupt()
+        self._loop.join(_CLOSING_S)
+        sending = threading.Thread(target=self._export_last, daemon=True)
+        sending.start()
+        sending.join(_CLOSING_S)
         self._exporter.shutdown()  # ends its tries
-        self._thread.join()
+        self._loop.close()
+        sending.join()
 
-    def _run(self) -> None:
-        while not self._stopping.wait(self._interval_s):
+    def _turn(self) -> float:
+        if not self._is_first:
             self._export()
-        self._export()
+        self._is_first = False
+        return self._interval_s
+
+    def _export_last(self) -> None:
+        try:
+            self._export()
+        except Exception:
+            logger.exception("the last metrics are not sent")
 
     def _export(self) -> None:
         families = (family for family in self._registry.collect() if self._is_wanted(_name_of(family.name)))

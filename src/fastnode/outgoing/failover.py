@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from typing import Any, ClassVar, Generic, TypeVar
 
-from fastnode.errors import DecodeError, UpstreamError, UpstreamUnavailable
+from fastnode.errors import DecodeError, FastnodeError, UpstreamError, UpstreamFault, UpstreamUnavailable
 from fastnode.log import log_facts
+from fastnode.loop import Setbacks
 from fastnode.outgoing.client import ClientLimits, Reply, RpcCall, RpcClient
 from fastnode.outgoing.health import EndpointHealth, EndpointState, Patience
 from fastnode.outgoing.network import Network
@@ -51,6 +52,7 @@ class Endpoint:
         self._network = network
         self._client = RpcClient(url, network, limits)
         self.health = EndpointHealth(patience or Patience())
+        self._setbacks = Setbacks(f"{self.kind} {name}: its answers make no sense")
 
     # ---- asking ------------------------------------------------------------------------------
 
@@ -79,6 +81,7 @@ class Endpoint:
 
     def on_useful(self) -> None:
         """Work with it was done."""
+        self._setbacks.end()
         if self.health.on_useful():
             self._log_healthy()
 
@@ -91,6 +94,11 @@ class Endpoint:
             logger.warning(f"{self.kind} unavailable", extra=log_facts(**self._log_facts(), reason=str(error)))
         elif is_news:
             self._log_put_aside()
+
+    def on_nonsense(self, error: Exception) -> UpstreamFault:
+        """Reading its answers has raised what nobody expects; the fault to go on with."""
+        self._setbacks.note(error)
+        return UpstreamFault(f"its answers make no sense ({type(error).__name__})")
 
     def put_aside(self, reason: str) -> None:
         """Its answers are wrong, or contradict what is certain: do not ask it for a while."""
@@ -151,18 +159,26 @@ class Failover(Generic[E]):
     def run(self, work: Callable[[E], T]) -> T:
         """The result of ``work`` with the first endpoint that can do it; it starts over with each.
 
-        UpstreamUnavailable says why none can.  What else ``work`` raises goes to the caller.
+        UpstreamUnavailable says why none can.  What else of this program's own errors ``work`` raises goes to the
+        caller; any other exception means that an answer makes no sense.
         """
         for each in self.usable():
             try:
                 result = work(each)
             except (UpstreamError, DecodeError) as error:
-                each.on_error(error)
-                each.health.on_useless(error)
+                self._give_up(each, error)
+            except FastnodeError:
+                raise
+            except Exception as error:  # noqa: BLE001 - counted, and logged once
+                self._give_up(each, each.on_nonsense(error))
             else:
                 each.on_useful()
                 return result
         raise UpstreamUnavailable(self.reasons() or "no endpoint is configured")
+
+    def _give_up(self, each: E, error: UpstreamError | DecodeError) -> None:
+        each.on_error(error)
+        each.health.on_useless(error)
 
     def healthy(self) -> list[E]:
         """Those known to answer; asks none."""
@@ -171,7 +187,9 @@ class Failover(Generic[E]):
     def seconds_until_usable(self) -> float:
         if not self.all:
             return 0.0
-        return max(0.0, min(each.health.usable_at for each in self.all) - time.monotonic())
+        usable_at = min(each.health.usable_at for each in self.all)
+        usable_alone_at = min(each.health.usable_alone_at for each in self.all)
+        return max(0.0, min(usable_at, usable_alone_at) - time.monotonic())
 
     def reasons(self) -> str:
         """Why each of those that are not healthy is not."""
@@ -203,7 +221,7 @@ class Failover(Generic[E]):
             self._probed.discard(each)
 
     def _is_back(self, each: E) -> bool:
-        if each.health.is_resting:
+        if self._rests(each):
             return False
         try:
             each.make_healthy()
@@ -213,4 +231,21 @@ class Failover(Generic[E]):
         except (UpstreamError, DecodeError) as error:
             each.put_aside(str(error))
             return False
+        except FastnodeError:
+            raise
+        except Exception as error:  # noqa: BLE001 - counted, and logged once
+            each.put_aside(str(each.on_nonsense(error)))
+            return False
         return True
+
+    def _rests(self, each: E) -> bool:
+        """Whether it must not be asked yet; the pauses of all are shorter when there is none that can be asked."""
+        if not each.health.is_resting:
+            return False
+        others = [other.health for other in self.all if other is not each]
+        if any(other.is_healthy or not other.is_resting for other in others):
+            return True
+        if each.health.usable_alone_at > time.monotonic():
+            return True
+        each.health.end_pause()
+        return False

@@ -36,6 +36,8 @@ class Patience:
     retry_after_max_s: float = 300.0
     aside_s: float = 30.0
     aside_max_s: float = 600.0
+    #: The longest pause while nothing else can be asked: who waits for the only one has nothing to lose by asking.
+    alone_s: float = 8.0
 
 
 class EndpointState(enum.Enum):
@@ -62,6 +64,8 @@ class EndpointHealth:
         self.since = time.time()
         #: When it may be asked again, on the clock of ``time.monotonic``.
         self.usable_at = 0.0
+        #: The same while nothing else can be asked.
+        self.usable_alone_at = 0.0
         #: How often it was given a pause, and how long these were in seconds.
         self.pause_count = 0
         self.paused_s = 0.0
@@ -74,6 +78,11 @@ class EndpointHealth:
     def is_resting(self) -> bool:
         """Whether it must not be asked yet."""
         return self.usable_at > time.monotonic()
+
+    def end_pause(self) -> None:
+        """Let it be asked now."""
+        with self._lock:
+            self.usable_at = self.usable_alone_at = time.monotonic()
 
     def on_identified(self) -> bool:
         """It answers, and it is the expected server.  After work that failed that alone is no news: it may do no more
@@ -136,7 +145,9 @@ class EndpointHealth:
             self.since = time.time()
         self.pause_count += pause_s > 0
         self.paused_s += pause_s
-        self.state, self.reason, self.usable_at = state, reason, time.monotonic() + pause_s
+        now = time.monotonic()
+        self.state, self.reason, self.usable_at = state, reason, now + pause_s
+        self.usable_alone_at = now + min(pause_s, self._patience.alone_s)
 
 
 def _pause(first_s: float, longest_s: float, times_before: int) -> float:

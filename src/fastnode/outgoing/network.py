@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
 from fastnode import __version__
-from fastnode.errors import AnswerTooLarge, UpstreamFault, UpstreamUnavailable
+from fastnode.errors import AnswerTooLarge, FastnodeError, UpstreamFault, UpstreamUnavailable
+from fastnode.loop import Setbacks
 from fastnode.outgoing.answer_room import room_here
 from fastnode.records import dataclass
 from fastnode.values.urls import is_http_url
@@ -140,6 +141,7 @@ class Network:
         self._tls: ssl.SSLContext | None = None
         self._is_closed = False
         self.times = ExchangeTimes()
+        self._setbacks = Setbacks("an exchange with another server makes no sense")
 
     def __enter__(self) -> Self:
         return self
@@ -199,9 +201,7 @@ class Network:
                 return answer
             if count == redirects_max:
                 break
-            url = urljoin(url, location)
-            if not is_http_url(url):
-                raise UpstreamFault("it redirects to what is no http:// or https:// URL")
+            url = _redirected(url, location)
         raise UpstreamFault(f"it redirects more than {redirects_max} times")
 
     def _exchange(self, request: _Request, limits: ClientLimits, deadline: float) -> Answer:
@@ -226,6 +226,11 @@ class Network:
             if self._is_closed:
                 raise UpstreamUnavailable(STOPPING) from error
             raise UpstreamFault(f"its answer is no HTTP ({type(error).__name__})") from error
+        except FastnodeError:
+            raise
+        except Exception as error:  # the callers' loops expect two kinds of errors; ``times`` counts it as failed
+            self._setbacks.note(error)
+            raise UpstreamFault(f"its answer makes no sense ({type(error).__name__})") from error
 
     def _on_kept_or_new(self, request: _Request, limits: ClientLimits, deadline: float) -> Answer:
         parts = urlsplit(request.url)
@@ -430,6 +435,18 @@ def _read(response: http.client.HTTPResponse, bytes_max: int) -> bytes:
     return bytes(body)
 
 
+def _redirected(url: str, location: str) -> str:
+    """UpstreamFault for what is no URL, or has a host that no server can have."""
+    try:
+        target = urljoin(url, location)
+        (urlsplit(target).hostname or "").encode("idna")
+    except ValueError:
+        target = ""
+    if not target.isascii() or not is_http_url(target):
+        raise UpstreamFault("it redirects to what is no http:// or https:// URL")
+    return target
+
+
 def _retry_after(value: str | None) -> float | None:
     """Seconds to wait, from seconds or from a date."""
     if value is None:
@@ -438,7 +455,7 @@ def _retry_after(value: str | None) -> float | None:
         return float(value)
     try:
         return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except ValueError:
+    except (ValueError, OverflowError, OSError):  # no date, or one that no clock has
         return None
 
 

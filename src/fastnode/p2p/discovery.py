@@ -20,6 +20,7 @@ from typing import Final
 
 from fastnode.errors import PeerUnavailable
 from fastnode.log import log_facts
+from fastnode.loop import Setbacks
 from fastnode.p2p.discovery_limits import AddressVotes, PacketGate, is_relayed_well
 from fastnode.p2p.discovery_messages import (
     DISTANCE_MAX,
@@ -420,34 +421,52 @@ class Discovery:
 
     async def _look_around(self) -> None:
         target = self._sessions.own_id
+        setbacks = Setbacks("peers are not looked for")
         while True:
-            if not len(self.table):
-                for record in (*self._bootnodes.values(), *self._options.seeds):
-                    contact = Contact.of(record)
-                    if contact is not None:
-                        self._want(contact)
-            if self._is_looking():
-                self._counts["discovery lookups"] += 1
-                await self.lookup(target)
+            try:
+                await self._look(target)
+                setbacks.end()
+            except Exception as error:  # noqa: BLE001 - counted, and logged once
+                self._counts["internal errors"] += 1
+                setbacks.note(error)
             await asyncio.sleep(self._options.look_s if len(self.table) else min(_EMPTY_S, self._options.look_s))
             # First the own neighbourhood, until there is one; then anywhere.
             target = os.urandom(32) if len(self.table) else self._sessions.own_id
 
+    async def _look(self, target: bytes) -> None:
+        if not len(self.table):
+            for record in (*self._bootnodes.values(), *self._options.seeds):
+                contact = Contact.of(record)
+                if contact is not None:
+                    self._want(contact)
+        if self._is_looking():
+            self._counts["discovery lookups"] += 1
+            await self.lookup(target)
+
     async def _check_all(self) -> None:
         """Ping who is to be pinged, one after the other, and who has not been heard of for long."""
+        setbacks = Setbacks("contacts are not checked")
         while True:
             await asyncio.sleep(_CHECK_S)
-            if self._to_check:
-                contact = self._to_check.popitem(last=False)[1]
-            else:
-                entry = self.table.stalest()
-                if entry is None or self._loop.time() - entry.heard_at < _QUIET_S:
-                    continue
-                contact = entry.contact
-            if len(self._tasks) < _ASKED_MAX:
-                task = self._loop.create_task(self._check(contact))
-                self._tasks.add(task)
-                task.add_done_callback(self._ended)
+            try:
+                self._check_next()
+                setbacks.end()
+            except Exception as error:  # noqa: BLE001 - counted, and logged once
+                self._counts["internal errors"] += 1
+                setbacks.note(error)
+
+    def _check_next(self) -> None:
+        if self._to_check:
+            contact = self._to_check.popitem(last=False)[1]
+        else:
+            entry = self.table.stalest()
+            if entry is None or self._loop.time() - entry.heard_at < _QUIET_S:
+                return
+            contact = entry.contact
+        if len(self._tasks) < _ASKED_MAX:
+            task = self._loop.create_task(self._check(contact))
+            self._tasks.add(task)
+            task.add_done_callback(self._ended)
 
     async def _check(self, contact: Contact) -> None:
         with suppress(PeerUnavailable, ValueError):

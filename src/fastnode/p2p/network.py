@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 
 from fastnode.errors import PeerUnavailable, StartError
 from fastnode.log import log_facts
+from fastnode.loop import Setbacks
 from fastnode.p2p.host import Host
 from fastnode.p2p.identity import Identity
 from fastnode.p2p.limits import Budget
@@ -76,6 +77,7 @@ class PeerNetwork:
         self._judging_others = ThreadPoolExecutor(_JUDGING_OTHERS, thread_name_prefix="p2p-proposals")
         self._answering = ThreadPoolExecutor(_ANSWERING, thread_name_prefix="p2p-answering")
         self._thread = threading.Thread(target=self._run, name="p2p", daemon=True)
+        self._setbacks = Setbacks("the state of the peer-to-peer network is not told")
         self._loop: asyncio.AbstractEventLoop | None = None
         self._overlay: Overlay | None = None
         self._stopping: asyncio.Event | None = None
@@ -126,13 +128,34 @@ class PeerNetwork:
                     async with asyncio.timeout(self._snapshot_s):
                         await self._stopping.wait()
                 except TimeoutError:
-                    self.snapshot = overlay.snapshot()
-                    if self._on_snapshot is not None:
-                        self._answering.submit(self._on_snapshot, self.snapshot)
+                    self._tell(overlay)
         finally:
             self._overlay = None
             await overlay.stop()
             self.snapshot = replace(self.snapshot, peers=(), mesh={})
+
+    def _tell(self, overlay: Overlay) -> None:
+        try:
+            self.snapshot = overlay.snapshot()
+            if self._on_snapshot is not None:
+                self._answering.submit(self._guarded, self._on_snapshot, self.snapshot)
+        except Exception as error:  # noqa: BLE001 - counted, and logged once
+            self._setbacks.note(error)
+
+    def _guarded(self, action: Callable[[NetworkSnapshot], None], snapshot: NetworkSnapshot) -> None:
+        try:
+            action(snapshot)
+            self._setbacks.end()
+        except Exception as error:  # noqa: BLE001 - counted, and logged once
+            self._setbacks.note(error)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why it does not take part, or does not say how it is; None while it does."""
+        is_over = self._started.done() and not self._thread.is_alive()
+        if is_over and self._stopping is not None and not self._stopping.is_set():
+            return "the peer-to-peer network has ended; the log has the cause"
+        return self._setbacks.reason
 
     # ---- calls -------------------------------------------------------------------------------
 

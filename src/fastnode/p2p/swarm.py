@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from fastnode.errors import DecodeError, PeerFault, PeerUnavailable
 from fastnode.log import log_facts
+from fastnode.loop import Setbacks
 from fastnode.p2p.dialling import Candidate, DialPlan, Pace
 from fastnode.p2p.discovery import Discovery
 from fastnode.p2p.enr import NodeRecord
@@ -207,8 +208,14 @@ class Swarm:
             logger.exception("an error in the peer-to-peer network")
 
     async def _run(self, interval_s: float, function: Callable[[], None]) -> None:
+        setbacks = Setbacks("a chore of the peer-to-peer network is not done")
         while True:
-            function()
+            try:
+                function()
+                setbacks.end()
+            except Exception as error:  # noqa: BLE001 - counted, and logged once
+                self.counts["internal errors"] += 1
+                setbacks.note(error)
             await asyncio.sleep(interval_s)
 
     # ---- connections -------------------------------------------------------------------------

@@ -19,8 +19,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from fastnode.errors import NotTaken, SigningError, UpstreamUnavailable
+from fastnode.errors import FastnodeError, NotTaken, SigningError, UpstreamUnavailable
 from fastnode.log import log_facts
+from fastnode.loop import Setbacks
 from fastnode.publishing.account import BUSY, AccountState, WatchLimits
 from fastnode.publishing.envelope import BlobBundle, Transaction
 from fastnode.publishing.fees import FeeLimits, Price
@@ -71,6 +72,7 @@ class L1Publisher:
         self._explain = explain
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
+        self._setbacks = Setbacks("nothing is done for a transaction on L1")
         #: Held while a nonce is chosen and used.
         self._sending = threading.Lock()
         self._in_flight: dict[int, InFlight] = {}
@@ -284,7 +286,7 @@ class L1Publisher:
                 unseen_since = look.timestamp if unseen_since is None else unseen_since
             else:
                 unseen_since = None
-            outcome = self._act(item, look, odd, unseen_since)
+            outcome = self._tried_act(item, look, odd, unseen_since)
             if outcome is not None:
                 return outcome
             self._pause()
@@ -294,6 +296,16 @@ class L1Publisher:
             tx_hash=hex_data(item.newest.hash()),
             attempts=len(item.attempts),
         )
+
+    def _tried_act(self, item: InFlight, look: Look, odd: Counter[str], unseen_since: int | None) -> Outcome | None:
+        """:meth:`_act`; whatever L1 answers, the transaction is watched until it is decided."""
+        try:
+            return self._act(item, look, odd, unseen_since)
+        except FastnodeError as error:
+            logger.warning("nothing is done for a transaction now", extra=self._facts(item, reason=str(error)))
+        except Exception as error:  # noqa: BLE001 - counted, and logged once
+            self._setbacks.note(error)
+        return None
 
     def _act(self, item: InFlight, look: Look, odd: Counter[str], unseen_since: int | None) -> Outcome | None:
         """What the time asks for: giving up, filling a gap, sending again, a higher price."""

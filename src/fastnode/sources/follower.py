@@ -21,6 +21,7 @@ from fastnode.archiver.source import CheckpointAuthority, L1Tips, MessageSource,
 from fastnode.errors import (
     BlobsUnavailable,
     BlockRejected,
+    DatabaseError,
     DecodeError,
     MessagesUnavailable,
     NotOnL1,
@@ -29,6 +30,7 @@ from fastnode.errors import (
     UpstreamUnavailable,
 )
 from fastnode.log import log_facts
+from fastnode.loop import Setbacks
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.tips import BlockId
@@ -151,6 +153,10 @@ class Follower:
         self._executor = executor
         self._next_comparison_at = 0.0
         self._early_since: float | None = None
+        self._setbacks = Setbacks("the chain is not followed")
+        self._l1_setbacks = Setbacks("the chain is not derived from L1")
+        self._pass_setbacks = Setbacks("what is learned after a pass is not")
+        self._has_begun = False
         self._disagreements = dict.fromkeys(upstreams.all, 0)
         self._is_comparing = threading.Lock()
         #: Why the chain does not advance; None while it does.
@@ -209,17 +215,35 @@ class Follower:
     # ---- the loop --------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Follow until StopRequested.  StartError when the sources are of another network."""
+        """Follow until StopRequested.  StartError when the sources are of another network; DatabaseError."""
         self._control.pass_point()
         try:
-            self._begin()
             while True:
                 self._control.pass_point()
-                self.chores()
-                self._control.sleep(self._round())
+                self._control.sleep(self._guarded_round())
         except StartError:
             self._control.pass_point()  # a stop ends what it waited for
             raise
+
+    def _guarded_round(self) -> float:
+        """:meth:`_round`; an exception that nobody expects does not end the thread that feeds the chain."""
+        try:
+            if not self._has_begun:
+                self._begin()
+                self._has_begun = True
+            self.chores()
+            pause = self._round()
+        except (StartError, DatabaseError):
+            raise
+        except Exception as error:  # noqa: BLE001 - counted, and logged once
+            pause = self._setbacks.note(error)
+            self._set_trouble(self._setbacks.reason or "")
+            self._ingestor.catch_up()  # whatever was begun is whole or gone
+            return pause
+        if self._setbacks.reason is not None and self.trouble == self._setbacks.reason:
+            self._end_trouble()
+        self._setbacks.end()
+        return pause
 
     def _round(self) -> float:
         """One pass over L1, if the chain comes from there, and one with the first upstream that has anything to say;
@@ -297,8 +321,16 @@ class Follower:
             source.on_failure(error, self._ingestor.view)
             self._set_trouble(f"L1: {error}")
             return _Outcome.REFUSED
+        except (StartError, DatabaseError):
+            raise
+        except Exception as error:  # noqa: BLE001 - counted, and logged once
+            self._l1_setbacks.note(error)
+            source.on_failure(error, self._ingestor.view)
+            self._set_trouble(self._l1_setbacks.reason or "")
+            return _Outcome.REFUSED
         finally:
             self.source_tip = self._ingestor.view.tip_number + source.checkpoints_behind(self._ingestor.view)
+        self._l1_setbacks.end()
         self._early_since = None
         self.last_pass_at = time.time()
         invalid = source.invalid
@@ -349,6 +381,11 @@ class Follower:
         except (BlockRejected, DecodeError, UpstreamError) as error:
             self._on_bad_answer(upstream, str(error))
             return _Outcome.REFUSED
+        except (StartError, DatabaseError):
+            raise
+        except Exception as error:  # noqa: BLE001 - counted, and logged once
+            self._on_bad_answer(upstream, str(upstream.on_nonsense(error)))
+            return _Outcome.REFUSED
         finally:
             self._note_tip(upstream, source)
         self._bad_passes[upstream] = 0
@@ -366,8 +403,22 @@ class Follower:
             elif self.has_caught_up and new_blocks > TOLD_BLOCKS_MAX:
                 shown = log_facts(tip=self._ingestor.view.tip_number, upstream=upstream.name, blocks=new_blocks)
                 logger.info("caught up", extra=shown)
-        self._on_pass(upstream)
+        self._learn_after_pass(upstream)
         return _Outcome.COMPLETE
+
+    def _learn_after_pass(self, upstream: Upstream) -> None:
+        try:
+            self._on_pass(upstream)
+        except (StartError, DatabaseError):
+            raise
+        except Exception as error:  # noqa: BLE001 - counted, and logged once
+            self._pass_setbacks.note(error)
+        else:
+            self._pass_setbacks.end()
+
+    def faults(self) -> dict[str, str | None]:
+        """What is not done because of an exception that nobody expected, None for nothing."""
+        return {"follower": self._setbacks.reason, "afterPasses": self._pass_setbacks.reason}
 
     def _note_tip(self, upstream: Upstream, source: UpstreamSource) -> None:
         if source.tips is not None:
@@ -418,7 +469,9 @@ class Follower:
                 if reorg is not None and self._ingestor.view.tip_number >= reorg.before.tip_number:
                     self._publication.release()
                     reorg = None
-        except (BlockRejected, DecodeError, UpstreamError, MessagesUnavailable, NotOnL1):
+        except DatabaseError:
+            raise
+        except Exception:
             if reorg is not None:
                 self._put_back(reorg)
             raise
@@ -483,6 +536,9 @@ class Follower:
             return
         except (UpstreamError, DecodeError) as error:
             self._on_bad_comparison(upstream, str(error))
+            return
+        except Exception as error:  # noqa: BLE001 - counted, and logged once
+            self._on_bad_comparison(upstream, str(upstream.on_nonsense(error)))
             return
         if found is None or found == expected:
             self._disagreements[upstream] = 0

@@ -22,8 +22,8 @@ from contextlib import contextmanager
 __all__ = ["StopRequested", "SyncControl", "SyncState"]
 
 
-class StopRequested(Exception):  # noqa: N818 - not an error
-    """Ends the worker between two records."""
+class StopRequested(BaseException):
+    """Ends the worker between two records.  What goes on after any Exception does not go on after this."""
 
 
 class SyncState(enum.Enum):

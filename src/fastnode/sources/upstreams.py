@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
 from fastnode.archiver.queries import ChainInfo
-from fastnode.errors import UpstreamFault, UpstreamRejection
+from fastnode.errors import OtherNetwork, UpstreamFault, UpstreamRejection
 from fastnode.outgoing.client import METHOD_NOT_FOUND, ClientLimits, Reply, RpcCall
 from fastnode.outgoing.failover import Endpoint, Failover
 from fastnode.outgoing.health import Patience
@@ -107,10 +107,10 @@ Upstreams: TypeAlias = Failover[Upstream]
 
 
 def check_identity(info: dict[str, Any], expected: ChainInfo | None) -> None:
-    """UpstreamFault names both sides of a difference."""
+    """OtherNetwork names both sides of a difference."""
     version = str(info.get("nodeVersion") or "")
     if version and version.split(".")[0] != NODE_VERSION_MAJOR:
-        raise UpstreamFault(f"its node version is {version}, this node follows versions {NODE_VERSION_MAJOR}.x")
+        raise OtherNetwork(f"its node version is {version}, this node follows versions {NODE_VERSION_MAJOR}.x")
     if expected is None:
         return
     ours = expected.node_info
@@ -121,7 +121,7 @@ def check_identity(info: dict[str, Any], expected: ChainInfo | None) -> None:
     ):
         stored, theirs = _member(ours, path), _member(info, path)
         if stored is not None and stored != theirs:
-            raise UpstreamFault(f"it is on another network: its {name} is {theirs}, the stored chain's is {stored}")
+            raise OtherNetwork(f"it is on another network: its {name} is {theirs}, the stored chain's is {stored}")
 
 
 def _member(record: dict[str, Any], path: Sequence[str]) -> str | None:

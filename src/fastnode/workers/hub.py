@@ -34,6 +34,8 @@ _LOOK_INTERVAL_S: Final = 0.25
 #: While block follows block the record is made once in so long, not with each.
 _LOOK_PAUSE_S: Final = 0.02
 _FACTS_INTERVAL_S: Final = 1.0
+#: Pause after a worker could not be taken.
+_ACCEPT_AGAIN_S: Final = 0.5
 #: Questions under way, for each worker: most wait for the disk, or for another node.
 _QUESTIONS_PER_WORKER: Final = 8
 _QUESTIONS_MAX: Final = 64
@@ -158,15 +160,20 @@ class Hub:
         come = select.poll()
         for sock in (self._listener, self._stopped[0]):
             come.register(sock, select.POLLIN)
+        has_failed = False
         while not self._stop.is_set():
             come.poll()
             try:
                 accepted, _ = self._listener.accept()
             except BlockingIOError:
                 continue
-            except OSError as error:
-                logger.error("workers cannot connect any more", extra=log_facts(reason=error.strerror))
-                return
+            except OSError as error:  # no descriptor is left, say; a worker that waits is taken a little later
+                if not has_failed:
+                    logger.error("workers cannot connect", extra=log_facts(reason=error.strerror))
+                has_failed = True
+                self._stop.wait(_ACCEPT_AGAIN_S)
+                continue
+            has_failed = False
             accepted.setblocking(True)
             threading.Thread(
                 target=self._serve, args=(Connection(accepted),), name="fastnode-worker-link", daemon=True

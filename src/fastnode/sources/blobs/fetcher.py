@@ -22,8 +22,9 @@ from concurrent.futures import Executor
 from dataclasses import field
 from typing import Any, Final
 
-from fastnode.errors import BlobsUnavailable
+from fastnode.errors import BlobsUnavailable, FastnodeError
 from fastnode.log import log_facts
+from fastnode.loop import Setbacks
 from fastnode.outgoing.answer_room import LargeOnesByTurns
 from fastnode.protocol.kzg import blob_commitment, versioned_hash
 from fastnode.records import dataclass
@@ -48,8 +49,8 @@ class FetchPatience:
 
     retries_s: tuple[float, ...] = (1.0, 1.0, 3.0)
     store_rounds_s: tuple[float, ...] = (1.0, 1.0, 2.0)
-    #: For how long a source that gave wrong blobs rests.
-    lie_rest_s: float = 60.0
+    #: For how long a source that gave wrong blobs rests: it may be the only one, and behave again.
+    lie_rest_s: float = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,7 @@ class BlobFetcher:
         self.turns = LargeOnesByTurns()
         known = (*sources.all, *(() if sources.own is None else (sources.own,)))
         self._health = {source.name: _Health() for source in known}
+        self._setbacks = Setbacks("a place of blobs gives what makes no sense")
         self._signed_at: float | None = None
         self.blob_count = 0
         self.byte_count = 0
@@ -183,6 +185,11 @@ class BlobFetcher:
                 source.check()
             except BlobSourceError as error:
                 reasons[source.name] = str(error)
+            except FastnodeError:
+                raise
+            except Exception as error:  # noqa: BLE001 - counted, and logged once
+                self._setbacks.note(error)
+                reasons[source.name] = f"its answer makes no sense ({type(error).__name__})"
         return reasons
 
     def describe(self) -> list[dict[str, Any]]:
@@ -222,6 +229,15 @@ class BlobFetcher:
             search.tried[source.name] = str(error)
             self._note(source, str(error))
             return
+        except FastnodeError:
+            raise
+        except Exception as error:  # noqa: BLE001 - counted, and logged once
+            self._setbacks.note(error)
+            health.failures += 1
+            search.tried[source.name] = f"its answer makes no sense ({type(error).__name__})"
+            self._note(source, search.tried[source.name])
+            return
+        self._setbacks.end()
         health.given += given
         health.refused += refused
         if given or not refused:
@@ -282,6 +298,8 @@ class BlobFetcher:
                 self.upload_count += store.upload(item, blob, blob_commitment(blob))
         except BlobSourceError as error:
             logger.warning("blobs are not uploaded", extra=log_facts(store=store.name, reason=str(error)))
+        except Exception as error:  # noqa: BLE001 - counted, and logged once
+            self._setbacks.note(error)
 
 
 def _sleep(seconds: float) -> bool:

@@ -24,6 +24,7 @@ from typing import Any, Final, TypeVar
 from fastnode.archiver.queries import ChainView
 from fastnode.errors import DecodeError, StartError, UpstreamError, UpstreamUnavailable
 from fastnode.log import log_facts
+from fastnode.loop import Loop
 from fastnode.outgoing.client import ClientLimits
 from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import Network
@@ -93,7 +94,8 @@ class L1Reader:
         self._stored: Callable[[], ChainView] | None = None
         self._observer: L1Observer | None = None
         self._schedule = BlockSchedule(options.poll_interval_s, waits_for_blocks=options.waits_for_blocks, clock=clock)
-        self._thread: threading.Thread | None = None
+        self._loop = Loop("fastnode-l1", self._turn, what="L1 is not read", on_error=self._on_looked)
+        self._has_begun = False
         #: Guards the counts of looks, and wakes the thread and those who wait for it.
         self._changed = threading.Condition()
         self._looks_begun = self._looks_done = 0
@@ -140,8 +142,8 @@ class L1Reader:
     def begin(self, stored: Callable[[], ChainView]) -> None:
         """Start looking.  ``stored`` gives the newest view of the chain that is stored."""
         self.attach(stored)
-        self._thread = threading.Thread(target=self._run, name="fastnode-l1", daemon=True)
-        self._thread.start()
+        self._has_begun = True
+        self._loop.start()
 
     def attach(self, stored: Callable[[], ChainView]) -> None:
         """For a caller that looks itself (:meth:`look_once`) instead of the thread."""
@@ -152,14 +154,14 @@ class L1Reader:
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
+        self._loop.interrupt()
         if self._inbox is not None:
             self._inbox.close()
 
     def close(self) -> None:
         """After the network is closed, so that no question is under way.  May be called more than once."""
         self.interrupt()
-        if self._thread is not None:
-            self._thread.join()
+        self._loop.close()
 
     def _expect(self, wanted: Wanted) -> None:
         self._wanted = wanted
@@ -210,7 +212,7 @@ class L1Reader:
         facts, state = self._facts, self._state
         if self._refusal is not None:
             raise UpstreamUnavailable(self._refusal)
-        if state is None and self._thread is not None:
+        if state is None and self._has_begun:
             self._look_again()
             facts, state = self._facts, self._state
         if facts is None or state is None:
@@ -307,8 +309,8 @@ class L1Reader:
     @property
     def trouble(self) -> str | None:
         """Why L1 is not read, for the operator; None while it is."""
-        if self._refusal is not None:
-            return self._refusal
+        if self._refusal is not None or self._loop.trouble is not None:
+            return self._refusal or self._loop.trouble
         now, observer = time.monotonic(), self._observer
         contradiction = (None, 0.0) if observer is None else (observer.contradiction, observer.contradicted_since)
         for reason, since in ((self._reason, self._reason_since), contradiction):
@@ -401,9 +403,16 @@ class L1Reader:
             self._changed.wait_for(lambda: self._is_wanted or self._is_closed, max(0.01, seconds))
             self._is_wanted = False
 
-    def _run(self) -> None:
-        while not self._is_closed:
+    def _turn(self) -> float:
+        if not self._is_closed:
             self._rest(self.look_once())
+        return 0.0
+
+    def _on_looked(self) -> None:
+        """Nobody waits any longer for the look that is over."""
+        with self._changed:
+            self._looks_done = self._looks_begun
+            self._changed.notify_all()
 
     def look_once(self) -> float:
         """Read what is new; returns after how many seconds to look again."""
@@ -415,9 +424,7 @@ class L1Reader:
             self._note(str(error))
         else:
             self._note(None)
-        with self._changed:
-            self._looks_done = self._looks_begun
-            self._changed.notify_all()
+        self._on_looked()
         pause = self._options.poll_interval_s
         if self._reason is None:
             pause = self._schedule.seconds_until_next(self.slot_duration)

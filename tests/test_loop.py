@@ -1,0 +1,193 @@
+"""A loop in a thread goes on whatever its work raises, says so, and is told of when its thread is gone."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.conftest import PATIENCE_S
+
+import fastnode
+from fastnode.loop import Loop, Setbacks
+
+#: Exception's common kinds, and what is raised to end a thread.
+KINDS: list[BaseException] = [
+    ValueError("no number"),
+    TypeError("no list"),
+    KeyError("member"),
+    IndexError("place"),
+    AttributeError("get"),
+    OverflowError("year"),
+    ZeroDivisionError("rate"),
+    RuntimeError("changed"),
+    RecursionError("depth"),
+    MemoryError(),
+    AssertionError(),
+    OSError(24, "no descriptor"),
+    UnicodeDecodeError("utf-8", b"\xff", 0, 1, "no text"),
+    UnicodeEncodeError("idna", "..", 0, 1, "no host"),
+    StopIteration(),
+    NotImplementedError(),
+    TimeoutError(),
+    EOFError(),
+    asyncio.CancelledError(),
+    SystemExit(1),
+    KeyboardInterrupt(),
+]
+
+
+class Source:
+    """Raises what it is told to, once each; keeps how often it was read."""
+
+    def __init__(self) -> None:
+        self.raises: list[BaseException] = []
+        self.reads = 0
+        self.is_read = threading.Condition()
+
+    def __call__(self) -> float:
+        with self.is_read:
+            self.reads += 1
+            self.is_read.notify_all()
+            if self.raises:
+                raise self.raises.pop(0)
+        return 0.0
+
+    def wait_for(self, count: int) -> None:
+        with self.is_read:
+            assert self.is_read.wait_for(lambda: self.reads >= count, PATIENCE_S)
+
+
+@pytest.fixture
+def source() -> Source:
+    return Source()
+
+
+@pytest.fixture
+def loop(source: Source) -> Iterator[Loop]:
+    loop = Loop("test", source, what="the source is not read", first_s=0.001, longest_s=0.002)
+    yield loop
+    loop.close()
+
+
+def test_a_loop_goes_on_after_any_exception(source: Source, loop: Loop) -> None:
+    source.raises += KINDS
+    loop.start()
+    source.wait_for(len(KINDS) + 2)
+    assert loop.trouble is None
+    assert loop._setbacks.count == len(KINDS)
+
+
+def test_the_same_exception_is_logged_once_and_told_until_it_ends(
+    source: Source, loop: Loop, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[str | None] = []
+    source.raises += [ValueError(str(number)) for number in range(10)]
+    loop = Loop("test", source, what="the source is not read", first_s=0.0, on_error=lambda: told.append(loop.trouble))
+    loop.start()
+    source.wait_for(12)
+    loop.close()
+    assert [record.getMessage() for record in caplog.records] == ["the source is not read"]
+    assert caplog.records[0].exc_info
+    assert told == ["the source is not read: ValueError; the log has the cause"] * 10
+
+
+def test_pauses_grow_up_to_a_maximum_until_the_work_goes_well() -> None:
+    setbacks = Setbacks("nothing is done", first_s=1.0, longest_s=5.0)
+    assert [setbacks.note(ValueError()) for _ in range(5)] == [1.0, 2.0, 4.0, 5.0, 5.0]
+    setbacks.end()
+    assert setbacks.reason is None
+    assert setbacks.note(ValueError()) == 1.0
+
+
+def test_a_text_that_may_hold_a_secret_is_not_told() -> None:
+    setbacks = Setbacks("nothing is done")
+    setbacks.note(ValueError("https://host/key"))
+    assert setbacks.reason == "nothing is done: ValueError; the log has the cause"
+
+
+def test_a_loop_whose_thread_is_gone_is_not_well(source: Source, loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert loop.trouble is None, "it was not started"
+    monkeypatch.setattr(loop, "_run", lambda: None)
+    loop.start()
+    loop.join(PATIENCE_S)
+    assert loop.trouble == "the source is not read: its thread has ended"
+    loop.close()
+    assert loop.trouble is None, "it was asked to end"
+
+
+def test_a_loop_that_cleans_up_badly_goes_on(source: Source) -> None:
+    def fail() -> None:
+        raise ValueError
+
+    source.raises += [KeyError()]
+    loop = Loop("test", source, what="the source is not read", first_s=0.0, on_error=fail)
+    loop.start()
+    source.wait_for(3)
+    loop.close()
+
+
+def test_a_loop_waits_for_news_and_ends_at_once(source: Source) -> None:
+    reads: list[None] = []
+    is_read = threading.Semaphore(0)
+
+    def step() -> None:
+        reads.append(None)
+        is_read.release()
+
+    loop = Loop("test", step, what="nothing is read")
+    loop.start()
+    assert is_read.acquire(timeout=PATIENCE_S)
+    loop.wake()
+    assert is_read.acquire(timeout=PATIENCE_S)
+    loop.close()
+    loop.start()
+    assert len(reads) == 2, "it does not begin again after its end"
+
+
+# ---- every thread ------------------------------------------------------------------------------------
+
+#: Modules that start a thread without a loop, with the reason.
+OTHERS = {
+    "app/ingestion.py": "feeds the chain; its sources are guarded by the follower, and its end is told",
+    "app/priorities.py": "begins once, reads no stranger",
+    "app/publishing.py": "computes a table once",
+    "bus/connection.py": "runs the event loop of the bus, which is watched by a task of its own",
+    "keystore/validators.py": "asks once, at the start",
+    "loop.py": "the loop itself",
+    "mempool/store.py": "opens the own database anew",
+    "metrics/otlp.py": "sends what is left once, at the end",
+    "p2p/network.py": "runs the event loop of the network, whose end is told",
+    "proofs/queue.py": "runs the verifier, reads no stranger",
+    "proofs/verifier.py": "makes ready once",
+    "proving/prover.py": "goes on after any exception itself",
+    "publishing/publisher.py": "watches one transaction",
+    "sentinel/watch.py": "reads the own chain; goes on after any exception itself",
+    "sequencing/proposer.py": "goes on after any exception itself",
+    "sequencing/validator.py": "goes on after any exception itself",
+    "snapshots/patience.py": "hands each error to the one who waits",
+    "snapshots/service.py": "uploads once, and tells each error",
+    "storage/damage.py": "reads the own database once",
+    "storage/opening.py": "opens the own database",
+    "testing.py": "for tests of others",
+    "workers/groups.py": "between processes of one node",
+    "workers/hub.py": "between processes of one node",
+    "workers/link.py": "between processes of one node",
+}
+
+
+def test_each_thread_that_reads_strangers_is_a_loop() -> None:
+    """A new thread is a ``Loop``, or says here why not."""
+    root = Path(fastnode.__file__).parent
+    found = {
+        str(path.relative_to(root))
+        for path in root.rglob("*.py")
+        if any(
+            isinstance(node, ast.Call) and ast.unparse(node.func) in ("threading.Thread", "Thread")
+            for node in ast.walk(ast.parse(path.read_text()))
+        )
+    }
+    assert found == set(OTHERS)
