@@ -269,6 +269,11 @@ class ExecutionMemoryExceeded(ExecutionLimitExceeded):
         self.limit = limit
 
 
+class ExecutionOutOfMemory(ExecutionLimitExceeded):
+    def __init__(self) -> None:
+        super().__init__("Public execution needs more memory than the system has left")
+
+
 class ExecutionCancelled(ExecutionLimitExceeded):
     def __init__(self) -> None:
         super().__init__("Public execution was cancelled")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -19,7 +22,9 @@ from tests._ext.avm_world import Contract, World, as_field, split
 
 from fastnode._twins import avm as twin
 from fastnode._twins import avm_gadgets
-from fastnode._twins.avm_instructions import FF, MODULUS, U1, U8, U32, U64
+from fastnode._twins.avm_call import INTERNAL_CALLS_PER_PAGE
+from fastnode._twins.avm_instructions import FF, LAYOUTS, MODULUS, U1, U8, U32, U64
+from fastnode._twins.avm_memory import CALL_PAGES, PAGE_BYTES, PAGE_CELLS
 from fastnode.errors import (
     CallHalted,
     ExecutionCancelled,
@@ -29,7 +34,9 @@ from fastnode.errors import (
 )
 from fastnode.kernels import USING_TWINS
 from fastnode.kernels import avm as kernel
+from fastnode.mempool.validation import L2_GAS_MAX
 from fastnode.protocol import grumpkin
+from fastnode.public_execution.results import ExecutionOptions
 
 INTERPRETERS = [pytest.param(kernel, id="kernel"), pytest.param(twin, id="python")]
 every = pytest.mark.parametrize("avm", INTERPRETERS)
@@ -158,45 +165,111 @@ def test_another_thread_can_cancel_an_execution(avm: ModuleType) -> None:
 
 
 @every
-def test_memory_is_counted_in_pages_of_32_cells(avm: ModuleType) -> None:
-    # Two pages beside the 20 of the call: the cells of the program, and one more.
-    program = put(0, FF, 1) + put(31, FF, 1) + put(32, FF, 1) + returning(0, 1)
-    assert values(run(avm, program, options={"memory_limit": 22 * 1024})) == [1]
+def test_memory_is_counted_in_pages_of_8_cells(avm: ModuleType) -> None:
+    # Three pages beside those of the call: cells 0 to 7, 8 to 15 with the size of what is returned, and 16 on.
+    program = put(0, FF, 1) + put(7, FF, 1) + put(8, FF, 1) + put(16, FF, 1) + returning(0, 1)
+    enough = (CALL_PAGES + 3) * PAGE_BYTES
+    assert values(run(avm, program, options={"memory_limit": enough})) == [1]
     with pytest.raises(ExecutionMemoryExceeded) as raised:
-        run(avm, program, options={"memory_limit": 22 * 1024 - 1})
-    assert raised.value.limit == 22 * 1024 - 1
+        run(avm, program, options={"memory_limit": enough - 1})
+    assert raised.value.limit == enough - 1
+
+
+#: Cells that instructions write, where it is not one; those with a price for each cell have it.
+CELLS_WRITTEN = {"POSEIDON2": 4, "SHA256COMPRESSION": 8, "KECCAKF1600": 25, "ECADD": 3, "GETCONTRACTINSTANCE": 2}
+GAS_PER_CELL = {"CALLDATACOPY": 3, "RETURNDATACOPY": 3, "TORADIXBE": 3}
+WRITES_NOTHING = {"JUMP", "JUMPI", "INTERNALCALL", "INTERNALRETURN", "RETURN", "REVERT", "DEBUGLOG"}
+
+
+def pages_touched(cells: int) -> int:
+    """At most: the first cell is the last of its page."""
+    return 1 if cells == 1 else 2 + (cells - 2) // PAGE_CELLS
+
+
+def test_no_gas_of_a_transaction_in_a_block_buys_the_memory_that_one_may_have() -> None:
+    """Else a node would give up what others include.  Cheapest is one page for 12 gas."""
+    prices = [Fraction(9936, CALL_PAGES), Fraction(9 * INTERNAL_CALLS_PER_PAGE)]
+    for layout in LAYOUTS.values():
+        if layout.name in WRITES_NOTHING:
+            continue
+        gas = GAS_PER_CELL.get(layout.name, 0)
+        for cells in range(1, 1000) if gas else (CELLS_WRITTEN.get(layout.name, 1),):
+            prices.append(Fraction(layout.l2_gas + gas * cells, pages_touched(cells)))
+    assert min(prices) == 12
+    assert ExecutionOptions().memory_bytes_max > (CALL_PAGES + L2_GAS_MAX // 12) * PAGE_BYTES
+
+
+@pytest.mark.skipif(USING_TWINS, reason="half a million instructions")
+def test_writing_over_the_edges_of_pages_ends_with_the_gas_and_not_with_the_memory() -> None:
+    """CALLDATACOPY of two cells makes two pages for 30 gas."""
+    head = put(0, U32, 64) + put(1, U32, 2) + put(2, U32, 0) + put(3, U32, 1024 * 16)
+    copies = b"".join(assemble("CALLDATACOPY", 1, 2, 7 + 16 * k, mode=0b100000) for k in range(1024))
+    program = head + copies + assemble("ADD", 0, 3, 0) + assemble("JUMP", len(head))
+    before = resident_bytes()
+    outcome = run(kernel, program, calldata=2 * as_field(5), l2_gas=L2_GAS_MAX)
+    assert outcome.message.startswith("Out of gas")
+    assert resident_bytes() - before < 128 << 20
+
+
+LITTLE_MEMORY = """
+import os, resource
+from pathlib import Path
+from fastnode.errors import ExecutionLimitExceeded
+from tests._ext.test_avm_machine import END, U32, assemble, execute, kernel, machine_for, put, world_of
+program = put(1, U32, 1 << 30) + put(2, U32, 0) + assemble("CALLDATACOPY", 1, 2, 50)
+world = world_of(kernel, program)
+used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20),) * 2)
+for _ in range(3):
+    try:
+        execute(machine_for(kernel, world, memory_limit=1 << 40), l2_gas=END - 1)
+    except ExecutionLimitExceeded as error:
+        print(error.message)
+print(execute(machine_for(kernel, world_of(kernel, assemble("DIV", 1, 1, 1)))).message[:9])
+"""
+
+
+@pytest.mark.skipif(USING_TWINS or not Path("/proc/self/statm").exists(), reason="the kernel's memory, on Linux")
+def test_a_system_without_memory_ends_the_execution_and_not_the_process() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LITTLE_MEMORY], cwd=Path(__file__).parents[2], capture_output=True, text=True
+    )
+    text = "Public execution needs more memory than the system has left"
+    assert done.stdout.splitlines() == [text, text, text, "Alu div o"], done.stderr
 
 
 @every
 def test_memory_of_a_call_that_has_ended_is_given_back(avm: ModuleType) -> None:
-    """Each callee writes two pages and calls nothing; room is for one of them besides the caller."""
+    """Each callee writes three pages and calls nothing; room is for one of them besides the caller, which has two."""
     repeated = 60 * calling(OTHER) + returning(5, 1)
     callee = put(0, FF, 1) + put(40, FF, 1) + returning(0, 1)
-    assert values(run(avm, repeated, callee, options={"memory_limit": (21 + 22) * 1024})) == [0]
+    enough = (CALL_PAGES + 2 + CALL_PAGES + 3) * PAGE_BYTES
+    assert values(run(avm, repeated, callee, options={"memory_limit": enough})) == [0]
     with pytest.raises(ExecutionMemoryExceeded):
-        run(avm, repeated, callee, options={"memory_limit": (21 + 22) * 1024 - 1})
+        run(avm, repeated, callee, options={"memory_limit": enough - 1})
 
 
 @every
 def test_internal_calls_count_as_memory(avm: ModuleType) -> None:
     program = assemble("INTERNALCALL", 0)
-    outcome = run(avm, program, l2_gas=9 * 320 + 8, options={"memory_limit": 30 * 1024})
+    limit = (CALL_PAGES + 10) * PAGE_BYTES
+    outcome = run(avm, program, l2_gas=9 * 160 + 8, options={"memory_limit": limit})
     assert outcome.message.startswith("Out of gas")
     with pytest.raises(ExecutionMemoryExceeded):
-        run(avm, program, l2_gas=9 * 321, options={"memory_limit": 30 * 1024})
+        run(avm, program, l2_gas=9 * 161, options={"memory_limit": limit})
 
 
 @every
 def test_internal_calls_of_a_call_that_has_ended_are_given_back(avm: ModuleType) -> None:
     callee = assemble("INTERNALCALL", 5) + returning(0, 0)
     repeated = 30 * calling(OTHER, l2_gas=1000) + returning(5, 1)
-    assert values(run(avm, repeated, callee, options={"memory_limit": 44 * 1024})) == [0]
+    assert values(run(avm, repeated, callee, options={"memory_limit": (2 * CALL_PAGES + 4) * PAGE_BYTES})) == [0]
 
 
 @every
 def test_a_machine_starts_each_execution_with_empty_memory(avm: ModuleType) -> None:
     program = assemble("MOV", 2000, 3000) + put(2000, U8, 7) + returning(3000, 1)
-    machine = machine_for(avm, world_of(avm, program), memory_limit=23 * 1024)
+    machine = machine_for(avm, world_of(avm, program), memory_limit=(CALL_PAGES + 3) * PAGE_BYTES)
     for _ in range(3):
         assert values(execute(machine)) == [0]
 
@@ -227,6 +300,19 @@ def test_memory_is_the_systems_again_when_an_execution_has_ended() -> None:
         for future in [threads.submit(fill_memory) for _ in range(16)]:
             future.result()
         assert resident_bytes() - before < 128 << 20
+
+
+# ---- addressing ---------------------------------------------------------------------------------------
+
+
+@every
+def test_the_base_is_looked_at_when_the_first_relative_operand_is_reached(avm: ModuleType) -> None:
+    """Neither the base at cell 0 nor the pointer at cell 5 is an address."""
+    pointer = "Addressing error: Address after indirection is not a valid address (address U32(5)) has tag FIELD)"
+    base = "Addressing error: Base address (mem[0]) is not a valid address (has tag FIELD)"
+    indirect_first, relative_first = 0b10_00_01, 0b00_01_10
+    assert run(avm, assemble("ADD", 5, 5, 5, mode=indirect_first)).message == pointer
+    assert run(avm, assemble("ADD", 5, 5, 5, mode=relative_first)).message == base
 
 
 # ---- gas ----------------------------------------------------------------------------------------------

@@ -15,6 +15,8 @@ from tests.mempool.recorded import recorded_tx
 from fastnode.archiver.source import CheckpointRecord
 from fastnode.building.reexecution import ProposedBlock, checkpoint_of, follows, reexecute
 from fastnode.errors import BlockRejected, ExecutionTimeExceeded, ProposalFault
+from fastnode.mempool.validation import GasCaps, TxValidator
+from fastnode.proofs.judge import open_judge
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.header import BlockHeader, GasFees
@@ -135,6 +137,20 @@ def test_a_block_without_one_of_its_transactions_or_with_one_twice_is_an_offense
         proposal.reexecute(proposal.of(block), txs[:-1])
     with pytest.raises(ProposalFault, match=r"cannot be in it: Existing nullifier"):
         proposal.reexecute(proposal.of(block), [*txs, txs[0]])
+
+
+def test_a_mana_limit_of_the_rollup_or_the_pool_is_no_rule_of_others_blocks(proposal: Proposal) -> None:
+    """Release 4.1.2 asks the transactions of a block only for the protocol's own limits of gas."""
+    block = proposal.blocks[0]
+    txs = proposal.txs(block)
+    validator = proposal.builder.validator
+    lowest = max(tx.data.gas_limits.l2_gas for tx in txs) - 1
+    low = replace(validator.rules, gas_caps=GasCaps().lowered(l2_gas=lowest, da_gas=1))
+    proposal.builder.validator = TxValidator(low, validator.clock, open_judge(required=False))
+    try:
+        assert proposal.reexecute(proposal.of(block), txs) == block
+    finally:
+        proposal.builder.validator = validator
 
 
 def test_a_transaction_that_pays_less_than_the_block_asks_is_an_offense(proposal: Proposal) -> None:

@@ -23,7 +23,12 @@ from fastnode.mempool.network import NetworkIdentity
 from fastnode.mempool.validation import GasCaps, TxValidationResult, TxValidator, ValidationRules
 from fastnode.proofs.judge import NO_VERIFIER, open_judge
 from fastnode.protocol import tx_layout as layout
-from fastnode.protocol.contracts import INSTANCE_PUBLISHED_TAG
+from fastnode.protocol.contracts import (
+    INSTANCE_PUBLISHED_TAG,
+    contract_class_id,
+    public_bytecode_chunks,
+    public_bytecode_commitment,
+)
 from fastnode.protocol.header import GasFees
 from fastnode.protocol.tx import Calldata, Tx
 from fastnode.protocol.tx_data import TxData
@@ -278,6 +283,21 @@ def test_a_class_id_must_be_that_of_its_content(
         reasons = _reasons(validator, chain_ledger, tx)
         assert expected in reasons
         assert validation.CLASS_LOG_MISMATCH not in reasons
+
+
+def test_bytecode_that_ends_with_zeros_is_published_like_any_other(
+    registration: Tx, validator: TxValidator, chain_ledger: BookLedger
+) -> None:
+    """The registry emits the log without the zero fields at its end, and so says a shorter length."""
+    bytecode = b"\x26" + bytes(31)
+    log = registration.class_logs[0]
+    class_id = contract_class_id(log[96:128], log[128:160], public_bytecode_commitment(bytecode))
+    published = log[:32] + class_id + log[64:160] + bytes(31) + b"\x20" + public_bytecode_chunks(bytecode)
+    published = published.ljust(len(log), b"\0")
+    entry = struct.pack(">32sI", poseidon2.hash_fields(published), 7)
+    tx = _edited(registration, (_class_log_offset(registration), entry), class_logs=(published,))
+    reasons = _reasons(validator, chain_ledger, tx)
+    assert not {validation.MALFORMED_CLASS, validation.WRONG_CLASS_ID, validation.CLASS_LOG_LENGTH} & set(reasons)
 
 
 def test_an_address_must_be_that_of_its_content(

@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.mempool.made import made_txs
-from tests.mempool.pools import Harness
+from tests.mempool.pools import Harness, word
 
 from fastnode.http.allowance import MemoryBudget
+from fastnode.mempool.clock import SlotClock
 from fastnode.mempool.entries import PoolEntry
+from fastnode.mempool.network import NetworkIdentity
+from fastnode.mempool.validation import TxValidator, ValidationRules
 from fastnode.p2p.proposal_txs import ProposalTxs
+from fastnode.proofs.judge import open_judge
 from fastnode.proofs.verdict import VALID, Verdict
+from fastnode.protocol import tx_layout as layout
+from fastnode.protocol.contracts import INSTANCE_PUBLISHED_TAG
 from fastnode.protocol.tx import Tx
+from fastnode.protocol.tx_data import TxData
+
+#: All transactions here are of the network of this one.
+MADE = Tx.from_json(next(made_txs(1)))
+
+
+def validator_of(tx: Tx) -> TxValidator:
+    """Of the network that a transaction is of."""
+    data = tx.data
+    network = NetworkIdentity(data.chain_id, data.version, data.vk_tree_root, data.protocol_contracts_hash)
+    rules = ValidationRules(network=network, setup_allow_list=())
+    return TxValidator(rules, SlotClock(0, 36, 12, lambda: 0.0), open_judge(required=False))
 
 
 class Judge:
@@ -39,7 +58,7 @@ class Txs:
         self.judge = Judge()
         self.takes = False
         self.budget = MemoryBudget(budget)
-        mempool: Any = SimpleNamespace(pool=self.harness.pool, judge=self.judge)
+        mempool: Any = SimpleNamespace(pool=self.harness.pool, judge=self.judge, validator=validator_of(MADE))
         self.txs = ProposalTxs(mempool, self.offer, self.budget)
 
     def offer(self, tx: Tx, _peer: str) -> None:
@@ -97,6 +116,33 @@ def test_what_was_not_asked_for_or_is_not_what_it_says_is_kept_nowhere(made: Txs
     made.txs.take([buffer], "peer", {tx.hash})
     assert made.txs.missing([tx.hash]) == {tx.hash}
     assert made.txs.of([tx.hash]) is None
+
+
+@pytest.mark.parametrize(
+    "place", [layout.CHAIN_ID, layout.VERSION, layout.VK_TREE_ROOT, layout.PROTOCOL_CONTRACTS_HASH]
+)
+def test_a_transaction_of_another_network_is_kept_nowhere_and_no_block_with_it_is_executed(
+    made: Txs, tx: Tx, place: int
+) -> None:
+    """Its proof may be good: whoever holds another network's keys can make any number of them."""
+    buffer = bytearray(tx.data.buffer)
+    buffer[place : place + 32] = word(1)
+    other = replace(tx, data=TxData.from_buffer(bytes(buffer)), claimed_hash=None)
+    made.txs.take([other.to_buffer()], "peer", {other.hash})
+    assert made.txs.missing([other.hash]) == {other.hash}
+    assert made.txs.of([other.hash]) is None
+    assert made.judge.asked == 0
+
+
+def test_a_transaction_with_a_forged_instance_is_kept_nowhere(made: Txs, tx: Tx) -> None:
+    buffer = bytearray(tx.data.buffer)
+    logs = (layout.NON_REVERTIBLE if tx.data.is_public else layout.ACCUMULATED) + layout.PRIVATE_LOGS
+    log = (INSTANCE_PUBLISHED_TAG + word(0xADD2E55) + word(1)).ljust(16 * 32, b"\0") + (15).to_bytes(4, "big")
+    buffer[logs : logs + len(log)] = log
+    forged = replace(tx, data=TxData.from_buffer(bytes(buffer)), claimed_hash=None)
+    made.txs.take([forged.to_buffer()], "peer", {forged.hash})
+    assert made.txs.of([forged.hash]) is None
+    assert made.judge.asked == 0
 
 
 def test_without_memory_nothing_is_kept(tmp_path: Path, tx: Tx) -> None:

@@ -194,13 +194,15 @@ def _with_field(log: ContractClassLog, position: int, value: int) -> ContractCla
 @pytest.mark.parametrize(
     ("position", "value", "reason"),
     [
-        (1, 5, "the id 0x0+5 is not that of its content"),
-        (2, 2, "unknown version 2"),
-        (3, 1, "is not that of its content"),
-        (5, 1 << 200, "bytes of bytecode"),
-        (5, 93_000, "fields cannot hold 93000 bytes"),
-        (5, 93_001, "93001 bytes of bytecode"),
-        (9, 1, "is not that of its content"),
+        (1, 5, "^Invalid contract class id: computed 0x[0-9a-f]{64} but event broadcasted 0x0+5$"),
+        (2, 2, "^Unexpected contract class version 2$"),
+        (2, 1 << 60, "^Value 1000000000000000 greater than than max safe integer$"),
+        (3, 1, "^Invalid contract class id: "),
+        (5, 1 << 200, "greater than than max safe integer$"),
+        (5, (1 << 53) - 1, "^Input buffer exceeds maximum size: got 3018 but max is 3000$"),
+        (5, 2999 * 31 + 1, "^Input buffer exceeds maximum size: got 3001 but max is 3000$"),
+        (5, 2999 * 31, "^Invalid contract class id: "),
+        (9, 1, "^Invalid contract class id: "),
     ],
 )
 def test_a_class_whose_log_was_changed_is_refused(
@@ -211,12 +213,39 @@ def test_a_class_whose_log_was_changed_is_refused(
         decode_class_published(_with_field(class_log, position, value))
 
 
+def emitted_class_log(bytecode: bytes) -> ContractClassLog:
+    """As the registry emits it: without the zero fields at its end."""
+    artifact, functions = field_from_int(5), field_from_int(6)
+    class_id = contract_class_id(artifact, functions, public_bytecode_commitment(bytecode))
+    head = [field_from_int(CONTRACT_CLASS_PUBLISHED_MAGIC), class_id, field_from_int(1), artifact, functions]
+    log = b"".join(head) + field_from_int(len(bytecode)) + public_bytecode_chunks(bytecode)
+    emitted = -(-len(log.rstrip(b"\0")) // 32)
+    return ContractClassLog(CLASS_REGISTRY, log[: 32 * emitted], emitted)
+
+
+@given(st.binary(max_size=70), st.integers(0, 100))
+def test_bytecode_may_end_with_any_number_of_zeros(bytecode: bytes, zeros: int) -> None:
+    """Chunks of 31 zero bytes at the end are zero fields of the log, which do not come with it."""
+    log = emitted_class_log(bytecode + bytes(zeros))
+    published = decode_class_published(log)
+    assert published.packed_bytecode == bytecode + bytes(zeros)
+    effect = TxEffect(0, ZERO_FIELD, 0, (), (), (), (), (), (), (log,))
+    assert contract_events(effect).classes == (published,)
+
+
+def test_the_longest_bytecode_has_2999_chunks() -> None:
+    longest = b"\1" + bytes(2999 * 31 - 1)
+    assert decode_class_published(emitted_class_log(longest)).packed_bytecode == longest
+
+
 @pytest.mark.parametrize("position", range(1, 15))
 def test_an_instance_whose_log_was_changed_is_refused(instance_log: PrivateLog, position: int) -> None:
     decode_instance_published(instance_log)
     changed = list(instance_log.fields)
     changed[position] = field_from_int((int.from_bytes(changed[position], "big") + 1) % MODULUS)
-    with pytest.raises(DecodeError, match=r"not that of its content|unknown version|not a point of the curve"):
+    with pytest.raises(
+        DecodeError, match=r"not that of its content|Unexpected contract instance version 2|not a point of the curve"
+    ):
         decode_instance_published(PrivateLog(tuple(changed), 15))
 
 
@@ -271,7 +300,7 @@ def test_events_that_do_not_hold_are_reported_and_the_others_kept(
     assert [found.address for found in events.instances] == [instance_log.fields[1]]
     assert [found.address for found in events.updates] == [field_from_int(1)]
     assert [text.partition(":")[0] for text in events.rejected] == [
-        "class published",
+        "Invalid contract class id",
         "instance published",
         "instance updated",
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.mempool.recorded import made_up_proof, recordings
 
-from fastnode.kernels import encode
+from fastnode.kernels import encode, poseidon2
 from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.constants import (
     CONTRACT_CLASS_LOG_FIELDS,
@@ -49,7 +49,9 @@ def tx_running(bytecode: bytes, *, l2_gas: int = 6_540_000, calls: int = 1, call
     part = layout.NON_REVERTIBLE
     _put(data, part + layout.NULLIFIERS, field_from_int(0xF125700) + silo_nullifier(REGISTRY, ADDRESS))
     _put(data, part + layout.PRIVATE_LOGS, _instance_log(class_id))
-    class_log_hash = ZERO_FIELD + (CONTRACT_CLASS_LOG_FIELDS).to_bytes(4, "big")
+    # The registry emits a log without the zero fields at its end.
+    emitted = -(-len(class_log.rstrip(b"\0")) // FIELD_BYTES)
+    class_log_hash = poseidon2.hash_fields(class_log) + emitted.to_bytes(4, "big")
     _put(data, part + layout.CLASS_LOG_HASHES, class_log_hash + field_from_int(CONTRACT_CLASS_REGISTRY_ADDRESS))
     request = field_from_int(42) + ADDRESS + b"\0" + CALLDATA_HASH
     _put(data, layout.REVERTIBLE + layout.CALL_REQUESTS, request * calls)

@@ -107,9 +107,9 @@ def test_the_addresses_beside_the_protocols_need_one(number: int) -> None:
 # ---- what a transaction publishes ---------------------------------------------------------------
 
 
-def instance_log(address: bytes, *, tag: bytes = INSTANCE_PUBLISHED_TAG) -> PrivateLog:
+def instance_log(address: bytes, *, tag: bytes = INSTANCE_PUBLISHED_TAG, version: int = 1) -> PrivateLog:
     keys = [field_from_int(300 + number) for number in range(8)]
-    fields = (tag, address, field_from_int(1), field_from_int(5), ORIGINAL, INITIALIZATION, *keys, DEPLOYER)
+    fields = (tag, address, field_from_int(version), field_from_int(5), ORIGINAL, INITIALIZATION, *keys, DEPLOYER)
     return PrivateLog((*fields, ZERO_FIELD), len(fields))
 
 
@@ -123,6 +123,16 @@ def test_a_private_log_with_another_tag_publishes_nothing() -> None:
     journal = StateJournal(MemoryState())
     publish(journal, (), [instance_log(ADDRESS, tag=field_from_int(7))])
     assert journal.contract(ADDRESS) is None
+
+
+def test_an_instance_of_another_version_is_an_error_of_the_tx() -> None:
+    with pytest.raises(TxExecutionError, match=r"^Unexpected contract instance version 2$"):
+        publish(StateJournal(MemoryState()), (), [instance_log(ADDRESS, version=2)])
+
+
+def test_a_class_that_nobody_has_published_is_an_error_of_the_tx() -> None:
+    with pytest.raises(TxExecutionError, match=r"Reason   : Contract class not found$"):
+        contracts_of(state_with()).program(ADDRESS)
 
 
 @pytest.mark.parametrize("number", [1, PROTOCOL_CONTRACTS_MAX])

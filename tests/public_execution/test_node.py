@@ -10,8 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from tests._ext.avm_programs import assemble, put
 from tests.mempool.recorded import hashes, recordings
 from tests.public_execution.made import tx_running
+
+from fastnode._twins.avm_instructions import U8, U32
 
 METHOD = "node_simulatePublicCalls"
 #: Divides fields until the gas is gone, which takes much longer than to jump: SET_8 of a field at 1, FDIV_8, JUMP_32.
@@ -37,6 +40,26 @@ def test_a_simulation_is_answered_over_http(node: Any) -> None:
     assert result["globalVariables"]["blockNumber"] == node.call("node_getBlockNumber")["result"] + 1
     assert result["txEffect"]["txHash"] == "0x" + tx.hash.hex(), "what a client takes for the hash does not count"
     assert result["txEffect"]["revertCode"] == 1
+    assert node.stop() == 0
+
+
+def reverted(node: Any, program: bytes, calldata: bytes = b"") -> str:
+    """Why its call failed."""
+    result = node.call(METHOD, tx_running(program, calldata=calldata).to_json(), True)["result"]
+    return str(result["revertReason"]["originalMessage"])
+
+
+def test_hostile_programs_end_as_everywhere_and_the_node_goes_on(node: Any) -> None:
+    """Pages of memory written over their edges, bytecode that ends with zeros, debug logs without end."""
+    head = put(0, U32, 64) + put(1, U32, 2) + put(2, U32, 0) + put(3, U32, 1024 * 16)
+    copies = b"".join(assemble("CALLDATACOPY", 1, 2, 7 + 16 * k, mode=0b100000) for k in range(1024))
+    pages = head + copies + assemble("ADD", 0, 3, 0) + assemble("JUMP", len(head))
+    assert reverted(node, pages, bytes(64)).startswith("Out of gas: ")
+    assert reverted(node, b"\x26" + bytes(31)).startswith("Internal return failed: ")
+    logs = put(1, U8, 3) + put(2, U32, 124_000) + assemble("DEBUGLOG", 1, 5, 5, 2, 0) + assemble("JUMP", 0)
+    error = node.call(METHOD, tx_running(logs).to_json(), True)["error"]
+    assert "bytes of memory" in error["message"]
+    assert node.call("node_getBlockNumber")["result"] > 0
     assert node.stop() == 0
 
 

@@ -135,6 +135,14 @@ def test_a_simulation_is_not_in_a_slot_before_the_newest_blocks(view: View) -> N
 # ---- limits -------------------------------------------------------------------------------------
 
 
+def test_a_class_whose_bytecode_ends_with_zeros_runs_like_any_other(view: View) -> None:
+    """SET_8 of 0 at cell 4, RETURN, then chunks of 31 zero bytes, with which the class log does not come."""
+    program = bytes.fromhex("2700040400" + "3b000004" + "0000")
+    for zeros in (0, 31, 62, 1000):
+        answer = simulator(view).simulate(tx_running(program + bytes(zeros)), view, skip_fee_enforcement=True)
+        assert orjson.loads(answer)["txEffect"]["revertCode"] == 0
+
+
 def test_an_endless_program_is_given_up_after_the_time(view: View) -> None:
     tx = tx_running(ENDLESS_LOOP, l2_gas=(1 << 32) - 1)
     with pytest.raises(Refused, match="takes longer than this node allows"):
@@ -151,15 +159,27 @@ def test_a_program_that_fills_memory_is_given_up(view: View, monkeypatch: pytest
         simulator(view).simulate(tx_running(program), view, skip_fee_enforcement=True)
 
 
-def test_debug_logs_of_a_transaction_share_the_cells_they_may_read(view: View) -> None:
-    """Each log reads three fields, and two cells for itself."""
+def logging_program(fields: int, count: int) -> bytes:
     log = assemble("DEBUGLOG", 1, 5, 5, 2, 0)
-    program = put(1, U8, 3) + put(2, U32, 3) + put(3, U32, 0) + log + log + assemble("RETURN", 3, 4)
-    tx = tx_running(program, calls=2)
-    answer = simulator(view, debug_log_memory_reads_max=20).simulate(tx, view, skip_fee_enforcement=True)
+    return put(1, U8, 3) + put(2, U32, fields) + put(3, U32, 0) + count * log + assemble("RETURN", 3, 4)
+
+
+def test_each_debug_log_may_read_as_many_cells_as_the_limit_says(view: View) -> None:
+    """Each log reads three fields, and two cells for itself; how many there are does not count."""
+    tx = tx_running(logging_program(3, 2), calls=2)
+    answer = simulator(view, debug_log_memory_reads_max=5).simulate(tx, view, skip_fee_enforcement=True)
     assert len(orjson.loads(answer)["debugLogs"]) == 4
-    with pytest.raises(Refused, match=r"Max debug log memory reads exceeded: 20 > 19$"):
-        simulator(view, debug_log_memory_reads_max=19).simulate(tx, view, skip_fee_enforcement=True)
+    with pytest.raises(Refused, match=r"Max debug log memory reads exceeded: 5 > 4$"):
+        simulator(view, debug_log_memory_reads_max=4).simulate(tx, view, skip_fee_enforcement=True)
+
+
+def test_debug_logs_of_a_transaction_take_only_so_much_memory(view: View) -> None:
+    """They cost 9 gas each, whatever they read."""
+    few, many = tx_running(logging_program(100_000, 10)), tx_running(logging_program(100_000, 11))
+    answer = simulator(view).simulate(few, view, skip_fee_enforcement=True)
+    assert len(orjson.loads(answer)["debugLogs"]) == 10
+    with pytest.raises(Refused, match="more than the 33554432 bytes of memory"):
+        simulator(view).simulate(many, view, skip_fee_enforcement=True)
 
 
 def test_running_simulations_end_when_the_simulator_closes(view: View) -> None:

@@ -17,7 +17,7 @@ _NO_INSTRUCTION: Final = Instruction("", (), (), (), (), 0, 0, 0)
 
 FIELD_BYTES: Final = 32
 #: So many internal calls count one page.
-INTERNAL_CALLS_PER_PAGE: Final = 32
+INTERNAL_CALLS_PER_PAGE: Final = 16
 
 
 def to_bytes(value: int) -> bytes:
@@ -96,15 +96,18 @@ class Call:
     # ---- addressing -------------------------------------------------------------------------------
 
     def resolve(self) -> list[int]:
-        """The addresses that the operands of the current instruction mean."""
+        """The addresses that the operands of the current instruction mean.
+
+        The base is looked at when the first relative operand is reached: one before it may fail first.
+        """
         instruction = self.instruction
-        base = self._base() if any(instruction.relative) else 0
         resolved = []
         for operand, relative, indirect in zip(
             instruction.addresses, instruction.relative, instruction.indirect, strict=True
         ):
             address = operand
             if relative:
+                base = self._base()
                 address += base
                 if address >= MEMORY_CELLS:
                     where = f"Base address {base}, relative offset {operand}"

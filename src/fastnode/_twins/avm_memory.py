@@ -12,10 +12,10 @@ from fastnode.errors import ExecutionMemoryExceeded
 MEMORY_CELLS: Final = 1 << 32
 
 #: The unit in which memory is counted against the limit.
-PAGE_CELLS: Final = 32
-PAGE_BYTES: Final = 1024
+PAGE_CELLS: Final = 8
+PAGE_BYTES: Final = 256
 #: What every open call counts before it has written anything.
-CALL_PAGES: Final = 20
+CALL_PAGES: Final = 264
 
 
 class Cell(NamedTuple):

@@ -1,7 +1,7 @@
 """What a transaction must satisfy when its turn in a block comes: the rules that time and other blocks can break.
 
 The pool asked all of this when the transaction arrived.  Proof, metadata and data cannot change after that and are
-not asked again.
+not asked again; nor are limits of gas that this node alone has, or its pool.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from fastnode.mempool.validation import (
     EXISTING_NULLIFIER,
     EXPIRED,
     FEE_TOO_LOW,
+    PROTOCOL_CAPS,
     UNKNOWN_ANCHOR,
     gas_limit_reason,
     is_expired,
@@ -68,4 +69,5 @@ def _invalid_reason(
         return DUPLICATE_NULLIFIER
     if any(executor.has_nullifier(nullifier) for nullifier in nullifiers):
         return EXISTING_NULLIFIER
-    return gas_limit_reason(data.gas_limits, is_public=data.is_public, caps=validator.rules.gas_caps)
+    # A rollup's mana limit and an operator's are rules of the pool; what a block may hold all nodes agree on.
+    return gas_limit_reason(data.gas_limits, is_public=data.is_public, caps=PROTOCOL_CAPS)

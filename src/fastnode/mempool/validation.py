@@ -33,6 +33,7 @@ from fastnode.mempool.network import NetworkIdentity
 from fastnode.mempool.pricing import calldata_of, claim_amount, fee_limit
 from fastnode.proofs.verdict import Judgement, ProofVerifier
 from fastnode.protocol.contracts import (
+    CONTRACT_VERSION,
     INSTANCE_PUBLISHED_TAG,
     ContractInstance,
     is_class_published,
@@ -332,6 +333,17 @@ class TxValidator:
             return BALANCE_TOO_LOW, True
         return None, False
 
+    # ---- transactions that others chose ---------------------------------------------------
+
+    def integrity_reason(self, tx: Tx) -> str | None:
+        """Why ``tx`` may be in no block of this network whatever its state, its proof aside: what is asked of the
+        transactions of proposals, which the pool may not want.
+        """
+        reason = next(self._metadata(tx), None)
+        if reason is None and tx.size > TX_BYTES_MAX:
+            reason = TOO_LARGE
+        return reason or consistency_reason(tx) or _instance_reason(tx)
+
 
 # ---- rules that the pool asks again -------------------------------------------------------------
 
@@ -461,6 +473,8 @@ def _class_reason(tx: Tx) -> str | None:
                 continue
             published = read_class_published(log)
         except DecodeError:
+            return MALFORMED_CLASS
+        if published.version != CONTRACT_VERSION:
             return MALFORMED_CLASS
         if published.computed_id() != published.id:
             return WRONG_CLASS_ID

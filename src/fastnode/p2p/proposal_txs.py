@@ -1,8 +1,8 @@
 """The transactions of proposed blocks: from the pool, and beside it where the pool has no place for them.
 
 A proposal may have a transaction that the pool refuses: it pays less than what waits here, or is anchored at a block of
-the same checkpoint that is not stored yet.  Such a one is kept for the few seconds of its slot if it is what it says
-it is, proof included; whether it may be in its block is found out by executing that.
+the same checkpoint that is not stored yet.  Such a one is kept for the few seconds of its slot if it is of this network
+and what it says it is, proof included; whether it may be in its block is found out by executing that.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import orjson
 
 from fastnode import interpreter
 from fastnode.errors import DecodeError, PeerFault
-from fastnode.mempool.validation import TX_BYTES_MAX, consistency_reason
 from fastnode.p2p.limits import Budget, PeerMemory
 from fastnode.p2p.tx_forms import tx_buffer_of_json
 from fastnode.proofs.verdict import Judgement
@@ -98,7 +97,7 @@ class ProposalTxs:
         return Tx.from_json(orjson.loads(tx_json))
 
     def _is_sound(self, tx: Tx, peer: str) -> bool:
-        if tx.size > TX_BYTES_MAX or consistency_reason(tx) is not None:
+        if self._mempool.validator.integrity_reason(tx) is not None:
             return False
         return self._mempool.judge.judge(tx, f"peer {peer}").judgement is Judgement.VALID
 

@@ -31,6 +31,7 @@ from fastnode.kernels import encode, poseidon2
 from fastnode.protocol import grumpkin
 from fastnode.protocol.constants import (
     BYTECODE_BYTES_PER_FIELD,
+    CONTRACT_CLASS_LOG_FIELDS,
     CONTRACT_CLASS_PUBLISHED_MAGIC,
     CONTRACT_CLASS_REGISTRY_ADDRESS,
     CONTRACT_INSTANCE_PUBLISHED_MAGIC,
@@ -88,6 +89,7 @@ _CLASS_EVENT_HEAD_FIELDS: Final = 6
 _INSTANCE_EVENT_FIELDS: Final = 15
 _UPDATE_EVENT_FIELDS: Final = 5
 _TIMESTAMP_BITS: Final = 64
+_SAFE_INTEGER_MAX: Final = (1 << 53) - 1
 
 
 # ---- class ids ------------------------------------------------------------------------------------
@@ -386,30 +388,46 @@ def is_class_published(log: ContractClassLog) -> bool:
 
 
 def decode_class_published(log: ContractClassLog) -> ContractClassPublic:
-    """The class that a log publishes; DecodeError when the log is malformed or the class id does not hold."""
+    """The class that a log publishes; DecodeError, in the words of release 4.1.2, when the log does not hold."""
     published = read_class_published(log)
-    if published.computed_id() != published.id:
-        raise DecodeError(f"class published: the id {hex_text(published.id)} is not that of its content")
+    computed = published.computed_id()
+    if computed != published.id:
+        raise DecodeError(
+            f"Invalid contract class id: computed {hex_text(computed)} but event broadcasted {hex_text(published.id)}"
+        )
+    if published.version != CONTRACT_VERSION:
+        raise DecodeError(f"Unexpected contract class version {published.version}")
     return published
 
 
 def read_class_published(log: ContractClassLog) -> ContractClassPublic:
-    """What a log says about a class, its id unchecked; DecodeError when the log is malformed."""
-    head = split_fields(log.padded[: _CLASS_EVENT_HEAD_FIELDS * FIELD_BYTES])
-    _, claimed_id, version, artifact_hash, functions_root, length_field = head
-    length = int_from_field(length_field)
-    # Shapes first: a length of 2^200 must not reach the arithmetic below.
-    if length > PUBLIC_BYTECODE_FIELDS_MAX * BYTECODE_BYTES_PER_FIELD:
-        raise DecodeError(f"class published: {length} bytes of bytecode")
+    """What a log says about a class, its id and version unchecked; DecodeError when the log is malformed.
+
+    The registry emits a log without the zero fields at its end, and bytecode may end with chunks of zeros: its length
+    is what the log says, not what came.
+    """
+    head_bytes = _CLASS_EVENT_HEAD_FIELDS * FIELD_BYTES
+    _, claimed_id, version_field, artifact_hash, functions_root, length_field = split_fields(log.padded[:head_bytes])
+    version, length = _safe_integer(version_field), _safe_integer(length_field)
+    # Shapes first: what follows hashes the bytecode.
+    room = CONTRACT_CLASS_LOG_FIELDS - _CLASS_EVENT_HEAD_FIELDS
+    length = min(length, room * BYTECODE_BYTES_PER_FIELD)
     chunk_count = -(-length // BYTECODE_BYTES_PER_FIELD)
-    if log.emitted_length < _CLASS_EVENT_HEAD_FIELDS + chunk_count:
-        raise DecodeError(f"class published: {log.emitted_length} fields cannot hold {length} bytes of bytecode")
-    if int_from_field(version) != CONTRACT_VERSION:
-        raise DecodeError(f"class published: unknown version {int_from_field(version)}")
-    end = (_CLASS_EVENT_HEAD_FIELDS + chunk_count) * FIELD_BYTES
-    chunks = log.padded[_CLASS_EVENT_HEAD_FIELDS * FIELD_BYTES : end]
+    if chunk_count >= PUBLIC_BYTECODE_FIELDS_MAX:
+        raise DecodeError(
+            f"Input buffer exceeds maximum size: got {1 + chunk_count} but max is {PUBLIC_BYTECODE_FIELDS_MAX}"
+        )
+    chunks = log.padded[head_bytes : head_bytes + chunk_count * FIELD_BYTES]
     bytecode = b"".join([chunks[start + 1 : start + FIELD_BYTES] for start in range(0, len(chunks), FIELD_BYTES)])
-    return ContractClassPublic(claimed_id, CONTRACT_VERSION, artifact_hash, functions_root, bytecode[:length])
+    return ContractClassPublic(claimed_id, version, artifact_hash, functions_root, bytecode[:length])
+
+
+def _safe_integer(field: bytes) -> int:
+    """A number that release 4.1.2 reads from a log."""
+    value = int_from_field(field)
+    if value > _SAFE_INTEGER_MAX:
+        raise DecodeError(f"Value {value:x} greater than than max safe integer")
+    return value
 
 
 def is_instance_published(log: PrivateLog) -> bool:
@@ -428,10 +446,9 @@ def read_instance_published(log: PrivateLog) -> ContractInstance:
     """What a log says about an instance, its address unchecked; DecodeError when the log is malformed."""
     if log.emitted_length != _INSTANCE_EVENT_FIELDS:
         raise DecodeError(f"instance published: {log.emitted_length} fields, expected {_INSTANCE_EVENT_FIELDS}")
-    _, address, version, salt, class_id, initialization_hash = log.fields[:6]
+    _, address, _, salt, class_id, initialization_hash = log.fields[:6]
     keys, deployer = log.fields[6:14], log.fields[14]
-    if int_from_field(version) != CONTRACT_VERSION:
-        raise DecodeError(f"instance published: unknown version {int_from_field(version)}")
+    require_instance_version(log)
     return ContractInstance(
         address=address,
         version=CONTRACT_VERSION,
@@ -442,6 +459,13 @@ def read_instance_published(log: PrivateLog) -> ContractInstance:
         initialization_hash=initialization_hash,
         public_keys=PublicKeys(keys[0] + keys[1], keys[2] + keys[3], keys[4] + keys[5], keys[6] + keys[7]),
     )
+
+
+def require_instance_version(log: PrivateLog) -> None:
+    """DecodeError, in the words of release 4.1.2, for another version of the log that publishes an instance."""
+    version = _safe_integer(log.fields[2])
+    if version != CONTRACT_VERSION:
+        raise DecodeError(f"Unexpected contract instance version {version}")
 
 
 def is_instance_updated(log: PublicLog) -> bool:

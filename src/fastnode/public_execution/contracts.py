@@ -20,13 +20,21 @@ from typing import Final, NamedTuple
 from fastnode.errors import CallHalted, DecodeError, TxExecutionError
 from fastnode.kernels import avm
 from fastnode.protocol.constants import CONTRACT_INSTANCE_REGISTRY_ADDRESS, PROTOCOL_CONTRACTS_MAX
-from fastnode.protocol.contracts import INSTANCE_PUBLISHED_TAG, is_class_published, read_class_published
+from fastnode.protocol.contracts import (
+    decode_class_published,
+    is_class_published,
+    is_instance_published,
+    require_instance_version,
+)
 from fastnode.protocol.effects import ContractClassLog, PrivateLog
 from fastnode.protocol.fields import MODULUS, ZERO_FIELD, field_from_int, hex_text
 from fastnode.protocol.siloing import public_leaf_slot, silo_nullifier, storage_map_slot
 from fastnode.public_execution.state import PublishedContract, StateJournal
 
 __all__ = ["CLASSES_PER_TX_MAX", "Contracts", "CurrentContract", "ProgramCache", "leaf_slot_of", "publish"]
+
+#: What release 4.1.2 says of an instance whose class was never published.
+_CLASS_MISSING: Final = "Assertion failed: (maybe_klass.has_value())\nReason   : Contract class not found"
 
 #: Different classes whose code one transaction may run.
 CLASSES_PER_TX_MAX: Final = 21
@@ -134,38 +142,31 @@ class Contracts:
         if program is None:
             bytecode = self._journal.contract_class(class_id)
             if bytecode is None:
-                raise TxExecutionError(f"Contract class {hex_text(class_id)} is not published")
+                raise TxExecutionError(_CLASS_MISSING)
             program = avm.Program(bytecode)
             self._programs.put(class_id, program)
         return program
 
 
 def publish(journal: StateJournal, class_logs: Iterable[ContractClassLog], private_logs: Iterable[PrivateLog]) -> None:
-    """Make known what logs of a transaction publish.  TxExecutionError for a class that is not what its id says.
+    """Make known what logs of a transaction publish.  TxExecutionError for what does not hold, in the words of
+    release 4.1.2.
 
     An instance is taken as its log states it: the emitter of its nullifier has derived the address.  A contract of the
     protocol has no nullifier, and comes with the release.
     """
-    for class_log in class_logs:
-        if is_class_published(class_log):
-            _publish_class(journal, class_log)
-    for log in private_logs:
-        if log.fields[0] == INSTANCE_PUBLISHED_TAG and not _is_protocol_address(log.fields[1]):
-            contract = PublishedContract(log.fields[4], log.fields[14], log.fields[5])
-            journal.add_contract(log.fields[1], contract)
-
-
-def _publish_class(journal: StateJournal, log: ContractClassLog) -> None:
     try:
-        published = read_class_published(log)
+        for class_log in class_logs:
+            if is_class_published(class_log):
+                published = decode_class_published(class_log)
+                journal.add_contract_class(published.id, published.packed_bytecode)
+        for log in private_logs:
+            if is_instance_published(log):
+                require_instance_version(log)
+                if not _is_protocol_address(log.fields[1]):
+                    journal.add_contract(log.fields[1], PublishedContract(log.fields[4], log.fields[14], log.fields[5]))
     except DecodeError as error:
         raise TxExecutionError(str(error)) from None
-    computed = published.computed_id()
-    if computed != published.id:
-        raise TxExecutionError(
-            f"Invalid contract class id: computed {hex_text(computed)} but event broadcasted {hex_text(published.id)}"
-        )
-    journal.add_contract_class(published.id, published.packed_bytecode)
 
 
 # ---- storage of the registry ---------------------------------------------------------------------

@@ -37,6 +37,9 @@ __all__ = ["PublicPhases", "message_hashes"]
 #: How release 4.1.2 begins every reason that its virtual machine gives; clients look for it.
 FAILURE_PREFIX: Final = "C++ simulation failed: AVM simulation failed: "
 
+#: The same before a reason why a contract cannot be published.
+_PUBLISHING_PREFIX: Final = "Failed to add contracts: Error from TypeScript callback: "
+
 APP_REVERTED: Final = 1
 TEARDOWN_REVERTED: Final = 2
 
@@ -162,7 +165,10 @@ class PublicPhases:
             if not host.effects.has_room_for_message:
                 raise _InsertionError("Maximum number of L2 to L1 messages reached")
             host.effects.messages.append(message)
-        publish(self._journal, effects.class_logs, effects.private_logs)
+        try:
+            publish(self._journal, effects.class_logs, effects.private_logs)
+        except TxExecutionError as error:
+            raise TxExecutionError(f"{FAILURE_PREFIX}{_PUBLISHING_PREFIX}{error}") from None
 
     def _pay(self, fee: int, *, is_enforced: bool) -> None:
         write = pay_fee(self._journal, self._tx.fee_payer, fee, is_enforced=is_enforced)

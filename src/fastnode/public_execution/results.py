@@ -55,5 +55,6 @@ class ExecutionOptions:
 
     collect_debug_logs: bool = True
     debug_log_memory_reads_max: int = 125_000
-    #: Bytes of memory of the calls of one transaction that are open at one time.
+    #: Bytes of memory of the calls of one transaction that are open at one time.  A transaction in a block cannot reach
+    #: them with its gas: all nodes execute it to the same end.
     memory_bytes_max: int = 1 << 28

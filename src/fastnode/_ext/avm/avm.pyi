@@ -115,9 +115,10 @@ class Outcome(NamedTuple):
 class Machine:
     """Runs the enqueued calls of one transaction, one after the other, on one thread at a time.
 
-    ``memory_limit`` is in bytes, over all calls that are open at one time.  What counts: 1024 bytes for every
-    32 neighbouring memory cells of which one was written, 20 KiB for every open call (and for one that has
-    ended while its return data can be read), 1024 bytes for every 32 internal calls.
+    ``memory_limit`` is in bytes, over all calls that are open at one time.  What counts: 256 bytes for every
+    8 neighbouring memory cells of which one was written, 66 KiB for every open call (and for one that has
+    ended while its return data can be read), 256 bytes for every 16 internal calls.  Nothing buys 256 bytes for less
+    than 12 L2 gas, so that 256 MiB are out of reach of 12.5 million gas, twice what a transaction in a block has.
 
     ``deadline`` is a time of :func:`time.monotonic`; it is looked at after some hundred instructions, or one that is as
     much work.
@@ -158,8 +159,8 @@ class Machine:
         the limits are those of its phase and only appear in the text about running out of gas.
 
         Raises what the host raises, but for CallHalted; TxExecutionError for a debug log with a wrong tag or level;
-        ExecutionTimeExceeded, ExecutionMemoryExceeded and ExecutionCancelled; ValueError for an argument that is no
-        field or no run of them; RuntimeError when the machine is running already.
+        ExecutionTimeExceeded, ExecutionMemoryExceeded, ExecutionOutOfMemory and ExecutionCancelled; ValueError for an
+        argument that is no field or no run of them; RuntimeError when the machine is running already.
         """
 
     def cancel(self) -> None:

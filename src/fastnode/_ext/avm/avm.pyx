@@ -17,6 +17,7 @@ from fastnode.errors import (
     CallHalted,
     ExecutionCancelled,
     ExecutionMemoryExceeded,
+    ExecutionOutOfMemory,
     ExecutionTimeExceeded,
     TxExecutionError,
 )
@@ -224,7 +225,7 @@ cdef class Machine:
             return ExecutionMemoryExceeded(self.memory_limit)
         if event == AVM_CANCELLED:
             return ExecutionCancelled()
-        return MemoryError()
+        return ExecutionOutOfMemory()
 
     # ---- questions ------------------------------------------------------------------------------
 

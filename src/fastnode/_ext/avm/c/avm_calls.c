@@ -7,7 +7,7 @@
 #include <time.h>
 
 /* Each also takes its place in the answer that tells where a program failed. */
-#define INTERNAL_CALLS_PER_PAGE 32
+#define INTERNAL_CALLS_PER_PAGE 16
 #define CALLS_AT_FIRST 8
 
 static const avm_data NO_DATA;

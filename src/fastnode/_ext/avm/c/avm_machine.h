@@ -19,6 +19,7 @@
 
 #define TEXT_BYTES 512
 #define ENVIRONMENT_CELLS 12
+#define CELLS_PER_INSTRUCTION 32 /* written in the time of one */
 
 typedef enum {
     AVM_GO_ON, /* never returned by avm_run() */
@@ -225,7 +226,7 @@ INLINE avm_event pay(avm_machine *m, avm_call *call, int64_t more_l2, int64_t mo
 /* Many cells are as much work as some instructions. */
 INLINE void count_work(avm_machine *m, uint64_t cells)
 {
-    m->work += cells / PAGE_CELLS;
+    m->work += cells / CELLS_PER_INSTRUCTION;
 }
 
 /* The cell of the `index`-th input, which must have this tag. */

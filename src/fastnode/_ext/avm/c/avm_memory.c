@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* The first chunk is enough for most calls and comes from malloc.  The others are the system's own, because malloc would
- * keep them for each thread that ever needed much. */
-#define FIRST_CHUNK_PAGES 64
-#define CHUNK_PAGES 1024
+/* The first chunk is enough for most calls and comes from malloc, and so do small tables of slots.  The others are the
+ * system's own, because malloc would keep them for each thread that ever needed much. */
+#define FIRST_CHUNK_PAGES 256
+#define CHUNK_PAGES 4096
 #define SLOTS_AT_FIRST 16
+#define SLOTS_OF_MALLOC 4096
 
 struct chunk {
     struct chunk *next;
@@ -45,12 +46,18 @@ void pool_clear(page_pool *pool)
     pool->used = 0;
 }
 
+/* Zeros of the system; NULL when it has none left. */
+static void *map_zeros(size_t bytes)
+{
+    void *zeros = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return zeros == MAP_FAILED ? NULL : zeros;
+}
+
 static struct chunk *map_chunk(size_t bytes)
 {
-    struct chunk *chunk = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (chunk == MAP_FAILED)
-        return NULL;
-    chunk->mapped = bytes;
+    struct chunk *chunk = map_zeros(bytes);
+    if (chunk)
+        chunk->mapped = bytes;
     return chunk;
 }
 
@@ -87,6 +94,21 @@ static void pool_keep(page_pool *pool, cell *page)
     pool->free_pages = page;
 }
 
+/* ---- tables of slots ------------------------------------------------------------------------- */
+
+static page_slot *slots_new(size_t count)
+{
+    return count > SLOTS_OF_MALLOC ? map_zeros(count * sizeof(page_slot)) : calloc(count, sizeof(page_slot));
+}
+
+static void slots_free(page_slot *slots, size_t count)
+{
+    if (count > SLOTS_OF_MALLOC)
+        munmap(slots, count * sizeof *slots);
+    else
+        free(slots);
+}
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 avm_memory *memory_new(page_pool *pool)
@@ -112,7 +134,7 @@ void memory_free(avm_memory *memory)
             pages++;
         }
     pool_give_back(pool, pages);
-    free(memory->slots);
+    slots_free(memory->slots, memory->slot_count);
     free(memory);
 }
 
@@ -141,7 +163,7 @@ static int grow_slots(avm_memory *memory)
     if (2 * (memory->slots_used + 1) <= memory->slot_count)
         return 1;
     size_t count = memory->slot_count ? 2 * memory->slot_count : SLOTS_AT_FIRST;
-    page_slot *slots = calloc(count, sizeof *slots);
+    page_slot *slots = slots_new(count);
     if (!slots)
         return 0;
     page_slot *before = memory->slots;
@@ -151,7 +173,7 @@ static int grow_slots(avm_memory *memory)
     for (size_t i = 0; i < count_before; i++)
         if (before[i].page)
             *slot_of(memory, before[i].number) = before[i];
-    free(before);
+    slots_free(before, count_before);
     return 1;
 }
 

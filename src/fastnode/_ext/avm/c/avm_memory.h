@@ -5,7 +5,10 @@
  * All zero bytes are the field element zero, which is what a cell is before it is written.
  *
  * Cells live in pages, made when they are first written; programs use low addresses, whose pages are found in a table,
- * the others by hashing.  Pages come from chunks of the machine and go back to it when a call's memory is released. */
+ * the others by hashing.  Pages come from chunks of the machine and go back to it when a call's memory is released.
+ *
+ * A page is small, because a program chooses where it writes: no instruction makes one for less than 12 gas, so that what
+ * the gas of a transaction in a block can buy stays far below the limit, and nodes do not differ in what they can run. */
 #ifndef FASTNODE_AVM_MEMORY_H
 #define FASTNODE_AVM_MEMORY_H
 
@@ -19,10 +22,10 @@ enum { TAG_FF, TAG_U1, TAG_U8, TAG_U16, TAG_U32, TAG_U64, TAG_U128 };
 #define TAG_BITS 7
 
 #define MEMORY_CELLS ((uint64_t)1 << 32)
-#define PAGE_CELLS 32
+#define PAGE_CELLS 8
 #define PAGE_BYTES (PAGE_CELLS * sizeof(cell))
-/* What every open call counts before it has written anything. */
-#define CALL_PAGES 20
+/* What every open call counts before it has written anything: its table of low pages, and what else it takes. */
+#define CALL_PAGES 264
 #define LOW_PAGES (65536 / PAGE_CELLS)
 
 /* ---- cells ----------------------------------------------------------------------------------- */
@@ -95,6 +98,8 @@ typedef struct {
     page_slot last;    /* the slot found last */
     page_grant refusal; /* why a cell could not be written */
 } avm_memory;
+
+_Static_assert(sizeof(avm_memory) < CALL_PAGES * PAGE_BYTES, "a call counts what its memory takes");
 
 /* NULL when the system has no memory left. */
 avm_memory *memory_new(page_pool *pool);

@@ -77,17 +77,17 @@ INLINE avm_event fetch(avm_machine *m, const avm_call *call)
 static avm_event resolve(avm_machine *m, const avm_call *call)
 {
     const instruction *i = &m->current;
-    uint64_t base = 0;
-    if (i->relative) {
-        cell c = read_cell(call, 0);
-        if (cell_tag(c) != TAG_U32)
-            return halt(m, "Addressing error: Base address (mem[0]) is not a valid address (has tag %s)",
-                        TAG_NAMES[cell_tag(c)]);
-        base = c.limb[0];
-    }
+    uint64_t base = MEMORY_CELLS; /* not looked at yet: an operand before the first relative one may fail first */
     for (int k = 0; k < i->address_count; k++) {
         uint64_t address = i->address[k];
         if (i->relative >> k & 1) {
+            if (base == MEMORY_CELLS) {
+                cell c = read_cell(call, 0);
+                if (cell_tag(c) != TAG_U32)
+                    return halt(m, "Addressing error: Base address (mem[0]) is not a valid address (has tag %s)",
+                                TAG_NAMES[cell_tag(c)]);
+                base = c.limb[0];
+            }
             address += base;
             if (address >= MEMORY_CELLS)
                 return halt(m, "Addressing error: Relative address out of range. Base address %llu, relative offset %u",
