@@ -29,6 +29,7 @@ from typing import Any
 import orjson
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
+from tests import taking_node
 from tests.mempool.made import made_txs, private_base
 from tests.mempool.recorded import hashes, recordings
 
@@ -175,10 +176,20 @@ class NodeProcess:
         with log.open("wb") as errors:
             self.process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "fastnode", "start", "--node", "--port=0", "--admin-port=0", "--log-json"),
+                    *(
+                        sys.executable,
+                        "-m",
+                        taking_node.MODULE,
+                        "start",
+                        "--node",
+                        "--port=0",
+                        "--admin-port=0",
+                        "--log-json",
+                    ),
                     *(f"--data-directory={directory}", "--p2p-max-pending-tx-count=0"),
                 ],
                 stderr=errors,
+                env=os.environ | {"PYTHONPATH": taking_node.ROOT},
                 preexec_fn=lambda: os.sched_setaffinity(0, {core}),
             )
         deadline = time.monotonic() + PATIENCE_S

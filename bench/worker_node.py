@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests import taking_node
+
 PATIENCE_S = 60.0
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -26,7 +28,15 @@ class Node:
         with socket.create_server(("127.0.0.1", 0)) as server:
             self.metrics_port = server.getsockname()[1]
         self._log = directory.with_suffix(".log")
-        command = [sys.executable, "-m", "fastnode", "start", "--node", f"--data-directory={directory}", "--port=0"]
+        command = [
+            sys.executable,
+            "-m",
+            taking_node.MODULE,
+            "start",
+            "--node",
+            f"--data-directory={directory}",
+            "--port=0",
+        ]
         command += ["--admin-port=0", f"--metrics-port={self.metrics_port}", f"--workers={workers}", "--log-json"]
         command += [
             "--p2p-max-pending-tx-count=100000",
@@ -35,7 +45,9 @@ class Node:
         ]
         command += arguments
         with self._log.open("wb") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+            self._process = subprocess.Popen(
+                command, stdout=log, stderr=log, env=os.environ | {"PYTHONPATH": taking_node.ROOT}
+            )
         self.port = self.wait_for("serving", 1)[0]["port"]
         if workers:
             self.wait_for("worker serves", workers)

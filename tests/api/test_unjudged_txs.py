@@ -122,7 +122,7 @@ def test_readiness_for_transactions_names_what_is_in_the_way(node: Node, upstrea
     assert node.mempool.limitation is None, "an upstream judges"
     node.mempool.reconfigure(type(node.mempool.options)(transactions_disabled=True))
     assert node.mempool.limitation == "Transactions are not permitted"
-    node.restart_mempool(closed="no blocks here")
+    node.restart_mempool(closed=lambda: "no blocks here")
     assert node.mempool.limitation == "no blocks here"
     assert node.send(FRESH[0])["error"]["message"] == "no blocks here"
     assert upstream.asked == 0

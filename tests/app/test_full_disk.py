@@ -17,6 +17,7 @@ import orjson
 import pytest
 from tests.conftest import PATIENCE_S, NodeProcess
 from tests.mempool.made import hash_of, made_txs
+from tests.taking_node import start_taking
 
 from fastnode.app.node import Node
 from fastnode.config.settings import Settings
@@ -91,7 +92,7 @@ def pool_node(start_node: Callable[..., NodeProcess], tmp_path: Path, sample_cha
     chain = tmp_path / "chain.jsonl.gz"
     shutil.copy(sample_chain, chain)
     arguments = ("--data-directory", tmp_path / "data", "--chain-file", chain, "--no-verify", "--disable-admin-api-key")
-    node = start_node(*arguments).wait_until_serving()
+    node = start_taking(start_node, *arguments).wait_until_serving()
     node.wait_for_line("chain file loaded")
     return node
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from tests.mempool.made import hash_of, made_txs
+from tests.taking_node import start_taking
 
 from fastnode.kernels import USING_TWINS
 
@@ -83,7 +84,9 @@ def test_acknowledged_txs_survive_kill_9(start_node: Callable[..., Any], sample_
     acknowledged: list[dict[str, Any]] = []
     # Twice: the second time the pool already has transactions of the first.
     for _ in range(2):
-        node = start_node(f"--data-directory={directory}", f"--chain-file={sample_chain}").wait_until_serving()
+        node = start_taking(
+            start_node, f"--data-directory={directory}", f"--chain-file={sample_chain}"
+        ).wait_until_serving()
         _wait_for_block(node, 106)
         assert node.call("node_getPendingTxCount")["result"] >= len(acknowledged)
         senders = Senders(node.port)
@@ -96,7 +99,9 @@ def test_acknowledged_txs_survive_kill_9(start_node: Callable[..., Any], sample_
         assert len(senders.acknowledged) >= enough
         acknowledged = senders.acknowledged
 
-    node = start_node(f"--data-directory={directory}", f"--chain-file={sample_chain}").wait_until_serving()
+    node = start_taking(
+        start_node, f"--data-directory={directory}", f"--chain-file={sample_chain}"
+    ).wait_until_serving()
     assert len(acknowledged) >= 50
     for tx in acknowledged:
         tx_hash = hash_of(tx)

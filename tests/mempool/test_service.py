@@ -11,6 +11,7 @@ import orjson
 import pytest
 from tests.mempool.chain import chain_records
 from tests.mempool.made import hash_of, made_txs
+from tests.taking_node import start_taking
 
 from fastnode.config.settings import Settings
 from fastnode.errors import SettingError
@@ -87,7 +88,7 @@ def test_a_running_node_keeps_transactions_over_a_restart(
     directory = f"--data-directory={tmp_path / 'data'}"
     tx = next(made_txs(1))
     chain = f"--chain-file={sample_chain}"
-    node = start_node(directory, chain).wait_until_serving()
+    node = start_taking(start_node, directory, chain).wait_until_serving()
     node.wait_for_line("chain file loaded")
     assert "error" not in node.call("node_sendTx", tx)
     assert node.stop() == 0
@@ -95,7 +96,7 @@ def test_a_running_node_keeps_transactions_over_a_restart(
     assert node.call("node_getPendingTxCount")["result"] == 1
     assert node.call("node_getTxReceipt", hash_of(tx))["result"]["status"] == "pending"
     assert node.stop() == 0
-    node = start_node(directory, chain, "--transactions-disabled").wait_until_serving()
+    node = start_taking(start_node, directory, chain, "--transactions-disabled").wait_until_serving()
     error = node.call("node_sendTx", next(made_txs(1)))["error"]
     assert error["message"] == "Invalid tx: Transactions are not permitted"
     assert node.stop() == 0

@@ -39,7 +39,7 @@ def test_a_transaction_sent_to_one_node_is_pending_at_all(
     def start(name: str, *arguments: object) -> Any:
         chain = f"--chain-file={sample_chain}"
         node = start_node(f"--data-directory={tmp_path / name}", chain, *ON_NETWORK, *arguments).wait_until_serving()
-        wait_until(lambda: node.call("node_isReady")["result"])
+        wait_until(lambda: node.readiness().startswith("OK"))
         return node
 
     first = start("first")

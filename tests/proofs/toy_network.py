@@ -15,6 +15,7 @@ from unittest.mock import patch
 
 from tests.conftest import SAMPLE_CHAIN
 from tests.proofs.programs import VECTORS, toy_keys, vector
+from tests.taking_node import taking
 
 from fastnode.archiver import layout
 from fastnode.archiver.store import ARCHIVER_DIRECTORY, ArchiverStore
@@ -75,5 +76,5 @@ def arguments(data_directory: Path, program: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    with patch.object(VerificationKeys, "shipped", toy_keys):
+    with patch.object(VerificationKeys, "shipped", toy_keys), taking():
         main()

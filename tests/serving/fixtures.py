@@ -6,7 +6,7 @@ import asyncio
 import json
 import shutil
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ import pytest
 import uvloop
 from tests.serving.clock import Clock
 from tests.serving.sockets import SMALL, Connection, RunningServer
+from tests.taking_node import taking
 
 from fastnode.api.chain import METHODS
 from fastnode.app.node import Node
@@ -94,10 +95,13 @@ class Client:
 class ServedSets:
     """A whole node for each method set, each on its own copy of the sample chain.
 
-    The settings are the defaults but for ``settings``, the ports, and a key of the admin port.
+    The settings are the defaults but for ``settings``, the ports, and a key of the admin port.  ``as_followed``: as if
+    transactions could go somewhere from them.
     """
 
-    def __init__(self, chain: Path, copies: Path, runner: asyncio.Runner, **settings: Any) -> None:
+    def __init__(
+        self, chain: Path, copies: Path, runner: asyncio.Runner, *, as_followed: bool = False, **settings: Any
+    ) -> None:
         self._runner = runner
         self._nodes: dict[str, Node] = {}
         for name in METHOD_SETS:
@@ -111,7 +115,8 @@ class ServedSets:
                 method_set=name,
                 **settings,
             )
-            self._nodes[name] = runner.run(Node.start(every))
+            with taking() if as_followed else nullcontext():
+                self._nodes[name] = runner.run(Node.start(every))
 
     def client(self, method_set: str, *, is_admin: bool = False) -> Client:
         node = self._nodes[method_set]
@@ -138,7 +143,9 @@ def served(
 ) -> Iterator[ServedSets]:
     copies = tmp_path_factory.mktemp("sets")
     allow_list = parse_allow_list(RECORDED_ALLOW_LIST)
-    sets = ServedSets(chain_directory, copies, loop_runner, tx_public_setup_allow_list_extend=allow_list)
+    sets = ServedSets(
+        chain_directory, copies, loop_runner, as_followed=True, tx_public_setup_allow_list_extend=allow_list
+    )
     try:
         yield sets
     finally:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.conftest import ADMIN_KEY_HASH, SAMPLE_CHAIN, NodeProcess
 from tests.ports import free_port
+from tests.taking_node import start_taking
 from tests.workers.nodes import SAMPLE_TIP, WORKERS, Client, Workers, until
 
 from fastnode.chain_data import ChainData
@@ -40,7 +41,8 @@ def workers(start_node: Callable[..., NodeProcess], stored_chain: Path, tmp_path
     port = free_port()
     shutil.copytree(stored_chain, tmp_path / "data")
     running = Workers(
-        start_node(
+        start_taking(
+            start_node,
             f"--workers={WORKERS}",
             f"--metrics-port={port}",
             f"--data-directory={tmp_path / 'data'}",

@@ -173,10 +173,9 @@ def methods(
     """All methods that the chain answers.
 
     ``is_pending_tx`` says whether the pool holds a transaction (by its 32-byte hash), ``waiting_reason`` why no other
-    node has it; ``is_ready`` whether
-    the node considers itself able to serve; ``outbox_root`` reads a root from L1, None if L1 is not read;
-    ``tx_notes`` is what the builder of blocks remembers, None if another node builds them; ``own_record`` gives this
-    node's record on the peer-to-peer network, None if it is not on it.
+    node has it; ``is_ready`` whether transactions are taken now; ``outbox_root`` reads a root from L1, None
+    if L1 is not read; ``tx_notes`` is what the builder of blocks remembers, None if another node builds them;
+    ``own_record`` gives this node's record on the peer-to-peer network, None if it is not on it.
     """
     receipts = _Receipts(is_pending_tx, waiting_reason, tx_notes)
 
@@ -215,7 +214,7 @@ def methods(
         *_NODE_METHODS,
         Method(
             name="node_isReady",
-            summary="Whether the node can answer from a chain.",
+            summary="Whether the chain is new enough and a transaction that is sent here can go somewhere.",
             handler=get_ready,
             **common("boolean"),
         ),

@@ -35,16 +35,21 @@ def _get_l1_to_l2_messages(context: Context, checkpoint_number: int) -> bytes | 
 def _status_of_stored_chain(context: Context, *, is_paused: bool) -> dict[str, Any]:
     """The sync status of a node that follows no other."""
     state = "paused" if is_paused else "serving"
-    return {"state": state, "reason": None, "tip": context.view.chain.tip_number, "isReady": True, "upstreams": []}
+    return {"state": state, "reason": None, "tip": context.view.chain.tip_number, "upstreams": []}
 
 
 def methods(
-    sync_status: Callable[[], dict[str, Any] | None] = lambda: None, is_paused: Callable[[], bool] = lambda: False
+    sync_status: Callable[[], dict[str, Any] | None] = lambda: None,
+    is_paused: Callable[[], bool] = lambda: False,
+    no_transactions: Callable[[], str | None] = lambda: None,
 ) -> list[Method]:
-    """``sync_status`` describes how the chain is followed, None when it is not; ``is_paused``: ingestion rests."""
+    """``sync_status`` describes how the chain is followed, None when it is not; ``is_paused``: ingestion rests;
+    ``no_transactions``: why no transaction is taken now, as node_isReady tells it."""
 
     def get_sync_status(context: Context) -> bytes:
-        return orjson.dumps(sync_status() or _status_of_stored_chain(context, is_paused=is_paused()))
+        status = sync_status() or _status_of_stored_chain(context, is_paused=is_paused())
+        reason = no_transactions()
+        return orjson.dumps(status | {"isReady": reason is None, "noTransactions": reason})
 
     return [
         Method(

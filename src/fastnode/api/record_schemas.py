@@ -148,7 +148,8 @@ RECORDS: Final[dict[str, str]] = {
     "GenesisRecord": "{kind?: string, header: BlockHeader, blockHash: Fr, archiveRoot: Fr, "
     "prefilledPublicData: {slot: Fr, value: Fr}[], contractClasses: any[], contractInstances: any[]}",
     "SyncStatus": '{state: "serving"|"catching up"|"following"|"degraded"|"paused", reason: string|null, '
-    "tip: number, sourceTip?: number|null, lagBlocks?: number|null, isReady: boolean, reorgs?: number, "
+    "tip: number, sourceTip?: number|null, lagBlocks?: number|null, isReady: boolean, "
+    "noTransactions: string|null, reorgs?: number, "
     "lastPassAt?: number|null, upstreams: any[], l1?: any}",
     # ---- validators
     "TimeStat": "{timestamp: bigint, slot: number, date: string}",

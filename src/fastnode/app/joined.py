@@ -13,7 +13,7 @@ from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from fastnode.app.condition import Condition
 from fastnode.app.effects import configuration_of, connect_building, connect_mempool, connect_polling
@@ -22,6 +22,7 @@ from fastnode.app.opened import Opened
 from fastnode.app.sample import NO_BLOCKS, SampleMarks
 from fastnode.app.views import Views
 from fastnode.app.watching import Watching
+from fastnode.app.way_out import NO_NETWORK, NO_UPSTREAM, WayOut
 from fastnode.archiver.ingest import Ingestor
 from fastnode.config.configuration import NodeConfiguration
 from fastnode.errors import StartError
@@ -58,11 +59,6 @@ if TYPE_CHECKING:
 __all__ = ["Joined", "join_network"]
 
 logger = logging.getLogger("fastnode.app")
-
-#: Why a node whose chain comes from L1 alone takes no transaction.
-NO_UPSTREAM: Final = (
-    "this node follows L1 alone and has no node to forward a transaction to: give --upstream-url URL, or --p2p-enabled"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +116,8 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
     fees = _open_fees(opened, local)
     peers = _open_peers(opened)
     writing = _open_writing(opened)
-    mempool = _open_mempool(opened, views, local, fees, peers, writing)
+    way_out = _way_out(opened, peers, writing)
+    mempool = _open_mempool(opened, views, local, fees, peers, writing, way_out)
     stack.callback(mempool.close)
     recent = RecentBlocks()
     views.subscribe(recent.on_committed)
@@ -144,8 +141,10 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
     watching = _open_watching(opened, condition, configuration, stack)
     views.subscribe(watching.on_committed)
     condition.watch(data.faults, mempool.faults, watching.faults)
+    way_out.watch(data.faults)  # the pool says itself what keeps it from its work
     if local is not None and local.l1 is not None:
         condition.watch(local.l1.faults)
+        way_out.watch(local.l1.faults)
     if follower is not None:
         condition.mention(follower.faults)
     condition.mention(mempool.troubles, uploads.troubles, validators.troubles)
@@ -310,6 +309,7 @@ def _open_mempool(
     fees: FeeSource,
     peers: PeerToPeer | None,
     writing: L1Writing | None,
+    way_out: WayOut,
 ) -> Mempool:
     view, following = views.newest, opened.following
     sink = None if following is None else following.tx_sink
@@ -332,7 +332,7 @@ def _open_mempool(
         # In a fleet one of its nodes hands on what any of them took.
         sink=None if opened.fleet is not None else sink if peers is None else peers.sink,
         on_accepted=_builder_of(opened, local, writing),
-        closed=NO_BLOCKS if is_sample else _closed_because(opened, peers, writing),
+        closed=way_out.blocked_by,
         learned=None if following is None else following.network_values(),
         now=_chain_time(opened, views, local),
     )
@@ -358,15 +358,17 @@ def _builder_of(
     return None if writing is None else writing.on_accepted
 
 
-def _closed_because(opened: Opened, peers: PeerToPeer | None, writing: L1Writing | None) -> str | None:
-    """Why no client may send a transaction; None if they may."""
-    builds = writing is not None and writing.on_accepted is not None
-    return NO_UPSTREAM if peers is None and not builds and _reads_l1_alone(opened) else None
-
-
-def _reads_l1_alone(opened: Opened) -> bool:
-    """Whether the chain comes from L1 alone: no other node takes transactions, and this one makes no blocks."""
-    return opened.following is not None and not opened.following.upstreams.all
+def _way_out(opened: Opened, peers: PeerToPeer | None, writing: L1Writing | None) -> WayOut:
+    """Where transactions of clients can go from here."""
+    if _is_sample(opened):
+        return WayOut(NO_BLOCKS)
+    following = opened.following
+    builds = opened.settings.local_network or (writing is not None and writing.on_accepted is not None)
+    if builds or opened.fleet is not None or (following is not None and following.nodes.all):
+        return WayOut(None)
+    if peers is not None:
+        return WayOut(None, lambda: peers.has_peer)
+    return WayOut(NO_NETWORK if following is None else NO_UPSTREAM)
 
 
 def _join_fleet(

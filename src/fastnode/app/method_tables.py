@@ -58,8 +58,8 @@ class Services:
     simulation: Simulation | None = None
     #: Where simulations run; None: in the threads of all requests.
     simulation_threads: Executor | None = None
-    #: Whether transactions are taken now.
-    is_ready: Callable[[], bool] = lambda: True
+    #: Why no transaction is taken now; None if good ones are.
+    no_transactions: Callable[[], str | None] = lambda: None
     #: How the chain is followed; None when it is not.
     sync_status: Callable[[], dict[str, Any] | None] = lambda: None
     #: Whether ingestion rests.
@@ -91,7 +91,7 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
             tx_notes=None if local is None else local.notes,
             is_pending_tx=services.is_pending_tx,
             waiting_reason=services.waiting_reason,
-            is_ready=services.is_ready,
+            is_ready=lambda: services.no_transactions() is None,
             outbox_root=services.outbox_root,
             own_record=services.own_record,
         ),
@@ -101,7 +101,7 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
         *tx_methods(services.mempool, services.fees),
         *simulation_methods(services.simulation, services.simulation_threads),
         *upstream_methods(services.questions, services.sentinel, services.own_record),
-        *fastnode_methods(services.sync_status, services.is_paused),
+        *fastnode_methods(services.sync_status, services.is_paused, services.no_transactions),
     ]
 
 

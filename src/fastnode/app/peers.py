@@ -267,6 +267,11 @@ class PeerToPeer:
         assert self._network is not None
         return self.snapshot().to_json()
 
+    @property
+    def has_peer(self) -> bool:
+        """Whether anybody is there to be told of a transaction."""
+        return self._network is not None and bool(self._network.snapshot.peers)
+
     def snapshot(self) -> NetworkSnapshot:
         assert self._network is not None
         return replace(self._network.snapshot, proposed_blocks=dict(self.proposed.counts))

@@ -274,7 +274,7 @@ def _public_methods(joined: Joined) -> list[Method]:
             fees=joined.fees,
             simulation=joined.simulation,
             simulation_threads=joined.simulation_threads,
-            is_ready=lambda: condition.no_transactions_because() is None,
+            no_transactions=condition.no_transactions_because,
             sync_status=condition.sync_status,
             is_paused=lambda: condition.is_paused,
             questions=None if opened.following is None else opened.following.questions,

@@ -221,7 +221,7 @@ class Worker:
                 fees=fees,
                 simulation=simulation,
                 simulation_threads=simulation_threads,
-                is_ready=lambda: self._no_transactions() is None,
+                no_transactions=self._no_transactions,
                 sync_status=lambda: replica.facts.sync_status,
                 is_paused=lambda: replica.facts.is_paused,
                 questions=RemoteQuestions(link) if has_upstreams else None,
@@ -267,7 +267,7 @@ class Worker:
             MempoolOptions.of(settings),
             judge=judge,
             fees=fees,
-            closed=facts.closed,
+            closed=lambda: replica.facts.closed,
         )
         if facts.hands_on:
             mempool.handover = OtherHandover(pool, self._pool)

@@ -271,7 +271,7 @@ class SyncMethods:
         return self.call(prepared.is_l1_to_l2_message_synced(l1_to_l2_message))
 
     def is_ready(self) -> bool:
-        """node_isReady: Whether the node can answer from a chain."""
+        """node_isReady: Whether the chain is new enough and a transaction that is sent here can go somewhere."""
         return self.call(prepared.is_ready())
 
     def is_valid_tx(self, tx: Mapping[str, Any], options: Mapping[str, bool] | None = None) -> records.TxValidationResult:
@@ -573,7 +573,7 @@ class AsyncMethods:
         return await self.call(prepared.is_l1_to_l2_message_synced(l1_to_l2_message))
 
     async def is_ready(self) -> bool:
-        """node_isReady: Whether the node can answer from a chain."""
+        """node_isReady: Whether the chain is new enough and a transaction that is sent here can go somewhere."""
         return await self.call(prepared.is_ready())
 
     async def is_valid_tx(self, tx: Mapping[str, Any], options: Mapping[str, bool] | None = None) -> records.TxValidationResult:

@@ -331,7 +331,7 @@ def is_l1_to_l2_message_synced(l1_to_l2_message: Field) -> Call[bool]:
 
 
 def is_ready() -> Call[bool]:
-    """node_isReady: Whether the node can answer from a chain."""
+    """node_isReady: Whether the chain is new enough and a transaction that is sent here can go somewhere."""
     return Call("node_isReady")
 
 

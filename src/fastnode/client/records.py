@@ -469,6 +469,7 @@ class SyncStatus(TypedDict):
     sourceTip: NotRequired[int | None]
     lagBlocks: NotRequired[int | None]
     isReady: bool
+    noTransactions: str | None
     reorgs: NotRequired[int]
     lastPassAt: NotRequired[int | None]
     upstreams: list[Any]

@@ -118,7 +118,7 @@ class Mempool:
     ``fees`` gives what a block proposed now would charge at least.  ``sink``: other nodes that take transactions.
     ``on_accepted``: what builds blocks here is told of each transaction that a client has sent, once it is durable; it
     may block until the block is there.
-    ``closed``: why no client may send a transaction; None if clients may.
+    ``closed`` says why no client may send a transaction now, because it could go nowhere; None if clients may.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Mempool:
         fees: FeeSource | None = None,
         sink: TxSink | None = None,
         on_accepted: Callable[[Tx, bytes], None] | None = None,
-        closed: str | None = None,
+        closed: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._on_network: list[Callable[[NetworkIdentity], None]] = []
         self.pool = pool
@@ -166,7 +166,7 @@ class Mempool:
         fees: FeeSource | None = None,
         sink: TxSink | None = None,
         on_accepted: Callable[[Tx, bytes], None] | None = None,
-        closed: str | None = None,
+        closed: Callable[[], str | None] = lambda: None,
         learned: NetworkValues | None = None,
         now: Callable[[], float] = time.time,
     ) -> Self:
@@ -291,16 +291,21 @@ class Mempool:
     @property
     def limitation(self) -> str | None:
         """Why every transaction that a client sends is refused; None if good ones are taken."""
-        if self._closed is not None:
-            return self._closed
+        closed = self.closed
+        if closed is not None:
+            return closed
         if self.options.transactions_disabled:
             return NOT_PERMITTED
+        if self.pool.fault is not None:
+            return self.pool.fault
         return None if self.handover is not None else self.validator.limitation
 
     # ---- requests --------------------------------------------------------------------------
 
     def waiting_reason(self, tx_hash: bytes) -> str | None:
         """Why a pending transaction can be in no block yet, once that is worth a word; None for no reason."""
+        if self.pool.unforwarded_since(tx_hash) is not None and (closed := self.closed) is not None:
+            return f"It waits in this node's pool: {closed}"
         return None if self.handover is None else self.handover.waiting_reason(tx_hash)
 
     def validate(
@@ -335,8 +340,7 @@ class Mempool:
             raise
 
     def _send(self, tx: Tx, view: View, client: str) -> Added:
-        if self._closed is not None:
-            raise Refused(self._closed, data={"code": "NO_TRANSACTIONS"})
+        self._require_open()
         result = self.validate(tx, view, client=client)
         if self.handover is not None and result.needs_other_judge:
             return self._let_judge(self.handover, tx)
@@ -354,7 +358,16 @@ class Mempool:
     def take(self, newcomers: Sequence[tuple[PoolEntry, bytes]]) -> list[Added | FastnodeError]:
         """Keep clients' transactions that another process of this node found valid; those that are accepted are to be
         given to :meth:`hand_on`."""
+        try:
+            self._require_open()
+        except Refused as error:
+            return [error] * len(newcomers)
         return self.pool.insert_all(newcomers, origin=Origin.CLIENT)
+
+    def _require_open(self) -> None:
+        closed = self.closed
+        if closed is not None:
+            raise Refused(closed, data={"code": "NO_TRANSACTIONS"})
 
     @property
     def hands_on(self) -> bool:
@@ -373,8 +386,8 @@ class Mempool:
 
     @property
     def closed(self) -> str | None:
-        """Why clients may send no transaction at all, whatever an operator says; None if they may."""
-        return self._closed
+        """Why clients may send no transaction, whatever an operator says; None if they may."""
+        return self._closed()
 
     def _let_judge(self, handover: Handover, tx: Tx) -> Added:
         """Another node judges what this one cannot; the pool's own rules come first."""
