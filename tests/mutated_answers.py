@@ -92,14 +92,15 @@ class Mutator:
         """For ``ScriptedServer.disturb``: deals with some requests itself."""
 
         def disturb(handler: Any, body: bytes) -> bool:
-            if not self._is_turn():
+            if not self.is_turn():
                 return False
             self.send(handler, answer(body))
             return True
 
         return disturb
 
-    def _is_turn(self) -> bool:
+    def is_turn(self) -> bool:
+        """Whether the next answer is a mutated one."""
         with self._lock:
             is_turn = self.is_on and self.chance.random() < self.share
             self.count += is_turn

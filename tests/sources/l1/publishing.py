@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.mutated_answers import Mutator
 from tests.sources.l1.scripted_l1 import LAG, NO_HASH, Block, Published, ScriptedL1, Sent, beacon_root
 from tests.sources.made_chain import Unit
 
@@ -265,6 +266,11 @@ def publish(l1: PublishingL1, unit: Unit, **changes: Any) -> None:
 # ---- consensus client -------------------------------------------------------------------------
 
 
+class _Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients that leave in the middle are nothing to talk about."""
+
+
 class ScriptedBeacon:
     """A consensus client on a real socket; its slots are the numbers of L1 blocks, or those of its times."""
 
@@ -285,6 +291,8 @@ class ScriptedBeacon:
         self.delay_s = 0.0
         #: Status to answer everything with.
         self.status: int | None = None
+        #: Mutates what it answers; None: nothing does.
+        self.disturb: Mutator | None = None
         self.requests: list[str] = []
         self.headers: list[dict[str, str]] = []
         self._server: http.server.ThreadingHTTPServer | None = None
@@ -316,6 +324,9 @@ class ScriptedBeacon:
                     beacon.headers.append(dict(self.headers.items()))
                     status, answer = beacon.answer(self.path)
                 body = json.dumps(answer).encode()
+                if beacon.disturb is not None and beacon.disturb.is_turn():
+                    beacon.disturb.send(self, body)
+                    return
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
@@ -324,7 +335,7 @@ class ScriptedBeacon:
             def log_message(self, format: str, *arguments: Any) -> None:
                 """Nothing on standard error."""
 
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = _Server(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()
