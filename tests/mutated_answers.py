@@ -86,7 +86,7 @@ class Mutator:
         self.share = share
         self.is_on = True
         self.count = 0
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
 
     def disturb(self, answer: Callable[[bytes], bytes]) -> Callable[[Any, bytes], bool]:
         """For ``ScriptedServer.disturb``: deals with some requests itself."""
@@ -101,14 +101,14 @@ class Mutator:
 
     def is_turn(self) -> bool:
         """Whether the next answer is a mutated one."""
-        with self._lock:
+        with self.lock:
             is_turn = self.is_on and self.chance.random() < self.share
             self.count += is_turn
             return is_turn
 
     def send(self, handler: Any, body: bytes) -> None:
         """An answer that differs from ``body`` in some way, and the end of the connection at times."""
-        with self._lock:
+        with self.lock:
             sent = self.response(body)
             closes = self.chance.random() < 0.5
         handler.wfile.write(sent)

@@ -33,7 +33,7 @@ logger = logging.getLogger("fastnode.loop")
 
 #: Pauses after the first and after many exceptions, in seconds: a source that behaves again is soon read again.
 FIRST_S: Final = 0.25
-LONGEST_S: Final = 8.0
+LONGEST_S: Final = 5.0
 _DOUBLINGS_MAX: Final = 16
 
 

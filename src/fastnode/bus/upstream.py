@@ -17,7 +17,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from fastnode.archiver.queries import ChainInfo
@@ -251,11 +251,20 @@ class BusUpstream(Upstream):
             self._require_bus()
             publisher = self._current()
             question = _Question(self, publisher)
-            answers = [question.answer(method, parameters) for method, parameters in calls]
+            answers = self._answers(question, calls)
         except UpstreamUnavailable as error:
             self.on_error(error)
             raise
         return Reply(answers, question.byte_count, self.version_headers)
+
+    def _answers(self, question: _Question, calls: Sequence[RpcCall]) -> list[Any]:
+        try:
+            return [question.answer(method, parameters) for method, parameters in calls]
+        except Exception:
+            # What was pushed may be damaged, or lost: what is stored is asked for next time.
+            question.forget()
+            self._is_stale = True
+            raise
 
     def _require_bus(self) -> None:
         if self._bus.trouble is not None:
@@ -325,8 +334,14 @@ class BusUpstream(Upstream):
         assert self._subjects is not None
         content = b"".join([parts[self._subjects.content(reference.digest, part)] for part in range(reference.parts)])
         if len(content) != reference.size or digest_of(content) != reference.digest:
+            self._forget(parts)
             raise UpstreamFault("a content on the bus is not what its digest says")
         return content
+
+    def _forget(self, subjects: Iterable[str]) -> None:
+        with self._lock:
+            for subject in subjects:
+                self._cache_bytes -= len(self._cache.pop(subject, b""))
 
     def decode(self, content: bytes) -> dict[str, Any]:
         value = decoded(content, self._limits.memory_bytes_max)
@@ -370,6 +385,11 @@ class _Question:
         if answering is None:
             return UpstreamRejection(METHOD_NOT_FOUND, f"Method not found: {method}")
         return answering(self, *parameters)
+
+    def forget(self) -> None:
+        """What the publisher was heard to say of its blocks."""
+        self._publisher.references.clear()
+        self._publisher.sequence = 0
 
     # ---- answers ---------------------------------------------------------------------------------
 

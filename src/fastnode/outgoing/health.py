@@ -37,7 +37,7 @@ class Patience:
     aside_s: float = 30.0
     aside_max_s: float = 600.0
     #: The longest pause while nothing else can be asked: who waits for the only one has nothing to lose by asking.
-    alone_s: float = 8.0
+    alone_s: float = 5.0
 
 
 class EndpointState(enum.Enum):

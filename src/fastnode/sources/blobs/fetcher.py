@@ -50,7 +50,7 @@ class FetchPatience:
     retries_s: tuple[float, ...] = (1.0, 1.0, 3.0)
     store_rounds_s: tuple[float, ...] = (1.0, 1.0, 2.0)
     #: For how long a source that gave wrong blobs rests: it may be the only one, and behave again.
-    lie_rest_s: float = 8.0
+    lie_rest_s: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)

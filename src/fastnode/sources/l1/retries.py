@@ -13,7 +13,7 @@ from fastnode.records import dataclass
 
 __all__ = ["PassRetries"]
 
-PAUSE_MAX_S: Final = 10.0
+PAUSE_MAX_S: Final = 8.0
 
 
 @dataclass(slots=True)
