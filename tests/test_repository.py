@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import os
 import re
@@ -368,6 +369,7 @@ def test_a_class_that_makes_itself_makes_what_it_inherits_from() -> None:
         if isinstance(node, ast.ClassDef)
     }
 
+    @functools.cache
     def init(name: str) -> str:
         found = (item for item in classes[name][0].body if isinstance(item, ast.FunctionDef))
         return next((ast.unparse(item) for item in found if item.name == "__init__"), "")

@@ -23,8 +23,6 @@ LIBRARY = {"client", "testing", "verify"}
 #: Users outside the package.
 KNOWN = {
     **dict.fromkeys(("can_propose", "sign_typed"), "who proposes"),
-    "protect": "who makes a proposal; nothing proposes yet",
-    "release_before": "who makes a proposal; nothing proposes yet",
     "format_options": "click",
 }
 

@@ -400,6 +400,26 @@ def test_protected_txs_wait_without_being_listed(pool: Harness) -> None:
     assert pool.pending() == [2, 1]
 
 
+def test_a_protected_tx_is_given_back_after_a_restart_too(pool: Harness) -> None:
+    pool.add(entry(1))
+    pool.pool.protect([word(1)], slot=7)
+    pool.restart()
+    assert pool.pending() == []
+    pool.pool.release_before(8)
+    assert pool.pending() == [1]
+
+
+def test_txs_of_several_slots_are_given_back_one_slot_after_the_other(pool: Harness) -> None:
+    for number in (1, 2):
+        pool.add(entry(number))
+    pool.pool.protect([word(2)], slot=8)
+    pool.pool.protect([word(1)], slot=7)
+    pool.pool.release_before(8)
+    assert pool.pending() == [1]
+    pool.pool.release_before(9)
+    assert pool.pending() == [2, 1]
+
+
 def test_a_protected_tx_can_be_mined(pool: Harness) -> None:
     pool.add(entry(1))
     pool.pool.protect([word(1)], slot=7)

@@ -14,9 +14,10 @@ from tests.mempool.pools import Harness, word
 
 from fastnode.http.allowance import MemoryBudget
 from fastnode.mempool.clock import SlotClock
-from fastnode.mempool.entries import PoolEntry
+from fastnode.mempool.entries import PoolEntry, TxState
 from fastnode.mempool.network import NetworkIdentity
 from fastnode.mempool.validation import TxValidator, ValidationRules
+from fastnode.p2p.node_host import NodeHost
 from fastnode.p2p.proposal_txs import ProposalTxs
 from fastnode.proofs.judge import open_judge
 from fastnode.proofs.verdict import VALID, Verdict
@@ -58,8 +59,8 @@ class Txs:
         self.judge = Judge()
         self.takes = False
         self.budget = MemoryBudget(budget)
-        mempool: Any = SimpleNamespace(pool=self.harness.pool, judge=self.judge, validator=validator_of(MADE))
-        self.txs = ProposalTxs(mempool, self.offer, self.budget)
+        self.mempool: Any = SimpleNamespace(pool=self.harness.pool, judge=self.judge, validator=validator_of(MADE))
+        self.txs = ProposalTxs(self.mempool, self.offer, self.budget)
 
     def offer(self, tx: Tx, _peer: str) -> None:
         if self.takes:
@@ -171,3 +172,25 @@ def test_where_the_network_asks_for_no_proofs_none_is_checked(made: Txs, tx: Tx)
     made.txs.verify([tx.hash], "peer")
     assert made.txs.of([tx.hash]) is not None
     assert made.judge.asked == 0
+
+
+def test_what_a_proposal_has_is_not_evicted_before_its_slot_is_over(made: Txs) -> None:
+    made.judge.verifies = False
+    here, fetched, rich = (Tx.from_json(next(made_txs(1, priority_fee=fee))) for fee in (0, 1, 9))
+    pool = made.harness.pool
+    pool.options = replace(pool.options, pending_max=2)
+    made.add(here, proof_checked=True)
+    node = NodeHost(
+        "V", made.mempool, lambda: None, is_ready=lambda: True, old_spend_blocks=30, budget=MemoryBudget(64 << 20)
+    )
+    node.txs = made.txs
+    made.takes = True
+    node.fetch = lambda root, hashes, missing, peer: [fetched.to_buffer()]
+    block: Any = SimpleNamespace(tx_hashes=(here.hash, fetched.hash), slot=7, archive_root=bytes(32), txs=None)
+    assert node.has_txs(block, "peer")
+    pool.options = replace(pool.options, pending_max=1)
+    made.add(rich, proof_checked=True)
+    pool.release_before(7)
+    assert [pool.state_of(tx.hash) for tx in (here, fetched)] == [TxState.PROTECTED] * 2
+    pool.release_before(8)
+    assert pool.pending_hashes() == [rich.hash], "the limit holds again"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import lzma
 import re
+import signal
 
 from tests.conftest import NodeProcess
 from tests.publishing.live_l1 import needs_anvil, test_key
@@ -68,6 +69,22 @@ def test_blocks_are_proposed_before_l1_has_them_and_taken_back_when_the_slot_is_
     wait_until(lambda: alone.anvil.pool(), alone.log)
     alone.anvil.mine(alone.start_of(later))
     wait_until(lambda: checkpointed(proposer) == 2 or alone.pending == 2, alone.log)
+
+
+def test_after_a_restart_in_its_own_slot_a_proposer_has_no_block_that_cannot_be_published(
+    alone: ProposingNetwork,
+) -> None:
+    proposer = alone.proposer(data="killed")
+    first_slot(alone)
+    alone.begin_slot()
+    wait_until(alone.anvil.pool, alone.log)
+    assert tips(proposer)["proposed"]["number"] == 2
+    proposer.stop(signal.SIGKILL)
+    [transaction] = alone.anvil.pool()
+    alone.anvil.call("anvil_dropTransaction", transaction["hash"])
+    again = alone.proposer(data="killed")
+    wait_until(lambda: tips(again)["proposed"]["number"] == 1, alone.log)
+    assert checkpointed(again) == 1
 
 
 def test_a_transaction_of_a_wallet_is_in_a_checkpoint_and_its_receipt_says_so_on_each_node(

@@ -295,6 +295,8 @@ class PeerToPeer:
     def _on_snapshot(self, snapshot: NetworkSnapshot) -> None:
         """Each second: what waits for a peer goes out when there is one."""
         self._pulse.beat()
+        if self._mempool is not None:
+            self._mempool.pool.release_before(self._mempool.clock.slot())
         if not snapshot.peers:
             return
         self._lonely_since = time.monotonic()

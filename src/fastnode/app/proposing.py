@@ -82,6 +82,7 @@ class Proposing:
         options = SequencerOptions.of(settings, chain)
         self._candidates = Candidates(mempool.pool, age_s=options.pool_age_s)
         self._chain = ProposedChain(ingestor, opened.data.state, opened.control.wake)
+        self._chain.leave(publishing.guard.newest)
         follower.chores = self._chain.work
         attested = None if peers is None else self._join_peers(peers, views, publishing, condition)
         invalidation = Invalidation(reader, lambda: follower.invalid_checkpoint, _times_of(settings))

@@ -26,6 +26,10 @@ class SlotClock:
         l1_slot_duration = int(chain.l1_constants.get("ethereumSlotDuration", chain.slot_duration))
         return cls(chain.l1_genesis_time, chain.slot_duration, l1_slot_duration, now)
 
+    def slot(self) -> int:
+        """The slot of now."""
+        return max(0, int(self.now()) - self.genesis_time) // self.slot_duration
+
     def next_slot(self) -> int:
         """The slot that a block built from the next L1 block on belongs to."""
         return max(0, int(self.now()) + self.l1_slot_duration - self.genesis_time) // self.slot_duration

@@ -75,6 +75,8 @@ class TxPool:
         self._touched_payers: set[bytes] = set()  # something about what they pay for has changed
         self._deleted: dict[bytes, None] = {}  # oldest first
         self._arrivals = 0
+        #: No transaction is protected for an earlier slot; None: none is protected.
+        self._protected_from: int | None = None
         self._changes: list[Change] = []
         self._is_closed = False
         self._load()
@@ -268,17 +270,29 @@ class TxPool:
     # ---- proposals ---------------------------------------------------------------------------
 
     def protect(self, tx_hashes: Iterable[bytes], slot: int) -> None:
-        """Take pending transactions into a proposal of this slot."""
+        """Take pending transactions into a proposal of this slot: none of them is evicted before it is over."""
         with self._changing():
+            self._note_protected(slot)
             for entry in self._existing(tx_hashes):
                 if entry.state in (TxState.PENDING, TxState.PROTECTED):
                     self._leave_pending(entry)
                     self._put(entry.moved(TxState.PROTECTED, slot=slot))
 
     def release_before(self, slot: int) -> None:
-        """Give back what was protected for earlier slots and was not mined."""
+        """Give back what was protected for earlier slots and was not mined; cheap where there is none."""
+        if self._protected_from is None or self._protected_from >= slot:
+            return
         with self._changing():
-            self._return_to_pending(entry for entry in self._in_state(TxState.PROTECTED) if entry.slot < slot)
+            self._protected_from = None
+            protected = self._in_state(TxState.PROTECTED)
+            for entry in protected:
+                if entry.slot >= slot:
+                    self._note_protected(entry.slot)
+            self._return_to_pending(entry for entry in protected if entry.slot < slot)
+
+    def _note_protected(self, slot: int) -> None:
+        before = self._protected_from
+        self._protected_from = slot if before is None else min(before, slot)
 
     # ---- the chain moves ----------------------------------------------------------------------
 
@@ -491,6 +505,8 @@ class TxPool:
                     self._pending.add(entry)
                 elif entry.state is TxState.DELETED:
                     self._deleted[entry.hash] = None
+                elif entry.state is TxState.PROTECTED:
+                    self._note_protected(entry.slot)
             if self._current_ledger is not None:
                 self._reconcile()
             else:

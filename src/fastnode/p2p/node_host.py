@@ -200,11 +200,16 @@ class NodeHost:
         return self.judge_proposal(message, peer)
 
     def has_txs(self, block: BlockProposal, peer: str) -> bool:
-        """Whether the transactions of a proposal are here; what is missing is asked for, judged and kept."""
+        """Whether the transactions of a proposal are here; what is missing is asked for, judged and kept.
+
+        The pool evicts none of them before the slot is over.
+        """
+        self._mempool.pool.protect(block.tx_hashes, block.slot)
         missing = self.txs.missing(block.tx_hashes)
         if missing and block.txs is not None:
             self.txs.take(block.txs.txs, peer, missing)
         missing = self.find_txs(block.archive_root, block.tx_hashes, peer)
+        self._mempool.pool.protect(block.tx_hashes, block.slot)  # those that came now
         self.txs.verify(block.tx_hashes, peer)
         return not missing
 

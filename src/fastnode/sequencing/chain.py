@@ -9,12 +9,14 @@ So no pass sees the chain change under it, and a block is stored only on the blo
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from fastnode.archiver.ingest import Ingestor
 from fastnode.building.jobs import JobQueue
 from fastnode.errors import BlockRejected, Refused, SlotLost
+from fastnode.log import log_facts
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.checkpoint import PublishedCheckpoint
 from fastnode.protocol.effects import TxEffect
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from fastnode.world_state.state import WorldState
 
 __all__ = ["ProposedChain"]
+
+logger = logging.getLogger("fastnode.sequencer")
 
 _T = TypeVar("_T")
 
@@ -41,16 +45,38 @@ class ProposedChain:
         self._jobs = JobQueue("the chain", wake)
         #: Archive root after the newest block that was stored here.
         self._own_root: bytes | None = None
+        self._begun_slot: int | None = None
 
     # ---- the thread that ingests ---------------------------------------------------------------
 
     def work(self) -> None:
         """Do what waits.  What it raises is the proposer's."""
+        if self._begun_slot is not None:
+            self._drop(self._begun_slot)
+            self._begun_slot = None
         self._jobs.work()
+
+    def _drop(self, slot: int) -> None:
+        here = self._ingestor.view
+        for number in range(here.tips.checkpointed.block.number + 1, here.tip_number + 1):
+            info = here.block_info(number)
+            if info is not None and info.slot_number == slot:
+                count = self._ingestor.undo_above(number - 1)
+                logger.warning("blocks of before the start are dropped", extra=log_facts(slot=slot, blocks=count))
+                return
 
     def close(self) -> None:
         """Nothing waits any longer."""
         self._jobs.close()
+
+    # ---- before both threads are started -------------------------------------------------------
+
+    def leave(self, slot: int) -> None:
+        """Before anything else is done, drop blocks of a slot that was begun before a restart and L1 does not have.
+
+        Nothing is signed for it again, so they are never published unless that was under way: then L1 brings them.
+        """
+        self._begun_slot = slot
 
     # ---- the proposer's thread -----------------------------------------------------------------
 

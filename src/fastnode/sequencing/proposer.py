@@ -311,6 +311,7 @@ class _Attempt:
         if options.timetable.is_too_late(elapsed := self._elapsed()):
             raise SlotLost(f"it was looked at {elapsed:.1f} s after its begin, too late for a block")
         parts.tidy()
+        parts.mempool.pool.release_before(self._slot)
         parts.publisher.ready(turn.proposer)
         parent = parts.chain.without_proposed()
         invalidate = parts.invalidation.call(facts, self._state)
